@@ -1,0 +1,92 @@
+// Errors as the designer names them: an id, a number, one sentence for the user, and an exit code.
+//
+// Any room throws `Error`; `main` catches it once. Faults that can be found together are collected in `Problems`
+// and thrown together, so that a user mends everything in one go. A fault of ours is `InternalError`.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+// Numbers and names are those of the designer's error list; both appear in error_info.json.
+enum class ErrorCode {
+  kParameterParsing = 2,
+  kGreaterThan = 4,
+  kGreaterThanOrEqualTo = 5,
+  kLessThanOrEqualTo = 7,
+  kNotInRangeValue = 8,
+  kInvalidDataset = 18,
+  kNotLabeledDataset = 24,
+  kNaN = 32,
+  kInfinity = 33,
+  kFailedToCompleteOperation = 39,
+  kTimeoutOccured = 72,
+  kModuleOutOfMemory = 138,
+  kInvalidModelDirectory = 159,
+  kFailedToWriteOutputs = 160,
+  kFailedToDownloadFiles = 162,
+  kUserError = 2000,
+};
+
+// "InvalidDataset" for kInvalidDataset, and so on.
+std::string_view error_id(ErrorCode code);
+
+// 2: wrong command line. 3: failures while running (39, 72, 138, 160). 1: everything else the user can mend.
+int exit_code(ErrorCode code);
+
+class Error : public std::exception {
+ public:
+  // `message` is one sentence: what was found, where, and what to do about it.
+  Error(ErrorCode code, std::string message);
+
+  const char* what() const noexcept override { return message_.c_str(); }
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  ErrorCode code_;
+  std::string message_;
+};
+
+// Several errors at once, in the order they are to be shown; the first decides code and exit status.
+class Problems : public std::exception {
+ public:
+  void add(Error error) { errors_.push_back(std::move(error)); }
+  // Runs `check`; an Error (or Problems) that it throws is collected instead.
+  template <typename Check>
+  void collect(Check&& check);
+  bool empty() const { return errors_.empty(); }
+  const std::vector<Error>& errors() const { return errors_; }
+  // Throws *this when anything was collected.
+  void throw_if_any() const;
+  const char* what() const noexcept override;
+
+ private:
+  std::vector<Error> errors_;
+};
+
+// A state that only a bug of this program can bring about; exit code 70.
+class InternalError : public std::exception {
+ public:
+  explicit InternalError(std::string message) : message_(std::move(message)) {}
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  std::string message_;
+};
+
+template <typename Check>
+void Problems::collect(Check&& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    add(error);
+  } catch (const Problems& problems) {
+    for (const Error& error : problems.errors()) add(error);
+  }
+}
+
+}  // namespace kiln

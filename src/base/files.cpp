@@ -1,0 +1,168 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
+
+[[noreturn]] void fail_to_write(const std::filesystem::path& path, int error) {
+  std::string advice = "Check the permissions of the output and that its device is healthy.";
+  if (error == ENOSPC || error == EDQUOT) advice = "Free some space there or choose another output.";
+  if (error == EROFS) advice = "It is read-only: mount it writable or choose another output.";
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              "'" + path.string() + "' cannot be written: " + std::strerror(error) + ". " + advice);
+}
+
+void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_to_write(path, errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);  // some network file systems refuse to sync folders; the file itself is synced
+  ::close(descriptor);
+}
+
+std::uint64_t checksum_of_file(const std::filesystem::path& path, std::uint64_t* size) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_to_write(path, errno);
+  std::vector<char> buffer(1 << 20);
+  std::uint64_t hash = fnv1a({});
+  *size = 0;
+  while (true) {
+    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    hash = fnv1a({buffer.data(), static_cast<std::size_t>(got)}, hash);
+    *size += static_cast<std::uint64_t>(got);
+  }
+  ::close(descriptor);
+  return hash;
+}
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const auto fail = [&](int error) {
+    if (descriptor >= 0) ::close(descriptor);
+    throw std::system_error(error, std::generic_category(), "'" + path.string() + "'");
+  };
+  if (descriptor < 0) fail(errno);
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) fail(errno);
+  if (S_ISDIR(info.st_mode)) fail(EISDIR);
+  if (!S_ISREG(info.st_mode)) fail(EINVAL);
+  if (static_cast<std::uint64_t>(info.st_size) > max_bytes) {
+    ::close(descriptor);
+    throw std::length_error("'" + path.string() + "' has " + std::to_string(info.st_size) +
+                            " bytes, more than the limit of " + std::to_string(max_bytes));
+  }
+  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t filled = 0;
+  while (filled < bytes.size()) {
+    const ssize_t got = ::read(descriptor, bytes.data() + filled, bytes.size() - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(errno);
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  bytes.resize(filled);
+  ::close(descriptor);
+  return bytes;
+}
+
+DurableFile::DurableFile(std::filesystem::path final_path)
+    : final_path_(std::move(final_path)),
+      temporary_path_(final_path_.parent_path() /
+                      (std::string(kTemporaryPrefix) + final_path_.filename().string())),
+      checksum_(fnv1a({})) {
+  descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail_to_write(final_path_, errno);
+}
+
+DurableFile::DurableFile(DurableFile&& other) noexcept
+    : final_path_(std::move(other.final_path_)),
+      temporary_path_(std::move(other.temporary_path_)),
+      descriptor_(other.descriptor_),
+      finished_(other.finished_),
+      committed_(other.committed_),
+      size_(other.size_),
+      checksum_(other.checksum_) {
+  other.descriptor_ = -1;
+  other.committed_ = true;
+}
+
+DurableFile::~DurableFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!committed_) ::unlink(temporary_path_.c_str());
+}
+
+void DurableFile::write(std::string_view bytes) {
+  write_all(descriptor_, bytes, final_path_);
+  size_ += bytes.size();
+  checksum_ = fnv1a(bytes, checksum_);
+}
+
+void DurableFile::finish() {
+  if (finished_) return;
+  if (::fsync(descriptor_) != 0) fail_to_write(final_path_, errno);
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail_to_write(final_path_, errno);
+  std::uint64_t size = 0;
+  const std::uint64_t checksum = checksum_of_file(temporary_path_, &size);
+  if (size != size_ || checksum != checksum_) fail_to_write(final_path_, EIO);
+  finished_ = true;
+}
+
+void DurableFile::commit() {
+  finish();
+  if (::rename(temporary_path_.c_str(), final_path_.c_str()) != 0) fail_to_write(final_path_, errno);
+  committed_ = true;
+  sync_folder(final_path_.parent_path().empty() ? "." : final_path_.parent_path());
+}
+
+void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
+  DurableFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+bool is_leftover(std::string_view file_name) { return file_name.starts_with(kTemporaryPrefix); }
+
+void remove_leftovers(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (is_leftover(entry.path().filename().string())) leftovers.push_back(entry.path());
+  }
+  for (const auto& leftover : leftovers) {
+    if (::unlink(leftover.c_str()) != 0) fail_to_write(leftover, errno);
+  }
+}
+
+std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
+  for (const char byte : bytes) {
+    hash ^= static_cast<unsigned char>(byte);
+    hash *= 1099511628211ULL;
+  }
+  return hash;
+}
+
+}  // namespace kiln

@@ -1,0 +1,56 @@
+// Reading whole files and writing files that appear whole. Errors name the path and the system's reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+// The bytes of a regular file. Throws std::system_error when it cannot be read, std::length_error when it is larger
+// than `max_bytes`; both texts name the path.
+std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX);
+
+// A file that does not exist under its name until it is complete: written to `.kiln-tmp-<name>` beside it, synced,
+// read back and compared by checksum, then renamed, and the folder synced. The destructor removes what was not
+// committed. One thread. Every failure is Error kFailedToWriteOutputs naming path and reason (disk full, …).
+class DurableFile {
+ public:
+  explicit DurableFile(std::filesystem::path final_path);
+  ~DurableFile();
+  DurableFile(DurableFile&& other) noexcept;
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+  DurableFile& operator=(DurableFile&&) = delete;
+
+  void write(std::string_view bytes);
+  void finish();  // sync and verify; still under the temporary name
+  void commit();  // finish() if needed, rename, sync the folder
+
+  const std::filesystem::path& final_path() const { return final_path_; }
+
+ private:
+  std::filesystem::path final_path_;
+  std::filesystem::path temporary_path_;
+  int descriptor_ = -1;
+  bool finished_ = false;
+  bool committed_ = false;
+  std::uint64_t size_ = 0;
+  std::uint64_t checksum_;
+};
+
+// DurableFile in one call.
+void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
+
+// Files of DurableFile that a killed run left in `folder`.
+bool is_leftover(std::string_view file_name);
+void remove_leftovers(const std::filesystem::path& folder);
+
+// FNV-1a, 64 bit, continued from `hash`. Not for untrusted collisions.
+std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 14695981039346656037ULL);
+
+}  // namespace kiln

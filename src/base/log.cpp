@@ -1,0 +1,89 @@
+#include "base/log.h"
+
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <mutex>
+#include <string>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+// `%^` and friends have no field for Python's level names padded to ten, so the level is a custom flag.
+class LevelName : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& out) override {
+    std::string_view name = "INFO      ";
+    if (message.level == spdlog::level::warn) name = "WARNING   ";
+    if (message.level == spdlog::level::err) name = "ERROR     ";
+    out.append(name.data(), name.data() + name.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<LevelName>();
+  }
+};
+
+}  // namespace
+
+struct Log::Sinks {
+  std::mutex mutex;
+  std::shared_ptr<spdlog::logger> file;
+  bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  bool progress_shown = false;
+
+  void say(std::FILE* stream, std::string_view prefix, std::string_view text,
+           spdlog::level::level_enum level) {
+    const std::lock_guard lock(mutex);
+    if (progress_shown) std::fputs("\r\x1b[K", stdout);
+    progress_shown = false;
+    if (stream == stderr) std::fflush(stdout);
+    std::fprintf(stream, "%.*s%.*s\n", static_cast<int>(prefix.size()), prefix.data(),
+                 static_cast<int>(text.size()), text.data());
+    std::fflush(stream);
+    if (file) file->log(level, "{}", text);
+  }
+};
+
+Log::Log() : sinks_(std::make_unique<Sinks>()) {}
+Log::~Log() = default;
+
+void Log::open_file(const std::filesystem::path& path) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), true);
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<LevelName>('*').set_pattern("%Y-%m-%d %H:%M:%S,%e %-20n %* %v");
+    sink->set_formatter(std::move(formatter));
+    auto logger = std::make_shared<spdlog::logger>("kiln", std::move(sink));
+    logger->flush_on(spdlog::level::info);
+    const std::lock_guard lock(sinks_->mutex);
+    sinks_->file = std::move(logger);
+  } catch (const spdlog::spdlog_ex& failure) {
+    throw Error(ErrorCode::kFailedToWriteOutputs,
+                "The log file '" + path.string() + "' cannot be written (" + failure.what() +
+                    "): give --log-path a folder that can.");
+  }
+}
+
+void Log::info(std::string_view text) { sinks_->say(stdout, "", text, spdlog::level::info); }
+void Log::warning(std::string_view text) {
+  sinks_->say(stdout, "warning: ", text, spdlog::level::warn);
+}
+void Log::error(std::string_view text) { sinks_->say(stderr, "error: ", text, spdlog::level::err); }
+
+void Log::progress(std::string_view text) {
+  if (!sinks_->terminal) return;
+  const std::lock_guard lock(sinks_->mutex);
+  std::fprintf(stdout, "\r\x1b[K%.*s", static_cast<int>(text.size()), text.data());
+  std::fflush(stdout);
+  sinks_->progress_shown = true;
+}
+
+bool Log::on_terminal() const { return sinks_->terminal; }
+
+}  // namespace kiln

@@ -1,0 +1,36 @@
+// What the program says, a line at a time. The only user of spdlog, whose fmt clashes with LibTorch's.
+//
+// A line goes to standard output as plain text, and to the driver log (once opened) in the designer's form:
+// `YYYY-MM-DD HH:MM:SS,mmm kiln                 INFO       text`. Safe to call from any thread.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string_view>
+
+namespace kiln {
+
+class Log {
+ public:
+  Log();
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  // From now on every line is appended to `path` too. Throws Error kFailedToWriteOutputs.
+  void open_file(const std::filesystem::path& path);
+
+  void info(std::string_view text);
+  void warning(std::string_view text);
+  void error(std::string_view text);  // console: standard error
+
+  // Rewrites one line in place when standard output is a terminal; otherwise does nothing. Never in the file.
+  void progress(std::string_view text);
+  bool on_terminal() const;
+
+ private:
+  struct Sinks;
+  std::unique_ptr<Sinks> sinks_;
+};
+
+}  // namespace kiln

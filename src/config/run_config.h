@@ -1,0 +1,76 @@
+// What a run was asked to do: plain values, complete and in range once parsed. Units are in the names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace kiln {
+
+enum class DeviceChoice { kAuto, kCuda, kCpu };
+enum class SaveChoice { kBest, kLast };
+enum class NormalizationChoice { kAuto, kHalf, kImagenet };
+enum class OnBadImage { kSkip, kFail };
+
+// A count, or a share of all images rounded down.
+struct Allowance {
+  double value = 0.01;
+  bool is_share = true;
+  std::int64_t of(std::int64_t total) const;
+};
+
+struct TrainConfig {
+  std::string untrained_model_path, train_data_path, valid_data_path, trained_model_path;
+  int epochs = 5;
+  int batch_size = 16;
+  int num_warmup_steps = 0;  // epochs, whatever its name says
+  double learning_rate = 0.001;
+  std::int64_t random_seed = 1;
+  int patience = 3;
+  int print_freq = 10;
+  int image_size = 0;  // 0: auto
+  NormalizationChoice normalization = NormalizationChoice::kAuto;
+  OnBadImage on_bad_image = OnBadImage::kSkip;
+  Allowance max_bad_images;
+  int loader_threads = 0;  // 0: auto
+  int threads = 0;         // 0: auto
+  DeviceChoice device = DeviceChoice::kAuto;
+  SaveChoice save = SaveChoice::kBest;
+  std::string log_path;         // "logs" unless given
+  bool log_path_given = false;
+  std::vector<std::pair<std::string, std::string>> as_used;  // every option and its text, in table order
+};
+
+struct InitModelConfig {
+  std::string model_name, untrained_model_path, weights;
+  bool pretrained = false;
+  bool memory_efficient = false;
+  bool zero_init_residual = false;
+  std::int64_t random_seed = 1;
+};
+
+struct ConvertConfig { std::string input_path, output_path; };
+
+struct DemoDataConfig {
+  std::string output_path;
+  int images = 600;
+  int classes = 3;
+  int size = 32;
+  std::int64_t random_seed = 1;
+};
+
+struct InspectConfig {
+  std::string path;
+  bool json = false;
+  bool check = false;
+};
+
+struct HelpRequest { std::string text; };   // print it, exit 0
+struct VersionRequest {};
+
+using Command = std::variant<TrainConfig, InitModelConfig, ConvertConfig, DemoDataConfig, InspectConfig,
+                             HelpRequest, VersionRequest>;
+
+}  // namespace kiln

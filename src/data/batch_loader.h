@@ -1,0 +1,76 @@
+// Image files -> batches of pixels, decoded by worker threads ahead of the reader, handed out in order.
+//
+// Memory is bounded by `num_slots` batches. Results do not depend on the number of threads. One reader thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/image.h"
+
+namespace kiln {
+
+// How an image becomes S x S: stored at that size already, it stays; else the short side is resized to
+// round(S * 256 / 224) (antialiased bilinear) and the centre is cut. S = 0 with `fixed` set: as stored.
+struct PixelPlan {
+  ImageSize output;         // of every image in a batch
+  bool resize = true;       // false: every image must have `output` size already, another size is a bad image
+};
+
+struct LoadItem {
+  std::filesystem::path path;
+  std::int64_t label = 0;
+};
+
+// [N, H, W, 3] in 8 bits; images that could not be decoded are left out and `count` is smaller.
+struct HostBatch {
+  std::vector<std::uint8_t> pixels;   // capacity of the whole batch; the first count * H * W * 3 are valid
+  std::vector<std::int64_t> labels;   // [count]
+  std::vector<std::uint32_t> items;   // [count] index into the items
+  int count = 0;
+  int nominal = 0;                    // images the batch was meant to hold
+};
+
+struct BadImage {
+  std::uint32_t item = 0;
+  std::string fault;
+  bool damaged = false;  // true: decoded as far as it goes, and used
+};
+
+class BatchLoader {
+ public:
+  // Batches of `batch_size` consecutive entries of `order` (indices into `items`); the last may be shorter unless
+  // `drop_last`. `items` must outlive the loader.
+  struct Plan {
+    std::vector<std::uint32_t> order;
+    int batch_size = 1;
+    bool drop_last = false;
+    PixelPlan pixels;
+    int num_threads = 1;
+    int num_slots = 4;
+  };
+
+  BatchLoader(const std::vector<LoadItem>& items, Plan plan);
+  ~BatchLoader();  // stops the workers
+
+  int num_batches() const;
+
+  // The next batch, or nullptr after the last. The batch stays valid until the next call. A fault that is not one
+  // image's (out of memory, a bug) is rethrown here.
+  const HostBatch* next();
+
+  // Faults of the images in the batches handed out so far, in batch order; each call returns only new ones.
+  std::vector<BadImage> take_faults();
+
+  // Seconds the reader has waited in next().
+  double wait_seconds() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kiln

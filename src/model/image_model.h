@@ -1,0 +1,47 @@
+// Networks that classify images: [N, 3, H, W] -> logits [N, num_classes]. Names, shapes and initialisation rules are
+// torchvision's, behind the prefix `model.`.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+struct ModelOptions {
+  std::string model_name;           // one of model_names()
+  int num_classes = 1000;
+  bool with_output_layer = false;   // 1000-way head, then `out_linear_model`, 1000 -> num_classes (pretrained models)
+  bool memory_efficient = false;    // DenseNet: recompute the concatenations and bottlenecks in backward
+  bool zero_init_residual = false;  // ResNet: the last BatchNorm of each block starts at 0
+};
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;  // shares memory with the model
+};
+
+// A network and its weights. Not thread-safe. Copying is not possible; weights move by name.
+class ImageModel {
+ public:
+  virtual ~ImageModel() = default;
+
+  virtual at::Tensor forward(const at::Tensor& images) = 0;
+  virtual void train(bool on) = 0;
+  virtual std::vector<at::Tensor> parameters() const = 0;
+  // Parameters and buffers in module order, as Python's state_dict() lists them.
+  virtual std::vector<NamedTensor> state() const = 0;
+  // Moves to `device` and stores 4-D weights channels_last. Before an optimizer is made.
+  virtual void prepare(const at::Device& device) = 0;
+  virtual void to_float64() = 0;
+};
+
+const std::vector<std::string>& model_names();
+
+// A freshly initialised network, drawn from LibTorch's default generator: seed it first.
+// Throws Error kInvalidModelDirectory with the known names for an unknown one.
+std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options);
+
+}  // namespace kiln

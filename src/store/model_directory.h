@@ -1,0 +1,61 @@
+// Model directories on disk: read one, write an untrained one, write a trained one.
+//
+// Directories may be mount points, so they are filled file by file under temporary names and become valid with
+// `_meta.yaml`, the last to be renamed; over an earlier directory its `_meta.yaml` is removed first.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "store/model_spec.h"
+#include "store/tensor.h"
+
+namespace kiln {
+
+struct ModelDirectory {
+  ModelSpec spec;
+  StateDict state;
+  std::vector<std::string> labels;  // from index_to_label.csv; empty when untrained
+};
+
+// Errors as formats.md of the designer: 2000 (UserError) for a missing or empty folder, 159 for everything in it.
+// `read_model_spec` reads `_meta.yaml` and `model_spec.yaml` alone.
+ModelSpec read_model_spec(const std::filesystem::path& folder);
+ModelDirectory read_model_directory(const std::filesystem::path& folder);
+
+// Refuses `folder` before work starts: Error kFailedToWriteOutputs when it cannot be created or written (a probe file is
+// written and removed), or when it holds anything but an earlier model directory, leftovers of a killed run, names that
+// begin with a dot, and lost+found. Creates missing parents. Removes leftovers.
+void prepare_model_output(const std::filesystem::path& folder);
+
+struct OutputFile {
+  std::string name;
+  std::string bytes;
+};
+
+// Writes all files, `_meta.yaml` last whatever its place in the list.
+void write_directory(const std::filesystem::path& folder, const std::vector<OutputFile>& files);
+
+// The files of a directory, `_meta.yaml` included.
+std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state);
+
+struct TrainedModel {
+  ModelSpec spec;  // num_classes and normalization set
+  StateDict state;
+  std::vector<std::string> labels;
+  std::string schema_json, samples_json, training_json;
+};
+// _meta.yaml, model_spec.yaml, model, model.safetensors, index_to_label.csv, _schema.json, _samples.json,
+// training.json.
+std::vector<OutputFile> trained_model_files(const TrainedModel& model);
+
+// `0,airplane` with a header line `,label`; double quotes only where needed.
+std::string format_label_map(const std::vector<std::string>& labels);
+std::vector<std::string> parse_label_map(std::string_view csv);
+
+// 2026-01-02T03:04:05.678901+0000
+std::string time_stamp_now();
+
+}  // namespace kiln

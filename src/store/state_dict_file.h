@@ -1,0 +1,33 @@
+// State dicts in files: torch.save's zip, its older plain pickle, and safetensors.
+//
+// The readers are strict and run no code: sizes are bounded by the file, offsets checked, and every pickle opcode or
+// class outside what state dicts need is refused by name. They take bytes, so they can be fuzzed.
+#pragma once
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "store/tensor.h"
+
+namespace kiln {
+
+// Why bytes are not a state dict: a clause without the file name.
+class FormatFault : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+StateDict read_torch_zip(std::string_view bytes);
+StateDict read_torch_legacy(std::string_view bytes);
+StateDict read_safetensors(std::string_view bytes);
+
+// Any of the three, told from the bytes.
+StateDict read_state_dict(std::string_view bytes);
+
+// What torch.load(weights_only=True) opens: a stored zip with the inner folder `model/`, an OrderedDict of tensors.
+// Equal state dicts give equal bytes.
+std::string write_torch_zip(const StateDict& state);
+std::string write_safetensors(const StateDict& state);
+
+}  // namespace kiln

@@ -1,0 +1,25 @@
+// A tensor as files hold it: name, type, shape, bytes. No LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+enum class DType { kFloat64, kFloat32, kFloat16, kBFloat16, kInt64, kInt32, kInt16, kInt8, kUInt8, kBool };
+
+std::size_t byte_size(DType dtype);
+
+struct StoredTensor {
+  std::string name;                 // "model.conv1.weight"
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> shape;  // empty: a scalar
+  std::string bytes;                // row-major, little-endian, prod(shape) * byte_size(dtype) long
+};
+
+// In file order, names unique.
+using StateDict = std::vector<StoredTensor>;
+
+}  // namespace kiln
