@@ -1,6 +1,7 @@
 # Helpers that every room's CMakeLists.txt uses.
 
-set(KILN_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Werror)
+# g++ 12 sees -Wrestrict in its own std::string (GCC bug 105329).
+set(KILN_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Werror -Wno-restrict)
 
 # kiln_room(NAME SOURCES … [LINK …] [PRIVATE_LINK …]): one room of src/ as the static library kiln_NAME.
 function(kiln_room name)
@@ -9,6 +10,14 @@ function(kiln_room name)
   target_include_directories(kiln_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_compile_options(kiln_${name} PRIVATE ${KILN_WARNINGS})
   target_link_libraries(kiln_${name} PUBLIC ${ROOM_LINK} PRIVATE ${ROOM_PRIVATE_LINK})
+endfunction()
+
+# kiln_share_torch_header(TARGET): an executable that takes over kiln_model's precompiled header. That is compiled with
+# -fPIC, like every library; with the -fPIE of executables the compiler would refuse it.
+function(kiln_share_torch_header target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM kiln_model)
 endfunction()
 
 # kiln_test(ROOM SOURCES … LINK …): the GoogleTest program of a room, kiln_ROOM_test.

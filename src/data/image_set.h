@@ -26,8 +26,10 @@ struct ImageSet {
 
   Kind kind = Kind::kImageDirectory;
   std::filesystem::path root;
+  std::string name;                  // how errors call it: "Training dataset"
   std::vector<std::string> classes;  // by class id; ids no category uses are called "Others"
   std::vector<ImageItem> items;      // in list order
+  std::string list_name;             // of an ImageDirectory: its list, relative to the root; else empty
   std::string schema_json;           // `_schema.json`: the stored bytes, or what Convert would write
   std::string samples_json;          // `_samples.json`, likewise
   std::vector<std::string> notes;    // things worth a warning: files left out, loops of links, …

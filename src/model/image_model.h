@@ -1,5 +1,5 @@
-// Networks that classify images: [N, 3, H, W] -> logits [N, num_classes]. Names, shapes and initialisation rules are
-// torchvision's, behind the prefix `model.`.
+// Networks that classify images: [N, 3, H, W] -> logits [N, num_classes]. Names, shapes and
+// initialisation rules are torchvision's, behind the prefix `model.`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,10 +11,12 @@
 namespace kiln {
 
 struct ModelOptions {
-  std::string model_name;           // one of model_names()
+  std::string model_name;  // one of model_names()
   int num_classes = 1000;
-  bool with_output_layer = false;   // 1000-way head, then `out_linear_model`, 1000 -> num_classes (pretrained models)
-  bool memory_efficient = false;    // DenseNet: recompute the concatenations and bottlenecks in backward
+  bool with_output_layer =
+      false;  // 1000-way head, then `out_linear_model`, 1000 -> num_classes (pretrained models)
+  bool memory_efficient =
+      false;  // DenseNet: recompute the concatenations and bottlenecks in backward
   bool zero_init_residual = false;  // ResNet: the last BatchNorm of each block starts at 0
 };
 

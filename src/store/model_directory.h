@@ -1,7 +1,9 @@
 // Model directories on disk: read one, write an untrained one, write a trained one.
 //
-// Directories may be mount points, so they are filled file by file under temporary names and become valid with
-// `_meta.yaml`, the last to be renamed; over an earlier directory its `_meta.yaml` is removed first.
+// Directories may be mount points, so they are filled file by file under temporary names and become
+// valid with
+// `_meta.yaml`, the last to be renamed; over an earlier directory its `_meta.yaml` is removed
+// first.
 #pragma once
 
 #include <filesystem>
@@ -20,14 +22,15 @@ struct ModelDirectory {
   std::vector<std::string> labels;  // from index_to_label.csv; empty when untrained
 };
 
-// Errors as formats.md of the designer: 2000 (UserError) for a missing or empty folder, 159 for everything in it.
-// `read_model_spec` reads `_meta.yaml` and `model_spec.yaml` alone.
+// Errors as formats.md of the designer: 2000 (UserError) for a missing or empty folder, 159 for
+// everything in it. `read_model_spec` reads `_meta.yaml` and `model_spec.yaml` alone.
 ModelSpec read_model_spec(const std::filesystem::path& folder);
 ModelDirectory read_model_directory(const std::filesystem::path& folder);
 
-// Refuses `folder` before work starts: Error kFailedToWriteOutputs when it cannot be created or written (a probe file is
-// written and removed), or when it holds anything but an earlier model directory, leftovers of a killed run, names that
-// begin with a dot, and lost+found. Creates missing parents. Removes leftovers.
+// Refuses `folder` before work starts: Error kFailedToWriteOutputs when it cannot be created or
+// written (a probe file is written and removed), or when it holds anything but an earlier model
+// directory, leftovers of a killed run, names that begin with a dot, and lost+found. Creates
+// missing parents. Removes leftovers.
 void prepare_model_output(const std::filesystem::path& folder);
 
 struct OutputFile {
@@ -47,8 +50,8 @@ struct TrainedModel {
   std::vector<std::string> labels;
   std::string schema_json, samples_json, training_json;
 };
-// _meta.yaml, model_spec.yaml, model, model.safetensors, index_to_label.csv, _schema.json, _samples.json,
-// training.json.
+// _meta.yaml, model_spec.yaml, model, model.safetensors, index_to_label.csv, _schema.json,
+// _samples.json, training.json.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 
 // `0,airplane` with a header line `,label`; double quotes only where needed.

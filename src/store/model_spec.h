@@ -17,13 +17,13 @@ struct Normalization {
 };
 
 struct ModelSpec {
-  std::string model_name;            // "resnet18", "densenet121", …
-  bool pretrained = false;           // keeps the 1000-way head; trained models add a linear layer to it
-  bool memory_efficient = false;     // DenseNet only
-  bool zero_init_residual = false;   // ResNet only
-  std::optional<int> num_classes;    // trained models
+  std::string model_name;   // "resnet18", "densenet121", …
+  bool pretrained = false;  // keeps the 1000-way head; trained models add a linear layer to it
+  bool memory_efficient = false;               // DenseNet only
+  bool zero_init_residual = false;             // ResNet only
+  std::optional<int> num_classes;              // trained models
   std::optional<Normalization> normalization;  // trained models
-  std::string model_file = "model";  // relative to the directory; no path in it
+  std::string model_file = "model";            // relative to the directory; no path in it
 };
 
 bool is_densenet(std::string_view model_name);

@@ -1,7 +1,8 @@
 // State dicts in files: torch.save's zip, its older plain pickle, and safetensors.
 //
-// The readers are strict and run no code: sizes are bounded by the file, offsets checked, and every pickle opcode or
-// class outside what state dicts need is refused by name. They take bytes, so they can be fuzzed.
+// The readers are strict and run no code: sizes are bounded by the file, offsets checked, and every
+// pickle opcode or class outside what state dicts need is refused by name. They take bytes, so they
+// can be fuzzed.
 #pragma once
 
 #include <filesystem>
@@ -25,9 +26,13 @@ StateDict read_safetensors(std::string_view bytes);
 // Any of the three, told from the bytes.
 StateDict read_state_dict(std::string_view bytes);
 
-// What torch.load(weights_only=True) opens: a stored zip with the inner folder `model/`, an OrderedDict of tensors.
-// Equal state dicts give equal bytes.
+// What torch.load(weights_only=True) opens: a stored zip with the inner folder `model/`, an
+// OrderedDict of tensors. Equal state dicts give equal bytes.
 std::string write_torch_zip(const StateDict& state);
 std::string write_safetensors(const StateDict& state);
+
+// 'denselayer1.norm.1.weight', as torchvision's published DenseNet files say, becomes
+// 'denselayer1.norm1.weight'.
+void rename_old_densenet_keys(StateDict& state);
 
 }  // namespace kiln

@@ -8,12 +8,23 @@
 
 namespace kiln {
 
-enum class DType { kFloat64, kFloat32, kFloat16, kBFloat16, kInt64, kInt32, kInt16, kInt8, kUInt8, kBool };
+enum class DType {
+  kFloat64,
+  kFloat32,
+  kFloat16,
+  kBFloat16,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kUInt8,
+  kBool
+};
 
 std::size_t byte_size(DType dtype);
 
 struct StoredTensor {
-  std::string name;                 // "model.conv1.weight"
+  std::string name;  // "model.conv1.weight"
   DType dtype = DType::kFloat32;
   std::vector<std::int64_t> shape;  // empty: a scalar
   std::string bytes;                // row-major, little-endian, prod(shape) * byte_size(dtype) long

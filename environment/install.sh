@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Make a Debian 12 machine ready to build and test Kiln. Safe to run again: finished steps are skipped.
+#
+#   environment/install.sh            everything (about 4 minutes on a bare machine)
+#   environment/install.sh --no-tests without the Python that only tests/parity uses
+#
+# Needs root (or sudo), python3 with pip (installed here if missing) and the machine's own package settings.
+# LibTorch goes to .deps/libtorch, unless KILN_TORCH_ROOT points to one that is there already.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+deps=$(dirname "$here")/.deps
+log=$deps/install.log
+mkdir -p "$deps"
+: >"$log"
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+fail() {
+  echo "install.sh: $1" >&2
+  tail -n 15 "$log" >&2
+  echo "install.sh: the whole output is in $log" >&2
+  exit 1
+}
+
+missing_packages() {
+  local package
+  while read -r package; do
+    [ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || echo "$package"
+  done <"$here/packages-build.txt"
+}
+
+# unpack LIST FOLDER: the wheels of LIST, by hash and without a resolver, into FOLDER.
+unpack() {
+  local platforms=() tag
+  for tag in 2_28 2_27 2_25 2_24 2_18 2_17 2_12 2_5; do platforms+=(--platform "manylinux_${tag}_x86_64"); done
+  for tag in 2014 2010 1; do platforms+=(--platform "manylinux${tag}_x86_64"); done
+  python3 -m pip --disable-pip-version-check install -q --no-cache-dir --no-compile --no-deps --require-hashes \
+    --only-binary=:all: --python-version 3.11 --implementation cp "${platforms[@]}" --platform any \
+    --target "$2" --root-user-action ignore -r "$here/$1" >>"$log" 2>&1 ||
+    fail "the Python packages of $1 could not be installed"
+}
+
+# step TITLE STAMP LISTS… -- COMMAND: runs COMMAND unless STAMP holds the checksum of LISTS already.
+step() {
+  local title=$1 stamp=$2 lists=()
+  shift 2
+  while [ "$1" != -- ]; do lists+=("$here/$1"); shift; done
+  shift
+  local sum
+  sum=$(cat "${lists[@]}" | sha256sum)
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ]; then echo "$title: there already"; return; fi
+  local begin=$SECONDS
+  "$@"
+  echo "$sum" >"$stamp"
+  echo "$title: installed in $((SECONDS - begin)) s"
+}
+
+install_libtorch() {
+  rm -rf "$deps/libtorch" "$deps/headers"
+  unpack wheels-libtorch.txt "$deps/libtorch"
+  unpack wheels-cuda-headers.txt "$deps/headers"
+  cp -r "$deps/headers/nvidia/cu13/include/." "$deps/libtorch/nvidia/cu13/include/"
+  rm -rf "$deps/headers"
+}
+
+install_parity() {
+  rm -rf "$deps/parity"
+  unpack wheels-parity.txt "$deps/parity"
+}
+
+# A container may lack python3 altogether, so the Debian packages come first.
+mapfile -t missing < <(missing_packages)
+if [ ${#missing[@]} -gt 0 ]; then
+  begin=$SECONDS
+  as_root apt-get update >>"$log" 2>&1 || fail "apt-get update failed"
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" \
+    >>"$log" 2>&1 || fail "the Debian packages could not be installed: ${missing[*]}"
+  echo "Debian packages: ${#missing[@]} installed in $((SECONDS - begin)) s"
+else
+  echo "Debian packages: there already"
+fi
+
+if [ -n "${KILN_TORCH_ROOT:-}" ]; then
+  [ -d "$KILN_TORCH_ROOT/torch/lib" ] || fail "KILN_TORCH_ROOT=$KILN_TORCH_ROOT has no torch/lib in it"
+  echo "LibTorch: taken from KILN_TORCH_ROOT=$KILN_TORCH_ROOT"
+else
+  step "LibTorch 2.11.0" "$deps/libtorch.stamp" wheels-libtorch.txt wheels-cuda-headers.txt -- install_libtorch
+fi
+if [ "${1:-}" != --no-tests ]; then
+  step "Python for the parity tests" "$deps/parity.stamp" wheels-parity.txt -- install_parity
+fi

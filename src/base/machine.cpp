@@ -1,0 +1,45 @@
+#include "base/machine.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <string>
+
+namespace kiln {
+
+int usable_cpus() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  int cpus = ::sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+  std::ifstream quota("/sys/fs/cgroup/cpu.max");  // "200000 100000" or "max 100000"
+  double microseconds = 0, period = 0;
+  if (quota >> microseconds >> period && period > 0)
+    cpus = std::min(cpus, static_cast<int>(microseconds / period + 0.999));
+  return std::max(cpus, 1);
+}
+
+long long peak_memory_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024LL;
+}
+
+double seconds_since_process_start() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  std::getline(file, text);
+  // The second field, the name in parentheses, may hold anything; the start time is the 20th after it.
+  std::size_t at = text.rfind(')');
+  for (int field = 0; field < 20 && at != text.npos; ++field) at = text.find(' ', at + 1);
+  if (at == text.npos) return 0;
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  const double started = std::stod(text.substr(at + 1)) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
+}
+
+}  // namespace kiln

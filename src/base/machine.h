@@ -1,0 +1,15 @@
+// What this machine gives the process.
+#pragma once
+
+namespace kiln {
+
+// CPUs that this process may use: the affinity mask, cut by the control group's quota. At least 1.
+int usable_cpus();
+
+// The largest resident memory so far, in bytes.
+long long peak_memory_bytes();
+
+// Seconds since the kernel started this process: loading libraries counts.
+double seconds_since_process_start();
+
+}  // namespace kiln

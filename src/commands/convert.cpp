@@ -1,0 +1,39 @@
+#include "commands/convert.h"
+
+#include <string>
+
+#include "data/image_directory_writer.h"
+#include "data/image_set.h"
+
+namespace kiln {
+namespace {
+
+std::string found_line(const ImageSet& set) {
+  std::string line = "Found " + std::to_string(set.items.size()) +
+                     (set.items.size() == 1 ? " image" : " images");
+  if (set.labeled()) {
+    const std::size_t num_classes = set.classes.size();
+    line += " in " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes");
+  } else {
+    line += " without labels";
+  }
+  return line + " (" + describe(set.kind) + " '" + set.root.string() + "').";
+}
+
+}  // namespace
+
+int run_convert(const ConvertConfig& config, Log& log) {
+  const ImageSet set = read_image_set(config.input_path, "Input dataset");
+  log.info(found_line(set));
+  for (const std::string& note : set.notes) log.warning(note);
+  if (set.kind == ImageSet::Kind::kUnlabeledFolder) {
+    log.warning("The images are not in class folders one level deep, so the output has no labels: "
+                "it can be scored, not trained on.");
+  }
+  prepare_image_output(config.output_path, config.input_path);
+  write_image_directory(set, config.output_path);
+  log.info("Wrote the ImageDirectory '" + config.output_path + "'.");
+  return 0;
+}
+
+}  // namespace kiln

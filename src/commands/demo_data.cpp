@@ -1,0 +1,26 @@
+#include "commands/demo_data.h"
+
+#include <filesystem>
+#include <string>
+
+#include "data/demo_writer.h"
+
+namespace kiln {
+
+int run_demo_data(const DemoDataConfig& config, Log& log) {
+  const DemoCounts counts = write_demo_data(
+      config.output_path, {.num_images = config.images,
+                           .num_classes = config.classes,
+                           .size = config.size,
+                           .seed = static_cast<std::uint64_t>(config.random_seed)});
+  const std::filesystem::path folder(config.output_path);
+  const std::string size = std::to_string(config.size);
+  log.info("Drew " + std::to_string(counts.train + counts.valid) + " images of " + size + "x" +
+           size + " pixels in " + std::to_string(config.classes) + " classes.");
+  log.info("Wrote " + std::to_string(counts.train) + " training images to '" +
+           (folder / "train").string() + "' and " + std::to_string(counts.valid) +
+           " validation images to '" + (folder / "val").string() + "'.");
+  return 0;
+}
+
+}  // namespace kiln

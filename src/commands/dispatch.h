@@ -1,0 +1,21 @@
+// From arguments to the command that they name.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+
+namespace kiln {
+
+// Whether and where this run owes an error_info.json; filled as early as it is known.
+struct RunReport {
+  bool wanted = false;
+  std::filesystem::path path;
+};
+
+// Runs the command and returns its exit code. Throws Error, Problems, or what the libraries throw.
+int dispatch(const std::vector<std::string>& arguments, Log& log, RunReport* report);
+
+}  // namespace kiln

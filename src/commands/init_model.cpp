@@ -1,0 +1,103 @@
+#include "commands/init_model.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "commands/weights.h"
+#include "model/image_model.h"
+#include "store/model_directory.h"
+#include "store/state_dict_file.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kPrefix = "model.";
+
+StateDict read_weights(const std::string& path) {
+  try {
+    return read_state_dict(read_file(path));
+  } catch (const FormatFault& fault) {
+    throw Error(
+        ErrorCode::kInvalidModelDirectory,
+        "The weights file '" + path + "' cannot be used: " + fault.what() +
+            ". Give a state dict that torchvision publishes (.pth) or a .safetensors file.");
+  } catch (const std::system_error& fault) {
+    throw Error(
+        ErrorCode::kInvalidModelDirectory,
+        std::string("The weights file cannot be read: ") + fault.what() + ". Check --weights.");
+  }
+}
+
+// torchvision's names as ours. Files that kiln wrote have the prefix already.
+void to_own_names(StateDict& weights) {
+  rename_old_densenet_keys(weights);
+  const bool own = std::all_of(weights.begin(), weights.end(), [](const StoredTensor& tensor) {
+    return tensor.name.starts_with(kPrefix);
+  });
+  if (own) return;
+  for (StoredTensor& tensor : weights) tensor.name.insert(0, kPrefix);
+}
+
+std::unique_ptr<ImageModel> make_fresh(const InitModelConfig& config) {
+  torch::manual_seed(static_cast<std::uint64_t>(config.random_seed));
+  return make_image_model({.model_name = config.model_name,
+                           .memory_efficient = config.memory_efficient,
+                           .zero_init_residual = config.zero_init_residual});
+}
+
+void load_weights(ImageModel& model, const std::string& path) {
+  StateDict weights = read_weights(path);
+  to_own_names(weights);
+  add_missing_batch_counts(weights, model);
+  load_state(model, weights, path);
+}
+
+std::string with_commas(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");
+  return digits;
+}
+
+void print_result(const InitModelConfig& config, const ImageModel& model, Log& log) {
+  std::int64_t num_parameters = 0;
+  for (const at::Tensor& parameter : model.parameters()) num_parameters += parameter.numel();
+  log.info("Model: " + config.model_name + ", " + with_commas(num_parameters) +
+           " parameters, 1000 classes");
+  log.info(config.weights.empty()
+               ? "Weights: fresh, random seed " + std::to_string(config.random_seed)
+               : "Weights: " + config.weights);
+  log.info("Untrained model written to " + config.untrained_model_path);
+}
+
+}  // namespace
+
+int run_init_model(const InitModelConfig& config, Log& log) {
+  const bool has_weights = !config.weights.empty();
+  if (config.pretrained && !has_weights)
+    throw Error(ErrorCode::kFailedToDownloadFiles,
+                "Pretrained weights of " + config.model_name +
+                    " were asked for, but nothing is downloaded: give their file with --weights "
+                    "FILE, or ask for "
+                    "--pretrained False.");
+  const std::unique_ptr<ImageModel> model = make_fresh(config);
+  Problems problems;
+  if (has_weights) problems.collect([&] { load_weights(*model, config.weights); });
+  problems.collect([&] { prepare_model_output(config.untrained_model_path); });
+  problems.throw_if_any();
+  const ModelSpec spec{.model_name = config.model_name,
+                       .pretrained = has_weights,
+                       .memory_efficient = config.memory_efficient,
+                       .zero_init_residual = config.zero_init_residual,
+                       .num_classes = {},
+                       .normalization = {}};
+  write_directory(config.untrained_model_path, untrained_model_files(spec, to_state_dict(*model)));
+  print_result(config, *model, log);
+  return 0;
+}
+
+}  // namespace kiln

@@ -1,0 +1,367 @@
+#include "commands/inspect.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/machine.h"
+#include "data/decode.h"
+#include "data/image_set.h"
+#include "data/size_scan.h"
+#include "store/model_directory.h"
+#include "store/state_dict_file.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is told, in order; a table and JSON are two ways to print it.
+using Report = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxSizesTold = 10;
+
+int usable_cpus() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// Calls `work(i)` for every i below `count` from several threads; the first exception is rethrown
+// here.
+void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  const std::size_t workers = std::min(count, static_cast<std::size_t>(usable_cpus()));
+  std::vector<std::exception_ptr> failures(workers);
+  std::vector<std::thread> threads;
+  for (std::size_t worker = 0; worker < workers; ++worker) {
+    threads.emplace_back([&, worker] {
+      try {
+        for (std::size_t i = next++; i < count; i = next++) work(i);
+      } catch (...) {
+        failures[worker] = std::current_exception();
+        next = count;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+struct CheckResult {
+  std::string fault;  // empty: the image is good
+  bool damaged = false;
+};
+
+CheckResult check_image(const fs::path& path) {
+  try {
+    const DecodedImage decoded = decode_image(read_file(path));
+    return {decoded.damage, !decoded.damage.empty()};
+  } catch (const ImageFault& fault) {
+    return {fault.what(), false};
+  } catch (const std::system_error& failure) {
+    return {"cannot be read: " + failure.code().message(), false};
+  }
+}
+
+// Adds the faulty images to `report`; the number of bad ones.
+int check_images(const ImageSet& set, Report& report) {
+  std::vector<CheckResult> results(set.items.size());
+  in_parallel(results.size(),
+              [&](std::size_t i) { results[i] = check_image(set.path_of(set.items[i])); });
+  int bad = 0;
+  int damaged = 0;
+  Report faults = Report::array();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const CheckResult& result = results[i];
+    if (result.fault.empty()) continue;
+    ++(result.damaged ? damaged : bad);
+    faults.push_back({{"file", set.items[i].file_name},
+                      {"state", result.damaged ? "damaged" : "bad"},
+                      {"fault", result.fault}});
+  }
+  report["bad_images"] = bad;
+  report["damaged_images"] = damaged;
+  report["faults"] = std::move(faults);
+  return bad;
+}
+
+void tell_classes(const ImageSet& set, Report& report) {
+  std::vector<std::int64_t> counts(set.classes.size());
+  std::int64_t unlabeled = 0;
+  for (const ImageItem& item : set.items) {
+    ++(item.label < 0 ? unlabeled : counts.at(static_cast<std::size_t>(item.label)));
+  }
+  report["num_classes"] = set.classes.size();
+  report["unlabeled_images"] = unlabeled;
+  Report classes = Report::array();
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    classes.push_back({{"id", i}, {"name", set.classes[i]}, {"images", counts[i]}});
+  }
+  report["classes"] = std::move(classes);
+}
+
+void tell_sizes(const ImageSet& set, Report& report) {
+  std::map<std::pair<int, int>, std::int64_t> counts;
+  std::int64_t unreadable = 0;
+  for (const std::optional<ImageSize>& size : scan_sizes(set, usable_cpus())) {
+    if (size) {
+      ++counts[{size->width, size->height}];
+    } else {
+      ++unreadable;
+    }
+  }
+  std::vector<std::pair<std::pair<int, int>, std::int64_t>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  report["num_sizes"] = sorted.size();
+  report["unreadable_headers"] = unreadable;
+  Report sizes = Report::array();
+  for (std::size_t i = 0; i < std::min(kMaxSizesTold, sorted.size()); ++i) {
+    const auto& [size, images] = sorted[i];
+    sizes.push_back({{"width", size.first}, {"height", size.second}, {"images", images}});
+  }
+  report["most_common_sizes"] = std::move(sizes);
+}
+
+int inspect_images(const fs::path& path, bool check, Report& report) {
+  const ImageSet set = read_image_set(path, path.string());
+  report["kind"] = describe(set.kind);
+  report["path"] = path.string();
+  report["images"] = set.items.size();
+  tell_classes(set, report);
+  tell_sizes(set, report);
+  report["notes"] = set.notes;
+  return check ? check_images(set, report) : 0;
+}
+
+std::string_view dtype_name(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return "float64";
+    case DType::kFloat32:
+      return "float32";
+    case DType::kFloat16:
+      return "float16";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kInt64:
+      return "int64";
+    case DType::kInt32:
+      return "int32";
+    case DType::kInt16:
+      return "int16";
+    case DType::kInt8:
+      return "int8";
+    case DType::kUInt8:
+      return "uint8";
+    case DType::kBool:
+      return "bool";
+  }
+  throw InternalError("dtype_name: unknown type");
+}
+
+void tell_state(const StateDict& state, Report& report) {
+  struct Sum {
+    std::int64_t tensors = 0;
+    std::int64_t elements = 0;
+  };
+  std::map<std::string_view, Sum> by_type;
+  Sum all;
+  std::int64_t buffers = 0;
+  for (const StoredTensor& tensor : state) {
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : tensor.shape) elements *= extent;
+    Sum& sum = by_type[dtype_name(tensor.dtype)];
+    ++sum.tensors;
+    sum.elements += elements;
+    ++all.tensors;
+    all.elements += elements;
+    // BatchNorm's statistics are stored, not trained.
+    const bool statistic = tensor.name.ends_with("running_mean") ||
+                           tensor.name.ends_with("running_var") ||
+                           tensor.name.ends_with("num_batches_tracked");
+    if (statistic) buffers += elements;
+  }
+  report["tensors"] = all.tensors;
+  report["elements"] = all.elements;
+  report["parameters"] = all.elements - buffers;
+  Report types = Report::array();
+  for (const auto& [name, sum] : by_type) {
+    types.push_back({{"type", name}, {"tensors", sum.tensors}, {"elements", sum.elements}});
+  }
+  report["types"] = std::move(types);
+}
+
+void inspect_model_directory(const fs::path& path, Report& report) {
+  const ModelDirectory directory = read_model_directory(path);
+  const ModelSpec& spec = directory.spec;
+  report["kind"] = spec.num_classes ? "ModelDirectory" : "UntrainedModelDirectory";
+  report["path"] = path.string();
+  report["model"] = spec.model_name;
+  report["pretrained"] = spec.pretrained;
+  if (is_densenet(spec.model_name)) {
+    report["memory_efficient"] = spec.memory_efficient;
+  } else {
+    report["zero_init_residual"] = spec.zero_init_residual;
+  }
+  if (spec.num_classes) report["num_classes"] = *spec.num_classes;
+  if (spec.normalization) {
+    report["mean"] = spec.normalization->mean;
+    report["std"] = spec.normalization->std;
+  }
+  tell_state(directory.state, report);
+  if (directory.labels.empty()) return;
+  Report labels = Report::array();
+  for (std::size_t i = 0; i < directory.labels.size(); ++i) {
+    labels.push_back({{"id", i}, {"label", directory.labels[i]}});
+  }
+  report["label_map"] = std::move(labels);
+}
+
+// The directory's own word for what it is; both forms of `_meta.yaml` name the type in plain text.
+bool is_model_directory(const fs::path& path) {
+  constexpr std::uint64_t kMaxMetaBytes = 1 << 20;
+  std::error_code failure;
+  if (fs::exists(path / "model_spec.yaml", failure)) return true;
+  const fs::path meta = path / "_meta.yaml";
+  return fs::is_regular_file(meta, failure) && fs::file_size(meta, failure) <= kMaxMetaBytes &&
+         read_file(meta, kMaxMetaBytes).find("ModelDirectory") != std::string::npos;
+}
+
+int inspect_image_file(const fs::path& path, std::string_view bytes, Report& report) {
+  report["kind"] = std::string(image_kind(bytes)) + " image";
+  report["path"] = path.string();
+  try {
+    const DecodedImage decoded = decode_image(bytes);
+    report["width"] = decoded.image.size.width;
+    report["height"] = decoded.image.size.height;
+    report["state"] = decoded.damage.empty() ? "good" : "damaged";
+    if (!decoded.damage.empty()) report["fault"] = decoded.damage;
+    return 0;
+  } catch (const ImageFault& fault) {
+    report["state"] = "bad";
+    report["fault"] = fault.what();
+    return 1;
+  }
+}
+
+std::string state_file_kind(std::string_view bytes) {
+  if (bytes.starts_with("PK")) return "model file (torch zip)";
+  if (bytes.starts_with("\x80")) return "model file (torch, older plain pickle)";
+  return "model file (safetensors)";
+}
+
+[[noreturn]] void fail_to_open(const fs::path& path, std::error_code failure) {
+  const std::string reason = failure ? failure.message() : "No such file or directory";
+  throw Error(ErrorCode::kUserError, "'" + path.string() + "' cannot be read (" + reason +
+                                         "): give a directory or a file that can.");
+}
+
+int inspect_file(const fs::path& path, Report& report) {
+  std::string bytes;
+  try {
+    bytes = read_file(path);
+  } catch (const std::system_error& failure) {
+    fail_to_open(path, failure.code());
+  }
+  if (!image_kind(bytes).empty()) return inspect_image_file(path, bytes, report);
+  try {
+    const StateDict state = read_state_dict(bytes);
+    report["kind"] = state_file_kind(bytes);
+    report["path"] = path.string();
+    report["bytes"] = bytes.size();
+    tell_state(state, report);
+    return 0;
+  } catch (const FormatFault& fault) {
+    throw Error(ErrorCode::kUserError, "'" + path.string() +
+                                           "' is neither an image nor a model file (" +
+                                           fault.what() + "): give a file or a directory that is.");
+  }
+}
+
+std::string cell(const Report& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.dump();
+}
+
+// Rows of equal objects under their keys, columns aligned.
+std::string rows_text(const Report& rows) {
+  std::vector<std::vector<std::string>> lines(1);
+  for (const auto& [key, value] : rows.front().items()) lines[0].push_back(key);
+  for (const Report& row : rows) {
+    lines.emplace_back();
+    for (const auto& [key, value] : row.items()) lines.back().push_back(cell(value));
+  }
+  std::vector<std::size_t> widths(lines[0].size());
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  std::string text;
+  for (const auto& line : lines) {
+    text += "\n ";
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      text += ' ' + line[i];
+      if (i + 1 < line.size()) text.append(widths[i] - line[i].size() + 1, ' ');
+    }
+  }
+  return text;
+}
+
+std::string list_text(const Report& list) {
+  if (list.empty()) return "none";
+  if (list.front().is_object()) return rows_text(list);
+  std::string text;
+  for (const Report& value : list) {
+    if (!text.empty()) text += value.is_string() ? "; " : ", ";
+    text += cell(value);
+  }
+  return text;
+}
+
+std::string table(const Report& report) {
+  constexpr std::size_t kNameWidth = 20;
+  std::string text;
+  for (const auto& [key, value] : report.items()) {
+    std::string name = key;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    if (!text.empty()) text += '\n';
+    const std::string shown = value.is_array() ? list_text(value) : cell(value);
+    if (!shown.starts_with('\n')) name.resize(std::max(name.size() + 1, kNameWidth), ' ');
+    text += name + shown;
+  }
+  return text;
+}
+
+}  // namespace
+
+int run_inspect(const InspectConfig& config, Log& log) {
+  const fs::path path = config.path;
+  std::error_code failure;
+  const fs::file_status status = fs::status(path, failure);
+  if (!fs::exists(status)) fail_to_open(path, failure);
+  Report report;
+  int bad = 0;
+  if (!fs::is_directory(status)) {
+    bad = inspect_file(path, report);
+  } else if (is_model_directory(path)) {
+    inspect_model_directory(path, report);
+  } else {
+    bad = inspect_images(path, config.check, report);
+  }
+  log.info(config.json ? report.dump(2, ' ', false, Report::error_handler_t::replace)
+                       : table(report));
+  return bad > 0 ? 1 : 0;
+}
+
+}  // namespace kiln

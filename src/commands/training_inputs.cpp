@@ -1,0 +1,90 @@
+#include "commands/training_inputs.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "data/size_scan.h"
+#include "model/feature_map.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kDefaultImageSize = 224;
+constexpr Normalization kImagenet{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+
+void choose_pixels(const TrainConfig& config, int num_threads, TrainingInputs& inputs) {
+  int side = config.image_size;
+  inputs.size_reason = "--image-size";
+  if (side == 0) {
+    auto sizes = scan_sizes(inputs.train, num_threads);
+    const auto of_valid = scan_sizes(inputs.valid, num_threads);
+    sizes.insert(sizes.end(), of_valid.begin(), of_valid.end());
+    if (const auto size = common_size(sizes)) {
+      inputs.pixels = {.output = *size, .resize = false};
+      inputs.size_reason = "as stored: all images have this size";
+      return;
+    }
+    side = kDefaultImageSize;
+    inputs.size_reason = "images have several sizes";
+  }
+  inputs.pixels = {.output = {side, side}, .resize = true};
+  inputs.resize_short_side = static_cast<int>(std::lround(side * 256.0 / 224.0));
+}
+
+void choose_normalization(const TrainConfig& config, TrainingInputs& inputs) {
+  const bool imagenet =
+      config.normalization == NormalizationChoice::kImagenet ||
+      (config.normalization == NormalizationChoice::kAuto && inputs.untrained.spec.pretrained);
+  inputs.normalization = imagenet ? kImagenet : Normalization{};
+  inputs.normalization_name = imagenet ? "imagenet" : "half";
+}
+
+void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs) {
+  const auto images = inputs.train.items.size();
+  if (!inputs.train.items.empty() && static_cast<std::size_t>(config.batch_size) > images)
+    throw Error(ErrorCode::kLessThanOrEqualTo,
+                "Parameter \"Batch size\" is " + std::to_string(config.batch_size) +
+                    ", but the training dataset has only " + std::to_string(images) +
+                    " images: use --batch-size " + std::to_string(images) + " or less.");
+  if (config.batch_size < inputs.smallest_batch)
+    throw Error(ErrorCode::kGreaterThanOrEqualTo,
+                "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "
+                "pixel, which cannot be normalised alone: use --batch-size 2 or more, or a larger "
+                "--image-size.");
+}
+
+void check_image_size(TrainingInputs& inputs) {
+  const std::string& model = inputs.untrained.spec.model_name;
+  const int height = final_map_side(model, inputs.pixels.output.height);
+  const int width = final_map_side(model, inputs.pixels.output.width);
+  if (height == 0 || width == 0)
+    throw Error(ErrorCode::kInvalidDataset,
+                "Training dataset is not valid: images of " +
+                    std::to_string(inputs.pixels.output.width) + "x" +
+                    std::to_string(inputs.pixels.output.height) + " pixels are too small for " + model +
+                    ": use --image-size 32 or more.");
+  if (height * width == 1) inputs.smallest_batch = 2;
+}
+
+}  // namespace
+
+TrainingInputs read_training_inputs(const TrainConfig& config, int num_threads) {
+  TrainingInputs inputs;
+  Problems problems;
+  problems.collect([&] { inputs.train = read_labeled_image_set(config.train_data_path, "Training dataset"); });
+  problems.collect([&] {
+    inputs.valid = read_labeled_image_set(config.valid_data_path, "Validation dataset");
+    if (!inputs.train.items.empty()) map_classes(inputs.train, inputs.valid);
+  });
+  const bool data_is_good = problems.empty();
+  problems.collect([&] { inputs.untrained = read_model_directory(config.untrained_model_path); });
+  const bool all_is_good = problems.empty();
+  if (data_is_good) choose_pixels(config, num_threads, inputs);
+  if (all_is_good) problems.collect([&] { check_image_size(inputs); });
+  problems.collect([&] { check_batch_size(config, inputs); });
+  problems.throw_if_any();
+  choose_normalization(config, inputs);
+  return inputs;
+}
+
+}  // namespace kiln

@@ -1,0 +1,31 @@
+// What a training run says on the console and in the driver log: the plan, the progress, the closing block.
+#pragma once
+
+#include <string>
+
+#include "base/log.h"
+#include "base/training_record.h"
+#include "commands/image_fault_ledger.h"
+#include "commands/training_inputs.h"
+#include "report/training_json.h"
+
+namespace kiln {
+
+struct PlanFacts {
+  std::string device;
+  int threads = 0, loader_threads = 0;
+  long long num_parameters = 0;
+};
+
+void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const PlanFacts& facts, Log& log);
+
+struct ClosingFacts {
+  const ImageFaultLedger& train_faults;
+  const ImageFaultLedger& valid_faults;
+  std::string device;
+  long long peak_device_bytes = 0;
+};
+
+void report_closing(const TrainConfig& config, const TrainingRecord& record, const ClosingFacts& facts, Log& log);
+
+}  // namespace kiln

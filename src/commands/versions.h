@@ -1,0 +1,15 @@
+// The versions of the program and of what it is made of.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+
+// Program, git commit and the libraries. `with_cuda` asks the GPU module for CUDA, cuDNN and NCCL, which loads it (0.3 s).
+std::vector<std::pair<std::string, std::string>> versions(bool with_cuda);
+
+std::string program_version();  // "kiln 0.1.0 (1a2b3c4)"
+
+}  // namespace kiln

@@ -1,0 +1,125 @@
+#include "commands/weights.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::array<std::pair<DType, at::ScalarType>, 10> kTypes{
+    {{DType::kFloat64, at::kDouble},
+     {DType::kFloat32, at::kFloat},
+     {DType::kFloat16, at::kHalf},
+     {DType::kBFloat16, at::kBFloat16},
+     {DType::kInt64, at::kLong},
+     {DType::kInt32, at::kInt},
+     {DType::kInt16, at::kShort},
+     {DType::kInt8, at::kChar},
+     {DType::kUInt8, at::kByte},
+     {DType::kBool, at::kBool}}};
+
+DType stored_type(at::ScalarType type) {
+  for (const auto& [stored, own] : kTypes)
+    if (own == type) return stored;
+  throw InternalError(std::string("a model holds a tensor of type ") + c10::toString(type));
+}
+
+at::ScalarType torch_type(DType type) {
+  for (const auto& [stored, own] : kTypes)
+    if (stored == type) return own;
+  throw InternalError("unknown tensor type");
+}
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+// "missing: a, b, … (12 in all)", or nothing.
+std::string listing(const std::string& title, const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 5;
+  if (names.empty()) return "";
+  std::string text = "; " + title + ": ";
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += (i ? ", " : "") + names[i];
+  if (names.size() > kShown) text += ", … (" + std::to_string(names.size()) + " in all)";
+  return text;
+}
+
+std::string misfit(const at::Tensor& own, const StoredTensor& stored) {
+  if (own.sizes() != at::IntArrayRef(stored.shape))
+    return stored.name + " is " + shape_text(stored.shape) + " instead of " +
+           shape_text(own.sizes());
+  const at::ScalarType type = torch_type(stored.dtype);
+  if (at::isFloatingType(type) != at::isFloatingType(own.scalar_type()))
+    return stored.name + " holds " + c10::toString(type) + " instead of " +
+           c10::toString(own.scalar_type());
+  return "";
+}
+
+// A view of the stored bytes, which must outlive it.
+at::Tensor view_of(const StoredTensor& stored) {
+  return at::from_blob(const_cast<char*>(stored.bytes.data()), stored.shape,
+                       at::TensorOptions().dtype(torch_type(stored.dtype)));
+}
+
+}  // namespace
+
+StateDict to_state_dict(const ImageModel& model) {
+  StateDict state;
+  for (const NamedTensor& item : model.state()) {
+    const at::Tensor plain = item.tensor.detach().to(at::kCPU).contiguous();
+    StoredTensor stored{item.name, stored_type(plain.scalar_type()), plain.sizes().vec(), {}};
+    stored.bytes.assign(static_cast<const char*>(plain.const_data_ptr()), plain.nbytes());
+    state.push_back(std::move(stored));
+  }
+  return state;
+}
+
+void load_state(ImageModel& model, const StateDict& stored, const std::string& where) {
+  std::unordered_map<std::string, const StoredTensor*> unclaimed;
+  for (const StoredTensor& tensor : stored) unclaimed.emplace(tensor.name, &tensor);
+  std::vector<std::string> missing, unexpected, misfits;
+  std::vector<std::pair<at::Tensor, const StoredTensor*>> pairs;
+  for (const NamedTensor& item : model.state()) {
+    const auto found = unclaimed.find(item.name);
+    if (found == unclaimed.end()) {
+      missing.push_back(item.name);
+      continue;
+    }
+    const std::string fault = misfit(item.tensor, *found->second);
+    if (!fault.empty()) misfits.push_back(fault);
+    pairs.emplace_back(item.tensor, found->second);
+    unclaimed.erase(found);
+  }
+  for (const StoredTensor& tensor : stored)
+    if (unclaimed.contains(tensor.name)) unexpected.push_back(tensor.name);
+  if (!missing.empty() || !unexpected.empty() || !misfits.empty())
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                "The weights in '" + where + "' are not those of this network" +
+                    listing("missing", missing) + listing("unexpected", unexpected) +
+                    listing("of another shape or type", misfits) +
+                    ". Give the weights of the model that was named.");
+  const at::NoGradGuard no_grad;
+  for (auto& [own, tensor] : pairs) own.copy_(view_of(*tensor));
+}
+
+void add_missing_batch_counts(StateDict& stored, const ImageModel& model) {
+  std::unordered_set<std::string> names;
+  for (const StoredTensor& tensor : stored) names.insert(tensor.name);
+  for (const NamedTensor& item : model.state())
+    if (item.name.ends_with(".num_batches_tracked") && !names.contains(item.name))
+      stored.push_back({item.name, DType::kInt64, {}, std::string(sizeof(std::int64_t), '\0')});
+}
+
+}  // namespace kiln

@@ -1,0 +1,23 @@
+// Weights between a network and the tensors that files hold.
+#pragma once
+
+#include <string>
+
+#include "model/image_model.h"
+#include "store/tensor.h"
+
+namespace kiln {
+
+// Row-major copies in the order of model.state(), from whatever device and layout.
+StateDict to_state_dict(const ImageModel& model);
+
+// Copies every tensor into the model, wherever it is. Strict: Error kInvalidModelDirectory, naming
+// `where`, the first five missing, the first five unexpected and the first five mis-shaped names;
+// then nothing has been copied. Floating-point types are converted, integers too, one kind into the
+// other not.
+void load_state(ImageModel& model, const StateDict& stored, const std::string& where);
+
+// For files that older versions wrote: a zero for each num_batches_tracked that `stored` lacks.
+void add_missing_batch_counts(StateDict& stored, const ImageModel& model);
+
+}  // namespace kiln

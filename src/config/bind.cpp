@@ -1,0 +1,292 @@
+// Names and texts -> the structs of run_config.h, with what must hold between options.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "config/raw.h"
+#include "config/values.h"
+
+namespace kiln {
+namespace {
+
+// Reads options by name, from what was given or from the default; faults are collected.
+class Binder {
+ public:
+  Binder(const CommandInfo& command, RawArguments& raw) : command_(command), raw_(raw) {
+    for (const Option& option : command.options) report_if_missing(option);
+  }
+
+  std::string path(const char* name) {
+    std::string value;
+    read(name, [&](const Option&, const std::string& text, const std::string& where) {
+      value = path_value(text, where);
+    });
+    return value;
+  }
+
+  std::int64_t integer(const char* name) {
+    std::int64_t value = 0;
+    read(name, [&](const Option& option, const std::string& text, const std::string& where) {
+      value = integer_value(option, text, where);
+    });
+    return value;
+  }
+
+  int small_integer(const char* name) { return static_cast<int>(integer(name)); }
+
+  double number(const char* name) {
+    double value = 0;
+    read(name, [&](const Option& option, const std::string& text, const std::string& where) {
+      value = number_value(option, text, where);
+    });
+    return value;
+  }
+
+  bool boolean(const char* name) {
+    bool value = false;
+    read(name, [&](const Option&, const std::string& text, const std::string& where) {
+      value = boolean_value(text, where);
+    });
+    return value;
+  }
+
+  Allowance allowance(const char* name) {
+    Allowance value;
+    read(name, [&](const Option& option, const std::string& text, const std::string& where) {
+      value = allowance_value(option, text, where);
+    });
+    return value;
+  }
+
+  std::string choice(const char* name) {
+    std::string value;
+    read(name, [&](const Option& option, const std::string& text, const std::string& where) {
+      value = choice_value(option, text, where);
+    });
+    return value;
+  }
+
+  bool given(const char* name) const { return raw_.find(name) != nullptr; }
+
+  int position(const char* name) const {
+    const RawValue* value = raw_.find(name);
+    return value == nullptr ? kMissingPosition : value->position;
+  }
+
+  void fault(const char* name, ErrorCode code, const std::string& message) {
+    raw_.faults.add(position(name), Error(code, message));
+  }
+
+  std::vector<std::pair<std::string, std::string>> as_used() const {
+    std::vector<std::pair<std::string, std::string>> options;
+    for (const Option& option : command_.options) {
+      const RawValue* value = raw_.find(option.name);
+      options.emplace_back(option.name, value == nullptr ? option.default_text : value->text);
+    }
+    return options;
+  }
+
+  void throw_if_any() const { raw_.faults.throw_if_any(); }
+
+ private:
+  void report_if_missing(const Option& option) {
+    const auto& mentioned = raw_.mentioned;
+    if (!option.required ||
+        std::find(mentioned.begin(), mentioned.end(), &option) != mentioned.end()) {
+      return;
+    }
+    std::string purpose = option.help;
+    if (purpose.ends_with('.')) purpose.pop_back();
+    raw_.faults.add(kMissingPosition, Error(ErrorCode::kParameterParsing,
+                                            "--" + option.name + " " + option.value_name +
+                                                " is missing (" + purpose + "): give it."));
+  }
+
+  // Calls `use` with the text that was given, or else with the default where there is one.
+  template <typename Use>
+  void read(const char* name, Use&& use) {
+    const Option& option = *find_option(command_, name);
+    if (const RawValue* value = raw_.find(name)) {
+      raw_.faults.collect(value->position, [&] { use(option, value->text, value->where); });
+    } else if (!option.default_text.empty()) {
+      use(option, option.default_text, "--" + option.name);
+    }
+  }
+
+  const CommandInfo& command_;
+  RawArguments& raw_;
+};
+
+std::filesystem::path resolved(const std::string& path) {
+  std::error_code failure;
+  std::filesystem::path absolute = std::filesystem::absolute(path, failure);
+  std::filesystem::path canonical = std::filesystem::weakly_canonical(absolute, failure);
+  if (failure) canonical = absolute.lexically_normal();
+  // "a/b/" and "a/b" are one folder.
+  return canonical.has_filename() ? canonical : canonical.parent_path();
+}
+
+bool is_same_or_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
+  const auto [end, rest] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return end == outer.end();
+}
+
+// An output in, around or at an input would be read as data, or overwrite it.
+void require_apart(Binder& binder, const char* output_name, const std::string& output,
+                   const char* input_name, const std::string& input) {
+  if (output.empty() || input.empty()) return;
+  const std::filesystem::path out = resolved(output);
+  const std::filesystem::path in = resolved(input);
+  std::string relation;
+  if (out == in) {
+    relation = "is the same folder as";
+  } else if (is_same_or_inside(out, in)) {
+    relation = "lies inside";
+  } else if (is_same_or_inside(in, out)) {
+    relation = "contains";
+  } else {
+    return;
+  }
+  binder.fault(output_name, ErrorCode::kParameterParsing,
+               std::string("--") + output_name + " '" + output + "' " + relation + " --" +
+                   input_name + " '" + input + "': choose a folder of its own for the output.");
+}
+
+NormalizationChoice normalization_choice(const std::string& word) {
+  if (word == "half") return NormalizationChoice::kHalf;
+  return word == "imagenet" ? NormalizationChoice::kImagenet : NormalizationChoice::kAuto;
+}
+
+DeviceChoice device_choice(const std::string& word) {
+  if (word == "cuda") return DeviceChoice::kCuda;
+  return word == "cpu" ? DeviceChoice::kCpu : DeviceChoice::kAuto;
+}
+
+void check_train_paths(Binder& binder, const TrainConfig& config) {
+  const std::string& output = config.trained_model_path;
+  require_apart(binder, "trained-model-path", output, "untrained-model-path",
+                config.untrained_model_path);
+  require_apart(binder, "trained-model-path", output, "train-data-path", config.train_data_path);
+  require_apart(binder, "trained-model-path", output, "valid-data-path", config.valid_data_path);
+  if (output.empty() || config.log_path.empty()) return;
+  if (is_same_or_inside(resolved(config.log_path), resolved(output))) {
+    binder.fault(config.log_path_given ? "log-path" : "trained-model-path",
+                 ErrorCode::kParameterParsing,
+                 "--log-path '" + config.log_path + "' lies in --trained-model-path '" + output +
+                     "', which holds the model alone: give --log-path another folder.");
+  }
+}
+
+TrainConfig bind_train(Binder binder) {
+  TrainConfig config;
+  config.untrained_model_path = binder.path("untrained-model-path");
+  config.train_data_path = binder.path("train-data-path");
+  config.valid_data_path = binder.path("valid-data-path");
+  config.trained_model_path = binder.path("trained-model-path");
+  config.epochs = binder.small_integer("epochs");
+  config.batch_size = binder.small_integer("batch-size");
+  config.num_warmup_steps = binder.small_integer("num-warmup-steps");
+  config.learning_rate = binder.number("learning-rate");
+  config.random_seed = binder.integer("random-seed");
+  config.patience = binder.small_integer("patience");
+  config.print_freq = binder.small_integer("print-freq");
+  binder.path("config");
+  config.image_size = binder.small_integer("image-size");
+  config.normalization = normalization_choice(binder.choice("normalization"));
+  config.on_bad_image =
+      binder.choice("on-bad-image") == "fail" ? OnBadImage::kFail : OnBadImage::kSkip;
+  config.max_bad_images = binder.allowance("max-bad-images");
+  config.loader_threads = binder.small_integer("loader-threads");
+  config.threads = binder.small_integer("threads");
+  config.device = device_choice(binder.choice("device"));
+  config.save = binder.choice("save") == "last" ? SaveChoice::kLast : SaveChoice::kBest;
+  config.log_path = binder.path("log-path");
+  config.log_path_given = binder.given("log-path");
+  config.as_used = binder.as_used();
+  check_train_paths(binder, config);
+  binder.throw_if_any();
+  return config;
+}
+
+void check_init_model(Binder& binder, const InitModelConfig& config) {
+  const bool dense = config.model_name.starts_with("densenet");
+  if (config.zero_init_residual && dense) {
+    binder.fault("zero-init-residual", ErrorCode::kParameterParsing,
+                 "--zero-init-residual is for ResNets, but the model is " + config.model_name +
+                     ": leave it out.");
+  }
+  if (config.memory_efficient && !dense && !config.model_name.empty()) {
+    binder.fault("memory-efficient", ErrorCode::kParameterParsing,
+                 "--memory-efficient is for DenseNets, but the model is " + config.model_name +
+                     ": leave it out.");
+  }
+}
+
+InitModelConfig bind_init_model(Binder binder) {
+  InitModelConfig config;
+  config.model_name = binder.choice("model-name");
+  config.untrained_model_path = binder.path("untrained-model-path");
+  config.weights = binder.path("weights");
+  config.pretrained = binder.boolean("pretrained");
+  config.zero_init_residual = binder.boolean("zero-init-residual");
+  config.memory_efficient = binder.boolean("memory-efficient");
+  config.random_seed = binder.integer("random-seed");
+  check_init_model(binder, config);
+  if (config.pretrained && !binder.given("weights")) {
+    binder.fault("pretrained", ErrorCode::kFailedToDownloadFiles,
+                 "--pretrained is True, but pretrained weights are not downloaded: give their file "
+                 "with --weights, or --pretrained False.");
+  }
+  if (binder.given("weights") && binder.given("pretrained") && !config.pretrained) {
+    binder.fault("pretrained", ErrorCode::kParameterParsing,
+                 "--pretrained is not True, but --weights is given: give one of the two.");
+  }
+  binder.throw_if_any();
+  config.pretrained = binder.given("weights");
+  return config;
+}
+
+ConvertConfig bind_convert(Binder binder) {
+  ConvertConfig config{binder.path("input-path"), binder.path("output-path")};
+  require_apart(binder, "output-path", config.output_path, "input-path", config.input_path);
+  binder.throw_if_any();
+  return config;
+}
+
+DemoDataConfig bind_demo_data(Binder binder) {
+  DemoDataConfig config;
+  config.output_path = binder.path("output-path");
+  config.images = binder.small_integer("images");
+  config.classes = binder.small_integer("classes");
+  config.size = binder.small_integer("size");
+  config.random_seed = binder.integer("random-seed");
+  if (config.images > 0 && config.images < 2 * config.classes) {
+    binder.fault("images", ErrorCode::kNotInRangeValue,
+                 "--images is " + std::to_string(config.images) + ", but " +
+                     std::to_string(config.classes) + " classes need at least " +
+                     std::to_string(2 * config.classes) +
+                     ": one of each for training and for validation.");
+  }
+  binder.throw_if_any();
+  return config;
+}
+
+InspectConfig bind_inspect(Binder binder) {
+  const InspectConfig config{binder.path("path"), binder.boolean("json"), binder.boolean("check")};
+  binder.throw_if_any();
+  return config;
+}
+
+}  // namespace
+
+Command bind_command(const CommandInfo& command, RawArguments& raw) {
+  const Binder binder(command, raw);
+  if (command.name == "train") return bind_train(binder);
+  if (command.name == "init-model") return bind_init_model(binder);
+  if (command.name == "convert") return bind_convert(binder);
+  if (command.name == "demo-data") return bind_demo_data(binder);
+  if (command.name == "inspect") return bind_inspect(binder);
+  throw InternalError("bind_command: no binding for '" + command.name + "'");
+}
+
+}  // namespace kiln

@@ -1,0 +1,118 @@
+// --config: a YAML or JSON mapping of option names to values. The one user of yaml-cpp in this
+// room.
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <system_error>
+
+#include "base/files.h"
+#include "config/closest.h"
+#include "config/raw.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMaxFileBytes = 1 << 20;
+
+class ConfigFile {
+ public:
+  ConfigFile(const CommandInfo& command, const std::string& path, RawArguments& raw)
+      : command_(command), path_(path), raw_(raw) {}
+
+  void read() {
+    const RawValue* flag = raw_.find("config");
+    const int position = flag == nullptr ? 0 : flag->position;
+    std::string text;
+    // What an unreadable file might have said cannot be called missing.
+    const auto give_up = [&](const std::string& message) {
+      for (const Option& option : command_.options) raw_.mentioned.push_back(&option);
+      fault(position, message);
+    };
+    try {
+      text = read_file(path_, kMaxFileBytes);
+    } catch (const std::system_error& failure) {
+      give_up("The --config file " + std::string(failure.what()) +
+              " cannot be read: give the path of a YAML or JSON file.");
+      return;
+    } catch (const std::length_error& failure) {
+      give_up(std::string("The --config file is too large: ") + failure.what() + ".");
+      return;
+    }
+    try {
+      take_mapping(YAML::Load(text));
+    } catch (const YAML::Exception& failure) {
+      give_up("The --config file '" + path_ + "', line " + std::to_string(failure.mark.line + 1) +
+              ", is neither YAML nor JSON: " + failure.msg + ".");
+    }
+  }
+
+ private:
+  void fault(int position, const std::string& message) {
+    raw_.faults.add(position, Error(ErrorCode::kParameterParsing, message));
+  }
+
+  std::string place(int line) const {
+    return "line " + std::to_string(line) + " of '" + path_ + "'";
+  }
+
+  void take_mapping(const YAML::Node& root) {
+    if (root.IsNull()) return;
+    if (!root.IsMap()) {
+      fault(kConfigFilePosition, "The --config file '" + path_ +
+                                     "' does not hold a mapping: give lines such as 'epochs: 5'.");
+      return;
+    }
+    for (const auto& entry : root) take_entry(entry.first, entry.second);
+  }
+
+  void take_entry(const YAML::Node& key, const YAML::Node& value) {
+    const int line = key.Mark().line + 1;
+    const int position = kConfigFilePosition + line;
+    const std::string name = key.IsScalar() ? key.Scalar() : "";
+    const Option* option = name == "config" ? nullptr : find_option(command_, name);
+    if (option == nullptr) {
+      fault(position, "'" + name + "' (" + place(line) +
+                          ") is not an option that a --config file can set." + guess(name));
+      return;
+    }
+    raw_.mentioned.push_back(option);
+    const auto [earlier, is_new] = lines_.emplace(option, line);
+    if (!is_new) {
+      fault(position, "'" + name + "' (" + place(line) + ") is given twice, first in line " +
+                          std::to_string(earlier->second) + ": give it once.");
+      return;
+    }
+    if (!value.IsScalar() && !value.IsNull()) {
+      fault(position, "'" + name + "' (" + place(line) +
+                          ") holds a list or a mapping, but must be one value.");
+      return;
+    }
+    if (raw_.find(option->name) != nullptr) return;
+    const std::string where = "--" + option->name + " (" + place(line) + ")";
+    raw_.values.push_back({option, value.IsNull() ? "" : value.Scalar(), where, position});
+  }
+
+  std::string guess(std::string name) const {
+    std::replace(name.begin(), name.end(), '_', '-');
+    std::vector<std::string> names;
+    for (const Option& option : command_.options) {
+      if (option.name != "config") names.push_back(option.name);
+    }
+    return did_you_mean(name, names);
+  }
+
+  const CommandInfo& command_;
+  const std::string& path_;
+  RawArguments& raw_;
+  std::map<const Option*, int> lines_;
+};
+
+}  // namespace
+
+void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw) {
+  ConfigFile(command, path, raw).read();
+}
+
+}  // namespace kiln

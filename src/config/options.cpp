@@ -1,0 +1,289 @@
+#include "config/options.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kMillion = 1'000'000;
+constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+
+const std::string kPaths = "Inputs and outputs";
+const std::string kTraining = "Training";
+const std::string kImages = "Images";
+const std::string kMachine = "Machine";
+const std::string kReporting = "Reporting";
+const std::string kModel = "Model";
+const std::string kDrawing = "Drawing";
+
+Option required_path(std::string name, std::string value_name, std::string help) {
+  return {.name = std::move(name),
+          .value_name = std::move(value_name),
+          .default_text = "",
+          .unit = "",
+          .group = kPaths,
+          .help = std::move(help),
+          .kind = ValueKind::kPath,
+          .required = true};
+}
+
+Option optional_path(std::string name, std::string value_name, std::string default_text,
+                     std::string group, std::string help) {
+  return {.name = std::move(name),
+          .value_name = std::move(value_name),
+          .default_text = std::move(default_text),
+          .unit = "",
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = ValueKind::kPath};
+}
+
+Option integer(std::string name, std::string default_text, std::int64_t minimum,
+               std::int64_t maximum, std::string unit, std::string group, std::string help) {
+  const bool automatic = default_text == "auto";
+  return {.name = std::move(name),
+          .value_name = automatic ? "auto|N" : "N",
+          .default_text = std::move(default_text),
+          .unit = std::move(unit),
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = automatic ? ValueKind::kAutoOrInteger : ValueKind::kInteger,
+          .minimum = minimum,
+          .maximum = maximum};
+}
+
+Option choice(std::string name, std::vector<std::string> choices, std::string group,
+              std::string help) {
+  std::string value_name = choices.front();
+  for (std::size_t i = 1; i < choices.size(); ++i) value_name += "|" + choices[i];
+  return {.name = std::move(name),
+          .value_name = std::move(value_name),
+          .default_text = choices.front(),
+          .unit = "",
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = ValueKind::kChoice,
+          .choices = std::move(choices)};
+}
+
+Option seed(std::string group, std::string help) {
+  return integer("random-seed", "1", kLowest, kHighest, "", std::move(group), std::move(help));
+}
+
+Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,
+                 std::string help) {
+  std::string value_name;
+  if (kind == ValueKind::kBoolean) value_name = "True|False";
+  if (kind == ValueKind::kSwitch) value_name = "[True|False]";
+  return {.name = std::move(name),
+          .value_name = std::move(value_name),
+          .default_text = std::move(default_text),
+          .unit = "",
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = kind};
+}
+
+void append(std::vector<Option>& options, std::vector<Option> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(options));
+}
+
+// The component's eleven, in its order.
+std::vector<Option> component_options() {
+  Option learning_rate = {.name = "learning-rate",
+                          .value_name = "X",
+                          .default_text = "0.001",
+                          .unit = "",
+                          .group = kTraining,
+                          .help = "Learning rate at the start, or after warm-up.",
+                          .kind = ValueKind::kNumber,
+                          .minimum = 0,
+                          .maximum = 1000};
+  return {
+      required_path("untrained-model-path", "DIR",
+                    "UntrainedModelDirectory to train, as `kiln init-model` writes it."),
+      required_path("train-data-path", "DIR",
+                    "Training images: an ImageDirectory, class folders or a COCO folder."),
+      required_path("valid-data-path", "DIR", "Validation images, in the same forms."),
+      required_path("trained-model-path", "DIR", "Where the ModelDirectory is written."),
+      integer("epochs", "5", 1, kMillion, "epochs", kTraining, "Passes over the training images."),
+      integer("batch-size", "16", 1, kMillion, "images", kTraining,
+              "Images in one training step (per process)."),
+      integer("num-warmup-steps", "0", 0, kMillion, "epochs", kTraining,
+              "Epochs over which the learning rate climbs to its peak."),
+      learning_rate,
+      seed(kTraining, "Fixes the initial weights and the order of the images."),
+      integer("patience", "3", 1, kMillion, "epochs", kTraining,
+              "Stop after so many epochs in a row without a lower validation loss."),
+      integer("print-freq", "10", 1, 1000 * kMillion, "steps", kReporting,
+              "Steps from one log line to the next."),
+  };
+}
+
+std::vector<Option> train_options() {
+  std::vector<Option> options = component_options();
+  Option max_bad = {.name = "max-bad-images",
+                    .value_name = "N|N%",
+                    .default_text = "1%",
+                    .unit = "images, or percent of a data set",
+                    .group = kImages,
+                    .help = "Bad images that --on-bad-image skip puts up with, per data set.",
+                    .kind = ValueKind::kAllowance,
+                    .minimum = 0,
+                    .maximum = 1000 * kMillion};
+  append(options,
+         {optional_path("config", "FILE", "", kPaths,
+                        "YAML or JSON file with any of these options; a flag wins over the file. "
+                        "Relative paths in it start at the working folder."),
+          integer("image-size", "auto", 16, 2048, "pixels", kImages,
+                  "Height and width that images are brought to. auto: as stored when all share one "
+                  "size, else 224."),
+          choice("normalization", {"auto", "half", "imagenet"}, kImages,
+                 "Mean and standard deviation: half is 0.5 and 0.5. auto: imagenet for pretrained "
+                 "models, else half."),
+          choice("on-bad-image", {"skip", "fail"}, kImages,
+                 "Leave images out that cannot be decoded, or stop at the first."),
+          max_bad,
+          integer("loader-threads", "auto", 1, 256, "threads", kMachine,
+                  "Threads that decode images."),
+          integer("threads", "auto", 1, 1024, "threads", kMachine, "Threads that compute."),
+          choice("device", {"auto", "cuda", "cpu"}, kMachine,
+                 "Where to train. auto: the CPU only where no NVIDIA device is present."),
+          choice("save", {"best", "last"}, kReporting,
+                 "The epoch that is written: the one with the best top-1, or the last."),
+          optional_path("log-path", "DIR", "logs", kReporting,
+                        "Folder of the log file and of module_statistics/error_info.json.")});
+  return options;
+}
+
+std::vector<Option> init_model_options() {
+  Option model_name = {
+      .name = "model-name",
+      .value_name = "MODEL",
+      .default_text = "",
+      .unit = "",
+      .group = kModel,
+      .help = "The network; also accepted without its flag.",
+      .kind = ValueKind::kModelName,
+      .required = true,
+      .positional = true,
+      .choices = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
+                  "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2", "densenet121",
+                  "densenet161", "densenet169", "densenet201"}};
+  return {
+      model_name,
+      required_path("untrained-model-path", "DIR", "Where the UntrainedModelDirectory is written."),
+      optional_path("weights", "FILE", "", kModel,
+                    "Pretrained weights: a torchvision state dict (.pth) or .safetensors, with the "
+                    "1000-way head."),
+      yes_or_no("pretrained", ValueKind::kBoolean, "", kModel,
+                "True needs --weights, since nothing is downloaded. Without this flag: True when "
+                "--weights is given."),
+      yes_or_no("zero-init-residual", ValueKind::kSwitch, "False", kModel,
+                "ResNet only: every residual branch starts at zero."),
+      yes_or_no("memory-efficient", ValueKind::kSwitch, "False", kModel,
+                "DenseNet only: computes parts again in the backward pass to save memory."),
+      seed(kModel, "Fixes the initial weights."),
+  };
+}
+
+std::vector<Option> inspect_options() {
+  Option path = required_path("path", "PATH", "What to look at; also accepted without its flag.");
+  path.positional = true;
+  return {path,
+          yes_or_no("json", ValueKind::kFlag, "", kReporting, "Print one JSON object, no table."),
+          yes_or_no("check", ValueKind::kFlag, "", kReporting,
+                    "Decode every image and list the bad ones; exit status 1 if there are any.")};
+}
+
+std::vector<CommandInfo> build_table() {
+  return {
+      {"train", "Train an untrained model on images into a ModelDirectory.",
+       "--untrained-model-path DIR --train-data-path DIR --valid-data-path DIR "
+       "--trained-model-path DIR [options]",
+       train_options()},
+      {"init-model", "Write an untrained DenseNet or ResNet, or one with given weights.",
+       "MODEL --untrained-model-path DIR [options]", init_model_options()},
+      {"convert",
+       "Turn an image folder, class folders or a COCO folder into an ImageDirectory.",
+       "--input-path DIR --output-path DIR",
+       {required_path("input-path", "DIR", "Images, class folders or a COCO folder."),
+        required_path("output-path", "DIR", "Where the ImageDirectory is written.")}},
+      {"demo-data",
+       "Draw labelled images of coloured shapes to try things with.",
+       "--output-path DIR [options]",
+       {required_path("output-path", "DIR", "Where the folders train and val are written."),
+        integer("images", "600", 2, kMillion, "images", kDrawing,
+                "Images to draw, training and validation together."),
+        integer("classes", "3", 1, 10, "classes", kDrawing, "Kinds of shapes."),
+        integer("size", "32", 8, 2048, "pixels", kDrawing, "Height and width of an image."),
+        seed(kDrawing, "Fixes what is drawn.")}},
+      {"inspect", "Say what a directory or file holds; check its images.",
+       "PATH [--json] [--check]", inspect_options()},
+  };
+}
+
+bool same_name(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return (x == '_' ? '-' : x) == (y == '_' ? '-' : y); });
+}
+
+}  // namespace
+
+const std::vector<CommandInfo>& command_table() {
+  static const std::vector<CommandInfo> table = build_table();
+  return table;
+}
+
+const CommandInfo* find_command(std::string_view name) {
+  for (const CommandInfo& command : command_table()) {
+    if (same_name(command.name, name)) return &command;
+  }
+  return nullptr;
+}
+
+const Option* find_option(const CommandInfo& command, std::string_view name) {
+  for (const Option& option : command.options) {
+    if (same_name(option.name, name)) return &option;
+  }
+  return nullptr;
+}
+
+std::string join_choices(const std::vector<std::string>& choices) {
+  std::string text;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (i > 0) text += i + 1 == choices.size() ? " or " : ", ";
+    text += choices[i];
+  }
+  return text;
+}
+
+std::string range_text(const Option& option) {
+  const std::string bounds =
+      std::to_string(option.minimum) + " to " + std::to_string(option.maximum);
+  switch (option.kind) {
+    case ValueKind::kInteger:
+      return option.minimum == kLowest ? "any 64-bit whole number" : bounds;
+    case ValueKind::kAutoOrInteger:
+      return "auto, or " + bounds;
+    case ValueKind::kNumber:
+      return "greater than " + std::to_string(option.minimum) + ", up to " +
+             std::to_string(option.maximum);
+    case ValueKind::kAllowance:
+      return "0% to 100%, or " + bounds;
+    case ValueKind::kChoice:
+    case ValueKind::kModelName:
+      return join_choices(option.choices);
+    case ValueKind::kBoolean:
+    case ValueKind::kSwitch:
+      return "True or False";
+    case ValueKind::kPath:
+    case ValueKind::kFlag:
+      return "";
+  }
+  return "";
+}
+
+}  // namespace kiln

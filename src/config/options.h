@@ -1,0 +1,60 @@
+// Every command and every option, once: parsing, range checks, help and the README's tables are
+// made from this table.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+enum class ValueKind {
+  kPath,
+  kInteger,
+  kAutoOrInteger,
+  kNumber,     // greater than `minimum`, at most `maximum`
+  kChoice,     // one of `choices`
+  kModelName,  // one of `choices`; another name is error 159
+  kBoolean,    // True or False, in any case
+  kSwitch,     // as kBoolean, or without a value: True
+  kFlag,       // never with a value
+  kAllowance,  // a count, or a share such as 1%
+};
+
+struct Option {
+  std::string name;          // without dashes
+  std::string value_name;    // as help shows it: DIR, N, auto|N
+  std::string default_text;  // empty: none
+  std::string unit;
+  std::string group;
+  std::string help;
+  ValueKind kind = ValueKind::kPath;
+  bool required = false;
+  bool positional = false;  // may also be given without its name
+  std::int64_t minimum = 0;
+  std::int64_t maximum = 0;
+  std::vector<std::string> choices = {};
+};
+
+struct CommandInfo {
+  std::string name;
+  std::string summary;
+  std::string usage;  // what follows `kiln NAME`
+  std::vector<Option> options;
+};
+
+const std::vector<CommandInfo>& command_table();
+
+// nullptr when there is none.
+const CommandInfo* find_command(std::string_view name);
+// `name` without dashes; `_` and `-` are the same.
+const Option* find_option(const CommandInfo& command, std::string_view name);
+
+// "1 to 1000000", "auto, or 16 to 2048", "best or last"; empty when anything goes.
+std::string range_text(const Option& option);
+
+// "resnet18, resnet34 or resnet50".
+std::string join_choices(const std::vector<std::string>& choices);
+
+}  // namespace kiln

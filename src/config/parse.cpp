@@ -1,0 +1,188 @@
+// argv -> name and text of each option. The one user of Boost.Program_options, which splits the
+// tokens; it knows none of the options, so that it stops at no fault and all of them can be
+// reported together.
+#include <algorithm>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+
+#include "config/closest.h"
+#include "config/raw.h"
+#include "config/values.h"
+
+namespace kiln {
+namespace {
+
+namespace po = boost::program_options;
+
+using Token = po::basic_option<char>;
+
+// `--name=` is a name with an empty text; Boost would give up there.
+std::vector<Token> split_empty_value(std::vector<std::string>& rest) {
+  if (rest.empty()) return {};
+  const std::string& token = rest.front();
+  const bool long_option = token.size() >= 4 && token.starts_with("--");
+  if (!long_option || token.find('=') != token.size() - 1) return {};
+  Token option(token.substr(2, token.size() - 3), {""});
+  option.original_tokens.push_back(token);
+  rest.erase(rest.begin());
+  return {option};
+}
+
+std::vector<Token> split_tokens(const std::vector<std::string>& arguments) {
+  namespace style = po::command_line_style;
+  const po::options_description nothing;
+  return po::command_line_parser(arguments)
+      .options(nothing)
+      .allow_unregistered()
+      .style(style::allow_long | style::long_allow_adjacent)
+      .extra_style_parser(split_empty_value)
+      .run()
+      .options;
+}
+
+class ArgumentParser {
+ public:
+  ArgumentParser(const CommandInfo& command, std::vector<Token> tokens)
+      : command_(command), tokens_(std::move(tokens)) {}
+
+  RawArguments run() {
+    while (next_ < tokens_.size()) {
+      const Token& token = tokens_[next_++];
+      if (token.string_key.empty()) {
+        take_positional(token.value.front());
+      } else {
+        take_named(token);
+      }
+    }
+    return std::move(raw_);
+  }
+
+ private:
+  int position() const { return static_cast<int>(next_); }
+
+  void fault(const std::string& message) {
+    raw_.faults.add(position(), Error(ErrorCode::kParameterParsing, message));
+  }
+
+  // The text of the next token when that is no option.
+  const std::string* peek() const {
+    if (next_ >= tokens_.size() || !tokens_[next_].string_key.empty()) return nullptr;
+    return &tokens_[next_].value.front();
+  }
+
+  void take_named(const Token& token) {
+    const std::string& name = token.string_key;
+    if (name == "help") {
+      raw_.help = true;
+      return;
+    }
+    const Option* option = find_option(command_, name);
+    if (option == nullptr) {
+      take_unknown(token);
+      return;
+    }
+    const bool adjacent = !token.value.empty();
+    if (option->kind == ValueKind::kFlag) {
+      if (adjacent) fault("--" + option->name + " takes no value: give it alone.");
+      store(*option, "True");
+    } else if (adjacent) {
+      store(*option, token.value.front());
+    } else if (option->kind == ValueKind::kSwitch) {
+      store(*option, next_is_its_value() ? tokens_[next_++].value.front() : "True");
+    } else if (peek() != nullptr) {
+      store(*option, tokens_[next_++].value.front());
+    } else {
+      raw_.mentioned.push_back(option);
+      fault("--" + option->name + " is given without a value: put " + option->value_name +
+            " after it.");
+    }
+  }
+
+  // A switch may be followed by its value or by the positional argument.
+  bool next_is_its_value() const {
+    const std::string* text = peek();
+    if (text == nullptr) return false;
+    for (const Option& option : command_.options) {
+      if (option.positional && !closest(*text, option.choices).empty()) return false;
+    }
+    return true;
+  }
+
+  void take_unknown(const Token& token) {
+    std::vector<std::string> names;
+    for (const Option& option : command_.options) names.push_back(option.name);
+    std::string shown = token.string_key;
+    std::replace(shown.begin(), shown.end(), '_', '-');
+    const std::string guess = did_you_mean(shown, names, "--");
+    fault("--" + token.string_key + " is not an option of `kiln " + command_.name + "`." +
+          (guess.empty() ? " `kiln " + command_.name + " --help` lists them." : guess));
+    // Most likely meant: what stands in for it is then not missing, and what follows is its value.
+    if (const Option* meant = find_option(command_, closest(shown, names))) {
+      raw_.mentioned.push_back(meant);
+    }
+    if (token.value.empty() && peek() != nullptr) {
+      ++next_;
+      for (const Option& option : command_.options) {
+        if (option.positional) raw_.mentioned.push_back(&option);
+      }
+    }
+  }
+
+  void take_positional(const std::string& text) {
+    if (text == "-h") {
+      raw_.help = true;
+      return;
+    }
+    for (const Option& option : command_.options) {
+      if (!option.positional || raw_.find(option.name) != nullptr) continue;
+      store(option, text);
+      return;
+    }
+    const bool dashed = text.size() > 1 && text[0] == '-' && find_option(command_, text.substr(1));
+    fault("'" + text + "' is not expected here: " +
+          (dashed ? "options begin with two dashes." : "every option has one value."));
+  }
+
+  void store(const Option& option, const std::string& text) {
+    raw_.mentioned.push_back(&option);
+    if (const RawValue* earlier = raw_.find(option.name)) {
+      fault("--" + option.name + " is given twice, as '" + earlier->text + "' and as '" + text +
+            "': give it once.");
+      return;
+    }
+    raw_.values.push_back({&option, text, "--" + option.name, position()});
+  }
+
+  const CommandInfo& command_;
+  std::vector<Token> tokens_;
+  std::size_t next_ = 0;
+  RawArguments raw_;
+};
+
+}  // namespace
+
+const RawValue* RawArguments::find(std::string_view option_name) const {
+  for (const RawValue& value : values) {
+    if (value.option->name == option_name) return &value;
+  }
+  return nullptr;
+}
+
+void Faults::throw_if_any() const {
+  std::vector<Fault> sorted = faults_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) {
+    const bool a_is_two = exit_code(a.error.code()) == 2;
+    const bool b_is_two = exit_code(b.error.code()) == 2;
+    return a_is_two != b_is_two ? a_is_two : a.position < b.position;
+  });
+  Problems problems;
+  for (Fault& fault : sorted) problems.add(std::move(fault.error));
+  problems.throw_if_any();
+}
+
+RawArguments parse_arguments(const CommandInfo& command,
+                             const std::vector<std::string>& arguments) {
+  return ArgumentParser(command, split_tokens(arguments)).run();
+}
+
+}  // namespace kiln

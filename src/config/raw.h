@@ -1,0 +1,69 @@
+// Between argv and the structs: which option was given which text, and what was wrong with the way
+// it was given.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "config/options.h"
+#include "config/run_config.h"
+
+namespace kiln {
+
+struct RawValue {
+  const Option* option = nullptr;
+  std::string text;
+  std::string where;  // begins a message: "--epochs", "--epochs (line 3 of 'run.yaml')"
+  int position = 0;   // orders messages: place on the command line, then lines of the file
+};
+
+// Faults with their place, so that they can be shown in the order of the command line.
+class Faults {
+ public:
+  void add(int position, Error error) { faults_.push_back({position, std::move(error)}); }
+  template <typename Check>
+  void collect(int position, Check&& check) {
+    try {
+      check();
+    } catch (const Error& error) {
+      add(position, error);
+    }
+  }
+  // Throws Problems: errors of exit 2 first, then the others, each in order of position.
+  void throw_if_any() const;
+
+ private:
+  struct Fault {
+    int position;
+    Error error;
+  };
+  std::vector<Fault> faults_;
+};
+
+struct RawArguments {
+  std::vector<RawValue> values;          // each option at most once
+  std::vector<const Option*> mentioned;  // given, be it wrongly; not reported as missing
+  Faults faults;
+  bool help = false;
+
+  const RawValue* find(std::string_view option_name) const;
+};
+
+// Positions of faults that are nowhere on the command line.
+constexpr int kConfigFilePosition = 1'000'000;
+constexpr int kMissingPosition = 2'000'000'000;
+
+// `arguments` after the command's name. Never throws for what a user typed.
+RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::string>& arguments);
+
+// Adds what the file at `path` says to `raw`, except where a flag said so before.
+void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw);
+
+// Throws Problems with everything that is wrong, `raw.faults` included.
+Command bind_command(const CommandInfo& command, RawArguments& raw);
+
+std::string general_help();
+std::string command_help(const CommandInfo& command);
+
+}  // namespace kiln

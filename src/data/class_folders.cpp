@@ -1,0 +1,245 @@
+// Folders whose names are the labels, one level deep; or images anywhere below, without labels.
+//
+// Links are followed wherever they lead. A file counts as an image by its extension: whether it is one is found when
+// it is decoded.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <set>
+
+#include "data/dataset_readers.h"
+#include "data/dataset_text.h"
+#include "data/strict_json.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxNamed = 10;
+
+// What one folder holds, each list sorted by code point.
+struct Listing {
+  std::vector<std::string> images, folders;
+  std::vector<std::string> broken_links;  // links that lead nowhere, or in a circle
+  std::size_t num_hidden_images = 0;
+};
+
+bool is_ignored(const std::string& name) {
+  return name.starts_with('.') || name == "lost+found" || name == "__MACOSX";
+}
+
+Listing list_folder(const fs::path& folder, const DatasetContext& context) {
+  Listing listing;
+  try {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (is_ignored(name)) {
+        listing.num_hidden_images += has_image_extension(name) ? 1 : 0;
+        continue;
+      }
+      std::error_code fault;
+      const fs::file_status status = entry.status(fault);
+      if (fs::is_directory(status)) {
+        listing.folders.push_back(name);
+      } else if (fs::is_regular_file(status)) {
+        if (has_image_extension(name)) listing.images.push_back(name);
+      } else if (entry.is_symlink(fault)) {
+        listing.broken_links.push_back(name);
+      }
+    }
+  } catch (const fs::filesystem_error& fault) {
+    context.fail("the folder '" + folder.string() + "' cannot be read: " + fault.code().message() +
+                 ". Check its permissions.");
+  }
+  for (auto* names : {&listing.images, &listing.folders, &listing.broken_links}) {
+    std::sort(names->begin(), names->end());
+  }
+  return listing;
+}
+
+// "'a', 'b', …": at most ten of them.
+std::string name_some(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
+    text += (i == 0 ? "'" : ", '") + names[i] + "'";
+  }
+  return names.size() > kMaxNamed ? text + ", …" : text;
+}
+
+std::string counted(std::size_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+// Gathers what is left out, by reason, so that the notes stay short.
+struct LeftOut {
+  std::vector<std::string> loops, broken_links, deep_folders, empty_folders, root_images, repeated;
+  std::size_t num_hidden_images = 0;
+
+  void add_links(const std::string& prefix, const Listing& listing) {
+    for (const std::string& name : listing.broken_links) broken_links.push_back(prefix + name);
+    num_hidden_images += listing.num_hidden_images;
+  }
+
+  std::vector<std::string> notes() const {
+    std::vector<std::string> notes;
+    const auto note = [&](const std::vector<std::string>& names, const std::string& one,
+                          const std::string& many) {
+      if (names.empty()) return;
+      notes.push_back(counted(names.size(), one, many) + ": " + name_some(names));
+    };
+    note(loops, "link leads back to a folder above it and is left out",
+         "links lead back to a folder above them and are left out");
+    note(broken_links, "link leads nowhere or in a circle and is left out",
+         "links lead nowhere or in a circle and are left out");
+    note(repeated, "link leads to a folder that is read already and is left out",
+         "links lead to folders that are read already and are left out");
+    note(empty_folders, "folder without an image is no class", "folders without an image are no classes");
+    note(deep_folders, "folder inside a class folder is left out",
+         "folders inside class folders are left out");
+    note(root_images, "image beside the class folders is left out",
+         "images beside the class folders are left out");
+    if (num_hidden_images > 0) {
+      notes.push_back(counted(num_hidden_images, "image is", "images are") +
+                      " left out because of a name that begins with a dot");
+    }
+    return notes;
+  }
+};
+
+// Whether following `folder` leads to `root` or a folder above it.
+bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
+  std::error_code fault;
+  if (!fs::is_symlink(fs::symlink_status(folder, fault))) return false;
+  const fs::path target = fs::canonical(folder, fault);
+  const auto [rest, end] =
+      std::mismatch(target.begin(), target.end(), canonical_root.begin(), canonical_root.end());
+  (void)end;
+  return !fault && rest == target.end();
+}
+
+bool is_utf8(const std::string& text) {
+  try {
+    quote_json(text);
+    return true;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+void read_classes(const Listing& top, LeftOut& left_out, ImageSet& set,
+                  const DatasetContext& context) {
+  const fs::path canonical_root = fs::canonical(context.root);
+  for (const std::string& name : top.folders) {
+    const fs::path folder = context.root / name;
+    if (leads_back(folder, canonical_root)) {
+      left_out.loops.push_back(name);
+      continue;
+    }
+    const Listing listing = list_folder(folder, context);
+    left_out.add_links(name + "/", listing);
+    for (const std::string& inner : listing.folders) {
+      auto& names = leads_back(folder / inner, fs::canonical(folder)) ? left_out.loops
+                                                                      : left_out.deep_folders;
+      names.push_back(name + "/" + inner);
+    }
+    if (listing.images.empty()) {
+      left_out.empty_folders.push_back(name);
+      continue;
+    }
+    if (!is_utf8(name)) {
+      context.fail("the name of the class folder '" + name + "' is not UTF-8. Rename it.");
+    }
+    const int label = static_cast<int>(set.classes.size());
+    set.classes.push_back(name);
+    for (const std::string& image : listing.images) {
+      const auto id = static_cast<std::int64_t>(set.items.size());
+      set.items.push_back({.file_name = name + "/" + image, .label = label, .id = id, .size = {}});
+    }
+  }
+}
+
+// Every image below the root; each folder once, however many links lead to it.
+class UnlabeledWalk {
+ public:
+  UnlabeledWalk(ImageSet& set, LeftOut& left_out, const DatasetContext& context)
+      : set_(set), left_out_(left_out), context_(context) {}
+
+  void visit(const std::string& prefix, int depth) {
+    constexpr int kMaxDepth = 100;
+    const fs::path folder = context_.root / prefix;
+    if (depth > kMaxDepth) {
+      context_.fail("the folder '" + folder.string() + "' lies more than 100 levels deep. Give a "
+                    "folder with one folder a class in it.");
+    }
+    seen_.insert(fs::canonical(folder));
+    const Listing listing = list_folder(folder, context_);
+    left_out_.add_links(prefix, listing);
+    for (const std::string& image : listing.images) {
+      if (!is_utf8(prefix + image)) {
+        context_.fail("the name of the image '" + prefix + image + "' is not UTF-8. Rename it.");
+      }
+      const auto id = static_cast<std::int64_t>(set_.items.size());
+      set_.items.push_back({.file_name = prefix + image, .label = -1, .id = id, .size = {}});
+    }
+    for (const std::string& inner : listing.folders) {
+      if (leads_back(folder / inner, fs::canonical(folder))) {
+        left_out_.loops.push_back(prefix + inner);
+      } else if (seen_.contains(fs::canonical(folder / inner))) {
+        left_out_.repeated.push_back(prefix + inner);
+      } else {
+        visit(prefix + inner + "/", depth + 1);
+      }
+    }
+  }
+
+ private:
+  ImageSet& set_;
+  LeftOut& left_out_;
+  const DatasetContext& context_;
+  std::set<fs::path> seen_;
+};
+
+}  // namespace
+
+bool has_image_extension(std::string_view file_name) {
+  constexpr std::array<std::string_view, 9> kExtensions = {
+      ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
+  const std::size_t dot = file_name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0) return false;
+  std::string extension(file_name.substr(dot));
+  for (char& c : extension) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return std::find(kExtensions.begin(), kExtensions.end(), extension) != kExtensions.end();
+}
+
+ImageSet read_folders(const DatasetContext& context) {
+  ImageSet set;
+  set.kind = ImageSet::Kind::kClassFolders;
+  set.root = context.root;
+  LeftOut left_out;
+  const Listing top = list_folder(context.root, context);
+  read_classes(top, left_out, set, context);
+  if (!set.items.empty()) {
+    left_out.add_links("", top);
+    left_out.root_images = top.images;
+  } else {
+    left_out = {};
+    set.kind = ImageSet::Kind::kUnlabeledFolder;
+    UnlabeledWalk(set, left_out, context).visit("", 0);
+  }
+  set.notes = left_out.notes();
+  if (set.items.empty()) {
+    std::string notes;
+    for (const std::string& note : set.notes) notes += " (" + note + ")";
+    context.fail("no image is in it" + notes +
+                 ". Give a folder with one folder of images a class; images end in .jpg, .jpeg, "
+                 ".png, .bmp, .ppm, .pgm, .tif, .tiff or .webp.");
+  }
+  set.schema_json = schema_text(set.classes);
+  set.samples_json = samples_text(set);
+  return set;
+}
+
+}  // namespace kiln

@@ -1,0 +1,301 @@
+// JPEG by libjpeg(-turbo). Its errors leave by longjmp, so the functions that call it keep all
+// state in JpegReader, which outlives the jump, and hold no object with a destructor.
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include "data/codec.h"
+
+namespace kiln::codec {
+namespace {
+
+constexpr int kMaxScans = 500;          // a hostile progressive file repeats scans without end
+constexpr std::uint8_t kMissing = 128;  // mid grey for rows that the file does not hold
+constexpr std::uint8_t kEndOfImage[2] = {0xff, JPEG_EOI};
+
+// Where the data ran out.
+struct EarlyEnd {
+  bool source_ended = false;  // the file ends before its end-of-image marker
+  bool seen = false;          // pixels were needed that are not there
+  bool in_rows = false;  // in the scan that first brings the rows, not in one that refines them
+  JDIMENSION row = 0;    // of iMCU rows
+  bool corrupt = false;  // broken codes somewhere, decoding went on
+};
+
+struct JpegReader {
+  jpeg_decompress_struct info{};
+  jpeg_error_mgr errors{};
+  jpeg_source_mgr source{};
+  jpeg_progress_mgr progress{};
+  std::jmp_buf jump{};
+  char message[JMSG_LENGTH_MAX] = {};
+  int error_code = 0;
+  EarlyEnd end;
+  std::uint8_t* pixels = nullptr;    // the output, [H, W, 3]
+  std::uint8_t* cmyk_row = nullptr;  // [W, 4], where the output colour space is CMYK
+};
+
+JpegReader& reader_of(j_common_ptr info) {
+  return *static_cast<JpegReader*>(info->client_data);
+}
+
+JpegReader& reader_of(j_decompress_ptr info) {
+  return *static_cast<JpegReader*>(info->client_data);
+}
+
+[[noreturn]] void on_error(j_common_ptr info) {
+  JpegReader& reader = reader_of(info);
+  reader.error_code = info->err->msg_code;
+  info->err->format_message(info, reader.message);
+  std::longjmp(reader.jump, 1);
+}
+
+// The first scan of the luminance holds the rows; later ones add colour or detail.
+bool scan_brings_rows(const jpeg_decompress_struct& info) {
+  if (info.Ss != 0 || info.Ah != 0) return false;
+  for (int i = 0; i < info.comps_in_scan; ++i) {
+    if (info.cur_comp_info[i]->component_index == 0) return true;
+  }
+  return false;
+}
+
+void on_message(j_common_ptr common, int level) {
+  if (level >= 0) return;
+  JpegReader& reader = reader_of(common);
+  const jpeg_decompress_struct& info = reader.info;
+  const int code = common->err->msg_code;
+  ++common->err->num_warnings;
+  if (code == JWRN_HUFF_BAD_CODE || code == JWRN_MUST_RESYNC) reader.end.corrupt = true;
+  if (code != JWRN_HIT_MARKER) return;
+  if (info.unread_marker != JPEG_EOI) {
+    reader.end.corrupt = true;
+  } else if (!reader.end.seen) {
+    reader.end.seen = true;
+    reader.end.in_rows = scan_brings_rows(info);
+    reader.end.row = info.input_iMCU_row;
+  }
+}
+
+void source_start(j_decompress_ptr) {}
+
+boolean source_fill(j_decompress_ptr info) {
+  reader_of(info).end.source_ended = true;
+  info->src->next_input_byte = kEndOfImage;
+  info->src->bytes_in_buffer = sizeof kEndOfImage;
+  return TRUE;
+}
+
+void source_skip(j_decompress_ptr info, long count) {
+  if (count <= 0) return;
+  if (static_cast<std::size_t>(count) > info->src->bytes_in_buffer) {
+    source_fill(info);
+    return;
+  }
+  info->src->next_input_byte += count;
+  info->src->bytes_in_buffer -= static_cast<std::size_t>(count);
+}
+
+void on_progress(j_common_ptr common) {
+  JpegReader& reader = reader_of(common);
+  if (reader.info.input_scan_number <= kMaxScans) return;
+  std::snprintf(reader.message, sizeof reader.message, "more than %d scans", kMaxScans);
+  std::longjmp(reader.jump, 1);
+}
+
+// False, with reader.message, on an error.
+bool read_header(JpegReader& reader, std::string_view bytes) {
+  reader.info.err = jpeg_std_error(&reader.errors);
+  reader.errors.error_exit = on_error;
+  reader.errors.emit_message = on_message;
+  reader.info.client_data = &reader;
+  if (setjmp(reader.jump) != 0) return false;
+  jpeg_create_decompress(&reader.info);
+  reader.source.init_source = source_start;
+  reader.source.fill_input_buffer = source_fill;
+  reader.source.skip_input_data = source_skip;
+  reader.source.resync_to_restart = jpeg_resync_to_restart;
+  reader.source.term_source = source_start;
+  reader.source.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
+  reader.source.bytes_in_buffer = bytes.size();
+  reader.info.src = &reader.source;
+  reader.progress.progress_monitor = on_progress;
+  reader.info.progress = &reader.progress;
+  jpeg_read_header(&reader.info, TRUE);
+  return true;
+}
+
+void read_rgb_rows(JpegReader& reader) {
+  const std::size_t stride = std::size_t{reader.info.output_width} * 3;
+  JSAMPROW rows[16];
+  while (reader.info.output_scanline < reader.info.output_height) {
+    const JDIMENSION first = reader.info.output_scanline;
+    const JDIMENSION count = std::min<JDIMENSION>(16, reader.info.output_height - first);
+    for (JDIMENSION i = 0; i < count; ++i) rows[i] = reader.pixels + (first + i) * stride;
+    jpeg_read_scanlines(&reader.info, rows, count);
+  }
+}
+
+// Four channels are inverted, as Adobe writes them and Pillow assumes.
+void read_cmyk_rows(JpegReader& reader) {
+  std::uint8_t* out = reader.pixels;
+  while (reader.info.output_scanline < reader.info.output_height) {
+    JSAMPROW row = reader.cmyk_row;
+    if (jpeg_read_scanlines(&reader.info, &row, 1) != 1) continue;
+    for (JDIMENSION x = 0; x < reader.info.output_width; ++x, row += 4, out += 3) {
+      const std::uint8_t inks[4] = {
+          static_cast<std::uint8_t>(255 - row[0]), static_cast<std::uint8_t>(255 - row[1]),
+          static_cast<std::uint8_t>(255 - row[2]), static_cast<std::uint8_t>(255 - row[3])};
+      cmyk_to_rgb(inks, out);
+    }
+  }
+}
+
+bool read_pixels(JpegReader& reader) {
+  if (setjmp(reader.jump) != 0) return false;
+  jpeg_start_decompress(&reader.info);
+  if (reader.cmyk_row != nullptr) {
+    read_cmyk_rows(reader);
+  } else {
+    read_rgb_rows(reader);
+  }
+  return true;
+}
+
+// Scans of a progressive file that ended between two of them are incomplete unless every bit was
+// sent.
+bool all_bits_sent(const jpeg_decompress_struct& info) {
+  if (info.coef_bits == nullptr) return info.input_scan_number >= 1;
+  for (int component = 0; component < info.num_components; ++component) {
+    for (int k = 0; k < DCTSIZE2; ++k) {
+      if (info.coef_bits[component][k] != 0) return false;
+    }
+  }
+  return true;
+}
+
+// What is missing, as text; rows that are missing become grey. Throws when they are more than half.
+std::string settle_damage(const JpegReader& reader, Image& image) {
+  const jpeg_decompress_struct& info = reader.info;
+  const EarlyEnd& end = reader.end;
+  if (end.seen && end.in_rows) {
+    const int mcu_rows = info.max_v_samp_factor * DCTSIZE;
+    const int good = std::min(static_cast<int>(end.row) * mcu_rows, image.size.height);
+    const int missing = image.size.height - good;
+    const std::string text = "JPEG data ends early: " + std::to_string(missing) + " of " +
+                             std::to_string(image.size.height) + " rows missing";
+    if (missing > image.size.height / 2) throw ImageFault(text);
+    const std::size_t stride = static_cast<std::size_t>(image.size.width) * 3;
+    std::memset(image.pixels.data() + static_cast<std::size_t>(good) * stride, kMissing,
+                static_cast<std::size_t>(missing) * stride);
+    return text;
+  }
+  if (end.seen || (end.source_ended && !all_bits_sent(info))) {
+    return "JPEG data ends early: colour or detail is missing after scan " +
+           std::to_string(info.input_scan_number);
+  }
+  if (end.corrupt) return "JPEG data is corrupt in places";
+  return {};
+}
+
+// Only the frame and all tables of the first scan make a header.
+[[noreturn]] void fail(const JpegReader& reader, bool in_header) {
+  if (reader.error_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
+  if (in_header && reader.end.source_ended) throw ImageFault("JPEG data ends within the header");
+  throw ImageFault("broken JPEG: " + std::string(reader.message));
+}
+
+struct Attempt {
+  JpegReader reader;
+  ~Attempt() { jpeg_destroy_decompress(&reader.info); }
+};
+
+// Empty when the data ended inside a marker between two scans: the caller may try again without
+// that marker.
+bool try_decode(std::string_view bytes, DecodedImage& result) {
+  Attempt attempt;
+  JpegReader& reader = attempt.reader;
+  if (!read_header(reader, bytes)) fail(reader, true);
+  const ImageSize size = checked_size(reader.info.image_width, reader.info.image_height);
+  const int components = reader.info.num_components;
+  if (components != 1 && components != 3 && components != 4) {
+    throw ImageFault("a JPEG of " + std::to_string(components) + " channels is not supported");
+  }
+  std::vector<std::uint8_t> cmyk_row;
+  reader.info.out_color_space = JCS_RGB;
+  if (components == 4) {
+    reader.info.out_color_space = JCS_CMYK;
+    cmyk_row.resize(static_cast<std::size_t>(size.width) * 4);
+    reader.cmyk_row = cmyk_row.data();
+  }
+  result.image = blank_image(size);
+  reader.pixels = result.image.pixels.data();
+  if (!read_pixels(reader)) {
+    if (reader.end.source_ended && reader.info.input_scan_number > 0) return false;
+    fail(reader, false);
+  }
+  result.damage = settle_damage(reader, result.image);
+  return true;
+}
+
+// The last place where a marker that may stand between scans begins, or npos.
+std::size_t last_marker(std::string_view bytes) {
+  for (std::size_t at = bytes.size() < 2 ? 0 : bytes.size() - 1; at-- > 2;) {
+    if (bytes[at] != '\xff') continue;
+    const auto code = static_cast<std::uint8_t>(bytes[at + 1]);
+    if (code == 0xc4 || code == 0xcc || code == 0xfe || (code >= 0xda && code <= 0xdd) ||
+        (code >= 0xe0 && code <= 0xef)) {
+      return at;
+    }
+  }
+  return std::string_view::npos;
+}
+
+bool is_frame(std::uint8_t marker) {
+  return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+}  // namespace
+
+DecodedImage decode_jpeg(std::string_view bytes) {
+  DecodedImage result;
+  constexpr int kAttempts = 4;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (try_decode(bytes, result)) return result;
+    const std::size_t end = last_marker(bytes);
+    if (end == std::string_view::npos) break;
+    bytes = bytes.substr(0, end);
+  }
+  throw ImageFault("JPEG data ends within a table");
+}
+
+ImageSize read_jpeg_size(std::string_view bytes) {
+  std::size_t at = 2;
+  while (at + 4 <= bytes.size()) {
+    if (bytes[at] != '\xff') throw ImageFault("broken JPEG: no marker where one must stand");
+    const auto marker = static_cast<std::uint8_t>(bytes[at + 1]);
+    if (marker == 0xff) {  // fill byte
+      ++at;
+      continue;
+    }
+    if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) {  // without a length
+      at += 2;
+      continue;
+    }
+    if (marker == JPEG_EOI || marker == 0xda) throw ImageFault("broken JPEG: no frame header");
+    if (is_frame(marker)) {
+      if (at + 9 > bytes.size()) break;
+      return checked_size(big16(bytes, at + 7), big16(bytes, at + 5));
+    }
+    at += 2 + std::max<std::size_t>(2, big16(bytes, at + 2));
+  }
+  fail_in_header("JPEG");
+}
+
+}  // namespace kiln::codec

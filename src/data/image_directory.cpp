@@ -1,0 +1,205 @@
+// An ImageDirectory: `_meta.yaml` names the list and the schema; any fault in them is an error, never another reading.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "data/dataset_readers.h"
+#include "data/dataset_text.h"
+#include "data/image_list.h"
+#include "data/strict_json.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMaxMetaBytes = 1 << 16;
+constexpr std::uint64_t kMaxSchemaBytes = 64ULL << 20;
+constexpr std::uint64_t kMaxSamplesBytes = 512ULL << 20;
+constexpr std::uint64_t kMaxListBytes = 2ULL << 30;
+constexpr std::size_t kMaxNamed = 10;
+
+namespace fs = std::filesystem;
+
+const char* const kRewrite =
+    ". Write the ImageDirectory again, for example with 'kiln convert' from the images.";
+
+std::string read_part(const DatasetContext& context, const std::string& file, std::uint64_t limit) {
+  try {
+    return read_file(context.root / file, limit);
+  } catch (const std::system_error& fault) {
+    context.fail(file + " cannot be read: " + fault.code().message() + kRewrite);
+  } catch (const std::length_error&) {
+    context.fail(file + " is larger than the limit of " + std::to_string(limit) + " bytes" +
+                 kRewrite);
+  }
+}
+
+using Entries = std::vector<std::pair<std::string, std::string>>;
+
+constexpr std::array kMetaKeys = {"type", "image_list", "schema", "samples"};
+
+Entries entries_of_json(const std::string& text) {
+  const nlohmann::json document = parse_json(text);
+  Entries entries;
+  for (const char* key : kMetaKeys) {
+    const auto found = document.find(key);
+    if (found == document.end()) continue;
+    if (!found->is_string()) throw JsonFault(1, std::string(key) + " is " + json_kind(*found));
+    entries.emplace_back(key, found->get<std::string>());
+  }
+  return entries;
+}
+
+Entries entries_of_yaml(const std::string& text) {
+  try {
+    const YAML::Node document = YAML::Load(text);
+    if (!document.IsMap()) throw JsonFault(1, "is not a table of names and values");
+    Entries entries;
+    for (const char* key : kMetaKeys) {
+      const YAML::Node value = document[key];
+      if (!value.IsDefined()) continue;
+      if (!value.IsScalar()) throw JsonFault(value.Mark().line + 1, std::string(key) + " is no text");
+      entries.emplace_back(key, value.Scalar());
+    }
+    return entries;
+  } catch (const YAML::Exception& fault) {
+    throw JsonFault(fault.mark.line + 1, "is not valid YAML: " + fault.msg);
+  }
+}
+
+Entries read_meta(const DatasetContext& context) {
+  const std::string file(kMetaName);
+  const std::string text = read_part(context, file, kMaxMetaBytes);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  try {
+    if (first == std::string::npos) throw JsonFault(1, "is empty");
+    return text[first] == '{' ? entries_of_json(text) : entries_of_yaml(text);
+  } catch (const JsonFault& fault) {
+    context.fail(file + ", line " + std::to_string(fault.line()) + ": " + fault.what() + kRewrite);
+  }
+}
+
+std::string name_in(const Entries& meta, const std::string& key, std::string_view standard,
+                    const DatasetContext& context) {
+  const auto found =
+      std::find_if(meta.begin(), meta.end(), [&](const auto& entry) { return entry.first == key; });
+  if (found == meta.end()) return std::string(standard);
+  const std::string fault = fault_of_listed_path(found->second);
+  if (!fault.empty()) context.fail("_meta.yaml: " + key + ": " + fault + kRewrite);
+  return found->second;
+}
+
+class Folder {
+ public:
+  explicit Folder(const fs::path& path)
+      : descriptor_(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
+  ~Folder() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  // Why `file` is no regular file in here; empty when it is one.
+  std::string fault_of(const std::string& file) const {
+    struct stat info {};
+    if (::fstatat(descriptor_, file.c_str(), &info, 0) != 0) {
+      return errno == ENOENT ? "is missing" : std::string("cannot be read: ") + std::strerror(errno);
+    }
+    return S_ISREG(info.st_mode) ? "" : "is not a file";
+  }
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace
+
+bool is_image_directory(const fs::path& root) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(root / kMetaName, ignored)) ||
+         fs::exists(fs::symlink_status(root / kListName, ignored));
+}
+
+DirectoryNames read_directory_names(const DatasetContext& context) {
+  Entries meta;
+  std::error_code ignored;
+  if (fs::exists(fs::symlink_status(context.root / kMetaName, ignored))) meta = read_meta(context);
+  const std::string type = name_in(meta, "type", "ImageDirectory", context);
+  if (type != "ImageDirectory") {
+    context.fail("it is of the kind '" + type.substr(0, 80) +
+                 "' (its _meta.yaml says so) where an ImageDirectory belongs. Give a folder of "
+                 "images, or an ImageDirectory that 'kiln convert' wrote.");
+  }
+  return {.list = name_in(meta, "image_list", kListName, context),
+          .schema = name_in(meta, "schema", kSchemaName, context),
+          .samples = name_in(meta, "samples", kSamplesName, context)};
+}
+
+void check_listed_files(const std::vector<ImageItem>& items, const std::vector<int>& lines,
+                        const std::string& list, const DatasetContext& context) {
+  const Folder folder(context.root);
+  std::size_t num_faults = 0;
+  std::string named;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::string fault = folder.fault_of(items[i].file_name);
+    if (fault.empty()) continue;
+    if (++num_faults > kMaxNamed) continue;
+    named += (named.empty() ? "" : ", ") + ("'" + items[i].file_name + "' " + fault);
+    if (!lines.empty()) named += " (line " + std::to_string(lines[i]) + ")";
+  }
+  if (num_faults == 0) return;
+  if (num_faults > kMaxNamed) named += ", …";
+  context.fail(list + " lists " + std::to_string(items.size()) + " images, of which " +
+               std::to_string(num_faults) + " cannot be used: " + named +
+               ". Bring the files back, or take their lines out of the list.");
+}
+
+std::vector<std::string> listed_files(const DatasetContext& context) {
+  const DirectoryNames names = read_directory_names(context);
+  const std::string bytes = read_part(context, names.list, kMaxListBytes);
+  std::vector<std::string> files;
+  for (ListedImage& listed : parse_image_list(bytes, names.list, ListSchema{}, context)) {
+    files.push_back(std::move(listed.item.file_name));
+  }
+  return files;
+}
+
+ImageSet read_image_directory(const DatasetContext& context) {
+  const DirectoryNames names = read_directory_names(context);
+  ImageSet set;
+  set.kind = ImageSet::Kind::kImageDirectory;
+  set.root = context.root;
+  set.list_name = names.list;
+  set.schema_json = read_part(context, names.schema, kMaxSchemaBytes);
+  const ListSchema schema = parse_schema(set.schema_json, names.schema, context);
+  const std::string list = read_part(context, names.list, kMaxListBytes);
+  std::vector<int> lines;
+  for (ListedImage& listed : parse_image_list(list, names.list, schema, context)) {
+    const std::string& file = listed.item.file_name;
+    const fs::path normal = fs::path(file).lexically_normal();
+    for (const std::string& own :
+         {std::string(kMetaName), names.list, names.schema, names.samples}) {
+      if (normal != own) continue;
+      context.fail(names.list + ", line " + std::to_string(listed.line) + ": the path '" + file +
+                   "' is a file of the directory itself, not an image. Take the line out.");
+    }
+    lines.push_back(listed.line);
+    set.items.push_back(std::move(listed.item));
+  }
+  check_listed_files(set.items, lines, names.list, context);
+  set.classes = schema.classes;
+  std::error_code ignored;
+  set.samples_json = fs::exists(context.root / names.samples, ignored)
+                         ? read_part(context, names.samples, kMaxSamplesBytes)
+                         : samples_text(set);
+  return set;
+}
+
+}  // namespace kiln

@@ -1,0 +1,234 @@
+#include "data/image_list.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "data/strict_json.h"
+
+namespace kiln {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxLineBytes = 1 << 20;
+constexpr std::int64_t kMaxClassId = 99'999;
+constexpr std::size_t kMaxPathBytes = 4096;
+
+// Throws JsonFault for everything that a line or column must not be; callers add file and line.
+[[noreturn]] void fault(const std::string& clause) { throw JsonFault(0, clause); }
+
+const json* find(const json& object, const std::string& key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+const std::string& text_of(const json& value, const std::string& what) {
+  if (!value.is_string()) fault(what + " is " + json_kind(value) + " where a text belongs");
+  return value.get_ref<const std::string&>();
+}
+
+std::int64_t integer_of(const json& value, const std::string& what) {
+  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
+  if (!value.is_number_integer() || too_large) {
+    fault(what + " is " + (value.is_number() ? value.dump() : json_kind(value)) +
+          " where a whole number belongs");
+  }
+  return value.get<std::int64_t>();
+}
+
+void read_categories(const json& categories, ListSchema& schema) {
+  if (!categories.is_array() || categories.empty()) {
+    fault("\"categories\" of the label column is not a list of classes");
+  }
+  std::unordered_set<std::int64_t> ids;
+  std::unordered_set<std::string> names;
+  for (const json& category : categories) {
+    if (!category.is_object() || !find(category, "id") || !find(category, "name")) {
+      fault("a category is not an object with \"id\" and \"name\"");
+    }
+    const std::int64_t id = integer_of(category["id"], "the id of a category");
+    const std::string& name = text_of(category["name"], "the name of a category");
+    if (id < 0 || id > kMaxClassId) {
+      fault("category id " + std::to_string(id) + " is not between 0 and " +
+            std::to_string(kMaxClassId));
+    }
+    if (name.empty()) fault("category " + std::to_string(id) + " has an empty name");
+    if (!ids.insert(id).second) fault("category id " + std::to_string(id) + " is there twice");
+    if (!names.insert(name).second) fault("category '" + name + "' is there twice");
+    if (schema.classes.size() <= static_cast<std::size_t>(id)) {
+      schema.classes.resize(id + 1, "Others");
+      schema.is_category.resize(id + 1, false);
+    }
+    schema.classes[id] = name;
+    schema.is_category[id] = true;
+  }
+}
+
+void read_column(const json& column, ListSchema& schema, bool& has_image) {
+  if (!column.is_object() || !find(column, "name")) fault("a column has no \"name\"");
+  const std::string& name = text_of(column["name"], "the name of a column");
+  const json* properties = find(column, "properties");
+  if (properties == nullptr) return;
+  if (!properties->is_object()) fault("\"properties\" of column '" + name + "' is not an object");
+  if (const json* reference = find(*properties, "image_ref")) {
+    if (has_image) fault("two columns hold images (\"image_ref\")");
+    schema.image_key = text_of(*reference, "\"image_ref\"");
+    has_image = true;
+  }
+  const json* annotation = find(*properties, "annotation_type");
+  if (annotation == nullptr) return;
+  const std::string& type = text_of(*annotation, "\"annotation_type\"");
+  if (type != "COCO_classification") {
+    fault("its labels are of the kind '" + type.substr(0, 80) +
+          "', and only COCO_classification (one class an image) can be used");
+  }
+  if (!schema.label_key.empty()) fault("two columns hold labels (\"annotation_type\")");
+  const json* categories = find(*properties, "categories");
+  if (categories == nullptr) fault("the label column '" + name + "' lists no \"categories\"");
+  schema.label_key = name;
+  read_categories(*categories, schema);
+}
+
+ListSchema schema_of(const json& document) {
+  if (!document.is_object() || !find(document, "columnAttributes") ||
+      !document["columnAttributes"].is_array()) {
+    fault("has no list \"columnAttributes\"");
+  }
+  ListSchema schema;
+  bool has_image = false;
+  for (const json& column : document["columnAttributes"]) read_column(column, schema, has_image);
+  if (!has_image) fault("has no column of images (\"properties\" with \"image_ref\")");
+  return schema;
+}
+
+// One line of the list after another; remembers what must not repeat.
+class LineReader {
+ public:
+  explicit LineReader(const ListSchema& schema) : schema_(schema) {
+    for (std::size_t id = 0; id < schema.classes.size(); ++id) {
+      if (schema.is_category[id]) ids_by_class_.emplace(schema.classes[id], id);
+    }
+  }
+
+  ListedImage read(std::string_view text, int line, std::int64_t running_number) {
+    const json row = parse_json(text);
+    if (!row.is_object()) fault("is " + json_kind(row) + " where an object belongs");
+    ListedImage listed{.item = {}, .line = line};
+    read_image(row, listed.item);
+    read_label(row, listed.item);
+    read_id(row, listed, running_number);
+    return listed;
+  }
+
+ private:
+  void read_image(const json& row, ImageItem& item) const {
+    const json* info = find(row, schema_.image_key);
+    if (info == nullptr) fault("has no \"" + schema_.image_key + "\"");
+    if (!info->is_object()) {
+      fault("\"" + schema_.image_key + "\" is " + json_kind(*info) + " where an object belongs");
+    }
+    const json* path = find(*info, "file_name");
+    if (path == nullptr) fault("has no \"file_name\"");
+    item.file_name = text_of(*path, "\"file_name\"");
+    const std::string path_fault = fault_of_listed_path(item.file_name);
+    if (!path_fault.empty()) fault(path_fault);
+    const json* width = find(*info, "width");
+    const json* height = find(*info, "height");
+    if (width == nullptr || height == nullptr) return;
+    item.size = ImageSize{.height = side(*height, "\"height\""), .width = side(*width, "\"width\"")};
+  }
+
+  static int side(const json& value, const std::string& what) {
+    const std::int64_t pixels = integer_of(value, what);
+    if (pixels < 1 || pixels > INT32_MAX) {
+      fault(what + " " + std::to_string(pixels) + " is no size of an image");
+    }
+    return static_cast<int>(pixels);
+  }
+
+  void read_label(const json& row, ImageItem& item) const {
+    if (schema_.label_key.empty()) return;
+    const json* label = find(row, schema_.label_key);
+    if (label == nullptr) return;
+    const std::string& name = text_of(*label, "\"" + schema_.label_key + "\"");
+    if (name.empty()) return;
+    const auto found = ids_by_class_.find(name);
+    if (found == ids_by_class_.end()) {
+      fault("the label '" + name.substr(0, 200) + "' is not one of the schema's categories");
+    }
+    item.label = static_cast<int>(found->second);
+  }
+
+  void read_id(const json& row, ListedImage& listed, std::int64_t running_number) {
+    const json* id = find(row, "id");
+    listed.item.id = id == nullptr ? running_number : integer_of(*id, "\"id\"");
+    if (id == nullptr) return;
+    const auto [place, is_new] = lines_by_id_.emplace(listed.item.id, listed.line);
+    if (is_new) return;
+    fault("the id " + std::to_string(listed.item.id) + " is already that of line " +
+          std::to_string(place->second));
+  }
+
+  const ListSchema& schema_;
+  std::unordered_map<std::string, std::size_t> ids_by_class_;
+  std::unordered_map<std::int64_t, int> lines_by_id_;
+};
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string fault_of_listed_path(std::string_view path) {
+  const std::string shown = "the path '" + std::string(path.substr(0, 200)) + "' ";
+  if (path.empty()) return "\"file_name\" is empty";
+  if (path.size() > kMaxPathBytes) return shown + "… is longer than 4096 bytes";
+  if (path.find('\0') != std::string_view::npos) return "\"file_name\" holds a zero byte";
+  const std::filesystem::path parts{path};
+  if (parts.is_absolute()) return shown + "is absolute, and must lie inside the directory";
+  if (std::find(parts.begin(), parts.end(), "..") != parts.end()) {
+    return shown + "holds '..', and must lie inside the directory";
+  }
+  if (path.back() == '/' || parts.lexically_normal() == ".") return shown + "is a folder";
+  return "";
+}
+
+ListSchema parse_schema(std::string_view bytes, const std::string& file,
+                        const DatasetContext& context) {
+  const std::string advice =
+      ". Write the ImageDirectory again, for example with 'kiln convert' from the images.";
+  try {
+    return schema_of(parse_json(bytes));
+  } catch (const JsonFault& found) {
+    const std::string place = found.line() > 0 ? ", line " + std::to_string(found.line()) : "";
+    context.fail(file + place + ": " + found.what() + advice);
+  }
+}
+
+std::vector<ListedImage> parse_image_list(std::string_view bytes, const std::string& file,
+                                          const ListSchema& schema, const DatasetContext& context) {
+  std::vector<ListedImage> images;
+  LineReader reader(schema);
+  for (int line = 1; !bytes.empty(); ++line) {
+    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
+    const std::string_view text = bytes.substr(0, end);
+    bytes.remove_prefix(std::min(end + 1, bytes.size()));
+    try {
+      if (text.size() > kMaxLineBytes) {
+        fault("has " + std::to_string(text.size()) + " bytes, more than the limit of 1 MiB");
+      }
+      if (is_blank(text)) continue;
+      images.push_back(reader.read(text, line, static_cast<std::int64_t>(images.size())));
+    } catch (const JsonFault& found) {
+      context.fail(file + ", line " + std::to_string(line) + ": " + found.what() +
+                   ". Mend this line, or write the ImageDirectory again.");
+    }
+  }
+  return images;
+}
+
+}  // namespace kiln

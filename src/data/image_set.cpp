@@ -1,0 +1,145 @@
+#include "data/image_set.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "data/dataset_readers.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxNamed = 10;
+
+void check_is_folder(const DatasetContext& context) {
+  std::error_code fault;
+  const fs::file_status status = fs::status(context.root, fault);
+  if (status.type() == fs::file_type::not_found) {
+    context.fail("it does not exist. Check the path.");
+  }
+  if (fault) {
+    context.fail("it cannot be read: " + fault.message() + ". Check the path and its permissions.");
+  }
+  if (!fs::is_directory(status)) {
+    context.fail("it is a file where a folder of images belongs. Give the folder; an archive must "
+                 "be unpacked first.");
+  }
+  const fs::directory_iterator first(context.root, fault);
+  if (fault) {
+    context.fail("it cannot be read: " + fault.message() + ". Check its permissions.");
+  }
+  if (first == fs::directory_iterator()) {
+    context.fail("it is empty. Give a folder with one folder of images a class.");
+  }
+}
+
+bool has_unlabeled_depth(const ImageSet& set) {
+  return set.kind == ImageSet::Kind::kUnlabeledFolder &&
+         std::any_of(set.items.begin(), set.items.end(), [](const ImageItem& item) {
+           return item.file_name.find('/') != std::string::npos;
+         });
+}
+
+// Ids by name; where unused ids share a name with a class, the id that has images.
+std::unordered_map<std::string, int> ids_by_name(const ImageSet& set) {
+  std::vector<bool> is_used(set.classes.size(), false);
+  for (const ImageItem& item : set.items) {
+    if (item.label >= 0) is_used[item.label] = true;
+  }
+  std::unordered_map<std::string, int> ids;
+  for (const bool used : {true, false}) {
+    for (std::size_t id = 0; id < set.classes.size(); ++id) {
+      if (is_used[id] == used) ids.emplace(set.classes[id], static_cast<int>(id));
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::string describe(ImageSet::Kind kind) {
+  switch (kind) {
+    case ImageSet::Kind::kImageDirectory: return "ImageDirectory";
+    case ImageSet::Kind::kCoco: return "COCO folder";
+    case ImageSet::Kind::kClassFolders: return "class folders";
+    case ImageSet::Kind::kUnlabeledFolder: return "folder of images";
+  }
+  throw InternalError("unknown kind of image set");
+}
+
+ImageSet read_image_set(const fs::path& root, const std::string& name) {
+  const DatasetContext context{.root = root, .name = name};
+  check_is_folder(context);
+  ImageSet set;
+  if (is_image_directory(root)) {
+    set = read_image_directory(context);
+  } else {
+    std::vector<std::string> notes;
+    std::optional<ImageSet> coco = read_coco(context, notes);
+    set = coco ? std::move(*coco) : read_folders(context);
+    set.notes.insert(set.notes.begin(), notes.begin(), notes.end());
+  }
+  set.name = name;
+  return set;
+}
+
+ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {
+  const DatasetContext context{.root = root, .name = name};
+  ImageSet set = read_image_set(root, name);
+  if (!set.labeled()) {
+    std::string advice = "Give a folder with one folder of images a class, whose name is the label.";
+    if (has_unlabeled_depth(set)) {
+      advice = "Its images lie deeper than one folder: give the folder that holds the class folders.";
+    }
+    context.fail("its images have no labels (" + describe(set.kind) + "). " + advice,
+                 ErrorCode::kNotLabeledDataset);
+  }
+  const std::size_t listed = set.items.size();
+  std::erase_if(set.items, [](const ImageItem& item) { return item.label < 0; });
+  if (set.items.empty()) {
+    context.fail(listed == 0 ? "it lists no image. Add images to it."
+                             : "none of its " + std::to_string(listed) +
+                                   " images has a label. Add labels, or give another data set.");
+  }
+  if (set.items.size() < listed) {
+    set.notes.push_back(std::to_string(listed - set.items.size()) + " of " +
+                        std::to_string(listed) + " images have no label and are left out");
+  }
+  return set;
+}
+
+void map_classes(const ImageSet& train, ImageSet& valid) {
+  const std::unordered_map<std::string, int> train_ids = ids_by_name(train);
+  std::vector<int> new_ids(valid.classes.size(), -1);
+  for (std::size_t id = 0; id < valid.classes.size(); ++id) {
+    const auto found = train_ids.find(valid.classes[id]);
+    if (found != train_ids.end()) new_ids[id] = found->second;
+  }
+  std::vector<std::string> lacking;
+  std::vector<bool> is_named(valid.classes.size(), false);
+  for (const ImageItem& item : valid.items) {
+    if (item.label < 0 || new_ids[item.label] >= 0 || is_named[item.label]) continue;
+    is_named[item.label] = true;
+    lacking.push_back("'" + valid.classes[item.label] + "'");
+  }
+  if (!lacking.empty()) {
+    std::string names;
+    for (std::size_t i = 0; i < std::min(lacking.size(), kMaxNamed); ++i) {
+      names += (i == 0 ? "" : ", ") + lacking[i];
+    }
+    if (lacking.size() > kMaxNamed) names += ", …";
+    const DatasetContext context{.root = valid.root, .name = valid.name};
+    context.fail(std::to_string(lacking.size()) +
+                 (lacking.size() == 1 ? " class is" : " classes are") +
+                 " not in the training dataset '" + train.root.string() + "': " + names +
+                 ". Add images of them to the training data, or take them out here.");
+  }
+  for (ImageItem& item : valid.items) {
+    if (item.label >= 0) item.label = new_ids[item.label];
+  }
+  valid.classes = train.classes;
+}
+
+}  // namespace kiln

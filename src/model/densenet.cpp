@@ -1,0 +1,192 @@
+#include "model/densenet.h"
+
+#include <string>
+#include <vector>
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kBottleneckFactor = 4;
+
+// concat -> norm1 -> relu -> conv1 that keeps only its inputs for backward and computes the rest
+// again there, without touching the running statistics a second time. Tensors: norm weight, norm
+// bias, conv weight, then the features.
+class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottleneck> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, BatchNorm2d* norm,
+                            const Conv2d* conv, const std::vector<at::Tensor>& tensors) {
+    context->save_for_backward(tensors);
+    const at::Tensor joined = at::cat(at::TensorList(tensors).slice(kNumWeights), 1);
+    return conv->forward(norm->forward(joined).relu_());
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list output_gradients) {
+    std::vector<at::Tensor> tensors, wanted;
+    for (const at::Tensor& saved : context->get_saved_variables()) {
+      tensors.push_back(saved.detach().requires_grad_(saved.requires_grad()));
+      if (saved.requires_grad()) wanted.push_back(tensors.back());
+    }
+    at::Tensor output;
+    {
+      const at::AutoGradMode with_graph(true);
+      const at::Tensor joined = at::cat(at::TensorList(tensors).slice(kNumWeights), 1);
+      output = at::conv2d(BatchNorm2d::normalize_by_batch(joined, tensors[0], tensors[1]).relu_(),
+                          tensors[2]);
+    }
+    const auto gradients = torch::autograd::grad({output}, wanted, output_gradients);
+    torch::autograd::variable_list result(kNumPointers);
+    std::size_t next = 0;
+    for (const at::Tensor& tensor : tensors)
+      result.push_back(tensor.requires_grad() ? gradients[next++] : at::Tensor());
+    return result;
+  }
+
+ private:
+  static constexpr std::size_t kNumWeights = 3;
+  static constexpr std::size_t kNumPointers = 2;  // arguments of forward that have no gradient
+};
+
+class DenseLayer : public torch::nn::Module {
+ public:
+  DenseLayer(std::int64_t in_channels, std::int64_t growth_rate, bool memory_efficient)
+      : memory_efficient_(memory_efficient) {
+    const std::int64_t width = kBottleneckFactor * growth_rate;
+    norm1_ = register_module("norm1", std::make_shared<BatchNorm2d>(in_channels));
+    conv1_ = register_module("conv1", std::make_shared<Conv2d>(ConvShape{in_channels, width, 1}));
+    norm2_ = register_module("norm2", std::make_shared<BatchNorm2d>(width));
+    conv2_ = register_module("conv2", std::make_shared<Conv2d>(ConvShape{width, growth_rate, 3}));
+  }
+
+  at::Tensor forward(const std::vector<at::Tensor>& features) {
+    const at::Tensor bottleneck =
+        recomputes() ? recomputed_bottleneck(features) : kept_bottleneck(features);
+    return conv2_->forward(norm2_->forward(bottleneck).relu_());
+  }
+
+ private:
+  bool recomputes() const {
+    return memory_efficient_ && is_training() && at::GradMode::is_enabled();
+  }
+
+  at::Tensor kept_bottleneck(const std::vector<at::Tensor>& features) {
+    return conv1_->forward(norm1_->forward(at::cat(features, 1)).relu_());
+  }
+
+  at::Tensor recomputed_bottleneck(const std::vector<at::Tensor>& features) {
+    std::vector<at::Tensor> tensors{norm1_->weight(), norm1_->bias(), conv1_->weight()};
+    tensors.insert(tensors.end(), features.begin(), features.end());
+    const Conv2d* conv = conv1_.get();
+    return RecomputedBottleneck::apply(norm1_.get(), conv, tensors);
+  }
+
+  bool memory_efficient_;
+  std::shared_ptr<BatchNorm2d> norm1_, norm2_;
+  std::shared_ptr<Conv2d> conv1_, conv2_;
+};
+
+// Each layer sees the block's input and the output of all layers before it.
+class DenseBlock : public torch::nn::Module {
+ public:
+  DenseBlock(int num_layers, std::int64_t in_channels, int growth_rate, bool memory_efficient) {
+    for (int i = 0; i < num_layers; ++i) {
+      auto layer = std::make_shared<DenseLayer>(in_channels + i * growth_rate, growth_rate,
+                                                memory_efficient);
+      layers_.push_back(register_module("denselayer" + std::to_string(i + 1), layer));
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& x) {
+    std::vector<at::Tensor> features{x};
+    for (const auto& layer : layers_) features.push_back(layer->forward(features));
+    return at::cat(features, 1);
+  }
+
+ private:
+  std::vector<std::shared_ptr<DenseLayer>> layers_;
+};
+
+// Half the channels, half the resolution.
+class Transition : public torch::nn::Module {
+ public:
+  explicit Transition(std::int64_t channels) {
+    norm_ = register_module("norm", std::make_shared<BatchNorm2d>(channels));
+    conv_ = register_module("conv", std::make_shared<Conv2d>(ConvShape{channels, channels / 2, 1}));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return at::avg_pool2d(conv_->forward(norm_->forward(x).relu_()), 2, 2);
+  }
+
+ private:
+  std::shared_ptr<BatchNorm2d> norm_;
+  std::shared_ptr<Conv2d> conv_;
+};
+
+class Features : public torch::nn::Module {
+ public:
+  Features(const DenseNetShape& shape, bool memory_efficient) : channels_(shape.num_init_features) {
+    conv0_ = register_module("conv0", std::make_shared<Conv2d>(ConvShape{3, channels_, 7, 2}));
+    norm0_ = register_module("norm0", std::make_shared<BatchNorm2d>(channels_));
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      const std::string number = std::to_string(i + 1);
+      blocks_[i] = register_module(
+          "denseblock" + number, std::make_shared<DenseBlock>(shape.num_layers[i], channels_,
+                                                              shape.growth_rate, memory_efficient));
+      channels_ += shape.num_layers[i] * shape.growth_rate;
+      if (i == transitions_.size()) continue;
+      transitions_[i] =
+          register_module("transition" + number, std::make_shared<Transition>(channels_));
+      channels_ /= 2;
+    }
+    norm5_ = register_module("norm5", std::make_shared<BatchNorm2d>(channels_));
+  }
+
+  at::Tensor forward(const at::Tensor& images) {
+    at::Tensor x = norm0_->forward(conv0_->forward(images)).relu_();
+    x = at::max_pool2d(x, 3, 2, 1);
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      x = blocks_[i]->forward(x);
+      if (i < transitions_.size()) x = transitions_[i]->forward(x);
+    }
+    return norm5_->forward(x);
+  }
+
+  std::int64_t channels() const { return channels_; }
+
+ private:
+  std::int64_t channels_;
+  std::shared_ptr<Conv2d> conv0_;
+  std::shared_ptr<BatchNorm2d> norm0_, norm5_;
+  std::array<std::shared_ptr<DenseBlock>, 4> blocks_;
+  std::array<std::shared_ptr<Transition>, 3> transitions_;
+};
+
+class DenseNet : public Network {
+ public:
+  DenseNet(const DenseNetShape& shape, int num_classes, bool memory_efficient) {
+    features_ = register_module("features", std::make_shared<Features>(shape, memory_efficient));
+    classifier_ =
+        register_module("classifier", std::make_shared<Linear>(features_->channels(), num_classes));
+    const at::NoGradGuard no_grad;
+    classifier_->bias().zero_();
+  }
+
+  at::Tensor forward(const at::Tensor& images) override {
+    return classifier_->forward(features_->forward(images).relu_().mean({2, 3}));
+  }
+
+ private:
+  std::shared_ptr<Features> features_;
+  std::shared_ptr<Linear> classifier_;
+};
+
+}  // namespace
+
+std::shared_ptr<Network> make_densenet(const DenseNetShape& shape, int num_classes,
+                                       bool memory_efficient) {
+  auto network = std::make_shared<DenseNet>(shape, num_classes, memory_efficient);
+  init_convolutions(*network, Fan::kIn);
+  return network;
+}
+
+}  // namespace kiln

@@ -1,0 +1,134 @@
+#include "model/image_model.h"
+
+#include <torch/torch.h>
+
+#include <variant>
+
+#include "base/error.h"
+#include "model/densenet.h"
+#include "model/layers.h"
+#include "model/resnet.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kPretrainedClasses = 1000;
+
+struct KnownModel {
+  std::string name;
+  std::variant<ResNetShape, DenseNetShape> shape;
+};
+
+const std::vector<KnownModel>& known_models() {
+  static const std::vector<KnownModel> models{
+      {"resnet18", ResNetShape{false, {2, 2, 2, 2}}},
+      {"resnet34", ResNetShape{false, {3, 4, 6, 3}}},
+      {"resnet50", ResNetShape{true, {3, 4, 6, 3}}},
+      {"resnet101", ResNetShape{true, {3, 4, 23, 3}}},
+      {"resnet152", ResNetShape{true, {3, 8, 36, 3}}},
+      {"resnext50_32x4d", ResNetShape{true, {3, 4, 6, 3}, 32, 4}},
+      {"resnext101_32x8d", ResNetShape{true, {3, 4, 23, 3}, 32, 8}},
+      {"wide_resnet50_2", ResNetShape{true, {3, 4, 6, 3}, 1, 128}},
+      {"wide_resnet101_2", ResNetShape{true, {3, 4, 23, 3}, 1, 128}},
+      {"densenet121", DenseNetShape{32, {6, 12, 24, 16}, 64}},
+      {"densenet161", DenseNetShape{48, {6, 12, 36, 24}, 96}},
+      {"densenet169", DenseNetShape{32, {6, 12, 32, 32}, 64}},
+      {"densenet201", DenseNetShape{32, {6, 12, 48, 32}, 64}},
+  };
+  return models;
+}
+
+const KnownModel& find_model(const std::string& name) {
+  for (const KnownModel& model : known_models())
+    if (model.name == name) return model;
+  std::string names;
+  for (const std::string& known : model_names()) names += (names.empty() ? "" : ", ") + known;
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "'" + name + "' is not a known model; known are " + names + ".");
+}
+
+std::shared_ptr<Network> make_network(const ModelOptions& options, int num_classes) {
+  const KnownModel& known = find_model(options.model_name);
+  if (const auto* resnet = std::get_if<ResNetShape>(&known.shape))
+    return make_resnet(*resnet, num_classes, options.zero_init_residual);
+  return make_densenet(std::get<DenseNetShape>(known.shape), num_classes, options.memory_efficient);
+}
+
+// The state dict's order: a module's parameters, its buffers, then its children.
+void list_state(const torch::nn::Module& module, const std::string& prefix,
+                std::vector<NamedTensor>& state) {
+  for (const auto& item : module.named_parameters(/*recurse=*/false))
+    state.push_back({prefix + item.key(), item.value()});
+  for (const auto& item : module.named_buffers(/*recurse=*/false))
+    state.push_back({prefix + item.key(), item.value()});
+  for (const auto& child : module.named_children())
+    list_state(*child.value(), prefix + child.key() + ".", state);
+}
+
+class NetworkModel : public ImageModel {
+ public:
+  explicit NetworkModel(const ModelOptions& options) {
+    root_ = std::make_shared<torch::nn::Module>();
+    const int head = options.with_output_layer ? kPretrainedClasses : options.num_classes;
+    network_ = root_->register_module("model", make_network(options, head));
+    if (options.with_output_layer)
+      out_linear_ = root_->register_module(
+          "out_linear_model", std::make_shared<Linear>(kPretrainedClasses, options.num_classes));
+  }
+
+  at::Tensor forward(const at::Tensor& images) override {
+    const at::Tensor logits = network_->forward(images);
+    return out_linear_ ? out_linear_->forward(logits) : logits;
+  }
+
+  void train(bool on) override { root_->train(on); }
+  std::vector<at::Tensor> parameters() const override { return root_->parameters(); }
+
+  std::vector<NamedTensor> state() const override {
+    std::vector<NamedTensor> state;
+    list_state(*root_, "", state);
+    return state;
+  }
+
+  void prepare(const at::Device& device) override {
+    for (const NamedTensor& item : state()) {
+      const bool is_image_kernel = item.tensor.dim() == 4;
+      const auto format =
+          is_image_kernel ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+      replace(item.tensor,
+              item.tensor.detach().to(item.tensor.options().device(device), /*non_blocking=*/false,
+                                      /*copy=*/false, format));
+    }
+  }
+
+  void to_float64() override {
+    for (const NamedTensor& item : state())
+      if (item.tensor.is_floating_point())
+        replace(item.tensor, item.tensor.detach().to(at::kDouble));
+  }
+
+ private:
+  // Everybody who holds the tensor sees the new memory.
+  static void replace(at::Tensor tensor, const at::Tensor& data) { tensor.set_data(data); }
+
+  std::shared_ptr<torch::nn::Module> root_;
+  std::shared_ptr<Network> network_;
+  std::shared_ptr<Linear> out_linear_;
+};
+
+}  // namespace
+
+const std::vector<std::string>& model_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const KnownModel& model : known_models()) all.push_back(model.name);
+    return all;
+  }();
+  return names;
+}
+
+std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options) {
+  return std::make_unique<NetworkModel>(options);
+}
+
+}  // namespace kiln

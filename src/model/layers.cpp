@@ -1,0 +1,67 @@
+#include "model/layers.h"
+
+#include <cmath>
+
+namespace kiln {
+namespace {
+
+constexpr double kNormEpsilon = 1e-5;
+constexpr double kNormMomentum = 0.1;
+
+}  // namespace
+
+Conv2d::Conv2d(const ConvShape& shape)
+    : stride_(shape.stride), padding_(shape.kernel / 2), groups_(shape.groups) {
+  weight_ =
+      register_parameter("weight", at::empty({shape.out_channels, shape.in_channels / shape.groups,
+                                              shape.kernel, shape.kernel}));
+}
+
+at::Tensor Conv2d::forward(const at::Tensor& x) const {
+  return at::conv2d(x, weight_, {}, stride_, padding_, /*dilation=*/1, groups_);
+}
+
+BatchNorm2d::BatchNorm2d(std::int64_t channels) {
+  weight_ = register_parameter("weight", at::ones({channels}));
+  bias_ = register_parameter("bias", at::zeros({channels}));
+  running_mean_ = register_buffer("running_mean", at::zeros({channels}));
+  running_var_ = register_buffer("running_var", at::ones({channels}));
+  num_batches_tracked_ = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
+}
+
+at::Tensor BatchNorm2d::forward(const at::Tensor& x) {
+  if (is_training()) num_batches_tracked_.add_(1);
+  return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(),
+                        kNormMomentum, kNormEpsilon, at::globalContext().userEnabledCuDNN());
+}
+
+at::Tensor BatchNorm2d::normalize_by_batch(const at::Tensor& x, const at::Tensor& weight,
+                                           const at::Tensor& bias) {
+  return at::batch_norm(x, weight, bias, {}, {}, /*training=*/true, kNormMomentum, kNormEpsilon,
+                        at::globalContext().userEnabledCuDNN());
+}
+
+Linear::Linear(std::int64_t in_features, std::int64_t out_features) {
+  const double bound = 1.0 / std::sqrt(static_cast<double>(in_features));
+  weight_ =
+      register_parameter("weight", at::empty({out_features, in_features}).uniform_(-bound, bound));
+  bias_ = register_parameter("bias", at::empty({out_features}).uniform_(-bound, bound));
+}
+
+at::Tensor Linear::forward(const at::Tensor& x) const {
+  return at::linear(x, weight_, bias_);
+}
+
+void init_convolutions(Network& network, Fan fan) {
+  const at::NoGradGuard no_grad;
+  for (const auto& module : network.modules()) {
+    auto* conv = module->as<Conv2d>();
+    if (conv == nullptr) continue;
+    at::Tensor& weight = conv->weight();
+    const std::int64_t channels = weight.size(fan == Fan::kIn ? 1 : 0);
+    weight.normal_(
+        0.0, std::sqrt(2.0 / static_cast<double>(channels * weight.size(2) * weight.size(3))));
+  }
+}
+
+}  // namespace kiln

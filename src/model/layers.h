@@ -1,0 +1,71 @@
+// The three layers with weights, and the base of a network. They hold torchvision's parameter and
+// buffer names and, unlike LibTorch's own modules, are not filled with random numbers on
+// construction: see init_* below.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+namespace kiln {
+
+// Padding kernel / 2, no bias.
+struct ConvShape {
+  std::int64_t in_channels;
+  std::int64_t out_channels;
+  std::int64_t kernel;
+  std::int64_t stride = 1;
+  std::int64_t groups = 1;
+};
+
+// Weights are uninitialised until init_convolutions.
+class Conv2d : public torch::nn::Module {
+ public:
+  explicit Conv2d(const ConvShape& shape);
+  at::Tensor forward(const at::Tensor& x) const;
+  at::Tensor& weight() { return weight_; }
+
+ private:
+  at::Tensor weight_;
+  std::int64_t stride_, padding_, groups_;
+};
+
+// Weight 1, bias 0, running mean 0, running variance 1.
+class BatchNorm2d : public torch::nn::Module {
+ public:
+  explicit BatchNorm2d(std::int64_t channels);
+  // In training mode uses the statistics of the batch and updates the running ones (momentum 0.1).
+  at::Tensor forward(const at::Tensor& x);
+  // The training forward without the update, for recomputation in backward.
+  static at::Tensor normalize_by_batch(const at::Tensor& x, const at::Tensor& weight,
+                                       const at::Tensor& bias);
+  at::Tensor& weight() { return weight_; }
+  at::Tensor& bias() { return bias_; }
+
+ private:
+  at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
+};
+
+// Weight and bias uniform in +-1/sqrt(in_features), LibTorch's default, drawn on construction.
+class Linear : public torch::nn::Module {
+ public:
+  Linear(std::int64_t in_features, std::int64_t out_features);
+  at::Tensor forward(const at::Tensor& x) const;
+  at::Tensor& bias() { return bias_; }
+
+ private:
+  at::Tensor weight_, bias_;
+};
+
+class Network : public torch::nn::Module {
+ public:
+  virtual at::Tensor forward(const at::Tensor& images) = 0;
+};
+
+enum class Fan { kIn, kOut };
+
+// Every convolution of `network`, in module order: normal with variance 2 / fan.
+// He et al., "Delving Deep into Rectifiers", 2015, arXiv:1502.01852.
+void init_convolutions(Network& network, Fan fan);
+
+}  // namespace kiln

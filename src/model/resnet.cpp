@@ -1,0 +1,185 @@
+#include "model/resnet.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+namespace {
+
+struct BlockShape {
+  std::int64_t in_channels;
+  std::int64_t channels;  // inside the block, before ResNeXt's and Wide ResNet's widening
+  std::int64_t out_channels;
+  std::int64_t stride;
+  std::int64_t groups;
+  std::int64_t width_per_group;
+};
+
+// The 1x1 convolution that brings the identity to the block's output shape.
+class Downsample : public torch::nn::Module {
+ public:
+  explicit Downsample(const BlockShape& shape) {
+    conv_ = register_module("0", std::make_shared<Conv2d>(ConvShape{
+                                     shape.in_channels, shape.out_channels, 1, shape.stride}));
+    norm_ = register_module("1", std::make_shared<BatchNorm2d>(shape.out_channels));
+  }
+  at::Tensor forward(const at::Tensor& x) { return norm_->forward(conv_->forward(x)); }
+
+ private:
+  std::shared_ptr<Conv2d> conv_;
+  std::shared_ptr<BatchNorm2d> norm_;
+};
+
+// relu(branch(x) + identity(x)).
+class Block : public torch::nn::Module {
+ public:
+  at::Tensor forward(const at::Tensor& x) {
+    at::Tensor out = branch(x);
+    return out.add_(downsample_ ? downsample_->forward(x) : x).relu_();
+  }
+  virtual BatchNorm2d& last_norm() = 0;
+
+ protected:
+  virtual at::Tensor branch(const at::Tensor& x) = 0;
+
+  std::shared_ptr<Conv2d> add_conv(const std::string& name, const ConvShape& shape) {
+    return register_module(name, std::make_shared<Conv2d>(shape));
+  }
+  std::shared_ptr<BatchNorm2d> add_norm(const std::string& name, std::int64_t channels) {
+    return register_module(name, std::make_shared<BatchNorm2d>(channels));
+  }
+  // After the branch, as the state dict lists it last.
+  void add_downsample(const BlockShape& shape) {
+    if (shape.stride == 1 && shape.in_channels == shape.out_channels) return;
+    downsample_ = register_module("downsample", std::make_shared<Downsample>(shape));
+  }
+
+ private:
+  std::shared_ptr<Downsample> downsample_;
+};
+
+class BasicBlock : public Block {
+ public:
+  static constexpr std::int64_t kExpansion = 1;
+
+  explicit BasicBlock(const BlockShape& shape) {
+    conv1_ = add_conv("conv1", {shape.in_channels, shape.channels, 3, shape.stride});
+    bn1_ = add_norm("bn1", shape.channels);
+    conv2_ = add_conv("conv2", {shape.channels, shape.channels, 3});
+    bn2_ = add_norm("bn2", shape.channels);
+    add_downsample(shape);
+  }
+  BatchNorm2d& last_norm() override { return *bn2_; }
+
+ private:
+  at::Tensor branch(const at::Tensor& x) override {
+    const at::Tensor hidden = bn1_->forward(conv1_->forward(x)).relu_();
+    return bn2_->forward(conv2_->forward(hidden));
+  }
+
+  std::shared_ptr<Conv2d> conv1_, conv2_;
+  std::shared_ptr<BatchNorm2d> bn1_, bn2_;
+};
+
+class Bottleneck : public Block {
+ public:
+  static constexpr std::int64_t kExpansion = 4;
+
+  explicit Bottleneck(const BlockShape& shape) {
+    const std::int64_t width = shape.channels * shape.width_per_group / 64 * shape.groups;
+    conv1_ = add_conv("conv1", {shape.in_channels, width, 1});
+    bn1_ = add_norm("bn1", width);
+    conv2_ = add_conv("conv2", {width, width, 3, shape.stride, shape.groups});
+    bn2_ = add_norm("bn2", width);
+    conv3_ = add_conv("conv3", {width, shape.out_channels, 1});
+    bn3_ = add_norm("bn3", shape.out_channels);
+    add_downsample(shape);
+  }
+  BatchNorm2d& last_norm() override { return *bn3_; }
+
+ private:
+  at::Tensor branch(const at::Tensor& x) override {
+    at::Tensor hidden = bn1_->forward(conv1_->forward(x)).relu_();
+    hidden = bn2_->forward(conv2_->forward(hidden)).relu_();
+    return bn3_->forward(conv3_->forward(hidden));
+  }
+
+  std::shared_ptr<Conv2d> conv1_, conv2_, conv3_;
+  std::shared_ptr<BatchNorm2d> bn1_, bn2_, bn3_;
+};
+
+// Blocks of one resolution; the first changes stride and channels.
+class Stage : public torch::nn::Module {
+ public:
+  void add(std::shared_ptr<Block> block) {
+    blocks_.push_back(register_module(std::to_string(blocks_.size()), std::move(block)));
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (const auto& block : blocks_) x = block->forward(x);
+    return x;
+  }
+  const std::vector<std::shared_ptr<Block>>& blocks() const { return blocks_; }
+
+ private:
+  std::vector<std::shared_ptr<Block>> blocks_;
+};
+
+class ResNet : public Network {
+ public:
+  ResNet(const ResNetShape& shape, int num_classes) {
+    conv1_ = register_module("conv1", std::make_shared<Conv2d>(ConvShape{3, 64, 7, 2}));
+    bn1_ = register_module("bn1", std::make_shared<BatchNorm2d>(64));
+    std::int64_t channels = 64;
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      stages_[i] = register_module("layer" + std::to_string(i + 1), std::make_shared<Stage>());
+      channels = shape.bottleneck ? fill_stage<Bottleneck>(shape, i, channels)
+                                  : fill_stage<BasicBlock>(shape, i, channels);
+    }
+    fc_ = register_module("fc", std::make_shared<Linear>(channels, num_classes));
+  }
+
+  at::Tensor forward(const at::Tensor& images) override {
+    at::Tensor x = bn1_->forward(conv1_->forward(images)).relu_();
+    x = at::max_pool2d(x, 3, 2, 1);
+    for (const auto& stage : stages_) x = stage->forward(x);
+    return fc_->forward(x.mean({2, 3}));
+  }
+
+  void zero_last_norms() {
+    const at::NoGradGuard no_grad;
+    for (const auto& stage : stages_)
+      for (const auto& block : stage->blocks()) block->last_norm().weight().zero_();
+  }
+
+ private:
+  template <typename BlockType>
+  std::int64_t fill_stage(const ResNetShape& shape, std::size_t stage, std::int64_t in_channels) {
+    const std::int64_t channels = 64LL << stage;
+    const std::int64_t out_channels = channels * BlockType::kExpansion;
+    for (int i = 0; i < shape.num_blocks[stage]; ++i) {
+      const std::int64_t stride = i == 0 && stage > 0 ? 2 : 1;
+      stages_[stage]->add(std::make_shared<BlockType>(BlockShape{
+          in_channels, channels, out_channels, stride, shape.groups, shape.width_per_group}));
+      in_channels = out_channels;
+    }
+    return out_channels;
+  }
+
+  std::shared_ptr<Conv2d> conv1_;
+  std::shared_ptr<BatchNorm2d> bn1_;
+  std::array<std::shared_ptr<Stage>, 4> stages_;
+  std::shared_ptr<Linear> fc_;
+};
+
+}  // namespace
+
+std::shared_ptr<Network> make_resnet(const ResNetShape& shape, int num_classes,
+                                     bool zero_init_residual) {
+  auto network = std::make_shared<ResNet>(shape, num_classes);
+  init_convolutions(*network, Fan::kOut);
+  if (zero_init_residual) network->zero_last_norms();
+  return network;
+}
+
+}  // namespace kiln

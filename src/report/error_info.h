@@ -1,0 +1,33 @@
+// error_info.json: how the designer learns whether a run failed and why. Also tells the user on the console.
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace kiln {
+
+// `{"Exception": null}` with an indent of 2.
+std::string error_info_of_success();
+std::string error_info_of(const std::string& id, int code, const std::string& message);
+
+// Where the file goes: `./outputs/module_statistics` under Azure ML (AZUREML_RUN_ID is set), else inside `log_path`.
+std::filesystem::path error_info_path(const std::filesystem::path& log_path);
+
+// Makes the folder and writes the file whole; a folder that cannot be written is only said, never thrown, as the error
+// that is being reported matters more.
+void write_error_info(const std::filesystem::path& path, const std::string& text, Log& log);
+
+// What an exception comes to: its lines for the console, error_info.json, and the exit code.
+struct FailureReport {
+  std::vector<std::string> messages;
+  std::string error_info;
+  int exit_code = 70;
+};
+FailureReport report_failure(std::exception_ptr failure);
+
+}  // namespace kiln

@@ -1,0 +1,67 @@
+#include "report/training_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json object_of(const TextPairs& pairs) {
+  Json object = Json::object();
+  for (const auto& [name, value] : pairs) object[name] = value;
+  return object;
+}
+
+Json data_json(const DataRecord& data) {
+  Json counts = Json::object();
+  for (std::size_t c = 0; c < data.classes.size(); ++c)
+    counts[data.classes[c]] = {{"train", data.train_counts[c]}, {"valid", data.valid_counts[c]}};
+  return {{"classes", data.classes},
+          {"counts", counts},
+          {"image_size", {data.image_height, data.image_width}},
+          {"resize_short_side", data.resize_short_side > 0 ? Json(data.resize_short_side) : Json()},
+          {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}};
+}
+
+Json epoch_json(const EpochRecord& epoch) {
+  return {{"epoch", epoch.epoch},
+          {"learning_rate", epoch.learning_rate},
+          {"train_images_per_second", epoch.train_images_per_second},
+          {"train_loss", epoch.train.loss()},
+          {"train_error", 1 - epoch.train.top1_accuracy()},
+          {"valid_loss", epoch.valid.loss()},
+          {"top1", epoch.valid.top1_accuracy()},
+          {"top5", epoch.valid.top5_accuracy()},
+          {"train_seconds", epoch.train_seconds},
+          {"valid_seconds", epoch.valid_seconds},
+          {"data_wait_seconds", epoch.data_wait_seconds}};
+}
+
+Json fault_json(const ImageFaultRecord& fault) {
+  return {{"data_set", fault.data_set}, {"file", fault.file}, {"fault", fault.fault},
+          {"used", fault.damaged}};
+}
+
+}  // namespace
+
+std::string format_training_json(const TrainingRecord& record) {
+  Json epochs = Json::array();
+  for (const EpochRecord& epoch : record.epochs) epochs.push_back(epoch_json(epoch));
+  Json faults = Json::array();
+  for (const ImageFaultRecord& fault : record.image_faults) faults.push_back(fault_json(fault));
+  const Json json = {
+      {"options", object_of(record.options)},
+      {"versions", object_of(record.versions)},
+      {"data", data_json(record.data)},
+      {"epochs", epochs},
+      {"saved_epoch", record.saved_epoch},
+      {"stopped_early", record.stopped_early.empty() ? Json(false) : Json(record.stopped_early)},
+      {"image_faults", faults},
+      {"start_to_first_step_seconds", record.start_to_first_step_seconds},
+      {"total_seconds", record.total_seconds},
+      {"peak_memory_bytes", record.peak_memory_bytes}};
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace kiln

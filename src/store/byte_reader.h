@@ -1,0 +1,42 @@
+// Little-endian numbers and byte ranges out of untrusted bytes; whatever is not there is a
+// FormatFault.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "store/state_dict_file.h"
+
+namespace kiln {
+
+// `bytes[offset, offset + size)`; `what` names it in the fault.
+inline std::string_view range_of(std::string_view bytes, std::uint64_t offset, std::uint64_t size,
+                                 std::string_view what) {
+  if (offset > bytes.size() || size > bytes.size() - offset) {
+    throw FormatFault(std::string(what) + " lies outside the file (" + std::to_string(size) +
+                      " bytes at offset " + std::to_string(offset) + " of " +
+                      std::to_string(bytes.size()) + "); the file is cut off or damaged");
+  }
+  return bytes.substr(offset, size);
+}
+
+template <std::unsigned_integral Integer>
+Integer little_endian(std::string_view bytes, std::uint64_t offset, std::string_view what) {
+  const std::string_view digits = range_of(bytes, offset, sizeof(Integer), what);
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < sizeof(Integer); ++i) {
+    value |= static_cast<std::uint64_t>(static_cast<unsigned char>(digits[i])) << (8 * i);
+  }
+  return static_cast<Integer>(value);
+}
+
+template <std::unsigned_integral Integer>
+void append_little_endian(std::string& out, Integer value) {
+  for (std::size_t i = 0; i < sizeof(Integer); ++i) {
+    out.push_back(static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i)));
+  }
+}
+
+}  // namespace kiln

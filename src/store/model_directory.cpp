@@ -1,0 +1,146 @@
+#include "store/model_directory.h"
+
+#include <chrono>
+#include <ctime>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "store/directory_meta.h"
+#include "store/directory_names.h"
+#include "store/state_dict_file.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMaxSpec = 1 << 16;
+constexpr std::uint64_t kMaxLabelMap = 64 << 20;
+
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& fault,
+                       const std::string& remedy) {
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "'" + path.string() + "' " + fault + ". " + remedy);
+}
+
+std::string read_part(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX) {
+  const std::string remedy = "Make the model directory again or copy it completely.";
+  try {
+    return read_file(path, max_bytes);
+  } catch (const std::length_error&) {
+    fail(path, "is larger than " + std::to_string(max_bytes) + " bytes", remedy);
+  } catch (const std::system_error& fault) {
+    fail(path, "cannot be read (" + fault.code().message() + ")", remedy);
+  }
+}
+
+void refuse_missing_or_empty(const std::filesystem::path& folder) {
+  const auto refuse = [&](const std::string& fault) {
+    throw Error(ErrorCode::kUserError,
+                "The model folder '" + folder.string() + "' " + fault +
+                    ". Give a folder that 'kiln init-model' or 'kiln train' has written.");
+  };
+  std::error_code error;
+  const auto status = std::filesystem::status(folder, error);
+  if (!std::filesystem::exists(status)) {
+    refuse(error && error != std::errc::no_such_file_or_directory
+               ? "cannot be read (" + error.message() + ")"
+               : "does not exist");
+  }
+  if (!std::filesystem::is_directory(status)) refuse("is a file, not a folder");
+  std::filesystem::directory_iterator entry(folder, error);
+  if (error) refuse("cannot be read (" + error.message() + ")");
+  for (; entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    if (!is_ignored_name(entry->path().filename().string())) return;
+  }
+  refuse("is empty");
+}
+
+std::vector<std::string> read_labels(const std::filesystem::path& path, int num_classes) {
+  try {
+    std::vector<std::string> labels = parse_label_map(read_part(path, kMaxLabelMap));
+    if (labels.size() == static_cast<std::size_t>(num_classes)) return labels;
+    fail(path,
+         "has " + std::to_string(labels.size()) + " labels for " + std::to_string(num_classes) +
+             " classes",
+         "Train the model again.");
+  } catch (const FormatFault& fault) {
+    fail(path, std::string("is not a label map: ") + fault.what(), "Train the model again.");
+  }
+}
+
+}  // namespace
+
+ModelSpec read_model_spec(const std::filesystem::path& folder) {
+  refuse_missing_or_empty(folder);
+  std::error_code error;
+  const std::filesystem::path meta_path = folder / kMetaFile;
+  if (!std::filesystem::exists(meta_path, error)) {
+    fail(folder,
+         "has no _meta.yaml, so it is not a model directory, or one that was never finished",
+         "Give a folder that 'kiln init-model' or 'kiln train' has written.");
+  }
+  const DirectoryMeta meta = read_directory_meta(meta_path);
+  if (meta.type != "ModelDirectory") {
+    fail(folder, "is of type '" + meta.type.substr(0, 100) + "', not ModelDirectory",
+         "Give a folder that 'kiln init-model' or 'kiln train' has written.");
+  }
+  const std::filesystem::path spec_path = folder / meta.model_spec;
+  return parse_model_spec(read_part(spec_path, kMaxSpec), spec_path.string());
+}
+
+ModelDirectory read_model_directory(const std::filesystem::path& folder) {
+  ModelDirectory directory;
+  directory.spec = read_model_spec(folder);
+  const std::filesystem::path model_path = folder / directory.spec.model_file;
+  try {
+    directory.state = read_state_dict(read_part(model_path));
+  } catch (const FormatFault& fault) {
+    fail(model_path, std::string("is not a model that can be read: ") + fault.what(),
+         "Make the model directory again or copy it completely.");
+  }
+  std::error_code error;
+  const std::filesystem::path labels_path = folder / kLabelMapFile;
+  if (directory.spec.num_classes && std::filesystem::exists(labels_path, error)) {
+    directory.labels = read_labels(labels_path, *directory.spec.num_classes);
+  }
+  return directory;
+}
+
+std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state) {
+  std::vector<OutputFile> files;
+  files.push_back({std::string(kSpecFile), format_model_spec(spec, time_stamp_now())});
+  files.push_back({spec.model_file, write_torch_zip(state)});
+  files.push_back(
+      {std::string(kMetaFile), "type: ModelDirectory\nextension: {}\nmodel: model_spec.yaml\n"});
+  return files;
+}
+
+std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
+  if (!model.spec.num_classes || !model.spec.normalization ||
+      model.labels.size() != static_cast<std::size_t>(*model.spec.num_classes)) {
+    throw InternalError("trained_model_files: classes, labels and normalization must be set");
+  }
+  std::vector<OutputFile> files = untrained_model_files(model.spec, model.state);
+  files.back().bytes += "registerModel: true\nmodelOutputPath: trained_model_outputs\n";
+  files.push_back({"model.safetensors", write_safetensors(model.state)});
+  files.push_back({std::string(kLabelMapFile), format_label_map(model.labels)});
+  files.push_back({"_schema.json", model.schema_json});
+  files.push_back({"_samples.json", model.samples_json});
+  files.push_back({"training.json", model.training_json});
+  return files;
+}
+
+std::string time_stamp_now() {
+  using std::chrono::duration_cast, std::chrono::microseconds, std::chrono::seconds;
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  const std::time_t whole = duration_cast<seconds>(since_epoch).count();
+  std::tm utc{};
+  gmtime_r(&whole, &utc);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
+  const std::string micros =
+      std::to_string(duration_cast<microseconds>(since_epoch).count() % 1'000'000);
+  return std::string(date) + '.' + std::string(6 - micros.size(), '0') + micros + "+0000";
+}
+
+}  // namespace kiln

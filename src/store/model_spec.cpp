@@ -1,0 +1,251 @@
+#include "store/model_spec.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <regex>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMaxSpec = 1 << 16;
+constexpr int kMaxClasses = 1'000'000;
+constexpr std::string_view kModulePrefix =
+    "azureml.designer.modules.dl.pytorch.initialize_models.vision.classification.";
+constexpr std::array<std::string_view, 13> kModelNames{
+    "resnet18",        "resnet34",         "resnet50",        "resnet101",        "resnet152",
+    "resnext50_32x4d", "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2", "densenet121",
+    "densenet161",     "densenet169",      "densenet201"};
+
+class SpecReader {
+ public:
+  explicit SpecReader(const std::string& where) : where_(where) {}
+
+  [[noreturn]] void fail(const std::string& fault) const {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                "'" + where_ + "' is not a model specification that can be used: " + fault +
+                    ". Make the model directory again with 'kiln init-model'.");
+  }
+
+  YAML::Node map_at(const YAML::Node& parent, const std::string& key) const {
+    YAML::Node node = required(parent, key);
+    if (!node.IsMap()) fail("its key '" + key + "' is not a mapping");
+    return node;
+  }
+
+  std::string text_at(const YAML::Node& parent, const std::string& key) const {
+    const YAML::Node node = required(parent, key);
+    if (!node.IsScalar() || node.Scalar().empty()) fail("its key '" + key + "' is not a text");
+    return node.Scalar();
+  }
+
+  bool bool_of(const YAML::Node& node, const std::string& key) const {
+    bool value = false;
+    if (!YAML::convert<bool>::decode(node, value))
+      fail("its key '" + key + "' is neither true nor false");
+    return value;
+  }
+
+  YAML::Node required(const YAML::Node& parent, const std::string& key) const {
+    YAML::Node node = parent[key];
+    if (!node.IsDefined() || node.IsNull()) fail("its key '" + key + "' is missing");
+    return node;
+  }
+
+ private:
+  const std::string& where_;
+};
+
+std::string shortened(const std::string& text) {
+  return "'" + text.substr(0, 100) + "'";
+}
+
+bool is_timestamp(const std::string& text) {
+  static const std::regex kPattern(
+      R"(\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?([Tt]|[ \t]+)\d\d?:\d\d:\d\d(\.\d*)?([ \t]*(Z|[-+]\d\d?(:\d\d)?))?)");
+  return text.size() < 64 && std::regex_match(text, kPattern);
+}
+
+// The original wants text here; its YAML reader makes a time of an unquoted '+00:00'.
+void check_time(const SpecReader& reader, const YAML::Node& time) {
+  if (!time.IsDefined() || time.IsNull()) return;
+  if (!time.IsScalar()) reader.fail("its key 'time_created' is not a text");
+  if (time.Tag() == "?" && is_timestamp(time.Scalar())) {
+    reader.fail("its key 'time_created' is not a text but a time (" + shortened(time.Scalar()) +
+                "); put it in quotes");
+  }
+}
+
+void read_parameter(const SpecReader& reader, const std::string& key, const YAML::Node& value,
+                    ModelSpec& spec) {
+  if (key == "model_name") return;
+  if (key == "pretrained") {
+    spec.pretrained = reader.bool_of(value, key);
+  } else if (key == "memory_efficient" && is_densenet(spec.model_name)) {
+    spec.memory_efficient = reader.bool_of(value, key);
+  } else if (key == "zero_init_residual" && !is_densenet(spec.model_name)) {
+    spec.zero_init_residual = reader.bool_of(value, key);
+  } else if (key == "num_classes") {
+    int count = 0;
+    if (!YAML::convert<int>::decode(value, count) || count < 1 || count > kMaxClasses) {
+      reader.fail("its key 'num_classes' is not a whole number above 0");
+    }
+    spec.num_classes = count;
+  } else {
+    reader.fail("model " + spec.model_name + " has no parameter " + shortened(key));
+  }
+}
+
+void read_model(const SpecReader& reader, const YAML::Node& extras, ModelSpec& spec) {
+  const std::string class_name = reader.text_at(extras, "class");
+  if (class_name != "DenseNet" && class_name != "ResNet") {
+    reader.fail("its class " + shortened(class_name) + " is neither DenseNet nor ResNet");
+  }
+  const YAML::Node parameters = reader.map_at(extras, "init_params");
+  spec.model_name = reader.text_at(parameters, "model_name");
+  bool known = false;
+  for (const std::string_view name : kModelNames) known |= name == spec.model_name;
+  if (!known || is_densenet(spec.model_name) != (class_name == "DenseNet")) {
+    reader.fail("its model_name " + shortened(spec.model_name) + " is not a known " + class_name);
+  }
+  reader.required(parameters, "pretrained");
+  for (const auto& parameter : parameters) {
+    if (!parameter.first.IsScalar()) reader.fail("its init_params have a key that is not a text");
+    read_parameter(reader, parameter.first.Scalar(), parameter.second, spec);
+  }
+}
+
+std::array<double, 3> read_channels(const SpecReader& reader, const YAML::Node& parent,
+                                    const std::string& key) {
+  const YAML::Node list = reader.required(parent, key);
+  std::array<double, 3> values{};
+  if (!list.IsSequence() || list.size() != values.size()) {
+    reader.fail("its key '" + key + "' is not a list of three numbers");
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool is_number = YAML::convert<double>::decode(list[i], values[i]);
+    if (!is_number || !std::isfinite(values[i]) || (key == "std" && values[i] <= 0)) {
+      reader.fail("its key '" + key + "' is not a list of three usable numbers");
+    }
+  }
+  return values;
+}
+
+void read_inputs(const SpecReader& reader, const YAML::Node& inputs, ModelSpec& spec) {
+  if (!inputs.IsDefined() || inputs.IsNull()) return;
+  if (!inputs.IsSequence() || inputs.size() != 1 || !inputs[0].IsMap()) {
+    reader.fail("its key 'inputs' is not a list of one input");
+  }
+  const YAML::Node processor = inputs[0]["pre_processor"];
+  if (!processor.IsDefined() || processor.IsNull()) return;
+  if (!processor.IsMap()) reader.fail("its key 'pre_processor' is not a mapping");
+  const YAML::Node parameters = reader.map_at(processor, "init_params");
+  spec.normalization = Normalization{read_channels(reader, parameters, "mean"),
+                                     read_channels(reader, parameters, "std")};
+}
+
+ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
+  if (!root.IsMap()) reader.fail("it is not a mapping");
+  if (root["file_name"].IsDefined()) {
+    reader.fail(
+        "its key 'file_name' says that the model is a whole Python pickle, not a state dict");
+  }
+  const YAML::Node flavor = reader.map_at(root, "flavor");
+  if (const std::string name = reader.text_at(flavor, "name"); name != "pytorch") {
+    reader.fail("its flavor " + shortened(name) + " is not pytorch");
+  }
+  if (flavor["serialization_method"].IsDefined() &&
+      reader.text_at(flavor, "serialization_method") != "state_dict") {
+    reader.fail("its serialization_method is not state_dict");
+  }
+  ModelSpec spec;
+  spec.model_file = reader.text_at(root, "model_file");
+  if (spec.model_file.find('/') != std::string::npos || spec.model_file == "." ||
+      spec.model_file == ".." || spec.model_file.find('\0') != std::string::npos) {
+    reader.fail("its model_file " + shortened(spec.model_file) + " is a path, not a file name");
+  }
+  check_time(reader, root["time_created"]);
+  read_model(reader, reader.map_at(root, "flavor_extras"), spec);
+  read_inputs(reader, root["inputs"], spec);
+  return spec;
+}
+
+// Plain where every YAML reader takes it for a text; else in double quotes.
+std::string yaml_text(std::string_view text) {
+  static const std::regex kPlain(R"([A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9_-])");
+  static const std::regex kWord("true|false|null|yes|no|on|off", std::regex::icase);
+  static const std::regex kOwnTime(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+\d{4})");
+  const std::string copy(text);
+  const bool plain = std::regex_match(copy, kPlain) && !std::regex_match(copy, kWord);
+  if (plain || std::regex_match(copy, kOwnTime)) return copy;
+  YAML::Emitter emitter;
+  emitter << YAML::DoubleQuoted << copy;
+  return emitter.c_str();
+}
+
+std::string yaml_bool(bool value) {
+  return value ? "true" : "false";
+}
+
+std::string yaml_list(const std::array<double, 3>& values) {
+  std::string out;
+  for (const double value : values) {
+    char digits[400];
+    const auto end =
+        std::to_chars(digits, digits + sizeof digits, value, std::chars_format::fixed).ptr;
+    std::string text(digits, end);
+    if (text.find('.') == std::string::npos) text += ".0";
+    out += "      - " + text + '\n';
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_densenet(std::string_view model_name) {
+  return model_name.starts_with("densenet");
+}
+
+ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {
+  const SpecReader reader(where);
+  if (yaml.size() > kMaxSpec) reader.fail("it is larger than 64 KiB");
+  try {
+    return read_spec(reader, YAML::Load(std::string(yaml)));
+  } catch (const YAML::Exception& fault) {
+    reader.fail(std::string("it is not valid YAML (") + fault.what() + ")");
+  }
+}
+
+std::string format_model_spec(const ModelSpec& spec, std::string_view time_created) {
+  const bool densenet = is_densenet(spec.model_name);
+  std::string yaml = "flavor:\n  name: pytorch\n  serialization_method: state_dict\n";
+  yaml += "model_file: " + yaml_text(spec.model_file) + '\n';
+  yaml += "time_created: " + yaml_text(time_created) + '\n';
+  yaml += "flavor_extras:\n  module: " + std::string(kModulePrefix) +
+          (densenet ? "densenet" : "resnet");
+  yaml += std::string("\n  class: ") + (densenet ? "DenseNet" : "ResNet");
+  yaml += "\n  is_cuda: false\n  init_params:\n";
+  yaml += "    model_name: " + yaml_text(spec.model_name) + '\n';
+  yaml += "    pretrained: " + yaml_bool(spec.pretrained) + '\n';
+  yaml += densenet ? "    memory_efficient: " + yaml_bool(spec.memory_efficient)
+                   : "    zero_init_residual: " + yaml_bool(spec.zero_init_residual);
+  yaml += '\n';
+  if (spec.num_classes) yaml += "    num_classes: " + std::to_string(*spec.num_classes) + '\n';
+  yaml += "task_type: MultiClassification\n";
+  if (spec.num_classes) yaml += "label_map_file: index_to_label.csv\n";
+  if (spec.normalization) {
+    yaml +=
+        "inputs:\n- name: image\n  pre_processor:\n"
+        "    module: azureml.designer.core.model.model_spec.builtin_model_meta.pre_processor\n"
+        "    class: ImageNormalizer\n    init_params:\n      mean:\n";
+    yaml +=
+        yaml_list(spec.normalization->mean) + "      std:\n" + yaml_list(spec.normalization->std);
+  }
+  return yaml;
+}
+
+}  // namespace kiln

@@ -1,0 +1,47 @@
+// Zip files as torch.save writes them: stored entries only, zip64 where needed.
+// Format: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace kiln {
+
+struct ZipEntry {
+  std::string_view name;
+  std::string_view bytes;
+};
+
+// Views into `bytes`, which must outlive the archive. The constructor checks everything: every
+// offset and size against the file, the local headers against the directory, checksums, unique
+// names, entries that overlap. Compressed and encrypted entries are refused. Throws FormatFault.
+class ZipArchive {
+ public:
+  explicit ZipArchive(std::string_view bytes);
+
+  const std::vector<ZipEntry>& entries() const { return entries_; }
+  const ZipEntry* find(std::string_view name) const;  // nullptr when there is none
+
+ private:
+  std::vector<ZipEntry> entries_;  // in the order of the directory
+  std::unordered_map<std::string_view, std::size_t> by_name_;
+};
+
+// Writes entries whose data begin at multiples of 64, as torch does, so that readers can map them.
+// Nothing but names and data decides the bytes. Files of 4 GiB and more are an InternalError.
+class ZipWriter {
+ public:
+  explicit ZipWriter(std::size_t expected_bytes) { out_.reserve(expected_bytes); }
+  void add(std::string_view name, std::string_view bytes);
+  std::string finish() &&;
+
+ private:
+  std::string out_;
+  std::string directory_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace kiln

@@ -1,0 +1,126 @@
+#include "train/epoch.h"
+
+#include <torch/torch.h>
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "model/loss.h"
+
+namespace kiln {
+namespace {
+
+double seconds_between(std::chrono::steady_clock::time_point begin,
+                       std::chrono::steady_clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+}  // namespace
+
+TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed,
+                       const EpochPlan& plan)
+    : state_(state),
+      loader_(loader),
+      feed_(feed),
+      plan_(plan),
+      metrics_(feed.device()),
+      begin_(Clock::now()),
+      measured_(begin_) {
+  state_.model->train(true);
+}
+
+bool TrainEpoch::step() {
+  const HostBatch* host = loader_.next();
+  if (host == nullptr) return false;
+  ++step_;
+  if (host->count < plan_.smallest_batch) return true;
+
+  const DeviceBatch batch = feed_.put(*host);
+  const at::Tensor logits = state_.model->forward(batch.images);
+  const at::Tensor loss = cross_entropy(logits, batch.labels, host->nominal);
+  measure(host->count);
+  loss.backward();
+  state_.optimizer.step(plan_.learning_rate);
+  state_.optimizer.zero_gradients();
+  metrics_.add(logits, batch.labels, loss.detach() * host->nominal, step_);
+  return true;
+}
+
+// The designer's measuring point is after the forward pass, so a batch's time holds the previous backward.
+void TrainEpoch::measure(int count) {
+  const Clock::time_point now = Clock::now();
+  batch_seconds_ = seconds_between(measured_, now);
+  measured_ = now;
+  batch_count_ = count;
+  images_ += count;
+  weighted_seconds_ += batch_seconds_ * count;
+  weighted_rate_ += count / batch_seconds_ * count;
+}
+
+StepRecord TrainEpoch::timing() const {
+  StepRecord record;
+  record.epoch = plan_.epoch;
+  record.num_epochs = plan_.num_epochs;
+  record.step = step_;
+  record.num_steps = loader_.num_batches();
+  record.elapsed_seconds = seconds_between(begin_, Clock::now());
+  record.data_wait_share = loader_.wait_seconds() / record.elapsed_seconds;
+  if (images_ == 0) return record;
+  record.batch_seconds = batch_seconds_;
+  record.epoch_seconds = weighted_seconds_ / images_;
+  record.batch_images_per_second = batch_count_ / batch_seconds_;
+  record.epoch_images_per_second = weighted_rate_ / images_;
+  return record;
+}
+
+StepRecord TrainEpoch::step_record() const {
+  require_finite();
+  StepRecord record = timing();
+  record.batch = metrics_.batch();
+  record.so_far = metrics_.totals();
+  return record;
+}
+
+EpochRecord TrainEpoch::finish() {
+  require_finite();
+  EpochRecord record;
+  record.epoch = plan_.epoch;
+  record.learning_rate = plan_.learning_rate;
+  record.train = metrics_.totals();
+  record.train_seconds = seconds_between(begin_, Clock::now());
+  record.data_wait_seconds = loader_.wait_seconds();
+  record.average_images_per_second = images_ > 0 ? weighted_rate_ / images_ : 0;
+  record.train_images_per_second = images_ / record.train_seconds;
+  return record;
+}
+
+void TrainEpoch::require_finite() const {
+  const int step = metrics_.first_bad_step();
+  if (step == 0) return;
+  char text[320];
+  std::snprintf(text, sizeof text,
+                "The training loss is not a finite number at epoch %d, step %d, with learning rate %g: "
+                "training has diverged. Use a lower --learning-rate (a tenth of it is a good next try).",
+                plan_.epoch, step, plan_.learning_rate);
+  throw Error(ErrorCode::kFailedToCompleteOperation, text);
+}
+
+bool evaluate(ImageModel& model, BatchLoader& loader, DeviceFeed& feed, Totals* totals,
+              const std::function<bool()>& should_stop) {
+  const torch::InferenceMode inference;
+  model.train(false);
+  MetricSums metrics(feed.device());
+  int step = 0;
+  while (const HostBatch* host = loader.next()) {
+    if (should_stop()) return false;
+    ++step;
+    if (host->count == 0) continue;
+    const DeviceBatch batch = feed.put(*host);
+    const at::Tensor logits = model.forward(batch.images);
+    metrics.add(logits, batch.labels, cross_entropy(logits, batch.labels, 1), step);
+  }
+  *totals = metrics.totals();
+  return true;
+}
+
+}  // namespace kiln

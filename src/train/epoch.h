@@ -1,0 +1,59 @@
+// One epoch of training, a step at a time, and one pass of validation. The caller owns the loop: it decides when to
+// report and when to stop. One thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "base/training_record.h"
+#include "data/batch_loader.h"
+#include "data/device_feed.h"
+#include "train/metrics.h"
+#include "train/state.h"
+
+namespace kiln {
+
+struct EpochPlan {
+  int epoch = 1;  // from 1
+  int num_epochs = 1;
+  double learning_rate = 0;
+  int smallest_batch = 1;  // BatchNorm over 1x1 maps cannot take one image: a batch below this is passed over
+};
+
+class TrainEpoch {
+ public:
+  TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed, const EpochPlan& plan);
+
+  // Trains on the next batch; false when there is none.
+  bool step();
+
+  int steps_done() const { return step_; }
+  // Waits for the device. Throws Error kFailedToCompleteOperation when a loss so far was not finite.
+  StepRecord step_record() const;
+  // Time and rate only, for a progress line: never waits.
+  StepRecord timing() const;
+  // Ends the epoch; `valid` stays empty. Throws as step_record().
+  EpochRecord finish();
+
+ private:
+  void measure(int count);
+  void require_finite() const;
+
+  using Clock = std::chrono::steady_clock;
+  TrainState& state_;
+  BatchLoader& loader_;
+  DeviceFeed& feed_;
+  EpochPlan plan_;
+  MetricSums metrics_;
+  Clock::time_point begin_, measured_;
+  int step_ = 0;
+  double batch_seconds_ = 0, weighted_seconds_ = 0, weighted_rate_ = 0, images_ = 0;
+  int batch_count_ = 0;
+};
+
+// Every image once, in eval mode; false when `should_stop` ended it early, and `totals` is then not whole. The caller
+// judges whether the loss is finite.
+bool evaluate(ImageModel& model, BatchLoader& loader, DeviceFeed& feed, Totals* totals,
+              const std::function<bool()>& should_stop);
+
+}  // namespace kiln

@@ -1,0 +1,165 @@
+#include "base/files.h"
+
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Files : public testing::Test {
+ protected:
+  Files() { fs::create_directories(folder_); }
+  ~Files() override {
+    std::error_code failure;
+    fs::permissions(folder_, fs::perms::owner_all, failure);
+    fs::remove_all(folder_, failure);
+  }
+
+  int count() const {
+    int files = 0;
+    for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder_)) ++files;
+    return files;
+  }
+
+  // The message of the Error that `action` throws, which must be kFailedToWriteOutputs.
+  template <typename Action>
+  static std::string write_fault(Action&& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kFailedToWriteOutputs);
+      return error.message();
+    }
+    return "no fault";
+  }
+
+  fs::path folder_ = fs::path(testing::TempDir()) /
+                     (std::string("kiln-files-") + std::to_string(::getpid()) + "-" +
+                      testing::UnitTest::GetInstance()->current_test_info()->name());
+};
+
+TEST_F(Files, NothingUnderTheFinalNameBeforeCommit) {
+  const fs::path path = folder_ / "model";
+  DurableFile file(path);
+  file.write("one ");
+  file.write("two");
+  EXPECT_FALSE(fs::exists(path));
+  file.finish();
+  EXPECT_FALSE(fs::exists(path));
+  file.commit();
+  EXPECT_EQ(read_file(path), "one two");
+  EXPECT_EQ(count(), 1);
+}
+
+TEST_F(Files, AnOldFileStaysUntilCommit) {
+  const fs::path path = folder_ / "model";
+  write_file_durably(path, "old");
+  {
+    DurableFile file(path);
+    file.write("new");
+  }
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(count(), 1) << "what was not committed is gone";
+  write_file_durably(path, "new");
+  EXPECT_EQ(read_file(path), "new");
+}
+
+TEST_F(Files, MovedFilesCommitOnce) {
+  const fs::path path = folder_ / "model";
+  DurableFile first(path);
+  first.write("x");
+  DurableFile second(std::move(first));
+  second.commit();
+  EXPECT_EQ(read_file(path), "x");
+}
+
+TEST_F(Files, WhatWasWrittenIsVerified) {
+  const fs::path path = folder_ / "model";
+  DurableFile file(path);
+  file.write("good");
+  fs::path temporary;
+  for (const auto& entry : fs::directory_iterator(folder_)) temporary = entry.path();
+  ASSERT_TRUE(is_leftover(temporary.filename().string()));
+  std::ofstream(temporary, std::ios::in) << "baad";
+  const std::string text = write_fault([&] { file.commit(); });
+  EXPECT_NE(text.find(path.string()), std::string::npos) << text;
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(Files, LeftoversAreRemovedAndNothingElse) {
+  std::ofstream(folder_ / ".kiln-tmp-model") << "half";
+  std::ofstream(folder_ / "model") << "whole";
+  std::ofstream(folder_ / ".hidden") << "other";
+  remove_leftovers(folder_);
+  EXPECT_FALSE(fs::exists(folder_ / ".kiln-tmp-model"));
+  EXPECT_TRUE(fs::exists(folder_ / "model"));
+  EXPECT_TRUE(fs::exists(folder_ / ".hidden"));
+  EXPECT_FALSE(is_leftover("model"));
+}
+
+TEST_F(Files, MissingFolderIsNamed) {
+  const fs::path path = folder_ / "none" / "model";
+  const std::string text = write_fault([&] { write_file_durably(path, "x"); });
+  EXPECT_NE(text.find("'" + path.string() + "' cannot be written"), std::string::npos) << text;
+  EXPECT_NE(text.find(std::strerror(ENOENT)), std::string::npos) << text;
+}
+
+TEST_F(Files, ReadOnlyFolder) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write to read-only folders";
+  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
+  const std::string text = write_fault([&] { write_file_durably(folder_ / "model", "x"); });
+  EXPECT_NE(text.find(std::strerror(EACCES)), std::string::npos) << text;
+  EXPECT_NE(text.find("permissions"), std::string::npos) << text;
+}
+
+TEST_F(Files, FullDisk) {
+  if (::mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=64k") != 0) {
+    GTEST_SKIP() << "a small tmpfs cannot be mounted here: " << std::strerror(errno);
+  }
+  const std::string text =
+      write_fault([&] { write_file_durably(folder_ / "model", std::string(1 << 20, 'x')); });
+  const int left = count();
+  ::umount(folder_.c_str());
+  EXPECT_NE(text.find(std::strerror(ENOSPC)), std::string::npos) << text;
+  EXPECT_NE(text.find("Free some space"), std::string::npos) << text;
+  EXPECT_EQ(left, 0);
+}
+
+TEST_F(Files, ReadingNamesPathAndReason) {
+  EXPECT_THROW(read_file(folder_), std::system_error);
+  write_file_durably(folder_ / "big", "0123456789");
+  EXPECT_EQ(read_file(folder_ / "big", 10), "0123456789");
+  try {
+    read_file(folder_ / "big", 9);
+    FAIL() << "the limit is 9 bytes";
+  } catch (const std::length_error& failure) {
+    EXPECT_NE(std::string(failure.what()).find((folder_ / "big").string()), std::string::npos);
+  }
+  try {
+    read_file(folder_ / "none");
+    FAIL() << "there is no such file";
+  } catch (const std::system_error& failure) {
+    EXPECT_EQ(failure.code().value(), ENOENT);
+    EXPECT_NE(std::string(failure.what()).find((folder_ / "none").string()), std::string::npos);
+  }
+}
+
+TEST(Checksum, IsFnv1aAndContinues) {
+  EXPECT_EQ(fnv1a(""), 0xcbf29ce484222325ULL);
+  EXPECT_EQ(fnv1a("a"), 0xaf63dc4c8601ec8cULL);
+  EXPECT_EQ(fnv1a("foobar"), 0x85944171f73967e8ULL);
+  EXPECT_EQ(fnv1a("bar", fnv1a("foo")), fnv1a("foobar"));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,236 @@
+#include "config/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "config/options.h"
+#include "config/parse.h"
+
+namespace kiln {
+namespace {
+
+TEST(CommandLine, TrainHasTheDesignersDefaults) {
+  const auto config = parse_as<TrainConfig>(train());
+  EXPECT_EQ(config.untrained_model_path, "u");
+  EXPECT_EQ(config.train_data_path, "t");
+  EXPECT_EQ(config.valid_data_path, "v");
+  EXPECT_EQ(config.trained_model_path, "o");
+  EXPECT_EQ(config.epochs, 5);
+  EXPECT_EQ(config.batch_size, 16);
+  EXPECT_EQ(config.num_warmup_steps, 0);
+  EXPECT_DOUBLE_EQ(config.learning_rate, 0.001);
+  EXPECT_EQ(config.random_seed, 1);
+  EXPECT_EQ(config.patience, 3);
+  EXPECT_EQ(config.print_freq, 10);
+  EXPECT_EQ(config.image_size, 0);
+  EXPECT_EQ(config.normalization, NormalizationChoice::kAuto);
+  EXPECT_EQ(config.on_bad_image, OnBadImage::kSkip);
+  EXPECT_TRUE(config.max_bad_images.is_share);
+  EXPECT_EQ(config.loader_threads, 0);
+  EXPECT_EQ(config.threads, 0);
+  EXPECT_EQ(config.device, DeviceChoice::kAuto);
+  EXPECT_EQ(config.save, SaveChoice::kBest);
+  EXPECT_EQ(config.log_path, "logs");
+  EXPECT_FALSE(config.log_path_given);
+}
+
+TEST(CommandLine, TakesEveryTrainOption) {
+  const auto config = parse_as<TrainConfig>(train({"--epochs",
+                                                   "7",
+                                                   "--batch-size=32",
+                                                   "--num_warmup_steps",
+                                                   "9",
+                                                   "--learning-rate",
+                                                   "1e-2",
+                                                   "--random-seed",
+                                                   "-4",
+                                                   "--patience",
+                                                   "2",
+                                                   "--print_freq=1",
+                                                   "--image-size",
+                                                   "224",
+                                                   "--normalization",
+                                                   "half",
+                                                   "--on-bad-image",
+                                                   "fail",
+                                                   "--max-bad-images",
+                                                   "12",
+                                                   "--loader-threads",
+                                                   "3",
+                                                   "--threads",
+                                                   "4",
+                                                   "--device=CPU",
+                                                   "--save",
+                                                   "last",
+                                                   "--log-path",
+                                                   "l"}));
+  EXPECT_EQ(config.epochs, 7);
+  EXPECT_EQ(config.batch_size, 32);
+  EXPECT_EQ(config.num_warmup_steps, 9) << "more warm-up epochs than epochs are allowed";
+  EXPECT_DOUBLE_EQ(config.learning_rate, 0.01);
+  EXPECT_EQ(config.random_seed, -4);
+  EXPECT_EQ(config.patience, 2);
+  EXPECT_EQ(config.print_freq, 1);
+  EXPECT_EQ(config.image_size, 224);
+  EXPECT_EQ(config.normalization, NormalizationChoice::kHalf);
+  EXPECT_EQ(config.on_bad_image, OnBadImage::kFail);
+  EXPECT_EQ(config.max_bad_images.of(1000), 12);
+  EXPECT_EQ(config.loader_threads, 3);
+  EXPECT_EQ(config.threads, 4);
+  EXPECT_EQ(config.device, DeviceChoice::kCpu);
+  EXPECT_EQ(config.save, SaveChoice::kLast);
+  EXPECT_EQ(config.log_path, "l");
+  EXPECT_TRUE(config.log_path_given);
+}
+
+TEST(CommandLine, AsUsedListsEveryOptionOnce) {
+  const auto config = parse_as<TrainConfig>(train({"--epochs", "7"}));
+  const std::map<std::string, std::string> used(config.as_used.begin(), config.as_used.end());
+  const CommandInfo& command = *find_command("train");
+  EXPECT_EQ(config.as_used.size(), command.options.size());
+  for (const Option& option : command.options) EXPECT_TRUE(used.contains(option.name));
+  EXPECT_EQ(used.at("epochs"), "7");
+  EXPECT_EQ(used.at("learning-rate"), "0.001");
+  EXPECT_EQ(used.at("log-path"), "logs");
+}
+
+TEST(CommandLine, UnknownOptionsAreGuessed) {
+  ErrorCode code{};
+  const std::string text = fault(train({"--epoch", "7"}), &code);
+  EXPECT_EQ(text, "--epoch is not an option of `kiln train`. Did you mean '--epochs'?");
+  EXPECT_EQ(code, ErrorCode::kParameterParsing);
+  EXPECT_NE(fault(train({"--batchsize=7"})).find("'--batch-size'"), std::string::npos);
+  EXPECT_EQ(fault(train({"--colour", "red"})),
+            "--colour is not an option of `kiln train`. `kiln train --help` lists them.");
+}
+
+TEST(CommandLine, AMistypedRequiredOptionIsNotCalledMissingToo) {
+  EXPECT_EQ(fault({"convert", "--input-pth", "a", "--output-path", "b"}),
+            "--input-pth is not an option of `kiln convert`. Did you mean '--input-path'?");
+}
+
+TEST(CommandLine, ValuesMissingEmptyOrTwice) {
+  for (const Option& option : find_command("train")->options) {
+    const std::string flag = "--" + option.name;
+    // The four required paths are there already, so that they come twice.
+    if (option.required) {
+      EXPECT_NE(fault(train({flag, "x"})).find(flag + " is given twice"), std::string::npos);
+      continue;
+    }
+    ErrorCode code{};
+    EXPECT_NE(fault(train({flag}), &code).find(flag + " is given without a value"),
+              std::string::npos);
+    EXPECT_EQ(exit_code(code), 2);
+    const std::vector<Error> followed = faults(train({flag, "--epochs", "1"}));
+    ASSERT_FALSE(followed.empty());
+    EXPECT_NE(followed[0].message().find(flag + " is given without a value"), std::string::npos);
+    for (const Words& empty : {Words{flag + "="}, Words{flag, ""}}) {
+      EXPECT_NE(fault(train(empty), &code).find(flag + " is empty, but must be"),
+                std::string::npos);
+      EXPECT_EQ(exit_code(code), 2);
+    }
+    const std::string value = option.default_text.empty() ? "/dev/null" : option.default_text;
+    EXPECT_NE(fault(train({flag, value, flag + "=" + value}), &code).find("is given twice"),
+              std::string::npos);
+    EXPECT_EQ(exit_code(code), 2);
+  }
+}
+
+TEST(CommandLine, EmptyRequiredPathIsAFault) {
+  EXPECT_EQ(fault({"convert", "--input-path", "", "--output-path", "b"}),
+            "--input-path is empty, but must be a path.");
+}
+
+TEST(CommandLine, AllFaultsTogetherParsingFirst) {
+  const std::vector<Error> all =
+      faults({"train", "--epochs", "0", "--colour", "red", "--batch-size", "two", "stray",
+              "--untrained-model-path", "u", "--train-data-path", "t", "--valid-data-path", "v",
+              "--patience", "-1"});
+  ASSERT_EQ(all.size(), 6u);
+  EXPECT_TRUE(all[0].message().starts_with("--colour is not an option"));
+  EXPECT_EQ(all[1].message(), "--batch-size is 'two', but must be a whole number.");
+  EXPECT_TRUE(all[2].message().starts_with("'stray' is not expected here"));
+  EXPECT_TRUE(all[3].message().starts_with("--trained-model-path DIR is missing"));
+  EXPECT_TRUE(all[4].message().starts_with("--epochs is 0"));
+  EXPECT_TRUE(all[5].message().starts_with("--patience is -1"));
+  EXPECT_EQ(exit_code(all[3].code()), 2);
+  EXPECT_EQ(exit_code(all[4].code()), 1);
+}
+
+TEST(CommandLine, EveryRequiredPathIsAskedFor) {
+  EXPECT_EQ(faults({"train"}).size(), 4u);
+  EXPECT_EQ(faults({"convert"}).size(), 2u);
+  EXPECT_EQ(faults({"demo-data"}).size(), 1u);
+  EXPECT_EQ(faults({"inspect"}).size(), 1u);
+  EXPECT_EQ(faults({"init-model"}).size(), 2u);
+}
+
+TEST(CommandLine, Commands) {
+  EXPECT_TRUE(std::holds_alternative<VersionRequest>(parse_command_line({"--version"}, nullptr)));
+  EXPECT_EQ(fault({"trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
+  EXPECT_NE(fault({"score"}).find("train, init-model, convert, demo-data or inspect"),
+            std::string::npos);
+  EXPECT_NE(fault({}).find("No command is given"), std::string::npos);
+  EXPECT_NE(fault({"--epochs", "5"}).find("comes before a command"), std::string::npos);
+}
+
+TEST(CommandLine, OtherCommands) {
+  const auto convert =
+      parse_as<ConvertConfig>({"convert", "--input_path=a b", "--output-path", "ü"});
+  EXPECT_EQ(convert.input_path, "a b");
+  EXPECT_EQ(convert.output_path, "ü");
+  const auto demo = parse_as<DemoDataConfig>(
+      {"demo-data", "--output-path", "d", "--classes=4", "--images", "80", "--size", "16"});
+  EXPECT_EQ(demo.output_path, "d");
+  EXPECT_EQ(demo.images, 80);
+  EXPECT_EQ(demo.classes, 4);
+  EXPECT_EQ(demo.size, 16);
+  EXPECT_EQ(demo.random_seed, 1);
+  const auto inspect = parse_as<InspectConfig>({"inspect", "--json", "dir", "--check"});
+  EXPECT_EQ(inspect.path, "dir");
+  EXPECT_TRUE(inspect.json);
+  EXPECT_TRUE(inspect.check);
+  EXPECT_EQ(parse_as<InspectConfig>({"inspect", "--", "--odd"}).path, "--odd");
+  EXPECT_NE(fault({"inspect", "a", "b"}).find("'b' is not expected here"), std::string::npos);
+  EXPECT_NE(fault({"inspect", "a", "--json=1"}).find("takes no value"), std::string::npos);
+}
+
+TEST(CommandLine, OutputsApartFromInputs) {
+  for (const std::string output : {"t", "./t/", "x/../t", "t/model", "."}) {
+    ErrorCode code{};
+    const auto all =
+        faults({"train", "--untrained-model-path", "/u", "--train-data-path", "t",
+                "--valid-data-path", "/v", "--log-path", "/l", "--trained-model-path", output});
+    ASSERT_EQ(all.size(), 1u) << output;
+    code = all[0].code();
+    EXPECT_EQ(code, ErrorCode::kParameterParsing);
+    EXPECT_NE(all[0].message().find("--train-data-path 't'"), std::string::npos);
+  }
+  EXPECT_TRUE(faults(train({"--log-path", "output"})).empty()) << "'o' is no parent of 'output'";
+  EXPECT_NE(fault(train({"--log-path", "o/logs"})).find("lies in --trained-model-path"),
+            std::string::npos);
+  EXPECT_NE(fault({"convert", "--input-path", "a", "--output-path", "a/b"}).find("lies inside"),
+            std::string::npos);
+}
+
+TEST(CommandLine, LogPathIsToldInSpiteOfFaults) {
+  std::string log_path;
+  EXPECT_THROW(parse_command_line({"train", "--colour", "red", "--log-path", "here"}, &log_path),
+               Problems);
+  EXPECT_EQ(log_path, "here");
+  EXPECT_THROW(parse_command_line({"train", "--log-path="}, &log_path), Problems);
+  EXPECT_EQ(log_path, "logs");
+}
+
+TEST(CommandLine, HostileArguments) {
+  EXPECT_NE(fault(train({std::string("--") + std::string(100000, 'e')})).find("is not an option"),
+            std::string::npos);
+  EXPECT_NE(fault(train({"-epochs", "3"})).find("is not expected here"), std::string::npos);
+  EXPECT_NE(fault(train({"--=5"})), "no fault");
+  EXPECT_NE(fault(train({"--epochs=1=2"})).find("'1=2'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln

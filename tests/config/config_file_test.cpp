@@ -1,0 +1,118 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "config/parse.h"
+
+namespace kiln {
+namespace {
+
+class ConfigFile : public testing::Test {
+ protected:
+  // The path of a file with `text`.
+  std::string file(const std::string& text) {
+    std::ofstream(path_) << text;
+    return path_;
+  }
+  ~ConfigFile() override { std::filesystem::remove(path_); }
+
+  std::string path_ = testing::TempDir() + "kiln-config-" +
+                      testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+TEST_F(ConfigFile, YamlSetsOptionsAndAFlagWins) {
+  const auto config = parse_as<TrainConfig>(
+      train({"--epochs", "9", "--config",
+             file("# a comment\nepochs: 7\nbatch_size: 32\nlearning-rate: 0.1\nlog-path: over\n"
+                  "max-bad-images: 2%\n")}));
+  EXPECT_EQ(config.epochs, 9);
+  EXPECT_EQ(config.batch_size, 32);
+  EXPECT_DOUBLE_EQ(config.learning_rate, 0.1);
+  EXPECT_EQ(config.log_path, "over");
+  EXPECT_TRUE(config.log_path_given);
+  EXPECT_EQ(config.max_bad_images.of(100), 2);
+  for (const auto& [name, text] : config.as_used) {
+    if (name == "batch-size") {
+      EXPECT_EQ(text, "32");
+    }
+    if (name == "epochs") {
+      EXPECT_EQ(text, "9");
+    }
+  }
+}
+
+TEST_F(ConfigFile, JsonMayHoldEverything) {
+  const auto config = parse_as<TrainConfig>(
+      {"train", "--config",
+       file("{\n\t\"untrained-model-path\": \"\\/u\",\n\t\"train-data-path\": \"t\",\n"
+            "\t\"valid_data_path\": \"v \\u00e9\", \"trained-model-path\": \"o\",\n"
+            "\t\"epochs\": 7\n}\n")});
+  EXPECT_EQ(config.untrained_model_path, "/u");
+  EXPECT_EQ(config.valid_data_path, "v é");
+  EXPECT_EQ(config.epochs, 7);
+}
+
+TEST_F(ConfigFile, EmptyFileSetsNothing) {
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("")})).epochs, 5);
+}
+
+TEST_F(ConfigFile, UnknownKeyNamesItsLine) {
+  ErrorCode code{};
+  EXPECT_EQ(fault(train({"--config", file("epochs: 7\nbatchsize: 3\n")}), &code),
+            "'batchsize' (line 2 of '" + path_ +
+                "') is not an option that a --config file can set. Did you mean 'batch-size'?");
+  EXPECT_EQ(exit_code(code), 2);
+  EXPECT_NE(fault(train({"--config", file("config: other.yaml\n")})).find("'config' (line 1"),
+            std::string::npos);
+}
+
+TEST_F(ConfigFile, FaultyValuesNameTheirLine) {
+  ErrorCode code{};
+  EXPECT_EQ(fault(train({"--config", file("\nepochs: 0\n")}), &code),
+            "--epochs (line 2 of '" + path_ +
+                "') is 0, but must be greater than 0 (range 1 to 1000000).");
+  EXPECT_EQ(code, ErrorCode::kGreaterThan);
+  EXPECT_NE(fault(train({"--config", file("epochs: [1, 2]\n")})).find("a list or a mapping"),
+            std::string::npos);
+  EXPECT_NE(fault(train({"--config", file("epochs:\n")})).find("is empty"), std::string::npos);
+  EXPECT_NE(fault(train({"--config", file("log-path: \"\"\n")})).find("is empty"),
+            std::string::npos);
+  EXPECT_NE(fault(train({"--config", file("epochs: 1\npatience: 1\nepochs: 2\n")}))
+                .find("'epochs' (line 3 of '" + path_ + "') is given twice, first in line 1"),
+            std::string::npos);
+}
+
+TEST_F(ConfigFile, AFaultyValueUnderAFlagIsNotUsed) {
+  EXPECT_EQ(fault(train({"--epochs", "3", "--config", file("epochs: 0\n")})), "no fault");
+}
+
+TEST_F(ConfigFile, BrokenFiles) {
+  const std::string broken = fault({"train", "--config", file("epochs: 1\nbatch-size: [1\n")});
+  EXPECT_NE(broken.find("is neither YAML nor JSON"), std::string::npos) << broken;
+  EXPECT_NE(broken.find("line "), std::string::npos);
+  EXPECT_NE(fault(train({"--config", file("just words")})).find("does not hold a mapping"),
+            std::string::npos);
+  EXPECT_NE(fault(train({"--config", file(std::string(100000, '['))})), "no fault");
+  EXPECT_NE(fault(train({"--config", file(std::string(2 << 20, ' '))})).find("too large"),
+            std::string::npos);
+}
+
+TEST_F(ConfigFile, MissingFileIsTheOnlyFault) {
+  ErrorCode code{};
+  const std::string text = fault({"train", "--config", "/nowhere/run.yaml"}, &code);
+  EXPECT_NE(text.find("/nowhere/run.yaml"), std::string::npos);
+  EXPECT_NE(text.find("No such file"), std::string::npos) << text;
+  EXPECT_EQ(exit_code(code), 2);
+  EXPECT_NE(fault(train({"--config", "/"})).find("cannot be read"), std::string::npos);
+}
+
+TEST_F(ConfigFile, LogPathOfTheFileIsTold) {
+  std::string log_path;
+  EXPECT_THROW(parse_command_line({"train", "--config", file("log_path: here\n")}, &log_path),
+               Problems);
+  EXPECT_EQ(log_path, "here");
+}
+
+}  // namespace
+}  // namespace kiln

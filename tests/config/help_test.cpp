@@ -1,0 +1,96 @@
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "config/options.h"
+#include "config/parse.h"
+
+namespace kiln {
+namespace {
+
+std::string help(const Words& words) {
+  return parse_as<HelpRequest>(words).text;
+}
+
+// With line breaks and runs of spaces as one space.
+std::string unwrapped(const std::string& text) {
+  std::istringstream in(text);
+  std::string word;
+  std::string out;
+  while (in >> word) out += word + " ";
+  return out;
+}
+
+TEST(Help, ListsExactlyTheCommandsThatExist) {
+  const std::string text = help({"--help"});
+  for (const CommandInfo& command : command_table()) {
+    EXPECT_NE(text.find("\n  " + command.name + " "), std::string::npos);
+  }
+  EXPECT_EQ(text.find("score"), std::string::npos);
+  EXPECT_EQ(help({"help"}), text);
+  EXPECT_EQ(help({"-h"}), text);
+}
+
+TEST(Help, NamesEveryOptionWithDefaultRangeAndUnit) {
+  for (const CommandInfo& command : command_table()) {
+    const std::string text = unwrapped(help({command.name, "--help"}));
+    for (const Option& option : command.options) {
+      const std::size_t begin = text.find("--" + option.name + " ");
+      ASSERT_NE(begin, std::string::npos) << command.name << " " << option.name;
+      EXPECT_NE(text.find(option.group + ":"), std::string::npos);
+      const std::size_t end = text.find("]", text.find("[", text.find(option.help, begin)));
+      const std::string entry = text.substr(begin, end - begin + 1);
+      if (option.required) {
+        EXPECT_NE(entry.find("[required"), std::string::npos) << entry;
+      }
+      if (!option.default_text.empty()) {
+        EXPECT_NE(entry.find("default " + option.default_text), std::string::npos) << entry;
+      }
+      if (option.maximum != 0) {
+        EXPECT_NE(entry.find(range_text(option)), std::string::npos);
+      }
+      if (!option.unit.empty()) {
+        EXPECT_NE(entry.find("unit: " + option.unit), std::string::npos);
+      }
+    }
+  }
+}
+
+TEST(Help, FitsIn100Columns) {
+  std::string all = help({"--help"});
+  for (const CommandInfo& command : command_table()) all += help({command.name, "--help"});
+  std::istringstream in(all);
+  for (std::string line; std::getline(in, line);) {
+    EXPECT_LE(line.size(), 100u) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << line;
+  }
+}
+
+TEST(Help, WinsOverFaults) {
+  EXPECT_EQ(help({"train", "--epochs", "0", "--help"}), help({"help", "train"}));
+  EXPECT_EQ(fault({"help", "trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
+}
+
+TEST(Help, TheTableIsWellFormed) {
+  for (const CommandInfo& command : command_table()) {
+    for (const Option& option : command.options) {
+      EXPECT_TRUE(option.help.ends_with('.')) << option.name;
+      EXPECT_FALSE(option.group.empty()) << option.name;
+      EXPECT_EQ(find_option(command, option.name), &option) << "two options of one name";
+      EXPECT_LE(option.minimum, option.maximum);
+    }
+  }
+}
+
+TEST(Markdown, HasARowForEveryOption) {
+  for (const CommandInfo& command : command_table()) {
+    const std::string text = options_markdown(command.name);
+    for (const Option& option : command.options) {
+      EXPECT_NE(text.find("| `--" + option.name + "` |"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(options_markdown("score"), "");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,99 @@
+#include <gtest/gtest.h>
+
+#include "config/options.h"
+#include "config/parse.h"
+
+namespace kiln {
+namespace {
+
+TEST(InitModel, NameWithAndWithoutItsFlag) {
+  for (const Words& words :
+       {Words{"resnet18"}, Words{"--model-name", "resnet18"}, Words{"--model_name=ResNet18"}}) {
+    const auto config = parse_as<InitModelConfig>(init_model(words));
+    EXPECT_EQ(config.model_name, "resnet18");
+    EXPECT_EQ(config.untrained_model_path, "u");
+    EXPECT_FALSE(config.pretrained);
+    EXPECT_FALSE(config.zero_init_residual);
+    EXPECT_FALSE(config.memory_efficient);
+    EXPECT_EQ(config.random_seed, 1);
+  }
+  EXPECT_NE(fault(init_model({"resnet18", "--model-name", "resnet34"})).find("given twice"),
+            std::string::npos);
+}
+
+TEST(InitModel, KnowsAllThirteenNetworks) {
+  const Option* option = find_option(*find_command("init-model"), "model-name");
+  EXPECT_EQ(option->choices.size(), 13u);
+  for (const std::string& name : option->choices) {
+    EXPECT_EQ(fault(init_model({name})), "no fault");
+  }
+}
+
+TEST(InitModel, UnknownNetwork) {
+  ErrorCode code{};
+  const std::string text = fault(init_model({"resnet81"}), &code);
+  EXPECT_EQ(code, ErrorCode::kInvalidModelDirectory);
+  EXPECT_EQ(exit_code(code), 1);
+  EXPECT_NE(text.find("'resnet81'"), std::string::npos);
+  EXPECT_NE(text.find("Did you mean 'resnet18'?"), std::string::npos) << text;
+  EXPECT_NE(fault(init_model({"vgg"})).find("densenet121"), std::string::npos);
+}
+
+TEST(InitModel, SwitchesTakeTheOriginalsSpelling) {
+  EXPECT_TRUE(parse_as<InitModelConfig>(init_model({"resnet18", "--zero-init-residual"}))
+                  .zero_init_residual);
+  EXPECT_TRUE(parse_as<InitModelConfig>(init_model({"--zero-init-residual", "resnet18"}))
+                  .zero_init_residual);
+  EXPECT_TRUE(parse_as<InitModelConfig>(init_model({"--zero_init_residual", "TRUE", "resnet18"}))
+                  .zero_init_residual);
+  EXPECT_FALSE(parse_as<InitModelConfig>(init_model({"resnet18", "--zero-init-residual=false"}))
+                   .zero_init_residual);
+  EXPECT_TRUE(parse_as<InitModelConfig>(init_model({"densenet121", "--memory-efficient", "True"}))
+                  .memory_efficient);
+  EXPECT_TRUE(parse_as<InitModelConfig>(
+                  init_model({"--memory-efficient", "densenet121", "--random-seed", "3"}))
+                  .memory_efficient);
+}
+
+TEST(InitModel, OtherWordsAreNotTrue) {
+  for (const Words& words :
+       {Words{"resnet18", "--zero-init-residual", "maybe"},
+        Words{"resnet18", "--zero-init-residual=1"}, Words{"densenet121", "--memory-efficient="},
+        Words{"resnet18", "--pretrained", "yes"}, Words{"resnet18", "--pretrained", ""}}) {
+    ErrorCode code{};
+    EXPECT_NE(fault(init_model(words), &code).find("must be True or False"), std::string::npos);
+    EXPECT_EQ(code, ErrorCode::kParameterParsing);
+  }
+  EXPECT_NE(fault(init_model({"resnet18", "--pretrained"})).find("without a value"),
+            std::string::npos);
+}
+
+TEST(InitModel, FlagsOfTheOtherFamily) {
+  ErrorCode code{};
+  EXPECT_NE(fault(init_model({"densenet121", "--zero-init-residual"}), &code).find("for ResNets"),
+            std::string::npos);
+  EXPECT_EQ(exit_code(code), 2);
+  EXPECT_NE(fault(init_model({"resnet18", "--memory-efficient"}), &code).find("for DenseNets"),
+            std::string::npos);
+  EXPECT_EQ(exit_code(code), 2);
+  EXPECT_EQ(fault(init_model({"resnet18", "--memory-efficient", "False"})), "no fault");
+}
+
+TEST(InitModel, PretrainedNeedsWeights) {
+  ErrorCode code{};
+  EXPECT_NE(fault(init_model({"resnet18", "--pretrained", "True"}), &code).find("--weights"),
+            std::string::npos);
+  EXPECT_EQ(code, ErrorCode::kFailedToDownloadFiles);
+  EXPECT_TRUE(
+      parse_as<InitModelConfig>(init_model({"resnet18", "--pretrained=True", "--weights", "w"}))
+          .pretrained);
+  const auto config = parse_as<InitModelConfig>(init_model({"resnet18", "--weights", "w"}));
+  EXPECT_TRUE(config.pretrained);
+  EXPECT_EQ(config.weights, "w");
+  fault(init_model({"resnet18", "--pretrained=False", "--weights", "w"}), &code);
+  EXPECT_EQ(code, ErrorCode::kParameterParsing);
+  EXPECT_EQ(fault(init_model({"resnet18", "--pretrained", "False"})), "no fault");
+}
+
+}  // namespace
+}  // namespace kiln

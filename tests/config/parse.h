@@ -1,0 +1,54 @@
+// Runs the parser and returns what a test looks at.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "config/command_line.h"
+
+namespace kiln {
+
+using Words = std::vector<std::string>;
+
+// The four paths that `kiln train` requires, then `more`.
+inline Words train(const Words& more = {}) {
+  Words words = {"train", "--untrained-model-path", "u", "--train-data-path",
+                 "t",     "--valid-data-path",      "v", "--trained-model-path",
+                 "o"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+inline Words init_model(const Words& more) {
+  Words words = {"init-model", "--untrained-model-path", "u"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+template <typename Config>
+Config parse_as(const Words& words) {
+  return std::get<Config>(parse_command_line(words, nullptr));
+}
+
+inline std::vector<Error> faults(const Words& words) {
+  try {
+    parse_command_line(words, nullptr);
+  } catch (const Problems& problems) {
+    return problems.errors();
+  }
+  return {};
+}
+
+// The one fault of a command line; a text that no test expects when there are none or several.
+inline std::string fault(const Words& words, ErrorCode* code = nullptr) {
+  const std::vector<Error> all = faults(words);
+  if (all.empty()) return "no fault";
+  if (code != nullptr) *code = all.front().code();
+  if (all.size() == 1) return all.front().message();
+  std::string text = "several faults:";
+  for (const Error& error : all) text += "\n" + error.message();
+  return text;
+}
+
+}  // namespace kiln

@@ -1,0 +1,171 @@
+#include "data/batch_loader.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "data/make_image.h"
+#include "data/resize.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Images of one colour each: red is the index, so that a batch tells which ones it holds.
+class BatchLoaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("kiln_batch_loader_test_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    for (int i = 0; i < kImages; ++i) {
+      const fs::path path = folder_ / (std::to_string(i) + ".png");
+      write(path, test::encode_png(test::plain(8, 8, static_cast<std::uint8_t>(i), 7, 9)));
+      items_.push_back({path, i % 3});
+    }
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static void write(const fs::path& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+
+  BatchLoader::Plan plan(int threads) const {
+    BatchLoader::Plan plan;
+    plan.order.resize(items_.size());
+    std::iota(plan.order.rbegin(), plan.order.rend(), 0U);  // backwards
+    plan.batch_size = 6;
+    plan.pixels = {{8, 8}, false};
+    plan.num_threads = threads;
+    plan.num_slots = 2;
+    return plan;
+  }
+
+  static constexpr int kImages = 40;
+  fs::path folder_;
+  std::vector<LoadItem> items_;
+};
+
+TEST_F(BatchLoaderTest, HandsOutEveryImageInOrderWithAnyNumberOfThreads) {
+  for (const int threads : {1, 2, 7}) {
+    BatchLoader loader(items_, plan(threads));
+    EXPECT_EQ(loader.num_batches(), 7);
+    std::uint32_t expected = kImages;
+    for (int b = 0; b < 7; ++b) {
+      const HostBatch* batch = loader.next();
+      ASSERT_NE(batch, nullptr);
+      ASSERT_EQ(batch->count, b < 6 ? 6 : 4);
+      EXPECT_EQ(batch->nominal, batch->count);
+      for (int i = 0; i < batch->count; ++i) {
+        --expected;
+        EXPECT_EQ(batch->items[i], expected);
+        EXPECT_EQ(batch->labels[i], expected % 3);
+        EXPECT_EQ(batch->pixels[i * 8 * 8 * 3], expected);
+        EXPECT_EQ(batch->pixels[(i + 1) * 8 * 8 * 3 - 1], 9);
+      }
+    }
+    EXPECT_EQ(loader.next(), nullptr);
+    EXPECT_EQ(loader.next(), nullptr);
+    EXPECT_TRUE(loader.take_faults().empty());
+  }
+}
+
+TEST_F(BatchLoaderTest, DropsTheShortBatchWhenAsked) {
+  BatchLoader::Plan dropping = plan(2);
+  dropping.drop_last = true;
+  BatchLoader loader(items_, dropping);
+  EXPECT_EQ(loader.num_batches(), 6);
+  int count = 0;
+  while (const HostBatch* batch = loader.next()) count += batch->count;
+  EXPECT_EQ(count, 36);
+}
+
+TEST_F(BatchLoaderTest, BadImagesLeaveTheirPlaceEmptyAndAreNamed) {
+  write(items_[38].path, "<html>");
+  fs::remove(items_[36].path);
+  write(items_[20].path, test::encode_png(test::plain(8, 9, 1, 2, 3)));
+  const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
+  BatchLoader loader(items_, plan(3));
+  const HostBatch* batch = loader.next();
+  EXPECT_EQ(batch->nominal, 6);
+  ASSERT_EQ(batch->count, 4);
+  EXPECT_EQ(batch->items, (std::vector<std::uint32_t>{39, 37, 35, 34}));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(batch->pixels[i * 8 * 8 * 3], batch->items[i]);
+  const std::vector<BadImage> first = loader.take_faults();
+  ASSERT_EQ(first.size(), 2U);
+  EXPECT_EQ(first[0].item, 38U);
+  EXPECT_EQ(first[0].fault, "not an image: it begins with '<html>'");
+  EXPECT_FALSE(first[0].damaged);
+  EXPECT_EQ(first[1].item, 36U);
+  EXPECT_EQ(first[1].fault, "file missing");
+  while (loader.next() != nullptr) {
+  }
+  const std::vector<BadImage> rest = loader.take_faults();
+  ASSERT_EQ(rest.size(), 1U);
+  EXPECT_EQ(rest[0].fault, "its size is 9 x 8, not 8 x 8");
+}
+
+TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
+  const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
+  write(items_[39].path, jpeg.substr(0, jpeg.size() * 9 / 10));
+  BatchLoader::Plan resizing = plan(2);
+  resizing.pixels.resize = true;
+  BatchLoader loader(items_, resizing);
+  EXPECT_EQ(loader.next()->count, 6);
+  const std::vector<BadImage> faults = loader.take_faults();
+  ASSERT_EQ(faults.size(), 1U);
+  EXPECT_TRUE(faults[0].damaged);
+  EXPECT_EQ(faults[0].item, 39U);
+}
+
+TEST_F(BatchLoaderTest, StopsWithoutBeingReadToTheEnd) {
+  BatchLoader untouched(items_, plan(4));
+  BatchLoader begun(items_, plan(4));
+  EXPECT_NE(begun.next(), nullptr);
+  EXPECT_GE(begun.wait_seconds(), 0.0);
+}
+
+TEST_F(BatchLoaderTest, RethrowsWhatIsNotAnImagesFault) {
+  BatchLoader::Plan impossible = plan(2);
+  impossible.pixels = {{1 << 20, 1 << 20}, true};  // a batch of 19 TB
+  BatchLoader loader(items_, impossible);
+  EXPECT_ANY_THROW(loader.next());
+}
+
+TEST_F(BatchLoaderTest, AnEmptyOrderHasNoBatch) {
+  BatchLoader::Plan empty = plan(2);
+  empty.order.clear();
+  BatchLoader loader(items_, empty);
+  EXPECT_EQ(loader.num_batches(), 0);
+  EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST(Resize, CutsTheCentreOfTheResizedImage) {
+  const Image image = test::gradient(300, 500);
+  const Image result = resize_and_crop(image, 224);
+  ASSERT_EQ(result.size, (ImageSize{224, 224}));
+  // Resized by 256 / 300; the cut begins 101 columns and 16 rows in.
+  const double scale = 300.0 / 256.0;
+  for (const int y : {0, 111, 223}) {
+    for (const int x : {0, 111, 223}) {
+      const double source_x = (x + 101 + 0.5) * scale, source_y = (y + 16 + 0.5) * scale;
+      const std::uint8_t* pixel = result.pixels.data() + (y * 224 + x) * 3;
+      EXPECT_NEAR(pixel[0], 40 + 160 * source_x / 500, 1.5);
+      EXPECT_NEAR(pixel[1], 40 + 160 * source_y / 300, 1.5);
+    }
+  }
+}
+
+TEST(Resize, EnlargesSmallImagesAndRefusesLinesOfPixels) {
+  const Image result = resize_and_crop(test::plain(5, 3, 10, 20, 30), 32);
+  EXPECT_EQ(test::largest_difference(result, test::plain(32, 32, 10, 20, 30)), 0);
+  EXPECT_ANY_THROW(resize_and_crop(test::plain(1, 20000, 1, 2, 3), 224));
+}
+
+}  // namespace
+}  // namespace kiln

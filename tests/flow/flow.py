@@ -1,0 +1,81 @@
+"""Shared by the flow tests: the real binary, small data, and what a run leaves behind. Standard library only."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+KILN = os.environ.get("KILN", str(pathlib.Path(__file__).parents[2] / "build/release/kiln"))
+SHARED = pathlib.Path(os.environ.get("KILN_SHARED", pathlib.Path(__file__).parents[3] / "shared"))
+
+
+def kiln(*arguments, cwd=None, environment=None, preexec=None):
+    """Runs kiln; the result has returncode, stdout and stderr."""
+    command = [KILN, *map(str, arguments)]
+    settings = {**os.environ, **(environment or {})}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=settings, timeout=300,
+                          preexec_fn=preexec)
+
+
+class FlowTest(unittest.TestCase):
+    """Has a folder of its own, and once for the class: demo data and an untrained ResNet-18."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared_folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-"))
+        made = kiln("demo-data", "--output-path", cls.shared_folder / "data", "--images", 60, "--classes", 3, "--size", 32)
+        assert made.returncode == 0, made.stderr
+        cls.data = cls.shared_folder / "data"
+        cls.untrained = cls.shared_folder / "untrained"
+        made = kiln("init-model", "resnet18", "--untrained-model-path", cls.untrained)
+        assert made.returncode == 0, made.stderr
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.shared_folder, ignore_errors=True)
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def train_arguments(self, **options):
+        """Arguments of a one-epoch run; `train_data_path=…` and so on replace them, None removes one."""
+        defaults = {"untrained_model_path": self.untrained, "train_data_path": self.data / "train",
+                    "valid_data_path": self.data / "val", "trained_model_path": self.folder / "model",
+                    "log_path": self.folder / "logs", "epochs": 1, "batch_size": 8, "threads": 2, "device": "cpu"}
+        pairs = {**defaults, **options}
+        return ["train"] + [word for name, value in pairs.items() if value is not None
+                            for word in ("--" + name.replace("_", "-"), str(value))]
+
+    def train(self, **options):
+        return kiln(*self.train_arguments(**options))
+
+    def copy_data(self, part="train"):
+        """A copy of demo data that a test may spoil."""
+        target = self.folder / part
+        shutil.copytree(self.data / part, target)
+        return target
+
+    def error_info(self):
+        return json.loads((self.folder / "logs/module_statistics/error_info.json").read_text())["Exception"]
+
+    def assert_fails(self, result, exit_code, code, *words):
+        """The run failed with this exit code and designer code, said `words`, and left no model and no stack trace."""
+        self.assertEqual(result.returncode, exit_code, result.stdout + result.stderr)
+        self.assertEqual(self.error_info()["ErrorCode"], code)
+        for word in words:
+            self.assertIn(str(word), result.stderr)
+        self.assertNotIn("Exception raised from", result.stderr)
+        self.assertFalse((self.folder / "model/_meta.yaml").exists())
+
+
+def main():
+    """Runs the calling file's tests; prints skips as skips, and exits 77 when everything was skipped."""
+    program = unittest.main(exit=False, verbosity=2, module="__main__")
+    result = program.result
+    if not result.wasSuccessful() or result.testsRun == 0:
+        sys.exit(1)
+    sys.exit(77 if len(result.skipped) == result.testsRun else 0)

@@ -1,0 +1,178 @@
+// What files and users rely on in every network: names, their order, counts, shapes, and weights
+// that depend on the seed.
+#include "model/image_model.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+std::unique_ptr<ImageModel> seeded_model(const ModelOptions& options, std::uint64_t seed = 1) {
+  torch::manual_seed(seed);
+  return make_image_model(options);
+}
+
+std::vector<std::string> state_names(const ImageModel& model) {
+  std::vector<std::string> names;
+  for (const NamedTensor& item : model.state()) names.push_back(item.name);
+  return names;
+}
+
+at::Tensor find_tensor(const ImageModel& model, const std::string& name) {
+  for (const NamedTensor& item : model.state())
+    if (item.name == name) return item.tensor;
+  return {};
+}
+
+// torchvision's published parameter counts (1000 classes), and the state dicts' lengths.
+struct Expected {
+  const char* name;
+  std::int64_t num_parameters;
+  std::size_t num_tensors;
+};
+
+class EveryModel : public testing::TestWithParam<Expected> {};
+
+TEST_P(EveryModel, HasTorchvisionsSize) {
+  const auto model = make_image_model({.model_name = GetParam().name});
+  std::int64_t count = 0;
+  for (const at::Tensor& parameter : model->parameters()) count += parameter.numel();
+  EXPECT_EQ(count, GetParam().num_parameters);
+  const std::vector<std::string> names = state_names(*model);
+  EXPECT_EQ(names.size(), GetParam().num_tensors);
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  for (const std::string& name : names) EXPECT_TRUE(name.starts_with("model.")) << name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, EveryModel,
+    testing::Values(
+        Expected{"resnet18", 11689512, 122}, Expected{"resnet34", 21797672, 218},
+        Expected{"resnet50", 25557032, 320}, Expected{"resnet101", 44549160, 626},
+        Expected{"resnet152", 60192808, 932}, Expected{"resnext50_32x4d", 25028904, 320},
+        Expected{"resnext101_32x8d", 88791336, 626}, Expected{"wide_resnet50_2", 68883240, 320},
+        Expected{"wide_resnet101_2", 126886696, 626}, Expected{"densenet121", 7978856, 727},
+        Expected{"densenet161", 28681000, 967}, Expected{"densenet169", 14149480, 1015},
+        Expected{"densenet201", 20013928, 1207}),
+    [](const auto& model) { return std::string(model.param.name); });
+
+TEST(ImageModel, ListsThirteenNames) {
+  EXPECT_EQ(model_names().size(), 13u);
+}
+
+TEST(ImageModel, RefusesAnUnknownName) {
+  try {
+    make_image_model({.model_name = "vgg16"});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidModelDirectory);
+    EXPECT_NE(error.message().find("'vgg16'"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("resnet18"), std::string::npos) << error.message();
+  }
+}
+
+TEST(ImageModel, ResNetNamesStandInModuleOrder) {
+  const auto names = state_names(*make_image_model({.model_name = "resnet18"}));
+  const std::vector<std::string> first{
+      "model.conv1.weight",         "model.bn1.weight",      "model.bn1.bias",
+      "model.bn1.running_mean",     "model.bn1.running_var", "model.bn1.num_batches_tracked",
+      "model.layer1.0.conv1.weight"};
+  EXPECT_EQ(std::vector<std::string>(names.begin(), names.begin() + 7), first);
+  const auto at = [&](const char* name) { return std::find(names.begin(), names.end(), name); };
+  EXPECT_LT(at("model.layer2.0.bn2.num_batches_tracked"), at("model.layer2.0.downsample.0.weight"));
+  EXPECT_LT(at("model.layer2.0.downsample.1.num_batches_tracked"),
+            at("model.layer2.1.conv1.weight"));
+  EXPECT_EQ(names.back(), "model.fc.bias");
+}
+
+TEST(ImageModel, DenseNetNamesStandInModuleOrder) {
+  const auto names = state_names(*make_image_model({.model_name = "densenet121"}));
+  EXPECT_EQ(names.front(), "model.features.conv0.weight");
+  const auto at = [&](const char* name) { return std::find(names.begin(), names.end(), name); };
+  EXPECT_EQ(at("model.features.denseblock1.denselayer1.conv1.weight") -
+                at("model.features.denseblock1.denselayer1.norm1.weight"),
+            5);
+  EXPECT_LT(at("model.features.transition3.conv.weight"), at("model.features.norm5.weight"));
+  EXPECT_EQ(names.back(), "model.classifier.bias");
+}
+
+TEST(ImageModel, CountsBatchesInInt64) {
+  const auto model = make_image_model({.model_name = "resnet18", .num_classes = 2});
+  model->train(true);
+  model->forward(torch::randn({2, 3, 32, 32}));
+  const at::Tensor count = find_tensor(*model, "model.bn1.num_batches_tracked");
+  EXPECT_EQ(count.scalar_type(), at::kLong);
+  EXPECT_EQ(count.dim(), 0);
+  EXPECT_EQ(count.item<std::int64_t>(), 1);
+}
+
+TEST(ImageModel, EvaluationChangesNothingAndIsPerImage) {
+  for (const char* name : {"resnet18", "densenet121"}) {
+    const auto model = seeded_model({.model_name = name, .num_classes = 3});
+    model->train(false);
+    const at::NoGradGuard no_grad;
+    const at::Tensor before = find_tensor(*model, model->state()[3].name).clone();
+    const at::Tensor images = torch::randn({3, 3, 40, 40});
+    const at::Tensor together = model->forward(images);
+    EXPECT_EQ(together.sizes(), (std::vector<std::int64_t>{3, 3}));
+    EXPECT_TRUE(
+        at::allclose(together.slice(0, 1, 2), model->forward(images.slice(0, 1, 2)), 1e-4, 1e-4));
+    EXPECT_TRUE(at::equal(find_tensor(*model, model->state()[3].name), before));
+  }
+}
+
+TEST(ImageModel, OutputLayerComesAfterTheThousandClasses) {
+  const auto model =
+      make_image_model({.model_name = "resnet18", .num_classes = 7, .with_output_layer = true});
+  const auto names = state_names(*model);
+  EXPECT_EQ(names[names.size() - 2], "out_linear_model.weight");
+  EXPECT_EQ(names.back(), "out_linear_model.bias");
+  EXPECT_EQ(find_tensor(*model, "model.fc.weight").size(0), 1000);
+  EXPECT_EQ(find_tensor(*model, "out_linear_model.weight").sizes(),
+            (std::vector<std::int64_t>{7, 1000}));
+  EXPECT_EQ(model->forward(torch::randn({2, 3, 32, 32})).sizes(),
+            (std::vector<std::int64_t>{2, 7}));
+}
+
+TEST(ImageModel, SameSeedSameWeights) {
+  for (const char* name : {"resnet18", "densenet121"}) {
+    const auto first = seeded_model({.model_name = name, .num_classes = 3});
+    const auto again = seeded_model({.model_name = name, .num_classes = 3});
+    const auto other = seeded_model({.model_name = name, .num_classes = 3}, 2);
+    for (std::size_t i = 0; i < first->state().size(); ++i)
+      EXPECT_TRUE(at::equal(first->state()[i].tensor, again->state()[i].tensor));
+    EXPECT_FALSE(at::equal(first->state()[0].tensor, other->state()[0].tensor));
+  }
+}
+
+TEST(ImageModel, PrepareKeepsValuesAndHandlesAndStoresChannelsLast) {
+  const auto model = seeded_model({.model_name = "resnet18", .num_classes = 3});
+  model->train(false);
+  const at::NoGradGuard no_grad;
+  const at::Tensor images = torch::randn({2, 3, 32, 32});
+  const at::Tensor before = model->forward(images);
+  const at::Tensor held = model->parameters().front();
+  model->prepare(at::kCPU);
+  EXPECT_TRUE(held.is_same(model->parameters().front()));
+  EXPECT_TRUE(held.is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_TRUE(held.requires_grad());
+  const at::Tensor after = model->forward(images.contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_TRUE(at::allclose(before, after, 1e-4, 1e-4));
+}
+
+TEST(ImageModel, Float64LeavesCountersAlone) {
+  const auto model = make_image_model({.model_name = "resnet18", .num_classes = 3});
+  model->to_float64();
+  EXPECT_EQ(find_tensor(*model, "model.bn1.running_var").scalar_type(), at::kDouble);
+  EXPECT_EQ(find_tensor(*model, "model.bn1.num_batches_tracked").scalar_type(), at::kLong);
+  EXPECT_EQ(model->forward(torch::randn({2, 3, 32, 32}, at::kDouble)).scalar_type(), at::kDouble);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,310 @@
+"""Compares Kiln's decoding and resizing with Pillow's: decode_parity.py TOOL (the program of decode_tool.cpp).
+
+Images of every kind are drawn here; photographs are added where ../shared/data/photos exists. Exit code 77: no Pillow.
+"""
+
+import io
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+PYTHON_PACKAGES = SOURCE / ".deps" / "parity"
+if PYTHON_PACKAGES.is_dir():
+    sys.path.insert(0, str(PYTHON_PACKAGES))
+
+try:
+    import numpy as np
+    from PIL import Image
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+HEIGHT, WIDTH = 75, 117
+RANDOM = np.random.default_rng(7)
+
+
+def picture():
+    """Smooth colours, edges and noise, [H, W, 3]."""
+    y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
+    smooth = np.stack([x * 2, y * 3, 255 - x - y], -1) % 256
+    smooth[20:40, 30:60] = (250, 10, 40)
+    noise = RANDOM.integers(-20, 20, smooth.shape)
+    return np.clip(smooth + noise, 0, 255).astype(np.uint8)
+
+
+def alpha_of(height, width):
+    alpha = RANDOM.integers(0, 256, (height, width, 1)).astype(np.uint8)
+    alpha[:5] = 0
+    alpha[5:10] = 255
+    return alpha
+
+
+def png_chunks(header, data, extra=b""):
+    """A PNG by hand, for the forms that Pillow does not write."""
+    def chunk(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra
+            + chunk(b"IDAT", zlib.compress(data)) + chunk(b"IEND", b""))
+
+
+def raw_png(samples, bits, color_type):
+    """`samples` [H, bytes a row], unfiltered."""
+    height, width = samples.shape[0], WIDTH
+    header = struct.pack(">IIBBBBB", width, height, bits, color_type, 0, 0, 0)
+    return png_chunks(header, b"".join(b"\0" + row.tobytes() for row in samples))
+
+
+def packed(values, bits):
+    """[H, W] values of `bits` bits -> [H, bytes a row]."""
+    planes = np.unpackbits(values.astype(np.uint8)[..., None], axis=-1)[..., 8 - bits:]
+    return np.packbits(planes.reshape(values.shape[0], -1), axis=1)
+
+
+def encoded(image, kind, **options):
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+class Cases:
+    """Files written, what they must decode to, and how far off they may be."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.list = []
+
+    def add(self, name, data, expected=None, tolerance=0, size=0):
+        path = self.folder / f"{len(self.list)}.bin"
+        path.write_bytes(data)
+        if expected is None:
+            with Image.open(io.BytesIO(data)) as image:
+                expected = np.asarray(image.convert("RGB"))
+        self.list.append((name, path, size, expected, tolerance))
+
+
+def add_jpeg(cases, rgb):
+    image = Image.fromarray(rgb)
+    for subsampling in (0, 1, 2):
+        for progressive in (False, True):
+            data = encoded(image, "JPEG", quality=88, subsampling=subsampling, progressive=progressive)
+            cases.add(f"JPEG subsampling {subsampling} progressive {progressive}", data)
+    cases.add("JPEG optimized, low quality", encoded(image, "JPEG", quality=20, optimize=True))
+    cases.add("JPEG stored as RGB", encoded(image, "JPEG", keep_rgb=True))
+    cases.add("JPEG restart markers", encoded(image, "JPEG", restart_marker_rows=1))
+    cases.add("JPEG grey", encoded(image.convert("L"), "JPEG"))
+    cases.add("JPEG grey progressive", encoded(image.convert("L"), "JPEG", progressive=True))
+    inks = np.concatenate([rgb, alpha_of(HEIGHT, WIDTH)], -1)
+    cases.add("JPEG CMYK", encoded(Image.fromarray(inks, "CMYK"), "JPEG"), tolerance=2)
+    # The same four channels, declared as YCCK: Adobe's transform byte is the last of its marker.
+    data = bytearray(encoded(Image.fromarray(inks, "CMYK"), "JPEG"))
+    data[data.index(b"Adobe") + 11] = 2
+    cases.add("JPEG YCCK", bytes(data), tolerance=2)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    cases.add("JPEG with EXIF rotation", encoded(image, "JPEG", exif=exif))
+
+
+def add_png(cases, rgb):
+    image = Image.fromarray(rgb)
+    alpha = alpha_of(HEIGHT, WIDTH)
+    cases.add("PNG RGB", encoded(image, "PNG"))
+    cases.add("PNG RGBA", encoded(Image.fromarray(np.concatenate([rgb, alpha], -1)), "PNG"))
+    cases.add("PNG RGB with a transparent colour", encoded(image, "PNG", transparency=(250, 10, 40)))
+    cases.add("PNG grey", encoded(image.convert("L"), "PNG"))
+    cases.add("PNG grey and alpha", encoded(image.convert("LA"), "PNG"))
+    for colors in (2, 4, 16, 256):
+        paletted = image.quantize(colors)
+        cases.add(f"PNG palette {colors}", encoded(paletted, "PNG"))
+        cases.add(f"PNG palette {colors} transparent", encoded(paletted, "PNG", transparency=1))
+    cases.add("PNG bilevel", encoded(image.convert("1"), "PNG"))
+    grey = rgb[..., 0]
+    for bits in (1, 2, 4):
+        cases.add(f"PNG grey {bits} bits", raw_png(packed(grey >> (8 - bits), bits), bits, 0))
+    low = RANDOM.integers(0, 256, rgb.shape).astype(np.uint8)
+    for name, samples, color_type in (
+            ("grey", rgb[..., :1], 0), ("RGB", rgb, 2),
+            ("grey and alpha", np.concatenate([rgb[..., :1], alpha], -1), 4),
+            ("RGBA", np.concatenate([rgb, alpha], -1), 6)):
+        low = RANDOM.integers(0, 256, samples.shape).astype(np.uint8)
+        wide = np.stack([samples, low], -1).reshape(HEIGHT, -1)
+        expected = np.repeat(samples[..., :1], 3, -1) if color_type in (0, 4) else rgb
+        cases.add(f"PNG {name} 16 bits", raw_png(wide, 16, color_type), expected)
+
+
+def add_tiff(cases, rgb):
+    image = Image.fromarray(rgb)
+    alpha = alpha_of(HEIGHT, WIDTH)
+    for compression in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"):
+        cases.add(f"TIFF RGB {compression}", encoded(image, "TIFF", compression=compression))
+        cases.add(f"TIFF grey {compression}", encoded(image.convert("L"), "TIFF", compression=compression))
+    cases.add("TIFF RGBA", encoded(Image.fromarray(np.concatenate([rgb, alpha], -1)), "TIFF"))
+    cases.add("TIFF palette", encoded(image.quantize(200), "TIFF"))
+    cases.add("TIFF bilevel", encoded(image.convert("1"), "TIFF"))
+    cases.add("TIFF fax", encoded(image.convert("1"), "TIFF", compression="group4"))
+    inks = np.concatenate([rgb, alpha], -1)
+    cases.add("TIFF CMYK", encoded(Image.fromarray(inks, "CMYK"), "TIFF"), tolerance=2)
+    cases.add("TIFF JPEG inside", encoded(image, "TIFF", compression="jpeg", quality=90))
+    cases.add("TIFF grey JPEG inside", encoded(image.convert("L"), "TIFF", compression="jpeg"))
+    cases.add("TIFF predictor", encoded(image, "TIFF", compression="tiff_lzw", tiffinfo={317: 2}))
+    wide = RANDOM.integers(0, 65536, (HEIGHT, WIDTH)).astype(np.uint16)
+    high = np.repeat((wide >> 8).astype(np.uint8)[..., None], 3, -1)
+    cases.add("TIFF grey 16 bits", encoded(Image.fromarray(wide), "TIFF"), high)
+    cases.add("TIFF tiled", tiled_tiff(rgb, 32))
+    cases.add("TIFF planes", planar_tiff(rgb))
+    cases.add("TIFF white is zero", planar_tiff(rgb[..., :1], photometric=0))
+    cases.add("TIFF premultiplied", planar_tiff(inks, photometric=2, extra=1))
+
+
+def tiff(entries, blocks, shape, big_endian=False):
+    """A TIFF by hand. `entries` holds tag -> list of shorts; offsets and byte counts are added for `blocks`."""
+    order = ">" if big_endian else "<"
+    tiled = 322 in entries
+    offsets, at = [], 8
+    for block in blocks:
+        offsets.append(at)
+        at += len(block)
+    entries = {256: [shape[1]], 257: [shape[0]], 259: [1], **entries}
+    longs = {324 if tiled else 273: offsets, 325 if tiled else 279: [len(b) for b in blocks]}
+    values = [(tag, 3, "H", value) for tag, value in entries.items()]
+    values += [(tag, 4, "I", value) for tag, value in longs.items()]
+    body, directory = b"".join(blocks), b""
+    for tag, kind, code, value in sorted(values):
+        packed_value = struct.pack(order + code * len(value), *value)
+        if len(packed_value) > 4:
+            place = 8 + len(body)
+            body += packed_value
+            packed_value = struct.pack(order + "I", place)
+        directory += struct.pack(order + "HHI", tag, kind, len(value)) + packed_value.ljust(4, b"\0")
+    magic = b"MM\0*" if big_endian else b"II*\0"
+    return (magic + struct.pack(order + "I", 8 + len(body)) + body
+            + struct.pack(order + "H", len(values)) + directory + b"\0\0\0\0")
+
+
+def tiled_tiff(rgb, side):
+    down, across = -(-HEIGHT // side), -(-WIDTH // side)
+    padded = np.zeros((down * side, across * side, 3), np.uint8)
+    padded[:HEIGHT, :WIDTH] = rgb
+    blocks = [padded[y * side:(y + 1) * side, x * side:(x + 1) * side].tobytes()
+              for y in range(down) for x in range(across)]
+    entries = {258: [8] * 3, 262: [2], 277: [3], 322: [side], 323: [side]}
+    return tiff(entries, blocks, rgb.shape, big_endian=True)
+
+
+def planar_tiff(samples, photometric=2, extra=None):
+    count = samples.shape[-1]
+    entries = {258: [8] * count, 262: [photometric], 277: [count], 278: [HEIGHT]}
+    if extra is not None:
+        entries[338] = [extra]
+        return tiff(entries, [samples.tobytes()], samples.shape)
+    entries[284] = [2]
+    return tiff(entries, [samples[..., i].tobytes() for i in range(count)], samples.shape)
+
+
+def add_others(cases, rgb):
+    image = Image.fromarray(rgb)
+    with_alpha = Image.fromarray(np.concatenate([rgb, alpha_of(HEIGHT, WIDTH)], -1))
+    for name, source in (("RGB", image), ("RGBA", with_alpha)):
+        cases.add(f"WebP lossy {name}", encoded(source, "WEBP", quality=80))
+        cases.add(f"WebP lossless {name}", encoded(source, "WEBP", lossless=True, exact=True))
+    frames = [image.rotate(180)]
+    cases.add("WebP animation", encoded(image, "WEBP", save_all=True, append_images=frames, lossless=True))
+    cases.add("BMP RGB", encoded(image, "BMP"))
+    cases.add("BMP RGBA", encoded(with_alpha, "BMP"))
+    cases.add("BMP grey", encoded(image.convert("L"), "BMP"))
+    cases.add("BMP palette", encoded(image.quantize(100), "BMP"))
+    cases.add("BMP bilevel", encoded(image.convert("1"), "BMP"))
+    cases.add("PPM", encoded(image, "PPM"))
+    cases.add("PGM", encoded(image.convert("L"), "PPM"))
+    cases.add("PBM", encoded(image.convert("1"), "PPM"))
+    numbers = " ".join(str(v // 3) for v in rgb.reshape(-1))
+    cases.add("PPM plain, maximum 85", f"P3\n# plain\n{WIDTH} {HEIGHT}\n85\n{numbers}\n".encode())
+    narrow = (rgb // 3).tobytes()
+    cases.add("PPM maximum 85", f"P6 {WIDTH} {HEIGHT} 85\n".encode() + narrow)
+    wide = RANDOM.integers(0, 65536, (HEIGHT, WIDTH)).astype(">u2")
+    high = np.repeat((wide >> 8).astype(np.uint8)[..., None], 3, -1)
+    cases.add("PGM 16 bits", f"P5 {WIDTH} {HEIGHT} 65535\n".encode() + wide.tobytes(), high)
+
+
+def resized(image, size):
+    """torchvision's Resize(round(size * 256 / 224)) and CenterCrop(size)."""
+    width, height = image.size
+    short, long = min(width, height), max(width, height)
+    target = round(size * 256 / 224)
+    other = int(target * long / short)
+    width, height = (target, other) if width <= height else (other, target)
+    image = image.resize((width, height), Image.Resampling.BILINEAR)
+    left, top = round((width - size) / 2.0), round((height - size) / 2.0)
+    return np.asarray(image.crop((left, top, left + size, top + size)))
+
+
+def add_resized(cases, rgb):
+    for shape in ((HEIGHT, WIDTH), (WIDTH, HEIGHT), (600, 401), (37, 300)):
+        image = Image.fromarray(rgb).resize((shape[1], shape[0]), Image.Resampling.BICUBIC)
+        for size in (32, 97, 224):
+            cases.add(f"resize {shape} to {size}", encoded(image, "PNG"), resized(image, size), 1, size)
+
+
+def photographs():
+    shared = Path(os.environ.get("KILN_SHARED", SOURCE.parent / "shared"))
+    return sorted(p for p in (shared / "data" / "photos").rglob("*") if p.is_file())[:60]
+
+
+def add_photographs(cases):
+    for path in photographs():
+        data = path.read_bytes()
+        try:
+            image = Image.open(io.BytesIO(data)).convert("RGB")
+        except (OSError, ValueError):
+            continue
+        cases.add(path.name, data)
+        cases.add(f"{path.name} resized", data, resized(image, 224), 1, 224)
+
+
+def read_pixels(path):
+    width, height = map(int, (data := path.read_bytes()).split(b"\n", 1)[0].split()[1:3])
+    return np.frombuffer(data.split(b"\n", 1)[1], np.uint8).reshape(height, width, 3)
+
+
+def failures_of(cases, tool):
+    listing = cases.folder / "list"
+    listing.write_text("".join(f"{p}\t{size}\t{p}.ppm\n" for _, p, size, _, _ in cases.list))
+    output = subprocess.run([tool, listing], capture_output=True, text=True, check=True).stdout
+    told = dict(line.split("\t", 1) for line in output.splitlines())
+    for name, path, _, expected, tolerance in cases.list:
+        if told[str(path)]:
+            yield f"{name}: {told[str(path)]}"
+            continue
+        got = read_pixels(Path(f"{path}.ppm"))
+        if got.shape != expected.shape:
+            yield f"{name}: {got.shape} instead of {expected.shape}"
+            continue
+        difference = np.abs(got.astype(int) - expected.astype(int))
+        if difference.max() > tolerance:
+            yield (f"{name}: differs by {difference.max()} in {(difference > tolerance).mean():.2%} "
+                   f"of the samples (allowed: {tolerance})")
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    rgb = picture()
+    with tempfile.TemporaryDirectory() as folder:
+        cases = Cases(folder)
+        for add in (add_jpeg, add_png, add_tiff, add_others, add_resized):
+            add(cases, rgb)
+        add_photographs(cases)
+        failures = list(failures_of(cases, sys.argv[1]))
+        for failure in failures:
+            print(failure)
+        print(f"{len(cases.list) - len(failures)} of {len(cases.list)} images as Pillow's")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+// For decode_parity.py: `decode_tool LIST` reads lines "INPUT<tab>SIZE<tab>OUTPUT" and writes each input's pixels to
+// OUTPUT as "P6", resized and cut to SIZE x SIZE unless SIZE is 0. Prints "INPUT<tab>" and the damage or fault.
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+
+#include "base/files.h"
+#include "data/decode.h"
+#include "data/resize.h"
+
+namespace {
+
+void write_pixels(const std::string& path, const kiln::Image& image) {
+  std::ofstream out(path, std::ios::binary);
+  out << "P6 " << image.size.width << ' ' << image.size.height << " 255\n";
+  out.write(reinterpret_cast<const char*>(image.pixels.data()),
+            static_cast<std::streamsize>(image.pixels.size()));
+}
+
+std::string convert(const std::string& input, int size, const std::string& output) {
+  try {
+    const std::string bytes = kiln::read_file(input);
+    kiln::DecodedImage decoded = kiln::decode_image(bytes);
+    if (kiln::read_image_size(bytes) != decoded.image.size) return "fault: the header's size differs";
+    if (size > 0) decoded.image = kiln::resize_and_crop(decoded.image, size);
+    write_pixels(output, decoded.image);
+    return decoded.damage.empty() ? "" : "damage: " + decoded.damage;
+  } catch (const kiln::ImageFault& fault) {
+    return std::string("fault: ") + fault.what();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  std::ifstream list(argv[1]);
+  std::string line;
+  while (std::getline(list, line)) {
+    std::istringstream fields(line);
+    std::string input, size, output;
+    std::getline(fields, input, '\t');
+    std::getline(fields, size, '\t');
+    std::getline(fields, output, '\t');
+    std::cout << input << '\t' << convert(input, std::stoi(size), output) << '\n';
+  }
+  return 0;
+}

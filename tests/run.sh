@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# The one command: install what is missing, build, run every test.
+#
+#   tests/run.sh            what CI runs
+#   tests/run.sh --nightly  adds clang-tidy over everything
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+environment/install.sh
+
+begin=$SECONDS
+cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log; exit 1; }
+rm -f build-configure.log
+cmake --build --preset release
+echo "built in $((SECONDS - begin)) s"
+
+# The rooms without LibTorch once more, with sanitizers: they are the ones that read strangers' bytes.
+cmake --preset asan >/dev/null
+cmake --build --preset asan
+ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
+
+ctest --test-dir build/release --output-on-failure --no-tests=error
+
+if [ "${1:-}" = --nightly ]; then .ci/lint --all; fi

@@ -1,0 +1,159 @@
+#include "store/model_directory.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "sample_states.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ModelDirectoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() / ("kiln-" + std::to_string(::getpid()) + test->name());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void put(const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+  }
+  std::set<std::string> names() const {
+    std::set<std::string> found;
+    for (const auto& entry : fs::directory_iterator(folder_)) found.insert(entry.path().filename());
+    return found;
+  }
+
+  fs::path folder_;
+};
+
+ModelSpec resnet() {
+  ModelSpec spec;
+  spec.model_name = "resnet18";
+  return spec;
+}
+
+TrainedModel trained() {
+  TrainedModel model{resnet(), sample_state(), {"cat", "dog"}, "{}", "[]", "{\"a\": 1}"};
+  model.spec.num_classes = 2;
+  model.spec.normalization = Normalization{};
+  return model;
+}
+
+template <typename Act>
+void expect_error(ErrorCode code, const std::string& part, const Act& act) {
+  try {
+    act();
+    ADD_FAILURE() << "no error with " << part;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.message();
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  }
+}
+
+TEST_F(ModelDirectoryTest, UntrainedComesBack) {
+  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "model", "model_spec.yaml"}));
+  EXPECT_EQ(read_file(folder_ / "_meta.yaml"),
+            "type: ModelDirectory\nextension: {}\nmodel: model_spec.yaml\n");
+  const ModelDirectory read = read_model_directory(folder_);
+  EXPECT_EQ(read.spec.model_name, "resnet18");
+  EXPECT_EQ(read.state.size(), sample_state().size());
+  EXPECT_TRUE(read.labels.empty());
+}
+
+TEST_F(ModelDirectoryTest, TrainedReplacesUntrainedAndBack) {
+  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  prepare_model_output(folder_);
+  write_directory(folder_, trained_model_files(trained()));
+  EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
+                                            "index_to_label.csv", "model", "model.safetensors",
+                                            "model_spec.yaml", "training.json"}));
+  EXPECT_EQ(read_model_directory(folder_).labels, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_TRUE(read_file(folder_ / "_meta.yaml")
+                  .ends_with("registerModel: true\nmodelOutputPath: trained_model_outputs\n"));
+  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "model", "model_spec.yaml"}));
+}
+
+TEST_F(ModelDirectoryTest, FailureLeavesTheEarlierModelValid) {
+  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  std::vector<OutputFile> files = trained_model_files(trained());
+  files.push_back({"no/such/folder", "x"});
+  EXPECT_THROW(write_directory(folder_, files), Error);
+  EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "model", "model_spec.yaml"}));
+  EXPECT_FALSE(read_model_directory(folder_).spec.num_classes);
+}
+
+TEST_F(ModelDirectoryTest, PrepareMakesFoldersAndClearsLeftovers) {
+  const fs::path deep = folder_ / "a" / "b";
+  prepare_model_output(deep);
+  EXPECT_TRUE(fs::is_directory(deep));
+  EXPECT_TRUE(fs::is_empty(deep));
+  fs::remove_all(folder_ / "a");
+  put(".kiln-tmp-model", "x");
+  put(".hidden", "x");
+  fs::create_directory(folder_ / "lost+found");
+  prepare_model_output(folder_);
+  EXPECT_EQ(names(), (std::set<std::string>{".hidden", "lost+found"}));
+}
+
+TEST_F(ModelDirectoryTest, PartsOfAKilledRunAreAccepted) {
+  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  fs::remove(folder_ / "_meta.yaml");
+  EXPECT_NO_THROW(prepare_model_output(folder_));
+  expect_error(ErrorCode::kInvalidModelDirectory, "no _meta.yaml",
+               [&] { read_model_spec(folder_); });
+}
+
+TEST_F(ModelDirectoryTest, PrepareRefusesOtherFiles) {
+  const auto prepare = [&] { prepare_model_output(folder_); };
+  put("model", "somebody's");
+  expect_error(ErrorCode::kFailedToWriteOutputs, "'model'", prepare);
+  put("_meta.yaml", "type: ImageDirectory\n");
+  expect_error(ErrorCode::kFailedToWriteOutputs, "'_meta.yaml'", prepare);
+  put("_meta.yaml", "type: ModelDirectory\nmodel: model_spec.yaml\n");
+  prepare();
+  for (const char* name : {"a.txt", "b.txt", "c.txt", "d.txt"}) put(name, "x");
+  expect_error(ErrorCode::kFailedToWriteOutputs, "'a.txt', 'b.txt', 'c.txt' and 1 more", prepare);
+  expect_error(ErrorCode::kFailedToWriteOutputs, "a.txt",
+               [&] { prepare_model_output(folder_ / "a.txt"); });
+}
+
+TEST_F(ModelDirectoryTest, ReadErrors) {
+  const auto read = [&] { read_model_directory(folder_); };
+  expect_error(ErrorCode::kUserError, "is empty", read);
+  expect_error(ErrorCode::kUserError, "does not exist", [&] { read_model_spec(folder_ / "x"); });
+  put("images.lst", "");
+  expect_error(ErrorCode::kInvalidModelDirectory, "no _meta.yaml", read);
+  put("_meta.yaml", "type: ImageDirectory\n");
+  expect_error(ErrorCode::kInvalidModelDirectory, "'ImageDirectory'", read);
+  put("_meta.yaml", "type: [");
+  expect_error(ErrorCode::kInvalidModelDirectory, "not valid YAML", read);
+  put("_meta.yaml", "type: ModelDirectory\nmodel: ../spec\n");
+  expect_error(ErrorCode::kInvalidModelDirectory, "../spec", read);
+  put("_meta.yaml", "{\"type\": \"ModelDirectory\", \"model\": \"model_spec.yaml\"}");
+  expect_error(ErrorCode::kInvalidModelDirectory, "model_spec.yaml", read);
+  put("model_spec.yaml", format_model_spec(resnet(), time_stamp_now()));
+  expect_error(ErrorCode::kInvalidModelDirectory, "No such file", read);
+  put("model", "<html>");
+  expect_error(ErrorCode::kInvalidModelDirectory, "begins neither", read);
+}
+
+TEST(TimeStamp, HasTheFormOfTheOriginal) {
+  const std::string stamp = time_stamp_now();
+  EXPECT_EQ(stamp.size(), std::string("2026-01-02T03:04:05.678901+0000").size());
+  EXPECT_TRUE(stamp.ends_with("+0000"));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,82 @@
+#include "store/model_spec.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "sample_states.h"
+
+namespace kiln {
+namespace {
+
+ModelSpec densenet() {
+  ModelSpec spec;
+  spec.model_name = "densenet121";
+  return spec;
+}
+
+std::string fault_of(std::string yaml, const std::string& from, const std::string& to) {
+  yaml.replace(yaml.find(from), from.size(), to);
+  try {
+    parse_model_spec(yaml, "folder/model_spec.yaml");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidModelDirectory);
+    EXPECT_NE(error.message().find("folder/model_spec.yaml"), std::string::npos);
+    return error.message();
+  }
+  return "no fault";
+}
+
+TEST(ModelSpec, GoldenFilesAreWrittenAlike) {
+  const auto golden = shared_folder() / "reference/golden";
+  if (!std::filesystem::exists(golden)) GTEST_SKIP() << golden << " is not there";
+  ModelSpec spec = densenet();
+  EXPECT_EQ(format_model_spec(spec, "2026-11-21T11:25:58.667922+0000"),
+            read_file(golden / "untrained_densenet121/model_spec.yaml"));
+  spec.num_classes = 3;
+  spec.normalization = Normalization{};
+  EXPECT_EQ(format_model_spec(spec, "2026-11-21T11:29:36.781986+0000"),
+            read_file(golden / "trained_densenet121/model_spec.yaml"));
+}
+
+TEST(ModelSpec, ReadsWhatItWrites) {
+  ModelSpec spec;
+  spec.model_name = "wide_resnet50_2";
+  spec.pretrained = true;
+  spec.zero_init_residual = true;
+  spec.num_classes = 7;
+  spec.normalization = Normalization{{0.485, 0.456, 0.406}, {0.229, 1, 0.000001}};
+  const ModelSpec read =
+      parse_model_spec(format_model_spec(spec, "2026-01-02T03:04:05.678901+0000"), "x");
+  EXPECT_EQ(read.model_name, spec.model_name);
+  EXPECT_TRUE(read.pretrained);
+  EXPECT_TRUE(read.zero_init_residual);
+  EXPECT_FALSE(read.memory_efficient);
+  EXPECT_EQ(read.num_classes, 7);
+  EXPECT_EQ(read.normalization, spec.normalization);
+  EXPECT_EQ(read.model_file, "model");
+}
+
+TEST(ModelSpec, FaultsAreNamed) {
+  const std::string yaml = format_model_spec(densenet(), "2026-01-02T03:04:05.678901+0000");
+  const auto expect = [&](const std::string& from, const std::string& to, const std::string& part) {
+    const std::string fault = fault_of(yaml, from, to);
+    EXPECT_NE(fault.find(part), std::string::npos) << fault;
+  };
+  expect("flavor:", "flavour:", "'flavor' is missing");
+  expect("model_file: model\n", "", "'model_file' is missing");
+  expect("model_file: model\n", "model_file: ../model\n", "is a path");
+  expect("class: DenseNet", "class: Unet", "'Unet'");
+  expect("densenet121", "densenet122", "'densenet122'");
+  expect("densenet121", "resnet18", "'resnet18'");
+  expect("pretrained: false", "pretrained: perhaps", "neither true nor false");
+  expect("memory_efficient", "growth_rate", "'growth_rate'");
+  expect("+0000", "+00:00", "not a text but a time");
+  expect("flavor:", "file_name: x\nflavor:", "Python pickle");
+  expect("flavor:", "[", "not valid YAML");
+  EXPECT_EQ(fault_of(yaml, "2026-01-02T03:04:05.678901+0000", "'2026-01-02T03:04:05+00:00'"),
+            "no fault");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,69 @@
+// Damaged files may be refused or, where the damage hits only weights, read; they must never crash
+// or hang.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "sample_states.h"
+#include "store/model_directory.h"
+#include "store/state_dict_file.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kRounds = 3000;
+
+std::string mutate(std::string bytes, std::mt19937& draw) {
+  const auto below = [&draw](std::size_t limit) { return draw() % limit; };
+  if (below(4) == 0) bytes.resize(below(bytes.size()) + 1);
+  for (std::size_t flips = below(4) + 1; flips > 0; --flips) {
+    bytes[below(bytes.size())] = static_cast<char>(draw());
+  }
+  return bytes;
+}
+
+template <typename Read>
+void expect_no_crash(const std::string& valid, const Read& read) {
+  std::mt19937 draw(1);
+  int refused = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    try {
+      read(mutate(valid, draw));
+    } catch (const FormatFault&) {
+      ++refused;
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, kRounds / 10);
+}
+
+TEST(Mutation, StateDictFiles) {
+  for (const std::string& valid :
+       {write_torch_zip(sample_state()), write_safetensors(sample_state()), legacy_sample()}) {
+    expect_no_crash(valid, [](const std::string& bytes) { read_state_dict(bytes); });
+  }
+}
+
+// Damage that a checksum would catch, so that the pickle reader meets it too.
+TEST(Mutation, PicklesBehindRightChecksums) {
+  expect_no_crash(legacy_sample(), [](const std::string& bytes) { read_torch_legacy(bytes); });
+}
+
+TEST(Mutation, ModelSpecs) {
+  ModelSpec spec;
+  spec.model_name = "resnet18";
+  spec.num_classes = 3;
+  spec.normalization = Normalization{};
+  expect_no_crash(format_model_spec(spec, time_stamp_now()),
+                  [](const std::string& yaml) { parse_model_spec(yaml, "spec"); });
+}
+
+TEST(Mutation, LabelMaps) {
+  expect_no_crash(format_label_map({"a", "b,c", "d\"e"}),
+                  [](const std::string& csv) { parse_label_map(csv); });
+}
+
+}  // namespace
+}  // namespace kiln
