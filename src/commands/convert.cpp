@@ -9,8 +9,8 @@ namespace kiln {
 namespace {
 
 std::string found_line(const ImageSet& set) {
-  std::string line = "Found " + std::to_string(set.items.size()) +
-                     (set.items.size() == 1 ? " image" : " images");
+  std::string line =
+      "Found " + std::to_string(set.items.size()) + (set.items.size() == 1 ? " image" : " images");
   if (set.labeled()) {
     const std::size_t num_classes = set.classes.size();
     line += " in " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes");
@@ -27,8 +27,9 @@ int run_convert(const ConvertConfig& config, Log& log) {
   log.info(found_line(set));
   for (const std::string& note : set.notes) log.warning(note);
   if (set.kind == ImageSet::Kind::kUnlabeledFolder) {
-    log.warning("The images are not in class folders one level deep, so the output has no labels: "
-                "it can be scored, not trained on.");
+    log.warning(
+        "The images are not in class folders one level deep, so the output has no labels: "
+        "it can be scored, not trained on.");
   }
   prepare_image_output(config.output_path, config.input_path);
   write_image_directory(set, config.output_path);

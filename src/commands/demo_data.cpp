@@ -8,11 +8,11 @@
 namespace kiln {
 
 int run_demo_data(const DemoDataConfig& config, Log& log) {
-  const DemoCounts counts = write_demo_data(
-      config.output_path, {.num_images = config.images,
-                           .num_classes = config.classes,
-                           .size = config.size,
-                           .seed = static_cast<std::uint64_t>(config.random_seed)});
+  const DemoCounts counts =
+      write_demo_data(config.output_path, {.num_images = config.images,
+                                           .num_classes = config.classes,
+                                           .size = config.size,
+                                           .seed = static_cast<std::uint64_t>(config.random_seed)});
   const std::filesystem::path folder(config.output_path);
   const std::string size = std::to_string(config.size);
   log.info("Drew " + std::to_string(counts.train + counts.valid) + " images of " + size + "x" +

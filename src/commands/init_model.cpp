@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "commands/weights.h"
 #include "model/image_model.h"
+#include "report/lines.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
 
@@ -57,16 +58,10 @@ void load_weights(ImageModel& model, const std::string& path) {
   load_state(model, weights, path);
 }
 
-std::string with_commas(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t end = digits.size(); end > 3; end -= 3) digits.insert(end - 3, ",");
-  return digits;
-}
-
 void print_result(const InitModelConfig& config, const ImageModel& model, Log& log) {
   std::int64_t num_parameters = 0;
   for (const at::Tensor& parameter : model.parameters()) num_parameters += parameter.numel();
-  log.info("Model: " + config.model_name + ", " + with_commas(num_parameters) +
+  log.info("Model: " + config.model_name + ", " + grouped(num_parameters) +
            " parameters, 1000 classes");
   log.info(config.weights.empty()
                ? "Weights: fresh, random seed " + std::to_string(config.random_seed)

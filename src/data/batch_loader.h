@@ -14,7 +14,7 @@
 namespace kiln {
 
 // How an image becomes S x S: stored at that size already, it stays; else the short side is resized to
-// round(S * 256 / 224) (antialiased bilinear) and the centre is cut. S = 0 with `fixed` set: as stored.
+// round(S * 256 / 224) (antialiased bilinear) and the centre is cut.
 struct PixelPlan {
   ImageSize output;         // of every image in a batch
   bool resize = true;       // false: every image must have `output` size already, another size is a bad image

@@ -1,7 +1,7 @@
 // Folders whose names are the labels, one level deep; or images anywhere below, without labels.
 //
-// Links are followed wherever they lead. A file counts as an image by its extension: whether it is one is found when
-// it is decoded.
+// Links are followed wherever they lead. A file counts as an image by its extension: whether it is
+// one is found when it is decoded.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -94,7 +94,8 @@ struct LeftOut {
          "links lead nowhere or in a circle and are left out");
     note(repeated, "link leads to a folder that is read already and is left out",
          "links lead to folders that are read already and are left out");
-    note(empty_folders, "folder without an image is no class", "folders without an image are no classes");
+    note(empty_folders, "folder without an image is no class",
+         "folders without an image are no classes");
     note(deep_folders, "folder inside a class folder is left out",
          "folders inside class folders are left out");
     note(root_images, "image beside the class folders is left out",
@@ -169,7 +170,8 @@ class UnlabeledWalk {
     constexpr int kMaxDepth = 100;
     const fs::path folder = context_.root / prefix;
     if (depth > kMaxDepth) {
-      context_.fail("the folder '" + folder.string() + "' lies more than 100 levels deep. Give a "
+      context_.fail("the folder '" + folder.string() +
+                    "' lies more than 100 levels deep. Give a "
                     "folder with one folder a class in it.");
     }
     seen_.insert(fs::canonical(folder));
@@ -203,8 +205,8 @@ class UnlabeledWalk {
 }  // namespace
 
 bool has_image_extension(std::string_view file_name) {
-  constexpr std::array<std::string_view, 9> kExtensions = {
-      ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
+  constexpr std::array<std::string_view, 9> kExtensions = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                                           ".pgm", ".tif",  ".tiff", ".webp"};
   const std::size_t dot = file_name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return false;
   std::string extension(file_name.substr(dot));

@@ -1,5 +1,6 @@
-// A COCO folder for classification: one *.json in the root with "images", "annotations" and "categories".
-// Format: https://cocodataset.org/#format-data; file names are relative to the folder.
+// A COCO folder for classification: one *.json in the root with "images", "annotations" and
+// "categories". Format: https://cocodataset.org/#format-data; file names are relative to the
+// folder.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -116,8 +117,10 @@ class CocoReader {
 
   void check_task(const json& annotation) {
     const std::pair<const char*, const char*> kOtherTasks[] = {
-        {"keypoints", "keypoints"}, {"segments_info", "panoptic segmentation"},
-        {"caption", "captions"},    {"segmentation", "segmentation"},
+        {"keypoints", "keypoints"},
+        {"segments_info", "panoptic segmentation"},
+        {"caption", "captions"},
+        {"segmentation", "segmentation"},
         {"bbox", "object detection"}};
     for (const auto& [key, task] : kOtherTasks) {
       if (!annotation.contains(key)) continue;
@@ -145,7 +148,8 @@ class CocoReader {
       int& label = set_.items[item->second].label;
       if (label >= 0 && label != category) {
         fail("annotations", i,
-             "gives the image " + std::to_string(image_id) + " a second class, and only one is used");
+             "gives the image " + std::to_string(image_id) +
+                 " a second class, and only one is used");
       }
       label = static_cast<int>(category);
     }

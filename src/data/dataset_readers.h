@@ -25,8 +25,8 @@ ImageSet read_image_directory(const DatasetContext& context);
 // Files that the list of an ImageDirectory names, without a look at them.
 std::vector<std::string> listed_files(const DatasetContext& context);
 
-// The first *.json of the root that holds images and annotations, by name; nothing when there is none. JSON files
-// that could not be read are named in `notes`.
+// The first *.json of the root that holds images and annotations, by name; nothing when there is
+// none. JSON files that could not be read are named in `notes`.
 std::optional<ImageSet> read_coco(const DatasetContext& context, std::vector<std::string>& notes);
 
 // Class folders one level deep, or else every image at any depth, without labels.
@@ -35,8 +35,8 @@ ImageSet read_folders(const DatasetContext& context);
 // .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp, in any case.
 bool has_image_extension(std::string_view file_name);
 
-// Every item is a regular file; Error kInvalidDataset names the first ten that are not. `lines` (may be empty) are
-// the places of the items in `list`.
+// Every item is a regular file; Error kInvalidDataset names the first ten that are not. `lines`
+// (may be empty) are the places of the items in `list`.
 void check_listed_files(const std::vector<ImageItem>& items, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context);
 

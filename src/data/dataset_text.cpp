@@ -100,7 +100,8 @@ std::string samples_text(const ImageSet& set) {
       continue;  // samples are a preview; the loader reports bad images
     }
     text += text.empty() ? "\n" : ",\n";
-    text += "  {\n    \"image\": \"" + base64(bytes) + "\",\n    \"id\": " + std::to_string(item.id);
+    text +=
+        "  {\n    \"image\": \"" + base64(bytes) + "\",\n    \"id\": " + std::to_string(item.id);
     if (item.label >= 0) text += ",\n    \"category\": " + quote_json(set.classes[item.label]);
     text += "\n  }";
   }

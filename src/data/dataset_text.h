@@ -1,4 +1,5 @@
-// The text files of an ImageDirectory, byte for byte as the designer writes them (Python's json.dumps).
+// The text files of an ImageDirectory, byte for byte as the designer writes them (Python's
+// json.dumps).
 #pragma once
 
 #include <filesystem>
@@ -23,7 +24,8 @@ std::string schema_text(const std::vector<std::string>& classes);
 // The line of one image, with its end of line; `label` may be null.
 std::string list_line(const ImageItem& item, std::string_view file_name, const std::string* label);
 
-// The first three images of `set`, in base64. Files that cannot be read, or are larger than 64 MiB, are left out.
+// The first three images of `set`, in base64. Files that cannot be read, or are larger than 64 MiB,
+// are left out.
 std::string samples_text(const ImageSet& set);
 
 std::string base64(std::string_view bytes);

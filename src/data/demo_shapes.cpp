@@ -58,27 +58,34 @@ class ShapePainter {
   void paint(int shape) {
     constexpr double kHalf = 0.85;  // half the side of a square with about the circle's area
     switch (shape) {
-      case 0: return disc({0, 0}, 1.0, 255);
-      case 1: return polygon(rectangle(-kHalf, -kHalf, kHalf, kHalf), 255);
-      case 2: return polygon(regular_polygon(3, -std::numbers::pi / 2), 255);
+      case 0:
+        return disc({0, 0}, 1.0, 255);
+      case 1:
+        return polygon(rectangle(-kHalf, -kHalf, kHalf, kHalf), 255);
+      case 2:
+        return polygon(regular_polygon(3, -std::numbers::pi / 2), 255);
       case 3:
         polygon(rectangle(-1.0, -0.3, 1.0, 0.3), 255);
         return polygon(rectangle(-0.3, -1.0, 0.3, 1.0), 255);
-      case 4: return disc({0, 0}, 1.0, 255), disc({0, 0}, 0.55, 0);
-      case 5: return polygon(star(), 255);
+      case 4:
+        return disc({0, 0}, 1.0, 255), disc({0, 0}, 0.55, 0);
+      case 5:
+        return polygon(star(), 255);
       case 6:
         for (const double top : {-0.95, -0.2, 0.55}) {
           polygon(rectangle(-1.0, top, 1.0, top + 0.4), 255);
         }
         return;
-      case 7: return disc({0, 0}, 1.0, 255), disc({0.5, 0}, 0.85, 0);
+      case 7:
+        return disc({0, 0}, 1.0, 255), disc({0.5, 0}, 0.85, 0);
       case 8:
         polygon(rectangle(-0.9, -0.9, 0.9, 0.9), 255);
         return polygon(rectangle(-0.5, -0.5, 0.5, 0.5), 0);
       case 9:
         polygon(rectangle(-0.95, -0.95, 0.0, 0.0), 255);
         return polygon(rectangle(0.0, 0.0, 0.95, 0.95), 255);
-      default: throw InternalError("unknown demo shape");
+      default:
+        throw InternalError("unknown demo shape");
     }
   }
 
@@ -122,7 +129,9 @@ double between(RandomSequence& random, double low, double high) {
 
 }  // namespace
 
-std::string_view demo_class_name(int shape) { return kNames.at(static_cast<std::size_t>(shape)); }
+std::string_view demo_class_name(int shape) {
+  return kNames.at(static_cast<std::size_t>(shape));
+}
 
 Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t index) {
   RandomSequence random({seed, static_cast<std::uint64_t>(shape), index});
@@ -132,7 +141,8 @@ Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t ind
 
   const double extent = size * kOversampling;
   const double radius = extent * between(random, 0.28, 0.4);
-  const cv::Point2d centre(extent * between(random, 0.43, 0.57), extent * between(random, 0.43, 0.57));
+  const cv::Point2d centre(extent * between(random, 0.43, 0.57),
+                           extent * between(random, 0.43, 0.57));
   const double turn = between(random, -0.2, 0.2);
   cv::Mat large = cv::Mat::zeros(size * kOversampling, size * kOversampling, CV_8UC1);
   ShapePainter(large, centre, radius, turn).paint(shape);

@@ -1,4 +1,5 @@
-// The demo data on disk: `train/<class>/0000.jpg`, `val/<class>/0000.png`, …; JPEG and PNG take turns.
+// The demo data on disk: `train/<class>/0000.jpg`, `val/<class>/0000.png`, …; JPEG and PNG take
+// turns.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ struct DemoCounts {
 };
 
 // `folder` must be missing or empty, but for names that begin with a dot and lost+found; else Error
-// kFailedToWriteOutputs, and so when it cannot be written. Every class has at least one image on each side.
+// kFailedToWriteOutputs, and so when it cannot be written. Every class has at least one image on
+// each side.
 DemoCounts write_demo_data(const std::filesystem::path& folder, const DemoPlan& plan);
 
 }  // namespace kiln

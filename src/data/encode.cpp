@@ -1,11 +1,11 @@
 #include "data/encode.h"
 
 // jpeglib.h needs size_t and FILE before it.
+#include <jpeglib.h>
+#include <spng.h>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <jpeglib.h>
-#include <spng.h>
 
 #include <memory>
 
@@ -15,7 +15,9 @@ namespace kiln {
 namespace {
 
 // Our own pixels are always encodable, so a refusal of the codec is a bug of ours.
-[[noreturn]] void fail_jpeg(j_common_ptr) { throw InternalError("libjpeg refused to encode"); }
+[[noreturn]] void fail_jpeg(j_common_ptr) {
+  throw InternalError("libjpeg refused to encode");
+}
 
 }  // namespace
 

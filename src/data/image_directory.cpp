@@ -1,4 +1,5 @@
-// An ImageDirectory: `_meta.yaml` names the list and the schema; any fault in them is an error, never another reading.
+// An ImageDirectory: `_meta.yaml` names the list and the schema; any fault in them is an error,
+// never another reading.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,7 +66,8 @@ Entries entries_of_yaml(const std::string& text) {
     for (const char* key : kMetaKeys) {
       const YAML::Node value = document[key];
       if (!value.IsDefined()) continue;
-      if (!value.IsScalar()) throw JsonFault(value.Mark().line + 1, std::string(key) + " is no text");
+      if (!value.IsScalar())
+        throw JsonFault(value.Mark().line + 1, std::string(key) + " is no text");
       entries.emplace_back(key, value.Scalar());
     }
     return entries;
@@ -110,7 +112,8 @@ class Folder {
   std::string fault_of(const std::string& file) const {
     struct stat info {};
     if (::fstatat(descriptor_, file.c_str(), &info, 0) != 0) {
-      return errno == ENOENT ? "is missing" : std::string("cannot be read: ") + std::strerror(errno);
+      return errno == ENOENT ? "is missing"
+                             : std::string("cannot be read: ") + std::strerror(errno);
     }
     return S_ISREG(info.st_mode) ? "" : "is not a file";
   }

@@ -45,7 +45,9 @@ fs::path resolved(const fs::path& path) {
   return full.has_filename() ? full : full.parent_path();
 }
 
-bool is_ignored(const std::string& name) { return name.starts_with('.') || name == "lost+found"; }
+bool is_ignored(const std::string& name) {
+  return name.starts_with('.') || name == "lost+found";
+}
 
 // What a folder holds: files relative to it, and its folders, deepest last. Links are not followed.
 struct Contents {
@@ -76,8 +78,10 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
   if (contents.files.empty()) return {};
   const std::string advice = " Empty it or choose another output.";
   if (!is_image_directory(folder)) {
-    refuse(folder, "it is not empty ('" + contents.files.front().string() + "' is in it), and not "
-                   "an earlier ImageDirectory." + advice);
+    refuse(folder, "it is not empty ('" + contents.files.front().string() +
+                       "' is in it), and not "
+                       "an earlier ImageDirectory." +
+                       advice);
   }
   std::set<fs::path> known = {kMetaName, kListName, kSchemaName, kSamplesName};
   try {
@@ -192,8 +196,8 @@ void write_image_directory(const ImageSet& set, const fs::path& folder) {
   DurableFile samples_file = complete_file(folder / kSamplesName, set.samples_json);
   DurableFile meta_file = complete_file(folder / kMetaName, meta_text());
 
-  // A run killed from here on leaves a folder without `_meta.yaml` whose list names every image in it, so that the
-  // next run knows it for its own.
+  // A run killed from here on leaves a folder without `_meta.yaml` whose list names every image in
+  // it, so that the next run knows it for its own.
   remove_file(folder / kMetaName);
   for (const fs::path& file : earlier) {
     if (!names.contains(file)) remove_file(folder / file);

@@ -18,7 +18,9 @@ constexpr std::int64_t kMaxClassId = 99'999;
 constexpr std::size_t kMaxPathBytes = 4096;
 
 // Throws JsonFault for everything that a line or column must not be; callers add file and line.
-[[noreturn]] void fault(const std::string& clause) { throw JsonFault(0, clause); }
+[[noreturn]] void fault(const std::string& clause) {
+  throw JsonFault(0, clause);
+}
 
 const json* find(const json& object, const std::string& key) {
   const auto found = object.find(key);
@@ -138,7 +140,8 @@ class LineReader {
     const json* width = find(*info, "width");
     const json* height = find(*info, "height");
     if (width == nullptr || height == nullptr) return;
-    item.size = ImageSize{.height = side(*height, "\"height\""), .width = side(*width, "\"width\"")};
+    item.size =
+        ImageSize{.height = side(*height, "\"height\""), .width = side(*width, "\"width\"")};
   }
 
   static int side(const json& value, const std::string& what) {

@@ -23,8 +23,9 @@ void check_is_folder(const DatasetContext& context) {
     context.fail("it cannot be read: " + fault.message() + ". Check the path and its permissions.");
   }
   if (!fs::is_directory(status)) {
-    context.fail("it is a file where a folder of images belongs. Give the folder; an archive must "
-                 "be unpacked first.");
+    context.fail(
+        "it is a file where a folder of images belongs. Give the folder; an archive must "
+        "be unpacked first.");
   }
   const fs::directory_iterator first(context.root, fault);
   if (fault) {
@@ -61,10 +62,14 @@ std::unordered_map<std::string, int> ids_by_name(const ImageSet& set) {
 
 std::string describe(ImageSet::Kind kind) {
   switch (kind) {
-    case ImageSet::Kind::kImageDirectory: return "ImageDirectory";
-    case ImageSet::Kind::kCoco: return "COCO folder";
-    case ImageSet::Kind::kClassFolders: return "class folders";
-    case ImageSet::Kind::kUnlabeledFolder: return "folder of images";
+    case ImageSet::Kind::kImageDirectory:
+      return "ImageDirectory";
+    case ImageSet::Kind::kCoco:
+      return "COCO folder";
+    case ImageSet::Kind::kClassFolders:
+      return "class folders";
+    case ImageSet::Kind::kUnlabeledFolder:
+      return "folder of images";
   }
   throw InternalError("unknown kind of image set");
 }
@@ -89,9 +94,11 @@ ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {
   const DatasetContext context{.root = root, .name = name};
   ImageSet set = read_image_set(root, name);
   if (!set.labeled()) {
-    std::string advice = "Give a folder with one folder of images a class, whose name is the label.";
+    std::string advice =
+        "Give a folder with one folder of images a class, whose name is the label.";
     if (has_unlabeled_depth(set)) {
-      advice = "Its images lie deeper than one folder: give the folder that holds the class folders.";
+      advice =
+          "Its images lie deeper than one folder: give the folder that holds the class folders.";
     }
     context.fail("its images have no labels (" + describe(set.kind) + "). " + advice,
                  ErrorCode::kNotLabeledDataset);

@@ -26,8 +26,8 @@ void check_depth(std::string_view text) {
     if (c == '[' || c == '{') ++depth;
     if (c == ']' || c == '}') --depth;
     if (depth > kMaxJsonDepth) {
-      throw JsonFault(line_of(text, i), "is nested more than " + std::to_string(kMaxJsonDepth) +
-                                            " levels deep");
+      throw JsonFault(line_of(text, i),
+                      "is nested more than " + std::to_string(kMaxJsonDepth) + " levels deep");
     }
   }
 }

@@ -11,7 +11,8 @@ namespace kiln {
 
 constexpr int kMaxJsonDepth = 32;
 
-// Why a text is not the JSON that was asked for: a clause, such as "is not valid JSON: unexpected end of input".
+// Why a text is not the JSON that was asked for: a clause, such as "is not valid JSON: unexpected
+// end of input".
 class JsonFault : public std::runtime_error {
  public:
   JsonFault(int line, const std::string& clause) : std::runtime_error(clause), line_(line) {}

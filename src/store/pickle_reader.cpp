@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "store/byte_reader.h"
+#include "store/pickle_machine.h"
 #include "store/pickle_names.h"
 
 namespace kiln {
@@ -12,79 +12,9 @@ namespace {
 
 constexpr std::size_t kMaxValues = 1'000'000;
 constexpr std::size_t kMaxStack = 1'000'000;
-constexpr std::size_t kMaxClassName = 200;
-constexpr std::string_view kOrderedDict = "collections OrderedDict";
+}  // namespace
 
-bool is_known_class(std::string_view name) {
-  DType ignored;
-  return name == kOrderedDict || name == "torch._utils _rebuild_tensor_v2" ||
-         name == "torch._utils _rebuild_tensor" || name == "torch._utils _rebuild_parameter" ||
-         (name.starts_with("torch ") && find_storage_class(name.substr(6), ignored));
-}
-
-std::string dotted(std::string_view name) {
-  std::string text(name);
-  if (const auto space = text.find(' '); space != std::string::npos) text[space] = '.';
-  return text;
-}
-
-class Machine {
- public:
-  explicit Machine(std::string_view bytes) : bytes_(bytes) {}
-  PickleDocument run();
-
- private:
-  using Items = std::vector<const PickleValue*>;
-
-  template <std::unsigned_integral Integer>
-  Integer number() {
-    const auto value = little_endian<Integer>(bytes_, at_, "its pickle");
-    at_ += sizeof(Integer);
-    return value;
-  }
-  std::string_view take(std::uint64_t size) {
-    const std::string_view taken = range_of(bytes_, at_, size, "a text of its pickle");
-    at_ += size;
-    return taken;
-  }
-
-  PickleValue& make(PickleKind kind);
-  void push(PickleValue* value);
-  void push_number(PickleKind kind, std::int64_t value) { make(kind).number = value; }
-  void push_text(std::string_view text) { make(PickleKind::kString).text = text; }
-  void push_class(std::string_view module, std::string_view name);
-  PickleValue* pop();
-  Items pop_to_mark();
-  PickleValue* top(PickleKind kind, const char* opcode);
-
-  bool scalar(unsigned char opcode);
-  bool container(unsigned char opcode);
-  bool memo(unsigned char opcode);
-  bool object(unsigned char opcode);
-
-  void tuple(std::size_t size);
-  void remember(std::size_t index);
-  void recall(std::size_t index);
-  void long1();
-  void read_class();
-  void stack_class();
-  void append(const Items& items);
-  void set_items(const Items& items);
-  void reduce();
-  void build();
-  void ordered_dict(const PickleValue& arguments);
-  void tensor(const PickleValue& arguments, bool first_version);
-  void persistent_id();
-
-  std::string_view bytes_;
-  std::uint64_t at_ = 0;
-  PickleDocument document_;
-  std::vector<PickleValue*> stack_;
-  std::vector<std::size_t> marks_;  // heights of the stack
-  std::vector<PickleValue*> memo_;
-};
-
-PickleValue& Machine::make(PickleKind kind) {
+PickleValue& PickleMachine::make(PickleKind kind) {
   if (document_.values.size() >= kMaxValues) {
     throw FormatFault("its pickle holds more than " + std::to_string(kMaxValues) + " values");
   }
@@ -94,12 +24,12 @@ PickleValue& Machine::make(PickleKind kind) {
   return value;
 }
 
-void Machine::push(PickleValue* value) {
+void PickleMachine::push(PickleValue* value) {
   if (stack_.size() >= kMaxStack) throw FormatFault("its pickle needs too deep a stack");
   stack_.push_back(value);
 }
 
-PickleValue* Machine::pop() {
+PickleValue* PickleMachine::pop() {
   if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) {
     throw FormatFault("its pickle takes a value from an empty stack");
   }
@@ -108,7 +38,7 @@ PickleValue* Machine::pop() {
   return value;
 }
 
-Machine::Items Machine::pop_to_mark() {
+PickleMachine::Items PickleMachine::pop_to_mark() {
   if (marks_.empty()) throw FormatFault("its pickle closes a group that was never opened");
   const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
   Items items(first, stack_.end());
@@ -117,7 +47,7 @@ Machine::Items Machine::pop_to_mark() {
   return items;
 }
 
-PickleValue* Machine::top(PickleKind kind, const char* opcode) {
+PickleValue* PickleMachine::top(PickleKind kind, const char* opcode) {
   PickleValue* value = pop();
   push(value);
   if (value->kind == kind) return value;
@@ -125,7 +55,7 @@ PickleValue* Machine::top(PickleKind kind, const char* opcode) {
                     std::string(describe(value->kind)));
 }
 
-PickleDocument Machine::run() {
+PickleDocument PickleMachine::run() {
   while (true) {
     const std::uint64_t position = at_;
     const auto opcode = number<std::uint8_t>();
@@ -141,7 +71,7 @@ PickleDocument Machine::run() {
   return std::move(document_);
 }
 
-bool Machine::scalar(unsigned char opcode) {
+bool PickleMachine::scalar(unsigned char opcode) {
   switch (opcode) {
     case 'N':
       make(PickleKind::kNone);
@@ -184,7 +114,7 @@ bool Machine::scalar(unsigned char opcode) {
   }
 }
 
-bool Machine::container(unsigned char opcode) {
+bool PickleMachine::container(unsigned char opcode) {
   switch (opcode) {
     case '(':
       if (marks_.size() >= kMaxStack) throw FormatFault("its pickle is nested too deeply");
@@ -233,7 +163,7 @@ bool Machine::container(unsigned char opcode) {
   }
 }
 
-bool Machine::memo(unsigned char opcode) {
+bool PickleMachine::memo(unsigned char opcode) {
   switch (opcode) {
     case 'q':
       remember(number<std::uint8_t>());
@@ -255,7 +185,7 @@ bool Machine::memo(unsigned char opcode) {
   }
 }
 
-bool Machine::object(unsigned char opcode) {
+bool PickleMachine::object(unsigned char opcode) {
   switch (opcode) {
     case 0x80: {
       const auto protocol = number<std::uint8_t>();
@@ -285,13 +215,13 @@ bool Machine::object(unsigned char opcode) {
   }
 }
 
-void Machine::tuple(std::size_t size) {
+void PickleMachine::tuple(std::size_t size) {
   Items items(size);
   for (std::size_t i = size; i-- > 0;) items[i] = pop();
   make(PickleKind::kTuple).items = std::move(items);
 }
 
-void Machine::remember(std::size_t index) {
+void PickleMachine::remember(std::size_t index) {
   // Python numbers memo entries without gaps worth mentioning, so a far index is an attack on
   // memory.
   if (index >= kMaxValues) throw FormatFault("its pickle has a memo index that is too large");
@@ -301,14 +231,14 @@ void Machine::remember(std::size_t index) {
   memo_[index] = value;
 }
 
-void Machine::recall(std::size_t index) {
+void PickleMachine::recall(std::size_t index) {
   if (index >= memo_.size() || memo_[index] == nullptr) {
     throw FormatFault("its pickle uses memo entry " + std::to_string(index) + " before it is set");
   }
   push(memo_[index]);
 }
 
-void Machine::long1() {
+void PickleMachine::long1() {
   const std::string_view digits = take(number<std::uint8_t>());
   if (digits.size() > 8) throw FormatFault("its pickle has a number of more than 64 bits");
   const bool negative = !digits.empty() && (digits.back() & 0x80) != 0;
@@ -319,136 +249,16 @@ void Machine::long1() {
   push_number(PickleKind::kInt, std::bit_cast<std::int64_t>(value));
 }
 
-void Machine::read_class() {
-  std::string_view lines[2];
-  for (std::string_view& line : lines) {
-    const std::size_t end = bytes_.substr(at_, kMaxClassName).find('\n');
-    if (end == std::string_view::npos) throw FormatFault("its pickle has an endless class name");
-    line = take(end);
-    take(1);
-  }
-  push_class(lines[0], lines[1]);
-}
-
-void Machine::stack_class() {
-  const PickleValue* name = pop();
-  const PickleValue* module = pop();
-  if (name->kind != PickleKind::kString || module->kind != PickleKind::kString) {
-    throw FormatFault("its pickle names a class by something that is not text");
-  }
-  push_class(module->text.substr(0, kMaxClassName), name->text.substr(0, kMaxClassName));
-}
-
-void Machine::push_class(std::string_view module, std::string_view name) {
-  const std::string full = std::string(module) + ' ' + std::string(name);
-  if (!is_known_class(full)) {
-    throw FormatFault("its pickle wants the Python object '" + dotted(full) +
-                      "', which no state dict needs; it is refused");
-  }
-  static constexpr std::string_view kKnown[] = {kOrderedDict, "torch._utils _rebuild_tensor_v2",
-                                                "torch._utils _rebuild_tensor",
-                                                "torch._utils _rebuild_parameter"};
-  PickleValue& value = make(PickleKind::kClass);
-  value.text = name;
-  for (const std::string_view known : kKnown) {
-    if (full == known) value.text = known;
-  }
-}
-
-void Machine::append(const Items& items) {
+void PickleMachine::append(const Items& items) {
   PickleValue* list = top(PickleKind::kList, "APPEND");
   list->items.insert(list->items.end(), items.begin(), items.end());
 }
 
-void Machine::set_items(const Items& items) {
+void PickleMachine::set_items(const Items& items) {
   if (items.size() % 2 != 0) throw FormatFault("its pickle has a dictionary key without a value");
   PickleValue* dict = top(PickleKind::kDict, "SETITEM");
   dict->items.insert(dict->items.end(), items.begin(), items.end());
 }
-
-void Machine::reduce() {
-  const PickleValue* arguments = pop();
-  const PickleValue* callee = pop();
-  if (callee->kind != PickleKind::kClass || arguments->kind != PickleKind::kTuple) {
-    throw FormatFault("its pickle has opcode REDUCE on " + std::string(describe(callee->kind)));
-  }
-  if (callee->text == kOrderedDict) return ordered_dict(*arguments);
-  if (callee->text == "torch._utils _rebuild_tensor_v2") return tensor(*arguments, false);
-  if (callee->text == "torch._utils _rebuild_tensor") return tensor(*arguments, true);
-  if (callee->text == "torch._utils _rebuild_parameter") {
-    if (arguments->items.empty() || arguments->items[0]->kind != PickleKind::kTensor) {
-      throw FormatFault("its pickle has a parameter without a tensor");
-    }
-    const PickleValue& data = *arguments->items[0];
-    PickleValue& copy = make(PickleKind::kTensor);
-    copy.items = data.items;
-    return;
-  }
-  throw FormatFault("its pickle calls the storage class '" + std::string(callee->text) + "'");
-}
-
-// Python 3 makes it without arguments, Python 2 from a list of pairs.
-void Machine::ordered_dict(const PickleValue& arguments) {
-  PickleValue& dict = make(PickleKind::kDict);
-  if (arguments.items.empty()) return;
-  const PickleValue& pairs = *arguments.items[0];
-  if (arguments.items.size() != 1 || pairs.kind != PickleKind::kList) {
-    throw FormatFault("its pickle makes an OrderedDict of something that is not a list of pairs");
-  }
-  for (const PickleValue* pair : pairs.items) {
-    const bool sequence = pair->kind == PickleKind::kList || pair->kind == PickleKind::kTuple;
-    if (!sequence || pair->items.size() != 2) {
-      throw FormatFault("its pickle makes an OrderedDict of something that is not a pair");
-    }
-    dict.items.insert(dict.items.end(), pair->items.begin(), pair->items.end());
-  }
-}
-
-void Machine::tensor(const PickleValue& arguments, bool first_version) {
-  const auto& items = arguments.items;
-  const std::size_t least = first_version ? 4 : 6;
-  const auto is = [&](std::size_t i, PickleKind kind) { return items[i]->kind == kind; };
-  if (items.size() < least || items.size() > least + 1 || !is(0, PickleKind::kStorage) ||
-      !is(1, PickleKind::kInt) || !is(2, PickleKind::kTuple) || !is(3, PickleKind::kTuple)) {
-    throw FormatFault(
-        "its pickle has a tensor that is not made of storage, offset, shape, strides");
-  }
-  make(PickleKind::kTensor).items.assign(items.begin(), items.begin() + 4);
-}
-
-// BUILD sets attributes; state_dict() has one, `_metadata`, which holds no weights.
-void Machine::build() {
-  pop();
-  top(PickleKind::kDict, "BUILD");
-}
-
-// ("storage", class, key, device, elements), in old files also a view: None or (key, first element,
-// elements).
-void Machine::persistent_id() {
-  const PickleValue* id = pop();
-  const auto& items = id->items;
-  const auto is = [&](std::size_t i, PickleKind kind) { return items[i]->kind == kind; };
-  DType dtype;
-  if (id->kind != PickleKind::kTuple || items.size() < 5 || items.size() > 6 ||
-      !is(0, PickleKind::kString) || items[0]->text != "storage" || !is(1, PickleKind::kClass) ||
-      !find_storage_class(items[1]->text, dtype) || !is(2, PickleKind::kString) ||
-      !is(3, PickleKind::kString) || !is(4, PickleKind::kInt) || items[4]->number < 0) {
-    throw FormatFault("its pickle refers to something that is not a storage of a known type");
-  }
-  PickleValue& storage = make(PickleKind::kStorage);
-  storage.dtype = dtype;
-  storage.text = items[2]->text;
-  storage.number = items[4]->number;
-  if (items.size() == 5 || is(5, PickleKind::kNone)) return;
-  const auto& view = items[5]->items;
-  if (!is(5, PickleKind::kTuple) || view.size() != 3 || view[1]->kind != PickleKind::kInt ||
-      view[2]->kind != PickleKind::kInt) {
-    throw FormatFault("its pickle has a storage with a broken view");
-  }
-  storage.items = view;
-}
-
-}  // namespace
 
 std::string_view describe(PickleKind kind) {
   switch (kind) {
@@ -479,7 +289,7 @@ std::string_view describe(PickleKind kind) {
 }
 
 PickleDocument read_pickle(std::string_view bytes) {
-  return Machine(bytes).run();
+  return PickleMachine(bytes).run();
 }
 
 }  // namespace kiln

@@ -81,7 +81,7 @@ Layout layout_of(std::string_view name, const PickleValue& tensor, std::uint64_t
   if (overflow || last >= available) {
     fail(name, "reaches beyond its data of " + std::to_string(available) + " elements");
   }
-  if (layout.count > available) fail(name, "uses elements of its data more than once");
+  if (layout.count > available) fail(name, "has more elements than its data");
   return layout;
 }
 

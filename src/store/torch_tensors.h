@@ -13,8 +13,8 @@ namespace kiln {
 using StorageBytes = std::function<std::string_view(const PickleValue& storage)>;
 
 // `root` must be a dictionary from names to tensors. Strided tensors (channels_last, views) come
-// out row-major. A tensor that reads an element twice, or reads beyond its storage, is a
-// FormatFault, and so are tensors of more than `max_bytes` together.
+// out row-major. A FormatFault: a tensor that has more elements than its storage or reaches beyond
+// it, and tensors of more than `max_bytes` together.
 StateDict collect_tensors(const PickleValue& root, const StorageBytes& storage_bytes,
                           std::uint64_t max_bytes);
 

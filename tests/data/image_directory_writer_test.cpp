@@ -56,9 +56,9 @@ class WriterTest : public testing::Test {
 TEST_F(WriterTest, writes_list_samples_meta_and_copies) {
   convert(input_.path(), output_ / "new/folder");
   const fs::path out = output_ / "new/folder";
-  EXPECT_EQ(files_in(out), (std::vector<std::string>{
-                               "_meta.yaml", "_samples.json", "_schema.json", "image/0_0.jpg",
-                               "image/0_1.JPG", "image/1_2.png", "images.lst"}));
+  EXPECT_EQ(files_in(out), (std::vector<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
+                                                     "image/0_0.jpg", "image/0_1.JPG",
+                                                     "image/1_2.png", "images.lst"}));
   EXPECT_EQ(bytes_of(out / "images.lst"),
             R"({"image_info": {"file_name": "image/0_0.jpg"}, "category": "cat", "id": 0}
 {"image_info": {"file_name": "image/0_1.JPG"}, "category": "cat", "id": 1}
@@ -145,7 +145,8 @@ TEST_F(WriterTest, input_and_output_must_be_apart) {
 
 TEST(Golden, class_folders_become_the_original_image_directory) {
   const char* given = std::getenv("KILN_SHARED");
-  const fs::path shared = given != nullptr ? fs::path(given) : fs::path(KILN_SOURCE_DIR) / "../shared";
+  const fs::path shared =
+      given != nullptr ? fs::path(given) : fs::path(KILN_SOURCE_DIR) / "../shared";
   const fs::path golden = shared / "reference/golden";
   if (!fs::exists(golden / "source")) GTEST_SKIP() << "no golden files";
   const ScratchFolder output;

@@ -9,7 +9,8 @@
 namespace kiln {
 namespace {
 
-constexpr const char* kGoodLine = R"({"image_info": {"file_name": "a.jpg"}, "category": "cat", "id": 0})";
+constexpr const char* kGoodLine =
+    R"({"image_info": {"file_name": "a.jpg"}, "category": "cat", "id": 0})";
 
 class ListTest : public testing::Test {
  protected:
@@ -22,7 +23,8 @@ class ListTest : public testing::Test {
   void expect_fault(const std::string& place, const std::string& what) {
     const Error error = error_of([&] { read(); });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
-    EXPECT_TRUE(error.message().starts_with("Training dataset '" + scratch_.path().string() + "': " + place))
+    EXPECT_TRUE(error.message().starts_with("Training dataset '" + scratch_.path().string() +
+                                            "': " + place))
         << error.message();
     EXPECT_NE(error.message().find(what), std::string::npos) << error.message();
     EXPECT_LT(error.message().size(), 3000U);
@@ -60,9 +62,11 @@ TEST_F(ListTest, paths_out_of_the_directory_are_refused) {
   expect_line_fault(R"({"image_info": {"file_name": "/etc/passwd"}, "id": 1})", "is absolute");
   expect_line_fault(R"({"image_info": {"file_name": ""}, "id": 1})", "is empty");
   expect_line_fault(R"({"image_info": {"file_name": "a\u0000.jpg"}, "id": 1})", "zero byte");
-  expect_line_fault(R"({"image_info": {"file_name": "_schema.json"}, "id": 1})", "directory itself");
-  expect_line_fault(R"({"image_info": {"file_name": ")" + std::string(5000, 'x') + R"("}, "id": 1})",
-                    "longer than 4096");
+  expect_line_fault(R"({"image_info": {"file_name": "_schema.json"}, "id": 1})",
+                    "directory itself");
+  expect_line_fault(
+      R"({"image_info": {"file_name": ")" + std::string(5000, 'x') + R"("}, "id": 1})",
+      "longer than 4096");
 }
 
 TEST_F(ListTest, wrong_types_are_refused) {
@@ -75,7 +79,8 @@ TEST_F(ListTest, wrong_types_are_refused) {
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "category": 1, "id": 1})",
                     "a number where a text belongs");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "id": "1"})", "whole number");
-  expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "id": 1.5})", "1.5 where a whole number");
+  expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "id": 1.5})",
+                    "1.5 where a whole number");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "id": 99999999999999999999})",
                     "whole number");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg", "width": -1, "height": 2}, "id": 1})",
@@ -87,7 +92,8 @@ TEST_F(ListTest, broken_lines_are_refused) {
   expect_line_fault(std::string(kGoodLine) + kGoodLine, "not valid JSON");
   expect_line_fault("{\"image_info\": {\"file_name\": \"\xff\xfe.jpg\"}}", "not valid JSON");
   expect_line_fault(R"({"image_info": {"file_name": "\ud800"}})", "not valid JSON");
-  expect_line_fault("{\"a\": \"" + std::string(2 << 20, 'x') + "\"}", "more than the limit of 1 MiB");
+  expect_line_fault("{\"a\": \"" + std::string(2 << 20, 'x') + "\"}",
+                    "more than the limit of 1 MiB");
   expect_line_fault(std::string(100000, '['), "more than 32 levels");
 }
 
@@ -118,14 +124,14 @@ TEST_F(ListTest, a_listed_folder_is_no_image) {
 }
 
 TEST_F(ListTest, broken_schemas_are_refused) {
-  const std::string image =
-      R"({"name": "image", "properties": {"image_ref": "image_info"}})";
+  const std::string image = R"({"name": "image", "properties": {"image_ref": "image_info"}})";
   const auto with_label = [&](const std::string& properties) {
-    return "{\"columnAttributes\": [" + image + ", {\"name\": \"category\", \"properties\": " +
-           properties + "}]}";
+    return "{\"columnAttributes\": [" + image +
+           ", {\"name\": \"category\", \"properties\": " + properties + "}]}";
   };
   const auto with_categories = [&](const std::string& categories) {
-    return with_label(R"({"annotation_type": "COCO_classification", "categories": )" + categories + "}");
+    return with_label(R"({"annotation_type": "COCO_classification", "categories": )" + categories +
+                      "}");
   };
   expect_schema_fault("{\n\"columnAttributes\": [\n", ", line 3: is not valid JSON");
   expect_schema_fault("[]", "no list \"columnAttributes\"");
@@ -137,7 +143,8 @@ TEST_F(ListTest, broken_schemas_are_refused) {
   expect_schema_fault(with_categories("[]"), "not a list of classes");
   expect_schema_fault(with_categories(R"([{"id": "0", "name": "cat"}])"), "whole number");
   expect_schema_fault(with_categories(R"([{"id": -1, "name": "cat"}])"), "not between 0 and");
-  expect_schema_fault(with_categories(R"([{"id": 4000000000, "name": "cat"}])"), "not between 0 and");
+  expect_schema_fault(with_categories(R"([{"id": 4000000000, "name": "cat"}])"),
+                      "not between 0 and");
   expect_schema_fault(with_categories(R"([{"id": 0, "name": "a"}, {"id": 0, "name": "b"}])"),
                       "is there twice");
   expect_schema_fault(with_categories(R"([{"id": 0, "name": "a"}, {"id": 1, "name": "a"}])"),
@@ -181,8 +188,9 @@ TEST_F(ListTest, broken_meta_is_refused) {
 }
 
 TEST_F(ListTest, unused_category_ids_are_called_others) {
-  scratch_.put("_schema.json",
-               R"({"columnAttributes": [{"name": "image", "properties": {"image_ref": "image_info"}},
+  scratch_.put(
+      "_schema.json",
+      R"({"columnAttributes": [{"name": "image", "properties": {"image_ref": "image_info"}},
                   {"name": "kind", "properties": {"annotation_type": "COCO_classification",
                    "categories": [{"id": 3, "name": "cat"}, {"id": 1, "name": "dog"}]}}]})");
   scratch_.put("images.lst", R"({"image_info": {"file_name": "a.jpg"}, "kind": "cat", "id": 1})");

@@ -1,4 +1,5 @@
-// Class folders, COCO folders, folders without labels, and what labeled reading and class mapping promise.
+// Class folders, COCO folders, folders without labels, and what labeled reading and class mapping
+// promise.
 #include "data/image_set.h"
 
 #include <gtest/gtest.h>
@@ -87,8 +88,7 @@ TEST(UnlabeledFolder, finds_images_at_any_depth_and_survives_loops) {
   EXPECT_FALSE(set.labeled());
   EXPECT_EQ(names_of(set), (std::vector<std::string>{"b.jpg", "one/two/a.png"}));
   EXPECT_NE(joined(set.notes).find("'one/two/up'"), std::string::npos) << joined(set.notes);
-  const Error error =
-      error_of([&] { read_labeled_image_set(scratch.path(), "Training dataset"); });
+  const Error error = error_of([&] { read_labeled_image_set(scratch.path(), "Training dataset"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
   EXPECT_NE(error.message().find("folder that holds the class folders"), std::string::npos);
 }
@@ -161,7 +161,8 @@ TEST(MapClasses, names_the_classes_that_training_lacks) {
   EXPECT_NE(error.message().find("'dog'"), std::string::npos);
 }
 
-constexpr const char* kCocoImages = R"("images": [{"id": 7, "file_name": "p/a.jpg", "width": 4, "height": 3},
+constexpr const char* kCocoImages =
+    R"("images": [{"id": 7, "file_name": "p/a.jpg", "width": 4, "height": 3},
                                            {"id": 9, "file_name": "p/b.jpg"}])";
 constexpr const char* kCocoCategories = R"("categories": [{"id": 1, "name": "cat"}])";
 

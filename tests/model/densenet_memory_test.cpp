@@ -90,8 +90,9 @@ TEST_F(MemoryEfficient, UpdatesStatisticsOnce) {
   for (std::size_t i = 0; i < usual_.state.size(); ++i) {
     const NamedTensor& expected = usual_.state[i];
     EXPECT_TRUE(at::equal(expected.tensor, efficient_.state[i].tensor)) << expected.name;
-    if (expected.name.ends_with("num_batches_tracked"))
+    if (expected.name.ends_with("num_batches_tracked")) {
       EXPECT_EQ(efficient_.state[i].tensor.item<std::int64_t>(), 1) << expected.name;
+    }
   }
 }
 

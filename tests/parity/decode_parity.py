@@ -202,7 +202,8 @@ def planar_tiff(samples, photometric=2, extra=None):
     if extra is not None:
         entries[338] = [extra]
         return tiff(entries, [samples.tobytes()], samples.shape)
-    entries[284] = [2]
+    if count > 1:
+        entries[284] = [2]
     return tiff(entries, [samples[..., i].tobytes() for i in range(count)], samples.shape)
 
 

@@ -1,5 +1,6 @@
-// For decode_parity.py: `decode_tool LIST` reads lines "INPUT<tab>SIZE<tab>OUTPUT" and writes each input's pixels to
-// OUTPUT as "P6", resized and cut to SIZE x SIZE unless SIZE is 0. Prints "INPUT<tab>" and the damage or fault.
+// For decode_parity.py: `decode_tool LIST` reads lines "INPUT<tab>SIZE<tab>OUTPUT" and writes each
+// input's pixels to OUTPUT as "P6", resized and cut to SIZE x SIZE unless SIZE is 0. Prints
+// "INPUT<tab>" and the damage or fault.
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -22,7 +23,8 @@ std::string convert(const std::string& input, int size, const std::string& outpu
   try {
     const std::string bytes = kiln::read_file(input);
     kiln::DecodedImage decoded = kiln::decode_image(bytes);
-    if (kiln::read_image_size(bytes) != decoded.image.size) return "fault: the header's size differs";
+    if (kiln::read_image_size(bytes) != decoded.image.size)
+      return "fault: the header's size differs";
     if (size > 0) decoded.image = kiln::resize_and_crop(decoded.image, size);
     write_pixels(output, decoded.image);
     return decoded.damage.empty() ? "" : "damage: " + decoded.damage;

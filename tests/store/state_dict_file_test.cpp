@@ -40,7 +40,8 @@ TEST(StateDictFile, EmptyStateIsAFile) {
 
 TEST(StateDictFile, ZipDataAreAligned) {
   const std::string bytes = write_torch_zip(sample_state());
-  for (const ZipEntry& entry : ZipArchive(bytes).entries()) {
+  const ZipArchive archive(bytes);
+  for (const ZipEntry& entry : archive.entries()) {
     EXPECT_EQ((entry.bytes.data() - bytes.data()) % 64, 0) << entry.name;
   }
 }

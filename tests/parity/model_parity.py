@@ -1,0 +1,128 @@
+"""Kiln's networks against torchvision's, with the same weights: logits of every model in float32, and gradients, BatchNorm
+statistics and loss of one training step in float64 (DenseNet with recomputation).
+
+    model_parity.py --tool build/release/kiln_model_tool [--models NAME …]
+
+Python uses the LibTorch that is installed: KILN_TORCH_ROOT (default .deps/libtorch), and .deps/parity beside it
+(KILN_PARITY_PACKAGES overrides). Exit 77, a skip, when that folder is missing.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TORCH_ROOT = os.environ.get("KILN_TORCH_ROOT") or os.path.join(ROOT, ".deps", "libtorch")
+PACKAGES = os.environ.get("KILN_PARITY_PACKAGES") or os.path.join(ROOT, ".deps", "parity")
+if not os.path.isdir(os.path.join(PACKAGES, "torchvision")):
+    print(f"skipped: no torchvision in {PACKAGES}; run environment/install.sh")
+    sys.exit(77)
+sys.path[:0] = [TORCH_ROOT, PACKAGES]
+
+import torch
+import torchvision
+from safetensors.torch import load_file, save_file
+
+MODELS = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
+          "wide_resnet50_2", "wide_resnet101_2", "densenet121", "densenet161", "densenet169", "densenet201"]
+STEP_MODELS = ["resnet50", "densenet121"]
+SIZE = 64
+
+
+def make_model(name):
+    """Random weights, with BatchNorm parameters and statistics that differ from channel to channel."""
+    model = getattr(torchvision.models, name)()
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.weight.uniform_(0.5, 1.0)
+                module.bias.uniform_(-0.2, 0.2)
+                module.running_mean.uniform_(-0.2, 0.2)
+                module.running_var.uniform_(0.8, 1.5)
+                module.num_batches_tracked.fill_(7)
+    return model
+
+
+def run_tool(tool, mode, name, model, data):
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
+        tensors = {"model." + key: value.contiguous() for key, value in model.state_dict().items()}
+        save_file({**tensors, **data}, source)
+        done = subprocess.run([tool, mode, name, source, target], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"{name}: {tool} failed: {done.stderr.strip()}")
+        return load_file(target)
+
+
+def difference(ours, theirs):
+    """The largest difference as a share of the largest value; shapes and types must agree."""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return float("inf")
+    largest = theirs.abs().max().item()
+    gap = (ours - theirs).abs().max().item()
+    if gap != gap or largest != largest:
+        return float("inf")
+    return gap / largest if largest > 0 else gap
+
+
+def check(failures, what, share, limit):
+    if share > limit:
+        failures.append(f"{what}: {share:.3g}, at most {limit:g} allowed")
+
+
+def check_logits(tool, name, failures):
+    torch.manual_seed(len(name))
+    model = make_model(name).eval()
+    images = torch.randn(2, 3, SIZE, SIZE)
+    with torch.no_grad():
+        theirs = model(images)
+    ours = run_tool(tool, "logits", name, model, {"images": images})["logits"]
+    share = difference(ours, theirs)
+    check(failures, f"{name}, logits", share, 1e-4)
+    return share
+
+
+def check_step(tool, name, failures):
+    torch.manual_seed(11)
+    model = make_model(name).double().train()
+    images = torch.randn(4, 3, SIZE, SIZE, dtype=torch.float64)
+    labels = torch.tensor([3, 999, 0, 512])
+    ours = run_tool(tool, "step", name, model, {"images": images, "labels": labels})
+    logits = model(images)
+    loss = torch.nn.functional.cross_entropy(logits, labels)
+    loss.backward()
+    theirs = {"logits": logits.detach(), "loss": loss.detach()}
+    theirs.update({"gradient.model." + key: value.grad for key, value in model.named_parameters()})
+    theirs.update({"state.model." + key: value for key, value in model.state_dict().items()})
+    if theirs.keys() != ours.keys():
+        failures.append(f"{name}, step: names differ: {sorted(theirs.keys() ^ ours.keys())[:5]}")
+        return float("inf")
+    worst = 0.0
+    for key, value in theirs.items():
+        share = difference(ours[key], value)
+        worst = max(worst, share)
+        check(failures, f"{name}, {key}", share, 1e-8)
+    return worst
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tool", required=True)
+    parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
+    arguments = parser.parse_args()
+    failures = []
+    for kind, check_model, names in (("logits", check_logits, MODELS), ("step", check_step, STEP_MODELS)):
+        for name in (name for name in names if name in arguments.models):
+            begin = time.time()
+            share = check_model(arguments.tool, name, failures)
+            print(f"{kind:6} {name:18} largest difference {share:.2g} of the largest value, "
+                  f"{time.time() - begin:.1f} s", flush=True)
+    for failure in failures[:20]:
+        print("FAILED", failure)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
