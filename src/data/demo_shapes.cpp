@@ -17,7 +17,9 @@ namespace {
 constexpr std::array<std::string_view, kMaxDemoClasses> kNames = {
     "circle", "square", "triangle", "cross", "ring", "star", "bars", "moon", "frame", "checker"};
 constexpr int kOversampling = 4;
-constexpr int kMinContrast = 150;  // sum over the channels of the two colours' difference
+// A bright shape on dark ground, so that a small network learns it from a thousand images.
+constexpr int kGroundBelow = 80;
+constexpr int kInkFrom = 140;
 
 // Corners in the unit circle.
 using Outline = std::vector<cv::Point2d>;
@@ -111,16 +113,11 @@ class ShapePainter {
 
 using Colour = std::array<int, 3>;
 
-Colour draw_colour(RandomSequence& random) {
+Colour draw_colour(RandomSequence& random, int low, int high) {
   Colour colour;
-  for (int& channel : colour) channel = static_cast<int>(random.below(256));
+  for (int& channel : colour)
+    channel = low + static_cast<int>(random.below(static_cast<std::uint64_t>(high - low)));
   return colour;
-}
-
-int contrast(const Colour& a, const Colour& b) {
-  int sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += std::abs(a[i] - b[i]);
-  return sum;
 }
 
 double between(RandomSequence& random, double low, double high) {
@@ -135,9 +132,8 @@ std::string_view demo_class_name(int shape) {
 
 Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t index) {
   RandomSequence random({seed, static_cast<std::uint64_t>(shape), index});
-  const Colour ground = draw_colour(random);
-  Colour ink = draw_colour(random);
-  while (contrast(ground, ink) < kMinContrast) ink = draw_colour(random);
+  const Colour ground = draw_colour(random, 0, kGroundBelow);
+  const Colour ink = draw_colour(random, kInkFrom, 256);
 
   const double extent = size * kOversampling;
   const double radius = extent * between(random, 0.28, 0.4);

@@ -14,9 +14,9 @@ constexpr std::int64_t kBottleneckFactor = 4;
 class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottleneck> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, BatchNorm2d* norm,
-                            const Conv2d* conv, const std::vector<at::Tensor>& tensors) {
-    context->save_for_backward(tensors);
-    const at::Tensor joined = at::cat(at::TensorList(tensors).slice(kNumWeights), 1);
+                            const Conv2d* conv, at::TensorList tensors) {
+    context->save_for_backward(tensors.vec());
+    const at::Tensor joined = at::cat(tensors.slice(kNumWeights), 1);
     return conv->forward(norm->forward(joined).relu_());
   }
 
@@ -77,7 +77,8 @@ class DenseLayer : public torch::nn::Module {
     std::vector<at::Tensor> tensors{norm1_->weight(), norm1_->bias(), conv1_->weight()};
     tensors.insert(tensors.end(), features.begin(), features.end());
     const Conv2d* conv = conv1_.get();
-    return RecomputedBottleneck::apply(norm1_.get(), conv, tensors);
+    // A TensorList, for apply() sees no variables in a std::vector and would leave the graph out.
+    return RecomputedBottleneck::apply(norm1_.get(), conv, at::TensorList(tensors));
   }
 
   bool memory_efficient_;
