@@ -19,6 +19,6 @@ build/release/kiln train \
   --untrained-model-path "$out/untrained" \
   --train-data-path "$out/data/train" --valid-data-path "$out/data/val" \
   --trained-model-path "$out/model" --log-path "$out/logs" \
-  --epochs 8 --batch-size 32 --learning-rate 0.02
+  --epochs 4 --batch-size 32 --learning-rate 0.01
 build/release/kiln inspect "$out/model"
 echo "The model is in $out/model, the log in $out/logs."

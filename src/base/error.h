@@ -1,7 +1,8 @@
 // Errors as the designer names them: an id, a number, one sentence for the user, and an exit code.
 //
-// Any room throws `Error`; `main` catches it once. Faults that can be found together are collected in `Problems`
-// and thrown together, so that a user mends everything in one go. A fault of ours is `InternalError`.
+// Any room throws `Error`; `main` catches it once. Faults that can be found together are collected
+// in `Problems` and thrown together, so that a user mends everything in one go. A fault of ours is
+// `InternalError`.
 #pragma once
 
 #include <exception>
@@ -34,7 +35,8 @@ enum class ErrorCode {
 // "InvalidDataset" for kInvalidDataset, and so on.
 std::string_view error_id(ErrorCode code);
 
-// 2: wrong command line. 3: failures while running (39, 72, 138, 160). 1: everything else the user can mend.
+// 2: wrong command line. 3: failures while running (39, 72, 138, 160). 1: everything else the user
+// can mend.
 int exit_code(ErrorCode code);
 
 class Error : public std::exception {
@@ -51,7 +53,8 @@ class Error : public std::exception {
   std::string message_;
 };
 
-// Several errors at once, in the order they are to be shown; the first decides code and exit status.
+// Several errors at once, in the order they are to be shown; the first decides code and exit
+// status.
 class Problems : public std::exception {
  public:
   void add(Error error) { errors_.push_back(std::move(error)); }

@@ -19,7 +19,8 @@ constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
 
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, int error) {
   std::string advice = "Check the permissions of the output and that its device is healthy.";
-  if (error == ENOSPC || error == EDQUOT) advice = "Free some space there or choose another output.";
+  if (error == ENOSPC || error == EDQUOT)
+    advice = "Free some space there or choose another output.";
   if (error == EROFS) advice = "It is read-only: mount it writable or choose another output.";
   throw Error(ErrorCode::kFailedToWriteOutputs,
               "'" + path.string() + "' cannot be written: " + std::strerror(error) + ". " + advice);
@@ -37,7 +38,8 @@ void write_all(int descriptor, std::string_view bytes, const std::filesystem::pa
 void sync_folder(const std::filesystem::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
-  ::fsync(descriptor);  // some network file systems refuse to sync folders; the file itself is synced
+  ::fsync(
+      descriptor);  // some network file systems refuse to sync folders; the file itself is synced
   ::close(descriptor);
 }
 
@@ -134,7 +136,8 @@ void DurableFile::finish() {
 
 void DurableFile::commit() {
   finish();
-  if (::rename(temporary_path_.c_str(), final_path_.c_str()) != 0) fail_to_write(final_path_, errno);
+  if (::rename(temporary_path_.c_str(), final_path_.c_str()) != 0)
+    fail_to_write(final_path_, errno);
   committed_ = true;
   sync_folder(final_path_.parent_path().empty() ? "." : final_path_.parent_path());
 }
@@ -145,7 +148,9 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
   file.commit();
 }
 
-bool is_leftover(std::string_view file_name) { return file_name.starts_with(kTemporaryPrefix); }
+bool is_leftover(std::string_view file_name) {
+  return file_name.starts_with(kTemporaryPrefix);
+}
 
 void remove_leftovers(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> leftovers;

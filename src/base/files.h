@@ -1,4 +1,5 @@
-// Reading whole files and writing files that appear whole. Errors name the path and the system's reason.
+// Reading whole files and writing files that appear whole. Errors name the path and the system's
+// reason.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +12,14 @@
 
 namespace kiln {
 
-// The bytes of a regular file. Throws std::system_error when it cannot be read, std::length_error when it is larger
-// than `max_bytes`; both texts name the path.
+// The bytes of a regular file. Throws std::system_error when it cannot be read, std::length_error
+// when it is larger than `max_bytes`; both texts name the path.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX);
 
-// A file that does not exist under its name until it is complete: written to `.kiln-tmp-<name>` beside it, synced,
-// read back and compared by checksum, then renamed, and the folder synced. The destructor removes what was not
-// committed. One thread. Every failure is Error kFailedToWriteOutputs naming path and reason (disk full, …).
+// A file that does not exist under its name until it is complete: written to `.kiln-tmp-<name>`
+// beside it, synced, read back and compared by checksum, then renamed, and the folder synced. The
+// destructor removes what was not committed. One thread. Every failure is Error
+// kFailedToWriteOutputs naming path and reason (disk full, …).
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path final_path);

@@ -14,7 +14,8 @@
 namespace kiln {
 namespace {
 
-// `%^` and friends have no field for Python's level names padded to ten, so the level is a custom flag.
+// `%^` and friends have no field for Python's level names padded to ten, so the level is a custom
+// flag.
 class LevelName : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,
@@ -64,17 +65,21 @@ void Log::open_file(const std::filesystem::path& path) {
     const std::lock_guard lock(sinks_->mutex);
     sinks_->file = std::move(logger);
   } catch (const spdlog::spdlog_ex& failure) {
-    throw Error(ErrorCode::kFailedToWriteOutputs,
-                "The log file '" + path.string() + "' cannot be written (" + failure.what() +
-                    "): give --log-path a folder that can.");
+    throw Error(ErrorCode::kFailedToWriteOutputs, "The log file '" + path.string() +
+                                                      "' cannot be written (" + failure.what() +
+                                                      "): give --log-path a folder that can.");
   }
 }
 
-void Log::info(std::string_view text) { sinks_->say(stdout, "", text, spdlog::level::info); }
+void Log::info(std::string_view text) {
+  sinks_->say(stdout, "", text, spdlog::level::info);
+}
 void Log::warning(std::string_view text) {
   sinks_->say(stdout, "warning: ", text, spdlog::level::warn);
 }
-void Log::error(std::string_view text) { sinks_->say(stderr, "error: ", text, spdlog::level::err); }
+void Log::error(std::string_view text) {
+  sinks_->say(stderr, "error: ", text, spdlog::level::err);
+}
 
 void Log::progress(std::string_view text) {
   if (!sinks_->terminal) return;
@@ -84,6 +89,8 @@ void Log::progress(std::string_view text) {
   sinks_->progress_shown = true;
 }
 
-bool Log::on_terminal() const { return sinks_->terminal; }
+bool Log::on_terminal() const {
+  return sinks_->terminal;
+}
 
 }  // namespace kiln

@@ -1,7 +1,9 @@
-// What the program says, a line at a time. The only user of spdlog, whose fmt clashes with LibTorch's.
+// What the program says, a line at a time. The only user of spdlog, whose fmt clashes with
+// LibTorch's.
 //
-// A line goes to standard output as plain text, and to the driver log (once opened) in the designer's form:
-// `YYYY-MM-DD HH:MM:SS,mmm kiln                 INFO       text`. Safe to call from any thread.
+// A line goes to standard output as plain text, and to the driver log (once opened) in the
+// designer's form: `YYYY-MM-DD HH:MM:SS,mmm kiln                 INFO       text`. Safe to call
+// from any thread.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +26,8 @@ class Log {
   void warning(std::string_view text);
   void error(std::string_view text);  // console: standard error
 
-  // Rewrites one line in place when standard output is a terminal; otherwise does nothing. Never in the file.
+  // Rewrites one line in place when standard output is a terminal; otherwise does nothing. Never in
+  // the file.
   void progress(std::string_view text);
   bool on_terminal() const;
 

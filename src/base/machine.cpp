@@ -32,13 +32,15 @@ double seconds_since_process_start() {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // The second field, the name in parentheses, may hold anything; the start time is the 20th after it.
+  // The second field, the name in parentheses, may hold anything; the start time is the 20th after
+  // it.
   std::size_t at = text.rfind(')');
   for (int field = 0; field < 20 && at != text.npos; ++field) at = text.find(' ', at + 1);
   if (at == text.npos) return 0;
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
-  const double started = std::stod(text.substr(at + 1)) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const double started =
+      std::stod(text.substr(at + 1)) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
 }
 

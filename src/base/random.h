@@ -1,5 +1,6 @@
-// Counter-based random numbers: a value is a pure function of its key, so no result depends on threads or history.
-// SplitMix64, Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+// Counter-based random numbers: a value is a pure function of its key, so no result depends on
+// threads or history. SplitMix64, Steele, Lea and Flood, "Fast splittable pseudorandom number
+// generators", OOPSLA 2014.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ constexpr std::uint64_t splitmix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// A sequence named by a key such as {seed, epoch}: equal keys give equal sequences on every machine.
+// A sequence named by a key such as {seed, epoch}: equal keys give equal sequences on every
+// machine.
 class RandomSequence {
  public:
   RandomSequence(std::initializer_list<std::uint64_t> key) {

@@ -25,6 +25,8 @@ void install_stop_signals() {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) ::sigaction(signal, &action, nullptr);
 }
 
-int stop_signal() { return received; }
+int stop_signal() {
+  return received;
+}
 
 }  // namespace kiln

@@ -1,9 +1,11 @@
-// Stop signals as a flag. Process-wide, since signals are: install once, in the command that can stop early.
+// Stop signals as a flag. Process-wide, since signals are: install once, in the command that can
+// stop early.
 #pragma once
 
 namespace kiln {
 
-// From now on SIGTERM, SIGINT and SIGUSR1 are remembered; a second one ends the process at once with its exit code.
+// From now on SIGTERM, SIGINT and SIGUSR1 are remembered; a second one ends the process at once
+// with its exit code.
 void install_stop_signals();
 
 // The first stop signal received, or 0. The exit code that goes with it is 128 + the number.

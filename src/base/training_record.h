@@ -1,4 +1,5 @@
-// The numbers of a run, as plain values: train/ makes them, report/ tells them, store/ keeps them as text.
+// The numbers of a run, as plain values: train/ makes them, report/ tells them, store/ keeps them
+// as text.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,16 @@ struct Totals {
   std::int64_t count = 0;
 
   double loss() const { return count > 0 ? loss_sum / static_cast<double>(count) : 0; }
-  double top1_accuracy() const { return count > 0 ? static_cast<double>(top1) / static_cast<double>(count) : 0; }
-  double top5_accuracy() const { return count > 0 ? static_cast<double>(top5) / static_cast<double>(count) : 0; }
+  double top1_accuracy() const {
+    return count > 0 ? static_cast<double>(top1) / static_cast<double>(count) : 0;
+  }
+  double top5_accuracy() const {
+    return count > 0 ? static_cast<double>(top5) / static_cast<double>(count) : 0;
+  }
 };
 
-// The designer's iteration line: this batch, and the epoch so far. Averages of times and rates are weighted by images.
+// The designer's iteration line: this batch, and the epoch so far. Averages of times and rates are
+// weighted by images.
 struct StepRecord {
   int epoch = 0;  // from 1
   int num_epochs = 0;
@@ -35,8 +41,9 @@ struct StepRecord {
 struct EpochRecord {
   int epoch = 0;  // from 1
   double learning_rate = 0;
-  double average_images_per_second = 0;  // the designer's train_ips: rates of the batches, averaged over images
-  double train_images_per_second = 0;    // images / seconds of the whole epoch
+  double average_images_per_second =
+      0;  // the designer's train_ips: rates of the batches, averaged over images
+  double train_images_per_second = 0;  // images / seconds of the whole epoch
   Totals train, valid;
   double train_seconds = 0, valid_seconds = 0, data_wait_seconds = 0;
 };

@@ -30,7 +30,8 @@ void open_driver_log(const std::string& log_path, bool given, Log& log, RunRepor
     log.open_file(std::filesystem::path(log_path) / "70_driver_log_0.txt");
   } catch (const Error& error) {
     if (given) throw;
-    log.warning("the folder '" + log_path + "' cannot be written here, so there are no log files; --log-path names another");
+    log.warning("the folder '" + log_path +
+                "' cannot be written here, so there are no log files; --log-path names another");
     report->wanted = false;
   }
 }

@@ -24,18 +24,19 @@ void ImageFaultLedger::note(const std::vector<BadImage>& faults) {
     records_.push_back({name_, file, fault.fault, fault.damaged});
     num_bad_ += fault.damaged ? 0 : 1;
     if (records_.size() <= kNamed)
-      log_.warning((fault.damaged ? "damaged " : "bad ") + name_ + " image '" + file + "': " + fault.fault +
-                   (fault.damaged ? " (used as far as it goes)" : " (left out)"));
+      log_.warning((fault.damaged ? "damaged " : "bad ") + name_ + " image '" + file + "': " +
+                   fault.fault + (fault.damaged ? " (used as far as it goes)" : " (left out)"));
     if (records_.size() == kNamed + 1)
-      log_.warning("more bad or damaged " + name_ + " images follow; training.json will name them all");
+      log_.warning("more bad or damaged " + name_ +
+                   " images follow; training.json will name them all");
   }
   const bool stop_at_first = on_bad_image_ == OnBadImage::kFail && num_bad_ > 0;
   if (stop_at_first || num_bad_ > allowed_) refuse();
 }
 
 void ImageFaultLedger::refuse() const {
-  std::string message = (name_ == "training" ? "Training" : "Validation") + std::string(" dataset '") +
-                        set_.root.string() + "' has bad images:";
+  std::string message = (name_ == "training" ? "Training" : "Validation") +
+                        std::string(" dataset '") + set_.root.string() + "' has bad images:";
   std::size_t named = 0;
   for (const ImageFaultRecord& record : records_) {
     if (record.damaged || named == kNamed) continue;
@@ -44,8 +45,9 @@ void ImageFaultLedger::refuse() const {
   if (on_bad_image_ == OnBadImage::kFail)
     message += ". Mend or remove it, or allow some with --on-bad-image skip.";
   else
-    message += ". That is " + std::to_string(num_bad_) + " of " + std::to_string(set_.items.size()) +
-               " images, and --max-bad-images allows " + std::to_string(allowed_) +
+    message += ". That is " + std::to_string(num_bad_) + " of " +
+               std::to_string(set_.items.size()) + " images, and --max-bad-images allows " +
+               std::to_string(allowed_) +
                ": mend or remove them, or allow more (for example --max-bad-images " +
                std::to_string(num_bad_ * 2) + " or 10%).";
   throw Error(ErrorCode::kInvalidDataset, message);

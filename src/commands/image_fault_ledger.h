@@ -1,4 +1,5 @@
-// Bad images met during a run: named once, counted against the allowance, remembered for training.json.
+// Bad images met during a run: named once, counted against the allowance, remembered for
+// training.json.
 #pragma once
 
 #include <set>
@@ -18,8 +19,8 @@ class ImageFaultLedger {
   // `name` is "training" or "validation". `set` and `log` must outlive the ledger.
   ImageFaultLedger(std::string name, const ImageSet& set, const TrainConfig& config, Log& log);
 
-  // Notes what is new. Throws Error kInvalidDataset naming the bad images when the allowance is passed, or at the first
-  // with --on-bad-image fail.
+  // Notes what is new. Throws Error kInvalidDataset naming the bad images when the allowance is
+  // passed, or at the first with --on-bad-image fail.
   void note(const std::vector<BadImage>& faults);
 
   int num_bad() const { return num_bad_; }

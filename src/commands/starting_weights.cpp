@@ -13,7 +13,9 @@ bool is_head(const std::string& name) {
   return name.starts_with("model.fc.") || name.starts_with("model.classifier.");
 }
 
-bool is_output_layer(const std::string& name) { return name.starts_with("out_linear_model."); }
+bool is_output_layer(const std::string& name) {
+  return name.starts_with("out_linear_model.");
+}
 
 }  // namespace
 
@@ -32,13 +34,15 @@ void check_untrained(const ImageModel& model, const StateDict& stored, const std
   for (const NamedTensor& wanted : model.state()) {
     if (is_head(wanted.name)) continue;
     const auto found = by_name.find(wanted.name);
-    const std::string what = found == by_name.end()                                 ? "lacks"
-                             : found->second->shape != wanted.tensor.sizes().vec() ? "has another shape for"
-                                                                                   : "";
+    const std::string what = found == by_name.end() ? "lacks"
+                             : found->second->shape != wanted.tensor.sizes().vec()
+                                 ? "has another shape for"
+                                 : "";
     if (!what.empty())
       throw Error(ErrorCode::kInvalidModelDirectory,
                   "'" + where + "' " + what + " the tensor '" + wanted.name +
-                      "' of the network that model_spec.yaml names: make the directory again with kiln init-model.");
+                      "' of the network that model_spec.yaml names: make the directory again with "
+                      "kiln init-model.");
   }
 }
 

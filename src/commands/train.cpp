@@ -61,7 +61,8 @@ Device chosen_device(DeviceChoice choice) {
   return choose_device(choice == DeviceChoice::kCuda ? DeviceWish::kCuda : DeviceWish::kAuto);
 }
 
-// Memory that a step frees is used by the next one: giving it back to the system costs a page fault a page.
+// Memory that a step frees is used by the next one: giving it back to the system costs a page fault
+// a page.
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
@@ -133,12 +134,15 @@ TrainingRun::TrainingRun(const TrainConfig& config, Log& log)
   at::set_num_threads(threads_);
   state_ = std::make_unique<TrainState>(build_model(config, inputs_, device_));
   long long num_parameters = 0;
-  for (const at::Tensor& parameter : state_->model->parameters()) num_parameters += parameter.numel();
+  for (const at::Tensor& parameter : state_->model->parameters())
+    num_parameters += parameter.numel();
   inputs_.untrained.state = {};
   const auto& parameters = state_->model->parameters();
-  feed_ = std::make_unique<DeviceFeed>(parameters.front().device(), inputs_.pixels.output, config.batch_size,
-                                       PixelScaling{inputs_.normalization.mean, inputs_.normalization.std});
-  report_plan(config, inputs_, {device_.description, threads_, loader_threads_, num_parameters}, log);
+  feed_ = std::make_unique<DeviceFeed>(
+      parameters.front().device(), inputs_.pixels.output, config.batch_size,
+      PixelScaling{inputs_.normalization.mean, inputs_.normalization.std});
+  report_plan(config, inputs_, {device_.description, threads_, loader_threads_, num_parameters},
+              log);
   record_.options = config.as_used;
   record_.versions = versions(device_.is_cuda);
   record_.data = data_record(inputs_);
@@ -150,7 +154,8 @@ BatchLoader TrainingRun::open_loader(const std::vector<LoadItem>& items, int epo
   std::vector<std::uint32_t> order(count);
   for (std::uint32_t i = 0; i < count; ++i) order[i] = i;
   if (training)
-    order = permutation(count, {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
+    order = permutation(count, {static_cast<std::uint64_t>(config_.random_seed),
+                                static_cast<std::uint64_t>(epoch)});
   return BatchLoader(items, {.order = std::move(order),
                              .batch_size = config_.batch_size,
                              .drop_last = training,
@@ -195,7 +200,8 @@ bool TrainingRun::train_epoch(int epoch) {
 bool TrainingRun::validate(EpochRecord& record) {
   const auto begin = std::chrono::steady_clock::now();
   BatchLoader loader = open_loader(valid_items_, record.epoch);
-  const bool whole = evaluate(*state_->model, loader, *feed_, &record.valid, [] { return stop_signal() != 0; });
+  const bool whole =
+      evaluate(*state_->model, loader, *feed_, &record.valid, [] { return stop_signal() != 0; });
   valid_faults_.note(loader.take_faults());
   record.valid_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -203,13 +209,16 @@ bool TrainingRun::validate(EpochRecord& record) {
   if (record.train.count == 0 || record.valid.count == 0)
     throw Error(ErrorCode::kInvalidDataset,
                 std::string(record.train.count == 0 ? "Training" : "Validation") +
-                    " dataset is not valid: none of its images could be decoded. `kiln inspect --check` lists why.");
+                    " dataset is not valid: none of its images could be decoded. `kiln inspect "
+                    "--check` lists why.");
   if (!std::isfinite(record.valid.loss_sum))
     throw Error(ErrorCode::kFailedToCompleteOperation,
-                "The validation loss is not a finite number after epoch " + std::to_string(record.epoch) +
-                    ", step " + std::to_string(train_items_.size() / config_.batch_size) +
+                "The validation loss is not a finite number after epoch " +
+                    std::to_string(record.epoch) + ", step " +
+                    std::to_string(train_items_.size() / config_.batch_size) +
                     ", with learning rate " + std::to_string(record.learning_rate) +
-                    ": training has diverged. Use a lower --learning-rate (a tenth of it is a good next try).");
+                    ": training has diverged. Use a lower --learning-rate (a tenth of it is a good "
+                    "next try).");
   return true;
 }
 
@@ -244,16 +253,19 @@ void TrainingRun::save() {
     return;
   }
   for (const auto* ledger : {&train_faults_, &valid_faults_})
-    record_.image_faults.insert(record_.image_faults.end(), ledger->records().begin(), ledger->records().end());
+    record_.image_faults.insert(record_.image_faults.end(), ledger->records().begin(),
+                                ledger->records().end());
   record_.peak_memory_bytes = peak_memory_bytes();
   record_.total_seconds = seconds_since_process_start();
-  TrainedModel model{inputs_.untrained.spec, std::move(kept_), inputs_.train.classes, inputs_.train.schema_json,
+  TrainedModel model{inputs_.untrained.spec,     std::move(kept_),
+                     inputs_.train.classes,      inputs_.train.schema_json,
                      inputs_.train.samples_json, format_training_json(record_)};
   model.spec.num_classes = static_cast<int>(inputs_.train.classes.size());
   model.spec.normalization = inputs_.normalization;
   write_directory(config_.trained_model_path, trained_model_files(model));
   record_.total_seconds = seconds_since_process_start();
-  report_closing(config_, record_, {train_faults_, valid_faults_, device_.description, peak_device_memory(device_)},
+  report_closing(config_, record_,
+                 {train_faults_, valid_faults_, device_.description, peak_device_memory(device_)},
                  log_);
 }
 

@@ -47,10 +47,11 @@ void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs) {
                     ", but the training dataset has only " + std::to_string(images) +
                     " images: use --batch-size " + std::to_string(images) + " or less.");
   if (config.batch_size < inputs.smallest_batch)
-    throw Error(ErrorCode::kGreaterThanOrEqualTo,
-                "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "
-                "pixel, which cannot be normalised alone: use --batch-size 2 or more, or a larger "
-                "--image-size.");
+    throw Error(
+        ErrorCode::kGreaterThanOrEqualTo,
+        "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "
+        "pixel, which cannot be normalised alone: use --batch-size 2 or more, or a larger "
+        "--image-size.");
 }
 
 void check_image_size(TrainingInputs& inputs) {
@@ -58,11 +59,11 @@ void check_image_size(TrainingInputs& inputs) {
   const int height = final_map_side(model, inputs.pixels.output.height);
   const int width = final_map_side(model, inputs.pixels.output.width);
   if (height == 0 || width == 0)
-    throw Error(ErrorCode::kInvalidDataset,
-                "Training dataset is not valid: images of " +
-                    std::to_string(inputs.pixels.output.width) + "x" +
-                    std::to_string(inputs.pixels.output.height) + " pixels are too small for " + model +
-                    ": use --image-size 32 or more.");
+    throw Error(ErrorCode::kInvalidDataset, "Training dataset is not valid: images of " +
+                                                std::to_string(inputs.pixels.output.width) + "x" +
+                                                std::to_string(inputs.pixels.output.height) +
+                                                " pixels are too small for " + model +
+                                                ": use --image-size 32 or more.");
   if (height * width == 1) inputs.smallest_batch = 2;
 }
 
@@ -71,7 +72,8 @@ void check_image_size(TrainingInputs& inputs) {
 TrainingInputs read_training_inputs(const TrainConfig& config, int num_threads) {
   TrainingInputs inputs;
   Problems problems;
-  problems.collect([&] { inputs.train = read_labeled_image_set(config.train_data_path, "Training dataset"); });
+  problems.collect(
+      [&] { inputs.train = read_labeled_image_set(config.train_data_path, "Training dataset"); });
   problems.collect([&] {
     inputs.valid = read_labeled_image_set(config.valid_data_path, "Validation dataset");
     if (!inputs.train.items.empty()) map_classes(inputs.train, inputs.valid);

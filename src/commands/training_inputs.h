@@ -20,7 +20,8 @@ struct TrainingInputs {
   int smallest_batch = 1;          // 2 where BatchNorm sees a 1x1 map
 };
 
-// Throws Problems with all faults of training data, validation data, model and batch size, in this order.
+// Throws Problems with all faults of training data, validation data, model and batch size, in this
+// order.
 TrainingInputs read_training_inputs(const TrainConfig& config, int num_threads);
 
 }  // namespace kiln

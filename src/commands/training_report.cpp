@@ -17,9 +17,9 @@ std::string text(const char* format, Values... values) {
 }
 
 std::string describe_set(const ImageSet& set) {
-  return grouped(static_cast<long long>(set.items.size())) + " images, " + std::to_string(set.classes.size()) +
-         (set.classes.size() == 1 ? " class" : " classes") + " (" + describe(set.kind) + " '" +
-         set.root.string() + "')";
+  return grouped(static_cast<long long>(set.items.size())) + " images, " +
+         std::to_string(set.classes.size()) + (set.classes.size() == 1 ? " class" : " classes") +
+         " (" + describe(set.kind) + " '" + set.root.string() + "')";
 }
 
 void report_empty_classes(const ImageSet& set, const std::string& name, Log& log) {
@@ -38,7 +38,9 @@ void report_data(const TrainingInputs& inputs, Log& log) {
     for (const std::string& note : set->notes) log.warning(note);
   report_empty_classes(inputs.train, "training", log);
   if (inputs.train.classes.size() == 1)
-    log.warning("there is only one class: every answer will be right, and the model will have learned nothing");
+    log.warning(
+        "there is only one class: every answer will be right, and the model will have learned "
+        "nothing");
   const ImageSize size = inputs.pixels.output;
   log.info(text("image size:       %dx%d (", size.width, size.height) + inputs.size_reason +
            (inputs.resize_short_side > 0
@@ -49,36 +51,44 @@ void report_data(const TrainingInputs& inputs, Log& log) {
 
 }  // namespace
 
-void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const PlanFacts& facts, Log& log) {
+void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const PlanFacts& facts,
+                 Log& log) {
   report_data(inputs, log);
   const ModelSpec& spec = inputs.untrained.spec;
-  log.info("model:            " + spec.model_name + ", " + grouped(facts.num_parameters) + " parameters, " +
+  log.info("model:            " + spec.model_name + ", " + grouped(facts.num_parameters) +
+           " parameters, " +
            (spec.pretrained ? "pretrained weights" : "fresh weights from the seed"));
   log.info("normalization:    " + inputs.normalization_name);
-  log.info("device:           " + facts.device + text(", float32, %d compute and %d loader threads, 1 rank",
-                                                      facts.threads, facts.loader_threads));
+  log.info("device:           " + facts.device +
+           text(", float32, %d compute and %d loader threads, 1 rank", facts.threads,
+                facts.loader_threads));
   const auto steps = inputs.train.items.size() / static_cast<std::size_t>(config.batch_size);
-  log.info(text("plan:             %d epochs of %zu steps of %d images, learning rate %g, warm-up %d epochs, "
-                "patience %d, seed %lld",
-                config.epochs, steps, config.batch_size, config.learning_rate, config.num_warmup_steps,
-                config.patience, static_cast<long long>(config.random_seed)));
+  log.info(text(
+      "plan:             %d epochs of %zu steps of %d images, learning rate %g, warm-up %d epochs, "
+      "patience %d, seed %lld",
+      config.epochs, steps, config.batch_size, config.learning_rate, config.num_warmup_steps,
+      config.patience, static_cast<long long>(config.random_seed)));
   const Schedule schedule{config.epochs, config.num_warmup_steps, config.learning_rate};
   if (config.learning_rate < Schedule::kFloor)
     log.warning("the learning rate is below the schedule's floor and will rise to 1e-07");
   else if (schedule.rises_below_start())
-    log.warning("the learning rate is below 0.0001, where warm-up begins: warm-up will lower it, not raise it");
+    log.warning(
+        "the learning rate is below 0.0001, where warm-up begins: warm-up will lower it, not raise "
+        "it");
   if (config.num_warmup_steps >= config.epochs)
     log.warning("warm-up takes all epochs: the learning rate never reaches its peak");
 }
 
-void report_closing(const TrainConfig& config, const TrainingRecord& record, const ClosingFacts& facts, Log& log) {
+void report_closing(const TrainConfig& config, const TrainingRecord& record,
+                    const ClosingFacts& facts, Log& log) {
   double images = 0, seconds = 0;
   for (const EpochRecord& epoch : record.epochs) {
     images += static_cast<double>(epoch.train.count);
     seconds += epoch.train_seconds;
   }
-  const auto saved = std::find_if(record.epochs.begin(), record.epochs.end(),
-                                  [&](const EpochRecord& epoch) { return epoch.epoch == record.saved_epoch; });
+  const auto saved =
+      std::find_if(record.epochs.begin(), record.epochs.end(),
+                   [&](const EpochRecord& epoch) { return epoch.epoch == record.saved_epoch; });
   log.info("");
   log.info("result");
   log.info(text("  saved epoch       %d of %zu", record.saved_epoch, record.epochs.size()) +
@@ -92,8 +102,8 @@ void report_closing(const TrainConfig& config, const TrainingRecord& record, con
   log.info("  peak memory       " + bytes_text(record.peak_memory_bytes) +
            (facts.peak_device_bytes > 0 ? ", GPU " + bytes_text(facts.peak_device_bytes) : ""));
   log.info(text("  bad images        %d training, %d validation; damaged but used: %d, %d",
-                facts.train_faults.num_bad(), facts.valid_faults.num_bad(), facts.train_faults.num_damaged(),
-                facts.valid_faults.num_damaged()));
+                facts.train_faults.num_bad(), facts.valid_faults.num_bad(),
+                facts.train_faults.num_damaged(), facts.valid_faults.num_damaged()));
   log.info("  model             " + config.trained_model_path);
 }
 

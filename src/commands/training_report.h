@@ -1,4 +1,5 @@
-// What a training run says on the console and in the driver log: the plan, the progress, the closing block.
+// What a training run says on the console and in the driver log: the plan, the progress, the
+// closing block.
 #pragma once
 
 #include <string>
@@ -17,7 +18,8 @@ struct PlanFacts {
   long long num_parameters = 0;
 };
 
-void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const PlanFacts& facts, Log& log);
+void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const PlanFacts& facts,
+                 Log& log);
 
 struct ClosingFacts {
   const ImageFaultLedger& train_faults;
@@ -26,6 +28,7 @@ struct ClosingFacts {
   long long peak_device_bytes = 0;
 };
 
-void report_closing(const TrainConfig& config, const TrainingRecord& record, const ClosingFacts& facts, Log& log);
+void report_closing(const TrainConfig& config, const TrainingRecord& record,
+                    const ClosingFacts& facts, Log& log);
 
 }  // namespace kiln

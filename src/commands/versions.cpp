@@ -9,15 +9,21 @@
 
 namespace kiln {
 
-std::string program_version() { return "kiln " KILN_VERSION " (" KILN_COMMIT ")"; }
+std::string program_version() {
+  return "kiln " KILN_VERSION " (" KILN_COMMIT ")";
+}
 
 std::vector<std::pair<std::string, std::string>> versions(bool with_cuda) {
   std::vector<std::pair<std::string, std::string>> list = {
       {"kiln", KILN_VERSION}, {"commit", KILN_COMMIT}, {"LibTorch", TORCH_VERSION}};
   if (with_cuda) {
     const CudaVersions cuda = cuda_versions();
-    const auto known = [](const std::string& text) { return text.empty() ? "not installed" : text; };
-    list.insert(list.end(), {{"CUDA", known(cuda.cuda)}, {"cuDNN", known(cuda.cudnn)}, {"NCCL", known(cuda.nccl)}});
+    const auto known = [](const std::string& text) {
+      return text.empty() ? "not installed" : text;
+    };
+    list.insert(
+        list.end(),
+        {{"CUDA", known(cuda.cuda)}, {"cuDNN", known(cuda.cudnn)}, {"NCCL", known(cuda.nccl)}});
   }
   // Asked of the library, not of the header; this call is allowed before MPI_Init.
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";

@@ -7,7 +7,8 @@
 
 namespace kiln {
 
-// Program, git commit and the libraries. `with_cuda` asks the GPU module for CUDA, cuDNN and NCCL, which loads it (0.3 s).
+// Program, git commit and the libraries. `with_cuda` asks the GPU module for CUDA, cuDNN and NCCL,
+// which loads it (0.3 s).
 std::vector<std::pair<std::string, std::string>> versions(bool with_cuda);
 
 std::string program_version();  // "kiln 0.1.0 (1a2b3c4)"

@@ -1,4 +1,5 @@
-// What a run was asked to do: plain values, complete and in range once parsed. Units are in the names.
+// What a run was asked to do: plain values, complete and in range once parsed. Units are in the
+// names.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +39,10 @@ struct TrainConfig {
   int threads = 0;         // 0: auto
   DeviceChoice device = DeviceChoice::kAuto;
   SaveChoice save = SaveChoice::kBest;
-  std::string log_path;         // "logs" unless given
+  std::string log_path;  // "logs" unless given
   bool log_path_given = false;
-  std::vector<std::pair<std::string, std::string>> as_used;  // every option and its text, in table order
+  std::vector<std::pair<std::string, std::string>>
+      as_used;  // every option and its text, in table order
 };
 
 struct InitModelConfig {
@@ -51,7 +53,9 @@ struct InitModelConfig {
   std::int64_t random_seed = 1;
 };
 
-struct ConvertConfig { std::string input_path, output_path; };
+struct ConvertConfig {
+  std::string input_path, output_path;
+};
 
 struct DemoDataConfig {
   std::string output_path;
@@ -67,10 +71,12 @@ struct InspectConfig {
   bool check = false;
 };
 
-struct HelpRequest { std::string text; };   // print it, exit 0
+struct HelpRequest {
+  std::string text;
+};  // print it, exit 0
 struct VersionRequest {};
 
-using Command = std::variant<TrainConfig, InitModelConfig, ConvertConfig, DemoDataConfig, InspectConfig,
-                             HelpRequest, VersionRequest>;
+using Command = std::variant<TrainConfig, InitModelConfig, ConvertConfig, DemoDataConfig,
+                             InspectConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -18,7 +18,9 @@ int runtime_version() {
   return cudaRuntimeGetVersion(&version) == cudaSuccess ? version : 0;
 }
 
-long cudnn_version() { return at::detail::getCUDAHooks().versionCuDNN(); }
+long cudnn_version() {
+  return at::detail::getCUDAHooks().versionCuDNN();
+}
 
 int nccl_version() {
   int version = 0;
@@ -30,4 +32,6 @@ constexpr kiln::CudaModule kModule{kiln::kCudaModuleVersion, peak_memory_bytes, 
 
 }  // namespace
 
-extern "C" const kiln::CudaModule* kiln_cuda_module() { return &kModule; }
+extern "C" const kiln::CudaModule* kiln_cuda_module() {
+  return &kModule;
+}

@@ -1,4 +1,5 @@
-// The table that libkiln_cuda.so hands to the program. Plain C types: the program knows no CUDA header.
+// The table that libkiln_cuda.so hands to the program. Plain C types: the program knows no CUDA
+// header.
 #pragma once
 
 namespace kiln {

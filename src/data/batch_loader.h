@@ -1,6 +1,8 @@
-// Image files -> batches of pixels, decoded by worker threads ahead of the reader, handed out in order.
+// Image files -> batches of pixels, decoded by worker threads ahead of the reader, handed out in
+// order.
 //
-// Memory is bounded by `num_slots` batches. Results do not depend on the number of threads. One reader thread.
+// Memory is bounded by `num_slots` batches. Results do not depend on the number of threads. One
+// reader thread.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +15,12 @@
 
 namespace kiln {
 
-// How an image becomes S x S: stored at that size already, it stays; else the short side is resized to
-// round(S * 256 / 224) (antialiased bilinear) and the centre is cut.
+// How an image becomes S x S: stored at that size already, it stays; else the short side is resized
+// to round(S * 256 / 224) (antialiased bilinear) and the centre is cut.
 struct PixelPlan {
-  ImageSize output;         // of every image in a batch
-  bool resize = true;       // false: every image must have `output` size already, another size is a bad image
+  ImageSize output;  // of every image in a batch
+  bool resize =
+      true;  // false: every image must have `output` size already, another size is a bad image
 };
 
 struct LoadItem {
@@ -27,11 +30,12 @@ struct LoadItem {
 
 // [N, H, W, 3] in 8 bits; images that could not be decoded are left out and `count` is smaller.
 struct HostBatch {
-  std::vector<std::uint8_t> pixels;   // capacity of the whole batch; the first count * H * W * 3 are valid
-  std::vector<std::int64_t> labels;   // [count]
-  std::vector<std::uint32_t> items;   // [count] index into the items
+  std::vector<std::uint8_t>
+      pixels;  // capacity of the whole batch; the first count * H * W * 3 are valid
+  std::vector<std::int64_t> labels;  // [count]
+  std::vector<std::uint32_t> items;  // [count] index into the items
   int count = 0;
-  int nominal = 0;                    // images the batch was meant to hold
+  int nominal = 0;  // images the batch was meant to hold
 };
 
 struct BadImage {
@@ -42,8 +46,8 @@ struct BadImage {
 
 class BatchLoader {
  public:
-  // Batches of `batch_size` consecutive entries of `order` (indices into `items`); the last may be shorter unless
-  // `drop_last`. `items` must outlive the loader.
+  // Batches of `batch_size` consecutive entries of `order` (indices into `items`); the last may be
+  // shorter unless `drop_last`. `items` must outlive the loader.
   struct Plan {
     std::vector<std::uint32_t> order;
     int batch_size = 1;
@@ -58,11 +62,12 @@ class BatchLoader {
 
   int num_batches() const;
 
-  // The next batch, or nullptr after the last. The batch stays valid until the next call. A fault that is not one
-  // image's (out of memory, a bug) is rethrown here.
+  // The next batch, or nullptr after the last. The batch stays valid until the next call. A fault
+  // that is not one image's (out of memory, a bug) is rethrown here.
   const HostBatch* next();
 
-  // Faults of the images in the batches handed out so far, in batch order; each call returns only new ones.
+  // Faults of the images in the batches handed out so far, in batch order; each call returns only
+  // new ones.
   std::vector<BadImage> take_faults();
 
   // Seconds the reader has waited in next().

@@ -1,6 +1,7 @@
-// Image file bytes -> RGB pixels, as Pillow's convert("RGB") gives them. The kind is told from the bytes.
-// JPEG (baseline, progressive, grey, CMYK, YCCK), PNG, BMP, PPM/PGM, TIFF, WebP. 16-bit samples keep their high byte.
-// EXIF rotation is not applied. All functions are pure and may run in any thread.
+// Image file bytes -> RGB pixels, as Pillow's convert("RGB") gives them. The kind is told from the
+// bytes. JPEG (baseline, progressive, grey, CMYK, YCCK), PNG, BMP, PPM/PGM, TIFF, WebP. 16-bit
+// samples keep their high byte. EXIF rotation is not applied. All functions are pure and may run in
+// any thread.
 #pragma once
 
 #include <stdexcept>
@@ -14,21 +15,24 @@ namespace kiln {
 // Images with more pixels than this are refused before anything is allocated.
 constexpr long long kMaxImagePixels = 178'956'970;  // Pillow's decompression-bomb error limit
 
-// Why one image is bad: a clause without the file name, such as "not an image: it begins with '<!DOCTYPE'".
+// Why one image is bad: a clause without the file name, such as "not an image: it begins with
+// '<!DOCTYPE'".
 class ImageFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 struct DecodedImage {
   Image image;
-  std::string damage;  // empty, or why part of the pixels is missing ("JPEG data ends early: 12 of 32 rows missing")
+  std::string damage;  // empty, or why part of the pixels is missing ("JPEG data ends early: 12 of
+                       // 32 rows missing")
 };
 
-// Throws ImageFault: unknown kind, broken data, too large, zero bytes, a truncated JPEG without more than half its rows.
+// Throws ImageFault: unknown kind, broken data, too large, zero bytes, a truncated JPEG without
+// more than half its rows.
 DecodedImage decode_image(std::string_view bytes);
 
-// The size from the header alone; `bytes` may be only the first part of the file (64 KiB do for nearly all; when the
-// header lies further back, ImageFault says so). Throws ImageFault as above.
+// The size from the header alone; `bytes` may be only the first part of the file (64 KiB do for
+// nearly all; when the header lies further back, ImageFault says so). Throws ImageFault as above.
 ImageSize read_image_size(std::string_view bytes);
 
 // "JPEG", "PNG", … by the first bytes; empty when unknown.

@@ -22,7 +22,8 @@ DeviceFeed::DeviceFeed(const at::Device& device, ImageSize size, int batch_size,
     : device_(device),
       size_(size),
       images_(at::empty({batch_size, 3, size.height, size.width},
-                        at::TensorOptions(at::kFloat).device(device), at::MemoryFormat::ChannelsLast)),
+                        at::TensorOptions(at::kFloat).device(device),
+                        at::MemoryFormat::ChannelsLast)),
       labels_(at::empty({batch_size}, at::TensorOptions(at::kLong).device(device))),
       mean_(per_channel(scaling.mean, device)),
       std_(per_channel(scaling.std, device)) {}
@@ -32,7 +33,8 @@ DeviceBatch DeviceFeed::put(const HostBatch& batch) {
   auto* pixels = const_cast<std::uint8_t*>(batch.pixels.data());
   auto* numbers = const_cast<std::int64_t*>(batch.labels.data());
   const at::Tensor bytes =
-      at::from_blob(pixels, {batch.count, size_.height, size_.width, 3}, at::kByte).permute({0, 3, 1, 2});
+      at::from_blob(pixels, {batch.count, size_.height, size_.width, 3}, at::kByte)
+          .permute({0, 3, 1, 2});
   DeviceBatch out{images_.narrow(0, 0, batch.count), labels_.narrow(0, 0, batch.count)};
   out.images.copy_(bytes.to(device_)).div_(255).sub_(mean_).div_(std_);
   out.labels.copy_(at::from_blob(numbers, {batch.count}, at::kLong));

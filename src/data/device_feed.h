@@ -1,4 +1,5 @@
-// A host batch -> normalised images and labels on the device. Bytes travel, the device converts. One thread.
+// A host batch -> normalised images and labels on the device. Bytes travel, the device converts.
+// One thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>

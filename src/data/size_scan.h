@@ -9,8 +9,8 @@
 
 namespace kiln {
 
-// The size of each item: the list's where it gives one, else the header's; empty where the header cannot be read (the
-// loader will meet that image and say why).
+// The size of each item: the list's where it gives one, else the header's; empty where the header
+// cannot be read (the loader will meet that image and say why).
 std::vector<std::optional<ImageSize>> scan_sizes(const ImageSet& set, int num_threads);
 
 // The size that all images share; empty when they differ or none is known.

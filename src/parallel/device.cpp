@@ -22,7 +22,8 @@ constexpr const char* kRemedy =
 }
 
 std::string module_path() {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libkiln_cuda.so").string();
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libkiln_cuda.so")
+      .string();
 }
 
 // The module stays open for the life of the process, as LibTorch's hooks point into it.
@@ -45,12 +46,14 @@ const CudaModule* open_module(std::string* fault) {
 // Throws unless the device can be used; says nothing about the module.
 void require_usable(const NvidiaDriver& driver) {
   if (!driver.library)
-    refuse("An NVIDIA device is there, but the driver's library libcuda.so.1 is missing (in a container: start it "
-           "with --gpus all).");
+    refuse(
+        "An NVIDIA device is there, but the driver's library libcuda.so.1 is missing (in a "
+        "container: start it "
+        "with --gpus all).");
   if (!driver.fault.empty()) {
     const std::string version = driver.version.empty() ? "of unknown version" : driver.version;
-    refuse("An NVIDIA device is there, but " + driver.fault + " (driver " + version + "; kiln needs " +
-           std::to_string(kLeastDriver) + " or newer).");
+    refuse("An NVIDIA device is there, but " + driver.fault + " (driver " + version +
+           "; kiln needs " + std::to_string(kLeastDriver) + " or newer).");
   }
   if (!driver.version.empty() && std::atoi(driver.version.c_str()) < kLeastDriver)
     refuse("The NVIDIA driver is " + driver.version + ", but this LibTorch (CUDA 13) needs " +
@@ -66,8 +69,8 @@ void require_usable(const NvidiaDriver& driver) {
 Device choose_device(DeviceWish wish) {
   if (wish == DeviceWish::kCpu) return {.description = "CPU"};
   const NvidiaDriver driver = ask_nvidia_driver();
-  const bool present = driver.num_devices > 0 || !driver.fault.empty() ||
-                       (driver.device_files && !driver.library);
+  const bool present =
+      driver.num_devices > 0 || !driver.fault.empty() || (driver.device_files && !driver.library);
   if (!present) {
     if (wish == DeviceWish::kCuda)
       refuse("--device cuda was asked for, but no NVIDIA device is visible to this process.");
@@ -76,7 +79,8 @@ Device choose_device(DeviceWish wish) {
   require_usable(driver);
   std::string fault;
   if (open_module(&fault) == nullptr)
-    refuse("The GPU '" + driver.name + "' is there, but GPU support could not be loaded: " + fault + ".");
+    refuse("The GPU '" + driver.name + "' is there, but GPU support could not be loaded: " + fault +
+           ".");
   return {.is_cuda = true,
           .index = 0,
           .description = driver.name + ", compute capability " +

@@ -24,7 +24,8 @@ std::string kernel_driver_version() {
   std::string text;
   std::getline(file, text);
   std::smatch match;
-  return std::regex_search(text, match, std::regex(R"((\d{3,}\.\d+(\.\d+)?))")) ? match[1].str() : "";
+  return std::regex_search(text, match, std::regex(R"((\d{3,}\.\d+(\.\d+)?))")) ? match[1].str()
+                                                                                : "";
 }
 
 void count_devices(void* library, NvidiaDriver& driver) {

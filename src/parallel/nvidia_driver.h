@@ -6,12 +6,12 @@
 namespace kiln {
 
 struct NvidiaDriver {
-  bool device_files = false;      // /dev/nvidiactl or /proc/driver/nvidia is there
-  bool library = false;           // libcuda.so.1 could be opened
-  std::string version;            // "580.65.06", empty when unknown
-  int num_devices = 0;            // visible to this process
-  std::string fault;              // why the library could not count devices
-  std::string name;               // of the first visible device
+  bool device_files = false;  // /dev/nvidiactl or /proc/driver/nvidia is there
+  bool library = false;       // libcuda.so.1 could be opened
+  std::string version;        // "580.65.06", empty when unknown
+  int num_devices = 0;        // visible to this process
+  std::string fault;          // why the library could not count devices
+  std::string name;           // of the first visible device
   int capability_major = 0, capability_minor = 0;
 };
 

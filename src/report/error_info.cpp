@@ -30,23 +30,28 @@ FailureReport report_errors(const std::vector<Error>& errors) {
 
 FailureReport report_bug(const std::string& what) {
   FailureReport report;
-  report.messages = {"This is a bug in kiln: " + what + ". Please report it with the command line and the log."};
+  report.messages = {"This is a bug in kiln: " + what +
+                     ". Please report it with the command line and the log."};
   report.error_info = error_info_of("InternalError", 1000, report.messages.front());
   return report;
 }
 
 FailureReport out_of_memory() {
-  return report_errors({Error(ErrorCode::kModuleOutOfMemory,
-                              "There is not enough memory: use a smaller --batch-size or --image-size, or a machine "
-                                  "with more.")});
+  return report_errors(
+      {Error(ErrorCode::kModuleOutOfMemory,
+             "There is not enough memory: use a smaller --batch-size or --image-size, or a machine "
+             "with more.")});
 }
 
 }  // namespace
 
-std::string error_info_of_success() { return "{\n  \"Exception\": null\n}"; }
+std::string error_info_of_success() {
+  return "{\n  \"Exception\": null\n}";
+}
 
 std::string error_info_of(const std::string& id, int code, const std::string& message) {
-  const std::string text = message.size() >= kLongMessage ? message.substr(0, kCutMessage) : message;
+  const std::string text =
+      message.size() >= kLongMessage ? message.substr(0, kCutMessage) : message;
   Json exception;
   exception["ErrorId"] = id;
   exception["ErrorCode"] = code;
@@ -58,7 +63,8 @@ std::string error_info_of(const std::string& id, int code, const std::string& me
 
 std::filesystem::path error_info_path(const std::filesystem::path& log_path) {
   const bool azure_ml = std::getenv("AZUREML_RUN_ID") != nullptr;
-  return (azure_ml ? std::filesystem::path("outputs") : log_path) / "module_statistics" / "error_info.json";
+  return (azure_ml ? std::filesystem::path("outputs") : log_path) / "module_statistics" /
+         "error_info.json";
 }
 
 void write_error_info(const std::filesystem::path& path, const std::string& text, Log& log) {

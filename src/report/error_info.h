@@ -1,4 +1,5 @@
-// error_info.json: how the designer learns whether a run failed and why. Also tells the user on the console.
+// error_info.json: how the designer learns whether a run failed and why. Also tells the user on the
+// console.
 #pragma once
 
 #include <exception>
@@ -15,11 +16,12 @@ namespace kiln {
 std::string error_info_of_success();
 std::string error_info_of(const std::string& id, int code, const std::string& message);
 
-// Where the file goes: `./outputs/module_statistics` under Azure ML (AZUREML_RUN_ID is set), else inside `log_path`.
+// Where the file goes: `./outputs/module_statistics` under Azure ML (AZUREML_RUN_ID is set), else
+// inside `log_path`.
 std::filesystem::path error_info_path(const std::filesystem::path& log_path);
 
-// Makes the folder and writes the file whole; a folder that cannot be written is only said, never thrown, as the error
-// that is being reported matters more.
+// Makes the folder and writes the file whole; a folder that cannot be written is only said, never
+// thrown, as the error that is being reported matters more.
 void write_error_info(const std::filesystem::path& path, const std::string& text, Log& log);
 
 // What an exception comes to: its lines for the console, error_info.json, and the exit code.

@@ -39,9 +39,9 @@ std::string progress_line(const StepRecord& timing, double last_loss) {
   const double share = static_cast<double>(timing.step) / timing.num_steps;
   const double left = timing.elapsed_seconds / share * (1 - share) +
                       timing.elapsed_seconds / share * (timing.num_epochs - timing.epoch);
-  return text("epoch %d/%d  step %d/%d  %.1f images/s  loss %.4f  data wait %.0f %%  ", timing.epoch,
-              timing.num_epochs, timing.step, timing.num_steps, timing.epoch_images_per_second,
-              last_loss, 100 * timing.data_wait_share) +
+  return text("epoch %d/%d  step %d/%d  %.1f images/s  loss %.4f  data wait %.0f %%  ",
+              timing.epoch, timing.num_epochs, timing.step, timing.num_steps,
+              timing.epoch_images_per_second, last_loss, 100 * timing.data_wait_share) +
          "left " + duration_text(left);
 }
 

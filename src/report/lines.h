@@ -10,10 +10,12 @@ namespace kiln {
 // `Epoch: [1/3]<TAB>Iter: [1/2]<TAB>Avg_Time_Batch/Avg_Time_Epoch(s): 0.281/0.281<TAB>…`
 std::string iteration_line(const StepRecord& record);
 
-// `Epoch 1,train_ips 12.74,train_loss 1.292102,train_error 0.750000,valid_loss 1.11136,top1 acc 0.16667,…`
+// `Epoch 1,train_ips 12.74,train_loss 1.292102,train_error 0.750000,valid_loss 1.11136,top1 acc
+// 0.16667,…`
 std::string epoch_line(const EpochRecord& record);
 
-// One short line for a terminal: epoch, step, images/s, loss of the last printed step, data wait, time left.
+// One short line for a terminal: epoch, step, images/s, loss of the last printed step, data wait,
+// time left.
 std::string progress_line(const StepRecord& timing, double last_loss);
 
 // "1 h 02 min", "3 min 20 s", "4.2 s".

@@ -17,11 +17,12 @@ Json data_json(const DataRecord& data) {
   Json counts = Json::object();
   for (std::size_t c = 0; c < data.classes.size(); ++c)
     counts[data.classes[c]] = {{"train", data.train_counts[c]}, {"valid", data.valid_counts[c]}};
-  return {{"classes", data.classes},
-          {"counts", counts},
-          {"image_size", {data.image_height, data.image_width}},
-          {"resize_short_side", data.resize_short_side > 0 ? Json(data.resize_short_side) : Json()},
-          {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}};
+  return {
+      {"classes", data.classes},
+      {"counts", counts},
+      {"image_size", {data.image_height, data.image_width}},
+      {"resize_short_side", data.resize_short_side > 0 ? Json(data.resize_short_side) : Json()},
+      {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}};
 }
 
 Json epoch_json(const EpochRecord& epoch) {
@@ -39,7 +40,9 @@ Json epoch_json(const EpochRecord& epoch) {
 }
 
 Json fault_json(const ImageFaultRecord& fault) {
-  return {{"data_set", fault.data_set}, {"file", fault.file}, {"fault", fault.fault},
+  return {{"data_set", fault.data_set},
+          {"file", fault.file},
+          {"fault", fault.fault},
           {"used", fault.damaged}};
 }
 

@@ -1,4 +1,5 @@
-// When to stop, and which epoch is the best: two small judgements over the epochs' validation numbers.
+// When to stop, and which epoch is the best: two small judgements over the epochs' validation
+// numbers.
 #pragma once
 
 #include <optional>
@@ -7,7 +8,8 @@
 
 namespace kiln {
 
-// From the second epoch: one more strike when the loss did not fall below the previous epoch's, else none.
+// From the second epoch: one more strike when the loss did not fall below the previous epoch's,
+// else none.
 class Patience {
  public:
   explicit Patience(int patience) : patience_(patience) {}

@@ -46,7 +46,8 @@ bool TrainEpoch::step() {
   return true;
 }
 
-// The designer's measuring point is after the forward pass, so a batch's time holds the previous backward.
+// The designer's measuring point is after the forward pass, so a batch's time holds the previous
+// backward.
 void TrainEpoch::measure(int count) {
   const Clock::time_point now = Clock::now();
   batch_seconds_ = seconds_between(measured_, now);
@@ -98,10 +99,11 @@ void TrainEpoch::require_finite() const {
   const int step = metrics_.first_bad_step();
   if (step == 0) return;
   char text[320];
-  std::snprintf(text, sizeof text,
-                "The training loss is not a finite number at epoch %d, step %d, with learning rate %g: "
-                "training has diverged. Use a lower --learning-rate (a tenth of it is a good next try).",
-                plan_.epoch, step, plan_.learning_rate);
+  std::snprintf(
+      text, sizeof text,
+      "The training loss is not a finite number at epoch %d, step %d, with learning rate %g: "
+      "training has diverged. Use a lower --learning-rate (a tenth of it is a good next try).",
+      plan_.epoch, step, plan_.learning_rate);
   throw Error(ErrorCode::kFailedToCompleteOperation, text);
 }
 

@@ -1,5 +1,5 @@
-// One epoch of training, a step at a time, and one pass of validation. The caller owns the loop: it decides when to
-// report and when to stop. One thread.
+// One epoch of training, a step at a time, and one pass of validation. The caller owns the loop: it
+// decides when to report and when to stop. One thread.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@ struct EpochPlan {
   int epoch = 1;  // from 1
   int num_epochs = 1;
   double learning_rate = 0;
-  int smallest_batch = 1;  // BatchNorm over 1x1 maps cannot take one image: a batch below this is passed over
+  int smallest_batch =
+      1;  // BatchNorm over 1x1 maps cannot take one image: a batch below this is passed over
 };
 
 class TrainEpoch {
@@ -28,7 +29,8 @@ class TrainEpoch {
   bool step();
 
   int steps_done() const { return step_; }
-  // Waits for the device. Throws Error kFailedToCompleteOperation when a loss so far was not finite.
+  // Waits for the device. Throws Error kFailedToCompleteOperation when a loss so far was not
+  // finite.
   StepRecord step_record() const;
   // Time and rate only, for a progress line: never waits.
   StepRecord timing() const;
@@ -51,8 +53,8 @@ class TrainEpoch {
   int batch_count_ = 0;
 };
 
-// Every image once, in eval mode; false when `should_stop` ended it early, and `totals` is then not whole. The caller
-// judges whether the loss is finite.
+// Every image once, in eval mode; false when `should_stop` ended it early, and `totals` is then not
+// whole. The caller judges whether the loss is finite.
 bool evaluate(ImageModel& model, BatchLoader& loader, DeviceFeed& feed, Totals* totals,
               const std::function<bool()>& should_stop);
 

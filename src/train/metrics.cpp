@@ -21,8 +21,8 @@ void MetricSums::add(const at::Tensor& logits, const at::Tensor& labels, const a
                      int step) {
   const torch::NoGradGuard no_grad;
   const std::int64_t k = std::min<std::int64_t>(5, logits.size(1));
-  const at::Tensor ranked = std::get<1>(logits.topk(k, 1));           // [N, k]
-  const at::Tensor hits = ranked.eq(labels.unsqueeze(1));             // [N, k]
+  const at::Tensor ranked = std::get<1>(logits.topk(k, 1));  // [N, k]
+  const at::Tensor hits = ranked.eq(labels.unsqueeze(1));    // [N, k]
   const at::Tensor top1 = hits.select(1, 0).sum().to(torch::kFloat64);
   const at::Tensor top5 = hits.sum().to(torch::kFloat64);
   const at::Tensor loss = loss_sum.detach().to(torch::kFloat64);
@@ -37,11 +37,16 @@ void MetricSums::add(const at::Tensor& logits, const at::Tensor& labels, const a
 Totals MetricSums::read(const at::Tensor& sums, std::int64_t count) const {
   const at::Tensor host = sums.cpu();
   const double* values = host.const_data_ptr<double>();
-  return {values[0], static_cast<std::int64_t>(values[1]), static_cast<std::int64_t>(values[2]), count};
+  return {values[0], static_cast<std::int64_t>(values[1]), static_cast<std::int64_t>(values[2]),
+          count};
 }
 
-Totals MetricSums::batch() const { return read(batch_sums_, batch_count_); }
-Totals MetricSums::totals() const { return read(sums_, count_); }
+Totals MetricSums::batch() const {
+  return read(batch_sums_, batch_count_);
+}
+Totals MetricSums::totals() const {
+  return read(sums_, count_);
+}
 
 int MetricSums::first_bad_step() const {
   const auto step = first_bad_step_.item<std::int64_t>();

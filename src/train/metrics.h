@@ -11,12 +11,14 @@ class MetricSums {
  public:
   explicit MetricSums(const at::Device& device);
 
-  // logits [N, C], labels [N], loss_sum []: the sum of the batch's cross-entropies. `step` is from 1.
-  void add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum, int step);
+  // logits [N, C], labels [N], loss_sum []: the sum of the batch's cross-entropies. `step` is
+  // from 1.
+  void add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
+           int step);
 
   // These wait for the device.
-  Totals batch() const;   // the last add()
-  Totals totals() const;  // all of them
+  Totals batch() const;        // the last add()
+  Totals totals() const;       // all of them
   int first_bad_step() const;  // the first step whose loss was not finite; 0: none
 
  private:

@@ -23,6 +23,8 @@ void Sgd::step(double learning_rate) {
   first_step_ = false;
 }
 
-void Sgd::zero_gradients() { at::_foreach_zero_(gradients_); }
+void Sgd::zero_gradients() {
+  at::_foreach_zero_(gradients_);
+}
 
 }  // namespace kiln

@@ -1,4 +1,5 @@
-// SGD with Nesterov momentum and weight decay on every parameter, as one fused operator over all tensors.
+// SGD with Nesterov momentum and weight decay on every parameter, as one fused operator over all
+// tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +13,8 @@ class Sgd {
   static constexpr double kMomentum = 0.9;
   static constexpr double kWeightDecay = 1e-4;
 
-  // Takes the parameters in their final place and memory format (ImageModel::prepare). Gradients live in buffers of
-  // the optimizer's, of the parameters' own strides, which backward adds into.
+  // Takes the parameters in their final place and memory format (ImageModel::prepare). Gradients
+  // live in buffers of the optimizer's, of the parameters' own strides, which backward adds into.
   explicit Sgd(std::vector<at::Tensor> parameters);
 
   void step(double learning_rate);

@@ -65,7 +65,7 @@ class TrainTest(FlowTest):
         self.assertFalse((self.folder / "model/.kiln-tmp-model").exists())
 
     def test_diverging_run_says_so_and_writes_nothing(self):
-        result = self.train(learning_rate=1e6, epochs=2, print_freq=1)
+        result = self.train(learning_rate=1000, epochs=2, print_freq=1)
         self.assert_fails(result, 3, 39, "learning rate", "epoch", "step", "lower")
 
     def test_densenet_trains(self):

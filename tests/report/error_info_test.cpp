@@ -9,10 +9,11 @@ namespace {
 
 TEST(ErrorInfo, HasTheDesignersForm) {
   EXPECT_EQ(error_info_of_success(), "{\n  \"Exception\": null\n}");
-  EXPECT_EQ(error_info_of("LessThanOrEqualTo", 7, "too large"),
-            "{\n  \"Exception\": {\n    \"ErrorId\": \"LessThanOrEqualTo\",\n    \"ErrorCode\": 7,\n"
-            "    \"ExceptionType\": \"ModuleException\",\n    \"Traceback\": \"\",\n"
-            "    \"Message\": \"LessThanOrEqualTo: too large\"\n  }\n}");
+  EXPECT_EQ(
+      error_info_of("LessThanOrEqualTo", 7, "too large"),
+      "{\n  \"Exception\": {\n    \"ErrorId\": \"LessThanOrEqualTo\",\n    \"ErrorCode\": 7,\n"
+      "    \"ExceptionType\": \"ModuleException\",\n    \"Traceback\": \"\",\n"
+      "    \"Message\": \"LessThanOrEqualTo: too large\"\n  }\n}");
 }
 
 TEST(ErrorInfo, CutsVeryLongMessages) {
@@ -30,7 +31,9 @@ TEST(ReportFailure, FirstProblemDecidesCodeAndExit) {
 }
 
 TEST(ReportFailure, TellsBadInputFromFailuresAndBugs) {
-  const auto exit_of = [](auto failure) { return report_failure(std::make_exception_ptr(failure)).exit_code; };
+  const auto exit_of = [](auto failure) {
+    return report_failure(std::make_exception_ptr(failure)).exit_code;
+  };
   EXPECT_EQ(exit_of(Error(ErrorCode::kParameterParsing, "")), 2);
   EXPECT_EQ(exit_of(Error(ErrorCode::kFailedToWriteOutputs, "")), 3);
   EXPECT_EQ(exit_of(std::bad_alloc()), 3);

@@ -21,7 +21,8 @@ TEST(Lines, IterationLineKeepsNamesSeparatorsAndDigits) {
   EXPECT_EQ(iteration_line(record),
             "Epoch: [1/3]\tIter: [2/2]\tAvg_Time_Batch/Avg_Time_Epoch(s): 1.467/0.874\t"
             "Avg_Ips_Batch/Avg_Ips_Epoch(img/s): 4.0899/12.7395\t"
-            "Avg_Loss_Batch/Avg_Loss_Epoch: 1.3858/1.2921\tAvg_Error_Batch/Avg_Error_Epoch: 1.0000/0.7500");
+            "Avg_Loss_Batch/Avg_Loss_Epoch: 1.3858/1.2921\tAvg_Error_Batch/Avg_Error_Epoch: "
+            "1.0000/0.7500");
 }
 
 TEST(Lines, EpochLine) {

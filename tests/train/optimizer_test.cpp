@@ -10,11 +10,13 @@ namespace {
 TEST(Sgd, EqualsTheFrameworksNesterov) {
   torch::manual_seed(3);
   const at::Tensor start = torch::randn({4, 3, 3, 3});
-  at::Tensor ours = start.clone().contiguous(at::MemoryFormat::ChannelsLast).set_requires_grad(true);
+  at::Tensor ours =
+      start.clone().contiguous(at::MemoryFormat::ChannelsLast).set_requires_grad(true);
   at::Tensor theirs = start.clone().set_requires_grad(true);
   Sgd optimizer({ours});
-  torch::optim::SGD reference(std::vector<at::Tensor>{theirs},
-                              torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(1e-4));
+  torch::optim::SGD reference(
+      std::vector<at::Tensor>{theirs},
+      torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(1e-4));
   const at::Tensor target = torch::randn({4, 3, 3, 3});
   for (int step = 0; step < 5; ++step) {
     (ours - target).pow(2).sum().backward();

@@ -16,7 +16,8 @@ std::vector<double> rates(const Schedule& schedule) {
 void expect_rates(const Schedule& schedule, const std::vector<double>& expected) {
   const std::vector<double> found = rates(schedule);
   ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << "epoch " << i + 1;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_NEAR(found[i], expected[i], 1e-12) << "epoch " << i + 1;
 }
 
 // The expected rates were computed by the component that this program re-implements.
@@ -29,8 +30,12 @@ TEST(Schedule, WarmsUpFirst) {
 TEST(Schedule, NeverReachesThePeakWhenWarmUpIsLonger) {
   expect_rates({5, 10, 0.1}, {0.0001, 0.01009, 0.02008, 0.03007, 0.04006});
 }
-TEST(Schedule, WarmUpOfAllEpochsIsFine) { expect_rates({2, 2, 0.1}, {0.0001, 0.05005}); }
-TEST(Schedule, TinyPeak) { expect_rates({5, 0, 1e-5}, {1e-5, 6.436e-6, 3.664e-6, 1.684e-6, 4.96e-7}); }
+TEST(Schedule, WarmUpOfAllEpochsIsFine) {
+  expect_rates({2, 2, 0.1}, {0.0001, 0.05005});
+}
+TEST(Schedule, TinyPeak) {
+  expect_rates({5, 0, 1e-5}, {1e-5, 6.436e-6, 3.664e-6, 1.684e-6, 4.96e-7});
+}
 
 }  // namespace
 }  // namespace kiln
