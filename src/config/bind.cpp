@@ -272,7 +272,7 @@ DemoDataConfig bind_demo_data(Binder binder) {
 }
 
 InspectConfig bind_inspect(Binder binder) {
-  const InspectConfig config{binder.path("path"), binder.boolean("json"), binder.boolean("check")};
+  InspectConfig config{binder.path("path"), binder.boolean("json"), binder.boolean("check")};
   binder.throw_if_any();
   return config;
 }

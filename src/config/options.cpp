@@ -56,11 +56,12 @@ Option integer(std::string name, std::string default_text, std::int64_t minimum,
 
 Option choice(std::string name, std::vector<std::string> choices, std::string group,
               std::string help) {
-  std::string value_name = choices.front();
+  const std::string first = choices.front();
+  std::string value_name = first;
   for (std::size_t i = 1; i < choices.size(); ++i) value_name += "|" + choices[i];
   return {.name = std::move(name),
           .value_name = std::move(value_name),
-          .default_text = choices.front(),
+          .default_text = first,
           .unit = "",
           .group = std::move(group),
           .help = std::move(help),

@@ -188,8 +188,8 @@ std::string settle_damage(const JpegReader& reader, Image& image) {
     const int mcu_rows = info.max_v_samp_factor * DCTSIZE;
     const int good = std::min(static_cast<int>(end.row) * mcu_rows, image.size.height);
     const int missing = image.size.height - good;
-    const std::string text = "JPEG data ends early: " + std::to_string(missing) + " of " +
-                             std::to_string(image.size.height) + " rows missing";
+    std::string text = "JPEG data ends early: " + std::to_string(missing) + " of " +
+                       std::to_string(image.size.height) + " rows missing";
     if (missing > image.size.height / 2) throw ImageFault(text);
     const std::size_t stride = static_cast<std::size_t>(image.size.width) * 3;
     std::memset(image.pixels.data() + static_cast<std::size_t>(good) * stride, kMissing,

@@ -4,7 +4,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
+#include <utility>
 
 #include "base/files.h"
 
@@ -78,7 +78,7 @@ void write_error_info(const std::filesystem::path& path, const std::string& text
 
 FailureReport report_failure(std::exception_ptr failure) {
   try {
-    std::rethrow_exception(failure);
+    std::rethrow_exception(std::move(failure));
   } catch (const Error& error) {
     return report_errors({error});
   } catch (const Problems& problems) {

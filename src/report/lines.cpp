@@ -1,5 +1,6 @@
 #include "report/lines.h"
 
+#include <cmath>
 #include <cstdio>
 
 namespace kiln {
@@ -47,7 +48,7 @@ std::string progress_line(const StepRecord& timing, double last_loss) {
 
 std::string duration_text(double seconds) {
   if (seconds < 60) return text("%.1f s", seconds);
-  const long whole = static_cast<long>(seconds + 0.5);
+  const long whole = std::lround(seconds);
   if (whole < 3600) return text("%ld min %02ld s", whole / 60, whole % 60);
   return text("%ld h %02ld min", whole / 3600, whole % 3600 / 60);
 }

@@ -66,7 +66,8 @@ std::string shortened(const std::string& text) {
 
 bool is_timestamp(const std::string& text) {
   static const std::regex kPattern(
-      R"(\d{4}-\d\d-\d\d|\d{4}-\d\d?-\d\d?([Tt]|[ \t]+)\d\d?:\d\d:\d\d(\.\d*)?([ \t]*(Z|[-+]\d\d?(:\d\d)?))?)");
+      R"(\d{4}-\d\d-\d\d|)"
+      R"(\d{4}-\d\d?-\d\d?([Tt]|[ \t]+)\d\d?:\d\d:\d\d(\.\d*)?([ \t]*(Z|[-+]\d\d?(:\d\d)?))?)");
   return text.size() < 64 && std::regex_match(text, kPattern);
 }
 
@@ -179,7 +180,7 @@ std::string yaml_text(std::string_view text) {
   static const std::regex kPlain(R"([A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9_-])");
   static const std::regex kWord("true|false|null|yes|no|on|off", std::regex::icase);
   static const std::regex kOwnTime(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+\d{4})");
-  const std::string copy(text);
+  std::string copy(text);
   const bool plain = std::regex_match(copy, kPlain) && !std::regex_match(copy, kWord);
   if (plain || std::regex_match(copy, kOwnTime)) return copy;
   YAML::Emitter emitter;
