@@ -234,8 +234,8 @@ bool same_name(std::string_view a, std::string_view b) {
 }  // namespace
 
 const std::vector<CommandInfo>& command_table() {
-  static const std::vector<CommandInfo> table = build_table();
-  return table;
+  static const std::vector<CommandInfo> kTable = build_table();
+  return kTable;
 }
 
 const CommandInfo* find_command(std::string_view name) {
