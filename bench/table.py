@@ -4,12 +4,11 @@ import pathlib
 import statistics
 import sys
 
-FIELDS = {"images_per_second": ("images/s, last epoch", 1), "total_seconds": ("job, s", 1),
-          "peak_memory_bytes": ("peak memory, MB", 1e6)}
+folder = pathlib.Path(sys.argv[1])
 
 
 def read(pattern):
-    return [json.loads(path.read_text()) for path in sorted(pathlib.Path(sys.argv[1]).glob(pattern))]
+    return [json.loads(path.read_text()) for path in sorted(folder.glob(pattern))]
 
 
 def kiln_run(training):
@@ -17,14 +16,34 @@ def kiln_run(training):
             "total_seconds": training["total_seconds"], "peak_memory_bytes": training["peak_memory_bytes"]}
 
 
-runs = {"kiln": [kiln_run(training) for training in read("kiln-*.json")],
-        "peer, 0 workers": read("peer-0-*.json"), "peer, 2 workers": read("peer-2-*.json")}
-for field, (title, unit) in FIELDS.items():
-    kiln_median = statistics.median(run[field] for run in runs["kiln"])
-    for name, records in runs.items():
-        values = [record[field] / unit for record in records]
-        ratio = kiln_median / unit / statistics.median(values)
-        print(f"{title:24}{name:18}{statistics.median(values):10.1f}  ({min(values):.1f} to {max(values):.1f})"
-              f"   kiln is {ratio:.2f} x this")
-firsts = [training["start_to_first_step_seconds"] for training in read("kiln-*.json")]
-print(f"kiln: process start to the end of the first step {statistics.median(firsts):.2f} s")
+def step_rates(name):
+    lines = [json.loads(line) for path in sorted(folder.glob("step-*.jsonl")) for line in path.read_text().splitlines()]
+    return [line["img_per_s"] for line in lines if line["step"] == name]
+
+
+def table(title, unit, rows):
+    """rows: (name, values), kiln's first."""
+    ours = statistics.median(rows[0][1])
+    for name, values in rows:
+        if not values:
+            continue
+        middle = statistics.median(values)
+        print(f"{title:32}{name:26}{middle / unit:9.2f}  ({min(values) / unit:.2f} to {max(values) / unit:.2f})"
+              f"  kiln is {ours / middle:.2f} x this")
+
+
+runs = {"kiln": [kiln_run(training) for training in read("kiln-*.json")], "Python trainer, 0 workers": read("peer-0-*.json"),
+        "Python trainer, 2 workers": read("peer-2-*.json"), "original": read("original-*.json")}
+
+
+def column(field):
+    return [(name, [record[field] for record in records]) for name, records in runs.items()]
+
+
+table("images/s in the last epoch", 1, column("images_per_second") + [
+    ("bare step, channels_last", step_rates("channels_last+fused")), ("bare step, as is", step_rates("default"))])
+table("whole job, s", 1, column("total_seconds"))
+table("peak memory, MB", 1e6, column("peak_memory_bytes"))
+table("process start to first step, s", 1, [
+    ("kiln", [training["start_to_first_step_seconds"] for training in read("first-kiln-*.json")]),
+    ("Python trainer, 0 workers", [record["first_epoch_seconds"] for record in read("first-peer-*.json")])])
