@@ -5,19 +5,25 @@
 
 #include "base/log.h"
 #include "commands/dispatch.h"
+#include "parallel/world.h"
 #include "report/error_info.h"
 
 int main(int argc, char** argv) {
   kiln::Log log;
   kiln::RunReport report;
+  kiln::World world;
+  int code = 0;
   try {
-    const int code = kiln::dispatch({argv + 1, argv + argc}, log, &report);
-    if (report.wanted) kiln::write_error_info(report.path, kiln::error_info_of_success(), log);
-    return code;
+    code = kiln::dispatch({argv + 1, argv + argc}, world, log, &report);
+    if (report.wanted && world.leads())
+      kiln::write_error_info(report.path, kiln::error_info_of_success(), log);
   } catch (...) {
     const kiln::FailureReport failure = kiln::report_failure(std::current_exception());
+    code = failure.exit_code;
+    const bool first = world.announce_failure(failure.messages.front(), code);
     for (const std::string& message : failure.messages) log.error(message);
-    if (report.wanted) kiln::write_error_info(report.path, failure.error_info, log);
-    return failure.exit_code;
+    if (report.wanted && first && !failure.error_info.empty())
+      kiln::write_error_info(report.path, failure.error_info, log);
   }
+  return world.leave(code);
 }

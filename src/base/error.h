@@ -81,6 +81,21 @@ class InternalError : public std::exception {
   std::string message_;
 };
 
+// Another rank of this job failed, so this one cannot go on. That rank reports its failure; this
+// one only says whose it was.
+class FailedElsewhere : public std::exception {
+ public:
+  // `who`: "rank 1 on host node7". `text`: its failure in one line.
+  FailedElsewhere(const std::string& who, const std::string& text, int exit_code)
+      : message_(who + " failed: " + text), exit_code_(exit_code) {}
+  const char* what() const noexcept override { return message_.c_str(); }
+  int exit_code() const { return exit_code_; }
+
+ private:
+  std::string message_;
+  int exit_code_;
+};
+
 template <typename Check>
 void Problems::collect(Check&& check) {
   try {

@@ -35,14 +35,6 @@ void write_all(int descriptor, std::string_view bytes, const std::filesystem::pa
   }
 }
 
-void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(
-      descriptor);  // some network file systems refuse to sync folders; the file itself is synced
-  ::close(descriptor);
-}
-
 std::uint64_t checksum_of_file(const std::filesystem::path& path, std::uint64_t* size) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) fail_to_write(path, errno);
@@ -146,6 +138,13 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
   DurableFile file(path);
   file.write(bytes);
   file.commit();
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
 }
 
 bool is_leftover(std::string_view file_name) {

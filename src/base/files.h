@@ -48,6 +48,10 @@ class DurableFile {
 // DurableFile in one call.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
+// So that what was made, renamed or removed in `folder` survives a power cut. Network file systems
+// that refuse this are let be.
+void sync_folder(const std::filesystem::path& folder);
+
 // Files of DurableFile that a killed run left in `folder`.
 bool is_leftover(std::string_view file_name);
 void remove_leftovers(const std::filesystem::path& folder);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace kiln {
 namespace {
@@ -37,15 +38,20 @@ struct Log::Sinks {
   std::shared_ptr<spdlog::logger> file;
   bool terminal = ::isatty(STDOUT_FILENO) == 1;
   bool progress_shown = false;
+  int rank = 0;
 
-  void say(std::FILE* stream, std::string_view prefix, std::string_view text,
+  void say(std::FILE* stream, std::string_view prefix, std::string_view raw,
            spdlog::level::level_enum level) {
+    const std::string text = printable(raw);
     const std::lock_guard lock(mutex);
     if (progress_shown) std::fputs("\r\x1b[K", stdout);
     progress_shown = false;
     if (stream == stderr) std::fflush(stdout);
-    std::fprintf(stream, "%.*s%.*s\n", static_cast<int>(prefix.size()), prefix.data(),
-                 static_cast<int>(text.size()), text.data());
+    const bool shown = rank == 0 || level != spdlog::level::info;
+    const std::string whose = rank == 0 ? "" : "rank " + std::to_string(rank) + ": ";
+    if (shown)
+      std::fprintf(stream, "%s%.*s%.*s\n", whose.c_str(), static_cast<int>(prefix.size()),
+                   prefix.data(), static_cast<int>(text.size()), text.data());
     std::fflush(stream);
     if (file) file->log(level, "{}", text);
   }
@@ -54,13 +60,20 @@ struct Log::Sinks {
 Log::Log() : sinks_(std::make_unique<Sinks>()) {}
 Log::~Log() = default;
 
+void Log::speak_for_rank(int rank) {
+  const std::lock_guard lock(sinks_->mutex);
+  sinks_->rank = rank;
+  sinks_->terminal = false;  // mpirun gives ranks a terminal of its own, and copies its bytes
+}
+
 void Log::open_file(const std::filesystem::path& path) {
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), true);
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     formatter->add_flag<LevelName>('*').set_pattern("%Y-%m-%d %H:%M:%S,%e %-20n %* %v");
     sink->set_formatter(std::move(formatter));
-    auto logger = std::make_shared<spdlog::logger>("kiln", std::move(sink));
+    auto logger = std::make_shared<spdlog::logger>(
+        sinks_->rank == 0 ? "kiln" : "kiln rank " + std::to_string(sinks_->rank), std::move(sink));
     logger->flush_on(spdlog::level::info);
     const std::lock_guard lock(sinks_->mutex);
     sinks_->file = std::move(logger);

@@ -19,6 +19,11 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
+  // This process is rank `rank` of several. Lines of ranks above 0 carry it: on the console, where
+  // only their warnings and errors appear, and in a file opened later. No progress line from now
+  // on.
+  void speak_for_rank(int rank);
+
   // From now on every line is appended to `path` too. Throws Error kFailedToWriteOutputs.
   void open_file(const std::filesystem::path& path);
 

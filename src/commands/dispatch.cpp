@@ -1,6 +1,7 @@
 #include "commands/dispatch.h"
 
 #include <cstdio>
+#include <optional>
 #include <type_traits>
 
 #include "base/error.h"
@@ -8,7 +9,9 @@
 #include "commands/demo_data.h"
 #include "commands/init_model.h"
 #include "commands/inspect.h"
+#include "commands/launch.h"
 #include "commands/train.h"
+#include "commands/training_inputs.h"
 #include "commands/versions.h"
 #include "config/command_line.h"
 #include "report/error_info.h"
@@ -23,11 +26,13 @@ int print_versions() {
 }
 
 // A log folder that was asked for must work; the default one only if it can be.
-void open_driver_log(const std::string& log_path, bool given, Log& log, RunReport* report) {
+void open_driver_log(const std::string& log_path, bool given, int rank, Log& log,
+                     RunReport* report) {
   try {
     std::error_code failure;
     std::filesystem::create_directories(log_path, failure);
-    log.open_file(std::filesystem::path(log_path) / "70_driver_log_0.txt");
+    log.open_file(std::filesystem::path(log_path) /
+                  ("70_driver_log_" + std::to_string(rank) + ".txt"));
   } catch (const Error& error) {
     if (given) throw;
     log.warning("the folder '" + log_path +
@@ -36,20 +41,44 @@ void open_driver_log(const std::string& log_path, bool given, Log& log, RunRepor
   }
 }
 
-int train(const TrainConfig& config, Log& log, RunReport* report) {
-  open_driver_log(config.log_path, config.log_path_given, log, report);
+int train(const TrainConfig& config, World& world, Log& log, RunReport* report) {
+  world.join({.deadline_s = static_cast<double>(config.collective_timeout_s),
+              .stall_warning_s = static_cast<double>(config.stall_warning_s)},
+             config.expect_ranks, log);
+  if (world.size() > 1) log.speak_for_rank(world.rank());
+  world.agree(
+      [&] { open_driver_log(config.log_path, config.log_path_given, world.rank(), log, report); });
   log.info(program_version() + ", train");
-  return run_train(config, log);
+  return run_train(config, world, log);
+}
+
+// It and its ranks leave error_info.json behind themselves, unless it throws.
+int launch(const LaunchConfig& config, Log& log, RunReport* report) {
+  const int code = run_launch(config, log);
+  report->wanted = false;
+  return code;
+}
+
+[[noreturn]] void throw_with_input_faults(const TrainCommandFaults& faults) {
+  Problems problems = faults;
+  const TrainingInputs inputs = read_training_inputs(faults.config(), problems);
+  problems.collect([&] { check_batch_size(faults.config(), inputs, /*num_ranks=*/1); });
+  throw problems;
 }
 
 }  // namespace
 
-int dispatch(const std::vector<std::string>& arguments, Log& log, RunReport* report) {
+int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, RunReport* report) {
   std::string log_path = "logs";
-  report->wanted = !arguments.empty() && arguments.front() == "train";
+  report->wanted =
+      !arguments.empty() && (arguments.front() == "train" || arguments.front() == "launch");
   Command command;
   try {
     command = parse_command_line(arguments, &log_path);
+  } catch (const TrainCommandFaults& faults) {
+    report->path = error_info_path(log_path);
+    report->wanted = !log_lies_in_output(faults.config());
+    throw_with_input_faults(faults);
   } catch (...) {
     report->path = error_info_path(log_path);
     throw;
@@ -58,7 +87,11 @@ int dispatch(const std::vector<std::string>& arguments, Log& log, RunReport* rep
   return std::visit(
       [&](const auto& config) -> int {
         using Config = std::decay_t<decltype(config)>;
-        if constexpr (std::is_same_v<Config, TrainConfig>) return train(config, log, report);
+        if constexpr (std::is_same_v<Config, LaunchConfig>) return launch(config, log, report);
+        if constexpr (std::is_same_v<Config, TrainConfig>) {
+          const std::optional<LaunchConfig> ranks = launch_of(config, arguments);
+          return ranks ? launch(*ranks, log, report) : train(config, world, log, report);
+        }
         if constexpr (std::is_same_v<Config, InitModelConfig>) return run_init_model(config, log);
         if constexpr (std::is_same_v<Config, ConvertConfig>) return run_convert(config, log);
         if constexpr (std::is_same_v<Config, DemoDataConfig>) return run_demo_data(config, log);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "parallel/world.h"
 
 namespace kiln {
 
@@ -15,7 +16,8 @@ struct RunReport {
   std::filesystem::path path;
 };
 
-// Runs the command and returns its exit code. Throws Error, Problems, or what the libraries throw.
-int dispatch(const std::vector<std::string>& arguments, Log& log, RunReport* report);
+// Runs the command and returns its exit code; `train` joins `world`. Throws Error, Problems, or
+// what the libraries throw.
+int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, RunReport* report);
 
 }  // namespace kiln

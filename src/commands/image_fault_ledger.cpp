@@ -10,11 +10,12 @@ constexpr std::size_t kNamed = 10;
 }  // namespace
 
 ImageFaultLedger::ImageFaultLedger(std::string name, const ImageSet& set, const TrainConfig& config,
-                                   Log& log)
+                                   bool leads, Log& log)
     : name_(std::move(name)),
       set_(set),
       on_bad_image_(config.on_bad_image),
       allowed_(config.max_bad_images.of(static_cast<std::int64_t>(set.items.size()))),
+      leads_(leads),
       log_(log) {}
 
 void ImageFaultLedger::note(const std::vector<BadImage>& faults) {
@@ -24,11 +25,10 @@ void ImageFaultLedger::note(const std::vector<BadImage>& faults) {
     records_.push_back({name_, file, fault.fault, fault.damaged});
     num_bad_ += fault.damaged ? 0 : 1;
     if (records_.size() <= kNamed)
-      log_.warning((fault.damaged ? "damaged " : "bad ") + name_ + " image '" + file + "': " +
-                   fault.fault + (fault.damaged ? " (used as far as it goes)" : " (left out)"));
+      say((fault.damaged ? "damaged " : "bad ") + name_ + " image '" + file + "': " + fault.fault +
+          (fault.damaged ? " (used as far as it goes)" : " (left out)"));
     if (records_.size() == kNamed + 1)
-      log_.warning("more bad or damaged " + name_ +
-                   " images follow; training.json will name them all");
+      say("more bad or damaged " + name_ + " images follow; training.json will name them all");
   }
   const bool stop_at_first = on_bad_image_ == OnBadImage::kFail && num_bad_ > 0;
   if (stop_at_first || num_bad_ > allowed_) refuse();

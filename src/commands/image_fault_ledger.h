@@ -16,8 +16,10 @@ namespace kiln {
 
 class ImageFaultLedger {
  public:
-  // `name` is "training" or "validation". `set` and `log` must outlive the ledger.
-  ImageFaultLedger(std::string name, const ImageSet& set, const TrainConfig& config, Log& log);
+  // `name` is "training" or "validation". `set` and `log` must outlive the ledger. All ranks note
+  // the same faults; one that does not lead names them in its log file only.
+  ImageFaultLedger(std::string name, const ImageSet& set, const TrainConfig& config, bool leads,
+                   Log& log);
 
   // Notes what is new. Throws Error kInvalidDataset naming the bad images when the allowance is
   // passed, or at the first with --on-bad-image fail.
@@ -29,11 +31,13 @@ class ImageFaultLedger {
 
  private:
   [[noreturn]] void refuse() const;
+  void say(const std::string& text) { leads_ ? log_.warning(text) : log_.info(text); }
 
   std::string name_;
   const ImageSet& set_;
   OnBadImage on_bad_image_;
   std::int64_t allowed_;
+  bool leads_;
   Log& log_;
   std::set<std::uint32_t> seen_;
   std::vector<ImageFaultRecord> records_;

@@ -19,9 +19,21 @@ namespace {
 
 constexpr std::string_view kPrefix = "model.";
 
+// torchvision's names as ours. Files that kiln wrote have the prefix already.
+void to_own_names(StateDict& weights) {
+  rename_old_densenet_keys(weights);
+  const bool own = std::any_of(weights.begin(), weights.end(), [](const StoredTensor& tensor) {
+    return tensor.name.starts_with(kPrefix);
+  });
+  if (own) return;
+  for (StoredTensor& tensor : weights) tensor.name.insert(0, kPrefix);
+}
+
 StateDict read_weights(const std::string& path) {
   try {
-    return read_state_dict(read_file(path));
+    StateDict weights = read_state_dict(read_file(path));
+    to_own_names(weights);
+    return weights;
   } catch (const FormatFault& fault) {
     throw Error(
         ErrorCode::kInvalidModelDirectory,
@@ -34,16 +46,6 @@ StateDict read_weights(const std::string& path) {
   }
 }
 
-// torchvision's names as ours. Files that kiln wrote have the prefix already.
-void to_own_names(StateDict& weights) {
-  rename_old_densenet_keys(weights);
-  const bool own = std::all_of(weights.begin(), weights.end(), [](const StoredTensor& tensor) {
-    return tensor.name.starts_with(kPrefix);
-  });
-  if (own) return;
-  for (StoredTensor& tensor : weights) tensor.name.insert(0, kPrefix);
-}
-
 std::unique_ptr<ImageModel> make_fresh(const InitModelConfig& config) {
   torch::manual_seed(static_cast<std::uint64_t>(config.random_seed));
   return make_image_model({.model_name = config.model_name,
@@ -53,7 +55,6 @@ std::unique_ptr<ImageModel> make_fresh(const InitModelConfig& config) {
 
 void load_weights(ImageModel& model, const std::string& path) {
   StateDict weights = read_weights(path);
-  to_own_names(weights);
   add_missing_batch_counts(weights, model);
   load_state(model, weights, path);
 }
@@ -77,8 +78,7 @@ int run_init_model(const InitModelConfig& config, Log& log) {
     throw Error(ErrorCode::kFailedToDownloadFiles,
                 "Pretrained weights of " + config.model_name +
                     " were asked for, but nothing is downloaded: give their file with --weights "
-                    "FILE, or ask for "
-                    "--pretrained False.");
+                    "FILE, or ask for --pretrained False.");
   const std::unique_ptr<ImageModel> model = make_fresh(config);
   Problems problems;
   if (has_weights) problems.collect([&] { load_weights(*model, config.weights); });

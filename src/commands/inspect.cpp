@@ -31,10 +31,6 @@ using Report = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxSizesTold = 10;
 
-int usable_cpus() {
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
 // Calls `work(i)` for every i below `count` from several threads; the first exception is rethrown
 // here.
 void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
@@ -135,7 +131,7 @@ void tell_sizes(const ImageSet& set, Report& report) {
 }
 
 int inspect_images(const fs::path& path, bool check, Report& report) {
-  const ImageSet set = read_image_set(path, path.string());
+  const ImageSet set = read_image_set(path, "Folder");
   report["kind"] = describe(set.kind);
   report["path"] = path.string();
   report["images"] = set.items.size();

@@ -4,62 +4,75 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
+#include <csignal>
+#include <utility>
 
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/random.h"
 #include "base/signals.h"
+#include "base/text.h"
 #include "commands/image_fault_ledger.h"
-#include "commands/starting_weights.h"
-#include "commands/training_inputs.h"
+#include "commands/rank_agreement.h"
 #include "commands/training_report.h"
+#include "commands/training_setup.h"
 #include "commands/versions.h"
 #include "commands/weights.h"
-#include "parallel/device.h"
+#include "data/rank_order.h"
 #include "report/lines.h"
 #include "train/early_stop.h"
 #include "train/epoch.h"
+#include "train/replicas.h"
 #include "train/schedule.h"
 
 namespace kiln {
 namespace {
 
-// One run: what was read, what is being trained, and what has been noted so far.
+constexpr std::array kStopSignals = {SIGTERM, SIGINT, SIGUSR1};
+
+// One run: what was read, what is being trained, and what has been noted so far. All ranks go
+// through it in step.
 class TrainingRun {
  public:
-  TrainingRun(const TrainConfig& config, Log& log);
+  TrainingRun(const TrainConfig& config, World& world, Log& log, TrainingSetup setup);
   void train();
   void save();
+  int stopped_by() const { return stopped_by_; }  // the stop signal that all ranks agreed on, or 0
 
  private:
-  BatchLoader open_loader(const std::vector<LoadItem>& items, int epoch) const;
+  RankShare share() const;
+  BatchLoader open_loader(const std::vector<LoadItem>& items,
+                          std::vector<std::uint32_t> order) const;
+  BatchLoader open_training_loader(int epoch) const;
   bool train_epoch(int epoch);  // false: a stop signal came first
   bool validate(EpochRecord& record);
+  bool agree_to_go_on(ImageFaultLedger& ledger, const std::vector<BadImage>& faults);
+  void require_finite(const TrainEpoch& training, int epoch, double learning_rate);
+  Totals sum_over_ranks(const Totals& totals);
+  double sum_over_ranks(double value) { return world_.sum({value}).front(); }
   void keep_if_best(const EpochRecord& record);
-  void tell_step(const TrainEpoch& training);
+  void tell_step(const TrainEpoch& training, int epoch, double learning_rate);
 
   const TrainConfig& config_;
+  World& world_;
   Log& log_;
   Device device_;
-  int threads_, loader_threads_;
+  int loader_threads_;
   TrainingInputs inputs_;
   ImageFaultLedger train_faults_, valid_faults_;
   std::vector<LoadItem> train_items_, valid_items_;
+  std::unique_ptr<Communicator> communicator_;  // outlives the state
   std::unique_ptr<TrainState> state_;
   std::unique_ptr<DeviceFeed> feed_;
   TrainingRecord record_;
-  StateDict kept_;
+  StateDict kept_;  // on rank 0
   Totals kept_totals_;
   double last_loss_ = 0;
+  int stopped_by_ = 0;
 };
-
-Device chosen_device(DeviceChoice choice) {
-  if (choice == DeviceChoice::kCpu) return choose_device(DeviceWish::kCpu);
-  return choose_device(choice == DeviceChoice::kCuda ? DeviceWish::kCuda : DeviceWish::kAuto);
-}
 
 // Memory that a step frees is used by the next one: giving it back to the system costs a page fault
 // a page.
@@ -68,164 +81,197 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
-std::vector<LoadItem> load_items(const ImageSet& set) {
-  std::vector<LoadItem> items;
-  items.reserve(set.items.size());
-  for (const ImageItem& item : set.items) items.push_back({set.path_of(item), item.label});
-  return items;
-}
-
-// Stored weights when they are worth something, else fresh ones from the seed.
-std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const TrainingInputs& inputs,
-                                        const Device& device) {
-  const ModelSpec& spec = inputs.untrained.spec;
-  torch::manual_seed(static_cast<std::uint64_t>(config.random_seed));
-  auto model = make_image_model({.model_name = spec.model_name,
-                                 .num_classes = static_cast<int>(inputs.train.classes.size()),
-                                 .with_output_layer = spec.pretrained,
-                                 .memory_efficient = spec.memory_efficient,
-                                 .zero_init_residual = spec.zero_init_residual});
-  const std::string where = config.untrained_model_path + "/" + spec.model_file;
-  if (spec.pretrained)
-    load_pretrained(*model, inputs.untrained.state, where);
-  else
-    check_untrained(*model, inputs.untrained.state, where);
-  model->prepare(device.is_cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index))
-                                : at::Device(at::kCPU));
-  return model;
-}
-
-std::vector<long long> counts_by_class(const ImageSet& set, std::size_t num_classes) {
-  std::vector<long long> counts(num_classes);
-  for (const ImageItem& item : set.items) ++counts[static_cast<std::size_t>(item.label)];
-  return counts;
-}
-
-DataRecord data_record(const TrainingInputs& inputs) {
-  DataRecord data;
-  data.classes = inputs.train.classes;
-  data.train_counts = counts_by_class(inputs.train, data.classes.size());
-  data.valid_counts = counts_by_class(inputs.valid, data.classes.size());
-  data.image_height = inputs.pixels.output.height;
-  data.image_width = inputs.pixels.output.width;
-  data.resize_short_side = inputs.resize_short_side;
-  data.normalization = inputs.normalization_name;
-  for (std::size_t c = 0; c < 3; ++c) {
-    data.mean[c] = inputs.normalization.mean[c];
-    data.std[c] = inputs.normalization.std[c];
-  }
-  return data;
-}
-
-TrainingRun::TrainingRun(const TrainConfig& config, Log& log)
-    : config_(config),
-      log_(log),
-      device_(chosen_device(config.device)),
-      threads_(config.threads > 0 ? config.threads : usable_cpus()),
-      loader_threads_(config.loader_threads > 0 ? config.loader_threads
-                                                : std::clamp(usable_cpus() / 2, 1, 16)),
-      inputs_(read_training_inputs(config, usable_cpus())),
-      train_faults_("training", inputs_.train, config, log),
-      valid_faults_("validation", inputs_.valid, config, log),
-      train_items_(load_items(inputs_.train)),
-      valid_items_(load_items(inputs_.valid)) {
-  prepare_model_output(config.trained_model_path);
-  keep_freed_memory();
-  at::set_num_threads(threads_);
-  state_ = std::make_unique<TrainState>(build_model(config, inputs_, device_));
-  long long num_parameters = 0;
-  for (const at::Tensor& parameter : state_->model->parameters())
-    num_parameters += parameter.numel();
-  inputs_.untrained.state = {};
-  const auto& parameters = state_->model->parameters();
-  feed_ = std::make_unique<DeviceFeed>(
-      parameters.front().device(), inputs_.pixels.output, config.batch_size,
-      PixelScaling{inputs_.normalization.mean, inputs_.normalization.std});
-  report_plan(config, inputs_, {device_.description, threads_, loader_threads_, num_parameters},
-              log);
-  record_.options = config.as_used;
-  record_.versions = versions(device_.is_cuda);
-  record_.data = data_record(inputs_);
-}
-
-BatchLoader TrainingRun::open_loader(const std::vector<LoadItem>& items, int epoch) const {
-  const auto count = static_cast<std::uint32_t>(items.size());
-  const bool training = &items == &train_items_;
-  std::vector<std::uint32_t> order(count);
-  for (std::uint32_t i = 0; i < count; ++i) order[i] = i;
-  if (training)
-    order = permutation(count, {static_cast<std::uint64_t>(config_.random_seed),
-                                static_cast<std::uint64_t>(epoch)});
-  return BatchLoader(items, {.order = std::move(order),
-                             .batch_size = config_.batch_size,
-                             .drop_last = training,
-                             .pixels = inputs_.pixels,
-                             .num_threads = loader_threads_,
-                             .num_slots = loader_threads_ + 2});
-}
-
-void TrainingRun::tell_step(const TrainEpoch& training) {
-  if ((training.steps_done() - 1) % config_.print_freq == 0) {
-    const StepRecord record = training.step_record();
-    last_loss_ = record.so_far.loss();
-    log_.info(iteration_line(record));
-  }
-  if (log_.on_terminal()) log_.progress(progress_line(training.timing(), last_loss_));
-}
-
-bool TrainingRun::train_epoch(int epoch) {
-  const Schedule schedule{config_.epochs, config_.num_warmup_steps, config_.learning_rate};
-  BatchLoader loader = open_loader(train_items_, epoch);
-  TrainEpoch training(*state_, loader, *feed_,
-                      {epoch, config_.epochs, schedule.rate(epoch - 1), inputs_.smallest_batch});
-  while (training.step()) {
-    if (record_.start_to_first_step_seconds == 0)
-      record_.start_to_first_step_seconds = seconds_since_process_start();
-    train_faults_.note(loader.take_faults());
-    tell_step(training);
-    if (stop_signal() != 0) return false;
-  }
-  EpochRecord record = training.finish();
-  if (!validate(record)) return false;
-  record_.epochs.push_back(record);
-  log_.info(epoch_line(record));
-  char text[64];
-  std::snprintf(text, sizeof text, "learning rate %g, train images/s %.2f", record.learning_rate,
-                record.train_images_per_second);
-  log_.info(text);
-  keep_if_best(record);
-  return stop_signal() == 0;
-}
-
-bool TrainingRun::validate(EpochRecord& record) {
-  const auto begin = std::chrono::steady_clock::now();
-  BatchLoader loader = open_loader(valid_items_, record.epoch);
-  const bool whole =
-      evaluate(*state_->model, loader, *feed_, &record.valid, [] { return stop_signal() != 0; });
-  valid_faults_.note(loader.take_faults());
-  record.valid_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!whole) return false;
+// Numbers of a whole epoch that nobody can go on with.
+void check_epoch(const EpochRecord& record, const TrainConfig& config) {
   if (record.train.count == 0 || record.valid.count == 0)
     throw Error(ErrorCode::kInvalidDataset,
                 std::string(record.train.count == 0 ? "Training" : "Validation") +
                     " dataset is not valid: none of its images could be decoded. `kiln inspect "
                     "--check` lists why.");
   if (!std::isfinite(record.valid.loss_sum))
-    throw Error(ErrorCode::kFailedToCompleteOperation,
-                "The validation loss is not a finite number after epoch " +
-                    std::to_string(record.epoch) + ", step " +
-                    std::to_string(train_items_.size() / config_.batch_size) +
-                    ", with learning rate " + std::to_string(record.learning_rate) +
-                    ": training has diverged. Use a lower --learning-rate (a tenth of it is a good "
-                    "next try).");
+    throw Error(
+        ErrorCode::kFailedToCompleteOperation,
+        formatted("The validation loss is not a finite number after epoch %d, step %lld, "
+                  "with learning rate %g: training has diverged. Use a lower "
+                  "--learning-rate (a tenth of it is a good next try).",
+                  record.epoch, static_cast<long long>(record.train.count / config.batch_size),
+                  record.learning_rate));
+}
+
+TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, TrainingSetup setup)
+    : config_(config),
+      world_(world),
+      log_(log),
+      device_(std::move(setup.device)),
+      loader_threads_(config.loader_threads > 0 ? config.loader_threads
+                                                : std::clamp(setup.num_processors / 2, 1, 16)),
+      inputs_(std::move(setup.inputs)),
+      train_faults_("training", inputs_.train, config, world.leads(), log),
+      valid_faults_("validation", inputs_.valid, config, world.leads(), log),
+      train_items_(load_items(inputs_.train)),
+      valid_items_(load_items(inputs_.valid)),
+      communicator_(join_communicator(world, config, device_)) {
+  const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
+                           .bfloat16 = config.bfloat16_gradients};
+  if (communicator_) {
+    broadcast_state(*setup.model, *communicator_);
+    if (config.sync_batch_norm)
+      setup.model->synchronize_batch_norm([this](at::Tensor& sums) {
+        communicator_->start_sum(sums);
+        communicator_->finish();
+      });
+  }
+  state_ = std::make_unique<TrainState>(std::move(setup.model), buckets, communicator_.get());
+  long long num_parameters = 0;
+  const auto& parameters = state_->model->parameters();
+  for (const at::Tensor& parameter : parameters) num_parameters += parameter.numel();
+  inputs_.untrained.state = {};
+  feed_ = std::make_unique<DeviceFeed>(
+      parameters.front().device(), inputs_.pixels.output, config.batch_size,
+      PixelScaling{inputs_.normalization.mean, inputs_.normalization.std});
+  report_plan(config, inputs_,
+              {device_.description, describe_ranks(world), world.size(), at::get_num_threads(),
+               loader_threads_, num_parameters},
+              log);
+  for (const std::string& idle : idle_gpus(world, device_))
+    log.info(idle + ": `kiln train --ranks auto` uses them all");
+  record_.options = config.as_used;
+  record_.versions = versions(device_.is_cuda);
+  record_.data = data_record(inputs_);
+}
+
+RankShare TrainingRun::share() const {
+  return {world_.rank(), world_.size(), config_.batch_size, config_.accumulate};
+}
+
+BatchLoader TrainingRun::open_loader(const std::vector<LoadItem>& items,
+                                     std::vector<std::uint32_t> order) const {
+  return BatchLoader(items, {.order = std::move(order),
+                             .batch_size = config_.batch_size,
+                             .drop_last = false,
+                             .pixels = inputs_.pixels,
+                             .num_threads = loader_threads_,
+                             .num_slots = loader_threads_ + 2});
+}
+
+BatchLoader TrainingRun::open_training_loader(int epoch) const {
+  const auto order = permutation(
+      static_cast<std::uint32_t>(train_items_.size()),
+      {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
+  return open_loader(train_items_, training_share(order, share()));
+}
+
+// Stop signals and bad images anywhere are known everywhere after this; false: stop.
+bool TrainingRun::agree_to_go_on(ImageFaultLedger& ledger, const std::vector<BadImage>& faults) {
+  std::vector<double> told = {faults.empty() ? 0.0 : 1.0};
+  for (const int signal : kStopSignals) told.push_back(stop_signal() == signal ? 1 : 0);
+  const std::vector<double> all = world_.sum(told);
+  if (all[0] > 0) world_.agree([&] { ledger.note(share_faults(world_, faults)); });
+  for (std::size_t i = 0; i < kStopSignals.size() && stopped_by_ == 0; ++i)
+    if (all[i + 1] > 0) stopped_by_ = kStopSignals[i];
+  return stopped_by_ == 0;
+}
+
+Totals TrainingRun::sum_over_ranks(const Totals& totals) {
+  const std::vector<double> sums =
+      world_.sum({totals.loss_sum, static_cast<double>(totals.top1),
+                  static_cast<double>(totals.top5), static_cast<double>(totals.count)});
+  return {sums[0], static_cast<std::int64_t>(sums[1]), static_cast<std::int64_t>(sums[2]),
+          static_cast<std::int64_t>(sums[3])};
+}
+
+void TrainingRun::require_finite(const TrainEpoch& training, int epoch, double learning_rate) {
+  int first = 0;
+  for (const std::string& text : world_.gather(std::to_string(training.first_bad_step()))) {
+    const int step = std::stoi(text);
+    if (step > 0 && (first == 0 || step < first)) first = step;
+  }
+  if (first == 0) return;
+  world_.agree([&] {
+    throw Error(
+        ErrorCode::kFailedToCompleteOperation,
+        formatted(
+            "The training loss is not a finite number at epoch %d, step %d, with learning rate %g: "
+            "training has diverged. Use a lower --learning-rate (a tenth of it is a good next "
+            "try).",
+            epoch, first, learning_rate));
+  });
+}
+
+void TrainingRun::tell_step(const TrainEpoch& training, int epoch, double learning_rate) {
+  if ((training.steps_done() - 1) % config_.print_freq == 0) {
+    require_finite(training, epoch, learning_rate);
+    StepRecord record = training.step_record();
+    record.batch = sum_over_ranks(record.batch);
+    record.so_far = sum_over_ranks(record.so_far);
+    record.batch_images_per_second = sum_over_ranks(record.batch_images_per_second);
+    record.epoch_images_per_second = sum_over_ranks(record.epoch_images_per_second);
+    last_loss_ = record.so_far.loss();
+    if (world_.leads()) log_.info(iteration_line(record));
+  }
+  if (log_.on_terminal()) log_.progress(progress_line(training.timing(), last_loss_));
+}
+
+bool TrainingRun::train_epoch(int epoch) {
+  const Schedule schedule{config_.epochs, config_.num_warmup_steps,
+                          config_.learning_rate * config_.lr_scaling.of(world_.size())};
+  const double rate = schedule.rate(epoch - 1);
+  world_.enter("training, epoch " + std::to_string(epoch));
+  BatchLoader loader = open_training_loader(epoch);
+  TrainEpoch training(*state_, loader, *feed_,
+                      {.epoch = epoch,
+                       .num_epochs = config_.epochs,
+                       .learning_rate = rate,
+                       .smallest_batch = inputs_.smallest_batch,
+                       .num_ranks = world_.size(),
+                       .batches_per_step = config_.accumulate,
+                       .train_on_empty_batches = config_.sync_batch_norm});
+  while (training.step()) {
+    if (record_.start_to_first_step_seconds == 0)
+      record_.start_to_first_step_seconds = seconds_since_process_start();
+    world_.at("step " + std::to_string(training.steps_done()));
+    if (!agree_to_go_on(train_faults_, loader.take_faults())) return false;
+    tell_step(training, epoch, rate);
+  }
+  require_finite(training, epoch, rate);
+  EpochRecord record = training.finish();
+  record.train = sum_over_ranks(record.train);
+  record.average_images_per_second = sum_over_ranks(record.average_images_per_second);
+  record.train_images_per_second = sum_over_ranks(record.train_images_per_second);
+  if (communicator_) average_statistics(*state_->model, *communicator_, world_.size());
+  if (communicator_) world_.agree([&] { require_equal_replicas(*state_->model, world_); });
+  if (!validate(record)) return false;
+  record_.epochs.push_back(record);
+  log_.info(epoch_line(record));
+  log_.info(formatted("learning rate %g, train images/s %.2f", record.learning_rate,
+                      record.train_images_per_second));
+  keep_if_best(record);
+  return agree_to_go_on(valid_faults_, {});
+}
+
+bool TrainingRun::validate(EpochRecord& record) {
+  world_.enter("evaluating, epoch " + std::to_string(record.epoch));
+  const auto begin = std::chrono::steady_clock::now();
+  BatchLoader loader = open_loader(
+      valid_items_, validation_share(static_cast<std::uint32_t>(valid_items_.size()), share()));
+  std::vector<BadImage> faults;
+  evaluate(*state_->model, loader, *feed_, &record.valid, [&] {
+    for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
+    if (world_.size() == 1) valid_faults_.note(std::exchange(faults, {}));
+    return stop_signal() != 0;
+  });
+  if (!agree_to_go_on(valid_faults_, faults)) return false;
+  record.valid = sum_over_ranks(record.valid);
+  record.valid_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  world_.agree([&] { check_epoch(record, config_); });
   return true;
 }
 
 void TrainingRun::keep_if_best(const EpochRecord& record) {
   const bool first = record_.saved_epoch == 0;
   if (!first && config_.save == SaveChoice::kBest && !is_better(record.valid, kept_totals_)) return;
-  kept_ = to_state_dict(*state_->model);
+  if (world_.leads()) kept_ = to_state_dict(*state_->model);
   kept_totals_ = record.valid;
   record_.saved_epoch = record.epoch;
 }
@@ -236,7 +282,7 @@ void TrainingRun::train() {
     const bool goes_on = train_epoch(epoch);
     if (!goes_on) {
       record_.stopped_early = "signal";
-      log_.info("Stopped by signal " + std::to_string(stop_signal()) + ".");
+      log_.info("Stopped by signal " + std::to_string(stopped_by_) + ".");
       return;
     }
     if (patience.exhausted_after(record_.epochs.back().valid.loss()) && epoch < config_.epochs) {
@@ -252,6 +298,7 @@ void TrainingRun::save() {
     log_.info("No epoch was finished: no model is written.");
     return;
   }
+  if (!world_.leads()) return;
   for (const auto* ledger : {&train_faults_, &valid_faults_})
     record_.image_faults.insert(record_.image_faults.end(), ledger->records().begin(),
                                 ledger->records().end());
@@ -271,12 +318,14 @@ void TrainingRun::save() {
 
 }  // namespace
 
-int run_train(const TrainConfig& config, Log& log) {
+int run_train(const TrainConfig& config, World& world, Log& log) {
   install_stop_signals();
-  TrainingRun run(config, log);
+  keep_freed_memory();
+  TrainingRun run(config, world, log, set_up_training(config, world));
   run.train();
-  run.save();
-  return stop_signal() == 0 ? 0 : 128 + stop_signal();
+  world.enter("saving", /*patient=*/true);
+  world.agree([&] { run.save(); });
+  return run.stopped_by() == 0 ? 0 : 128 + run.stopped_by();
 }
 
 }  // namespace kiln

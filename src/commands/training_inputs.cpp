@@ -1,6 +1,7 @@
 #include "commands/training_inputs.h"
 
 #include <cmath>
+#include <sstream>
 
 #include "base/error.h"
 #include "data/size_scan.h"
@@ -12,7 +13,7 @@ namespace {
 constexpr int kDefaultImageSize = 224;
 constexpr Normalization kImagenet{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
-void choose_pixels(const TrainConfig& config, int num_threads, TrainingInputs& inputs) {
+void choose_size(const TrainConfig& config, int num_threads, TrainingInputs& inputs) {
   int side = config.image_size;
   inputs.size_reason = "--image-size";
   if (side == 0) {
@@ -39,21 +40,6 @@ void choose_normalization(const TrainConfig& config, TrainingInputs& inputs) {
   inputs.normalization_name = imagenet ? "imagenet" : "half";
 }
 
-void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs) {
-  const auto images = inputs.train.items.size();
-  if (!inputs.train.items.empty() && static_cast<std::size_t>(config.batch_size) > images)
-    throw Error(ErrorCode::kLessThanOrEqualTo,
-                "Parameter \"Batch size\" is " + std::to_string(config.batch_size) +
-                    ", but the training dataset has only " + std::to_string(images) +
-                    " images: use --batch-size " + std::to_string(images) + " or less.");
-  if (config.batch_size < inputs.smallest_batch)
-    throw Error(
-        ErrorCode::kGreaterThanOrEqualTo,
-        "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "
-        "pixel, which cannot be normalised alone: use --batch-size 2 or more, or a larger "
-        "--image-size.");
-}
-
 void check_image_size(TrainingInputs& inputs) {
   const std::string& model = inputs.untrained.spec.model_name;
   const int height = final_map_side(model, inputs.pixels.output.height);
@@ -69,24 +55,66 @@ void check_image_size(TrainingInputs& inputs) {
 
 }  // namespace
 
-TrainingInputs read_training_inputs(const TrainConfig& config, int num_threads) {
+TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problems) {
   TrainingInputs inputs;
-  Problems problems;
-  problems.collect(
-      [&] { inputs.train = read_labeled_image_set(config.train_data_path, "Training dataset"); });
-  problems.collect([&] {
+  const auto collect = [&problems](const std::string& path, auto&& read) {
+    if (!path.empty()) problems.collect(read);
+  };
+  collect(config.train_data_path, [&] {
+    inputs.train = read_labeled_image_set(config.train_data_path, "Training dataset");
+  });
+  collect(config.valid_data_path, [&] {
     inputs.valid = read_labeled_image_set(config.valid_data_path, "Validation dataset");
     if (!inputs.train.items.empty()) map_classes(inputs.train, inputs.valid);
   });
-  const bool data_is_good = problems.empty();
-  problems.collect([&] { inputs.untrained = read_model_directory(config.untrained_model_path); });
-  const bool all_is_good = problems.empty();
-  if (data_is_good) choose_pixels(config, num_threads, inputs);
-  if (all_is_good) problems.collect([&] { check_image_size(inputs); });
-  problems.collect([&] { check_batch_size(config, inputs); });
-  problems.throw_if_any();
-  choose_normalization(config, inputs);
+  collect(config.untrained_model_path,
+          [&] { inputs.untrained = read_model_directory(config.untrained_model_path); });
   return inputs;
+}
+
+void choose_pixels(const TrainConfig& config, int num_threads, TrainingInputs& inputs) {
+  choose_size(config, num_threads, inputs);
+  check_image_size(inputs);
+  choose_normalization(config, inputs);
+}
+
+std::string pack_pixel_choice(const TrainingInputs& inputs) {
+  std::ostringstream text;
+  text << inputs.pixels.output.height << ' ' << inputs.pixels.output.width << ' '
+       << inputs.pixels.resize << ' ' << inputs.resize_short_side << ' ' << inputs.smallest_batch
+       << ' ' << inputs.normalization_name;
+  return text.str();
+}
+
+void take_pixel_choice(const std::string& text, TrainingInputs& inputs) {
+  std::istringstream stream(text);
+  stream >> inputs.pixels.output.height >> inputs.pixels.output.width >> inputs.pixels.resize >>
+      inputs.resize_short_side >> inputs.smallest_batch >> inputs.normalization_name;
+  inputs.normalization = inputs.normalization_name == "imagenet" ? kImagenet : Normalization{};
+  inputs.size_reason = "as rank 0 chose";
+}
+
+void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs, int num_ranks) {
+  if (config.batch_size < 1) return;
+  const auto images = static_cast<std::int64_t>(inputs.train.items.size());
+  const std::int64_t others = std::int64_t{num_ranks} * config.accumulate;
+  if (images > 0 && config.batch_size * others > images) {
+    std::string found = std::to_string(config.batch_size);
+    if (num_ranks > 1) found += " on each of " + std::to_string(num_ranks) + " ranks";
+    if (config.accumulate > 1) found += ", " + std::to_string(config.accumulate) + " times a step";
+    const std::string remedy =
+        images >= others ? "use --batch-size " + std::to_string(images / others) + " or less."
+                         : "use fewer ranks, or more images.";
+    throw Error(ErrorCode::kLessThanOrEqualTo, "Parameter \"Batch size\" is " + found +
+                                                   ", but the training dataset has only " +
+                                                   std::to_string(images) + " images: " + remedy);
+  }
+  if (config.batch_size < inputs.smallest_batch)
+    throw Error(
+        ErrorCode::kGreaterThanOrEqualTo,
+        "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "
+        "pixel, which cannot be normalised alone: use --batch-size 2 or more, or a larger "
+        "--image-size.");
 }
 
 }  // namespace kiln

@@ -1,7 +1,7 @@
 // Everything a training run reads before it starts, checked together.
 #pragma once
 
-#include "base/log.h"
+#include "base/error.h"
 #include "config/run_config.h"
 #include "data/batch_loader.h"
 #include "data/image_set.h"
@@ -20,8 +20,20 @@ struct TrainingInputs {
   int smallest_batch = 1;          // 2 where BatchNorm sees a 1x1 map
 };
 
-// Throws Problems with all faults of training data, validation data, model and batch size, in this
-// order.
-TrainingInputs read_training_inputs(const TrainConfig& config, int num_threads);
+// Reads training data, validation data and model. Their faults are added to `problems` in this
+// order, so that they can be told with others. Paths that are empty, on a command line at fault,
+// are passed over.
+TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problems);
+
+// Fills in the rest, from inputs without fault. Error kInvalidDataset: the images are too small for
+// the network.
+void choose_pixels(const TrainConfig& config, int num_threads, TrainingInputs& inputs);
+
+// Throws Error kLessThanOrEqualTo or kGreaterThanOrEqualTo. Passes over what could not be read.
+void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs, int num_ranks);
+
+// What choose_pixels() chose, as text and back, for ranks that have not read the images.
+std::string pack_pixel_choice(const TrainingInputs& inputs);
+void take_pixel_choice(const std::string& text, TrainingInputs& inputs);
 
 }  // namespace kiln

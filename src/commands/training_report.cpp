@@ -1,20 +1,13 @@
 #include "commands/training_report.h"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "base/text.h"
 #include "report/lines.h"
 #include "train/schedule.h"
 
 namespace kiln {
 namespace {
-
-template <typename... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[400];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
 
 std::string describe_set(const ImageSet& set) {
   return grouped(static_cast<long long>(set.items.size())) + " images, " +
@@ -42,9 +35,9 @@ void report_data(const TrainingInputs& inputs, Log& log) {
         "there is only one class: every answer will be right, and the model will have learned "
         "nothing");
   const ImageSize size = inputs.pixels.output;
-  log.info(text("image size:       %dx%d (", size.width, size.height) + inputs.size_reason +
+  log.info(formatted("image size:       %dx%d (", size.width, size.height) + inputs.size_reason +
            (inputs.resize_short_side > 0
-                ? text("; other sizes: short side to %d, centre cut", inputs.resize_short_side)
+                ? formatted("; other sizes: short side to %d, centre cut", inputs.resize_short_side)
                 : std::string()) +
            ")");
 }
@@ -60,16 +53,24 @@ void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const 
            (spec.pretrained ? "pretrained weights" : "fresh weights from the seed"));
   log.info("normalization:    " + inputs.normalization_name);
   log.info("device:           " + facts.device +
-           text(", float32, %d compute and %d loader threads, 1 rank", facts.threads,
-                facts.loader_threads));
-  const auto steps = inputs.train.items.size() / static_cast<std::size_t>(config.batch_size);
-  log.info(text(
-      "plan:             %d epochs of %zu steps of %d images, learning rate %g, warm-up %d epochs, "
+           formatted(", float32, %d compute and %d loader threads", facts.threads,
+                     facts.loader_threads) +
+           (facts.num_ranks == 1 ? ", 1 rank" : ""));
+  const double rate = config.learning_rate * config.lr_scaling.of(facts.num_ranks);
+  const auto global_batch = static_cast<std::size_t>(config.batch_size) *
+                            static_cast<std::size_t>(facts.num_ranks * config.accumulate);
+  if (facts.num_ranks > 1)
+    log.info("ranks:            " + facts.ranks +
+             formatted("; a global batch of %zu images, learning rate %g x %g = %g", global_batch,
+                       config.learning_rate, rate / config.learning_rate, rate));
+  log.info(formatted(
+      "plan:             %d epochs of %zu steps of %zu images, learning rate %g, warm-up %d "
+      "epochs, "
       "patience %d, seed %lld",
-      config.epochs, steps, config.batch_size, config.learning_rate, config.num_warmup_steps,
-      config.patience, static_cast<long long>(config.random_seed)));
-  const Schedule schedule{config.epochs, config.num_warmup_steps, config.learning_rate};
-  if (config.learning_rate < Schedule::kFloor)
+      config.epochs, inputs.train.items.size() / global_batch, global_batch, rate,
+      config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed)));
+  const Schedule schedule{config.epochs, config.num_warmup_steps, rate};
+  if (rate < Schedule::kFloor)
     log.warning("the learning rate is below the schedule's floor and will rise to 1e-07");
   else if (schedule.rises_below_start())
     log.warning(
@@ -91,19 +92,19 @@ void report_closing(const TrainConfig& config, const TrainingRecord& record,
                    [&](const EpochRecord& epoch) { return epoch.epoch == record.saved_epoch; });
   log.info("");
   log.info("result");
-  log.info(text("  saved epoch       %d of %zu", record.saved_epoch, record.epochs.size()) +
+  log.info(formatted("  saved epoch       %d of %zu", record.saved_epoch, record.epochs.size()) +
            (record.stopped_early.empty() ? "" : " (stopped early: " + record.stopped_early + ")"));
-  log.info(text("  top-1 accuracy    %.5f", saved->valid.top1_accuracy()));
-  log.info(text("  top-5 accuracy    %.5f", saved->valid.top5_accuracy()));
-  log.info(text("  validation loss   %.5f", saved->valid.loss()));
-  log.info(text("  images/s          %.1f", seconds > 0 ? images / seconds : 0));
+  log.info(formatted("  top-1 accuracy    %.5f", saved->valid.top1_accuracy()));
+  log.info(formatted("  top-5 accuracy    %.5f", saved->valid.top5_accuracy()));
+  log.info(formatted("  validation loss   %.5f", saved->valid.loss()));
+  log.info(formatted("  images/s          %.1f", seconds > 0 ? images / seconds : 0));
   log.info("  total time        " + duration_text(record.total_seconds) +
-           text(" (first step after %.2f s)", record.start_to_first_step_seconds));
+           formatted(" (first step after %.2f s)", record.start_to_first_step_seconds));
   log.info("  peak memory       " + bytes_text(record.peak_memory_bytes) +
            (facts.peak_device_bytes > 0 ? ", GPU " + bytes_text(facts.peak_device_bytes) : ""));
-  log.info(text("  bad images        %d training, %d validation; damaged but used: %d, %d",
-                facts.train_faults.num_bad(), facts.valid_faults.num_bad(),
-                facts.train_faults.num_damaged(), facts.valid_faults.num_damaged()));
+  log.info(formatted("  bad images        %d training, %d validation; damaged but used: %d, %d",
+                     facts.train_faults.num_bad(), facts.valid_faults.num_bad(),
+                     facts.train_faults.num_damaged(), facts.valid_faults.num_damaged()));
   log.info("  model             " + config.trained_model_path);
 }
 

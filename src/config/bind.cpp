@@ -1,8 +1,10 @@
 // Names and texts -> the structs of run_config.h, with what must hold between options.
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <utility>
 
+#include "config/command_line.h"
 #include "config/raw.h"
 #include "config/values.h"
 
@@ -54,6 +56,14 @@ class Binder {
     Allowance value;
     read(name, [&](const Option& option, const std::string& text, const std::string& where) {
       value = allowance_value(option, text, where);
+    });
+    return value;
+  }
+
+  RateScaling rate_scaling(const char* name) {
+    RateScaling value;
+    read(name, [&](const Option& option, const std::string& text, const std::string& where) {
+      value = rate_scaling_value(option, text, where);
     });
     return value;
   }
@@ -168,13 +178,24 @@ void check_train_paths(Binder& binder, const TrainConfig& config) {
                 config.untrained_model_path);
   require_apart(binder, "trained-model-path", output, "train-data-path", config.train_data_path);
   require_apart(binder, "trained-model-path", output, "valid-data-path", config.valid_data_path);
-  if (output.empty() || config.log_path.empty()) return;
-  if (is_same_or_inside(resolved(config.log_path), resolved(output))) {
+  if (log_lies_in_output(config)) {
     binder.fault(config.log_path_given ? "log-path" : "trained-model-path",
                  ErrorCode::kParameterParsing,
                  "--log-path '" + config.log_path + "' lies in --trained-model-path '" + output +
                      "', which holds the model alone: give --log-path another folder.");
   }
+}
+
+void bind_rank_options(Binder& binder, TrainConfig& config) {
+  config.lr_scaling = binder.rate_scaling("lr-scaling");
+  config.scan_each = binder.choice("scan") == "each";
+  config.accumulate = binder.small_integer("accumulate");
+  config.sync_batch_norm = binder.boolean("sync-batch-norm");
+  config.bucket_mb = binder.small_integer("bucket-mb");
+  config.bfloat16_gradients = binder.choice("gradient-dtype") == "bf16";
+  config.collective_timeout_s = binder.small_integer("collective-timeout");
+  config.stall_warning_s = binder.small_integer("stall-warning");
+  config.expect_ranks = binder.small_integer("expect-ranks");
 }
 
 TrainConfig bind_train(Binder binder) {
@@ -198,12 +219,68 @@ TrainConfig bind_train(Binder binder) {
   config.max_bad_images = binder.allowance("max-bad-images");
   config.loader_threads = binder.small_integer("loader-threads");
   config.threads = binder.small_integer("threads");
+  bind_rank_options(binder, config);
+  const int ranks = binder.small_integer("ranks");
+  if (binder.given("ranks")) config.ranks = ranks;
   config.device = device_choice(binder.choice("device"));
   config.save = binder.choice("save") == "last" ? SaveChoice::kLast : SaveChoice::kBest;
   config.log_path = binder.path("log-path");
   config.log_path_given = binder.given("log-path");
   config.as_used = binder.as_used();
   check_train_paths(binder, config);
+  try {
+    binder.throw_if_any();
+  } catch (const Problems& faults) {
+    throw TrainCommandFaults(faults, std::move(config));
+  }
+  return config;
+}
+
+bool is_host_name(std::string_view text) {
+  return !text.empty() && text[0] != '-' && std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+  });
+}
+
+// "node1:2,node2" -> two slots and one.
+std::vector<RankHost> rank_hosts(Binder& binder, const std::string& text) {
+  std::vector<RankHost> hosts;
+  for (std::size_t begin = 0; begin <= text.size() && !text.empty();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, end - begin);
+    const std::size_t colon = item.find(':');
+    RankHost host{item.substr(0, colon)};
+    const std::string slots = colon == item.npos ? "1" : item.substr(colon + 1);
+    const bool number =
+        !slots.empty() && slots.size() <= 4 &&
+        std::all_of(slots.begin(), slots.end(), [](char c) { return c >= '0' && c <= '9'; });
+    host.slots = number ? std::stoi(slots) : 0;
+    if (!is_host_name(host.name) || host.slots < 1) {
+      binder.fault("hosts", ErrorCode::kParameterParsing,
+                   "--hosts holds '" + item +
+                       "', but must be names with a number of processes, such as "
+                       "node1:2,node2:2.");
+      return {};
+    }
+    hosts.push_back(std::move(host));
+    begin = end + 1;
+  }
+  return hosts;
+}
+
+// What `train` says for itself stays out: its faults are told by its own parser.
+LaunchConfig bind_launch(Binder binder) {
+  LaunchConfig config;
+  config.ranks = binder.small_integer("ranks");
+  config.hosts = rank_hosts(binder, binder.path("hosts"));
+  int slots = 0;
+  for (const RankHost& host : config.hosts) slots += host.slots;
+  if (slots > 0 && config.ranks > slots)
+    binder.fault("ranks", ErrorCode::kParameterParsing,
+                 "--ranks is " + std::to_string(config.ranks) + ", but --hosts has room for " +
+                     std::to_string(slots) + ": raise the numbers after the colons.");
+  config.train.log_path = binder.path("log-path");
+  config.train.log_path_given = binder.given("log-path");
   binder.throw_if_any();
   return config;
 }
@@ -279,9 +356,15 @@ InspectConfig bind_inspect(Binder binder) {
 
 }  // namespace
 
+bool log_lies_in_output(const TrainConfig& config) {
+  return !config.log_path.empty() && !config.trained_model_path.empty() &&
+         is_same_or_inside(resolved(config.log_path), resolved(config.trained_model_path));
+}
+
 Command bind_command(const CommandInfo& command, RawArguments& raw) {
   const Binder binder(command, raw);
   if (command.name == "train") return bind_train(binder);
+  if (command.name == "launch") return bind_launch(binder);
   if (command.name == "init-model") return bind_init_model(binder);
   if (command.name == "convert") return bind_convert(binder);
   if (command.name == "demo-data") return bind_demo_data(binder);

@@ -1,5 +1,7 @@
 #include "config/command_line.h"
 
+#include <algorithm>
+
 #include "config/closest.h"
 #include "config/raw.h"
 
@@ -29,6 +31,64 @@ bool is_help(const std::string& word) {
   return word == "help" || word == "--help" || word == "-h";
 }
 
+Command parse_command(const CommandInfo& command, const std::vector<std::string>& arguments,
+                      std::string* log_path) {
+  RawArguments raw = parse_arguments(command, {arguments.begin() + 1, arguments.end()});
+  if (raw.help) return HelpRequest{command_help(command)};
+  if (const RawValue* file = raw.find("config"); file != nullptr && !file->text.empty()) {
+    read_config_file(command, std::string(file->text), raw);
+  }
+  if (log_path != nullptr) {
+    const RawValue* log = raw.find("log-path");
+    const Option* option = find_option(command, "log-path");
+    if (log != nullptr && !log->text.empty()) {
+      *log_path = log->text;
+    } else if (option != nullptr) {
+      *log_path = option->default_text;
+    }
+  }
+  return bind_command(command, raw);
+}
+
+// The ranks' command line after `--` has its own faults, which are told with those before it.
+Command parse_launch(const CommandInfo& command, const std::vector<std::string>& arguments,
+                     std::string* log_path) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const std::vector<std::string> own(arguments.begin(), dashes);
+  std::vector<std::string> inner(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
+  Problems problems;
+  Command result = LaunchConfig{};
+  problems.collect([&] { result = parse_command(command, own, log_path); });
+  if (std::holds_alternative<HelpRequest>(result)) return result;
+  LaunchConfig& config = std::get<LaunchConfig>(result);
+  if (inner.empty() || inner.front() != "train") {
+    problems.add(Error(ErrorCode::kParameterParsing,
+                       "`kiln launch` starts training: end its command line with `-- train …`."));
+    throw problems;
+  }
+  if (config.train.log_path_given) {
+    inner.emplace_back("--log-path");
+    inner.push_back(config.train.log_path);
+  }
+  std::string train_log_path;
+  Command train = HelpRequest{};
+  try {
+    train = parse_command_line(inner, &train_log_path);
+  } catch (const TrainCommandFaults&) {
+    if (log_path != nullptr) *log_path = train_log_path;
+    if (problems.empty()) throw;
+    problems.collect([] { throw; });
+  }
+  problems.throw_if_any();
+  if (std::holds_alternative<HelpRequest>(train)) return train;
+  if (log_path != nullptr) *log_path = train_log_path;
+  config.train = std::get<TrainConfig>(std::move(train));
+  if (config.train.ranks)
+    fail("--ranks is given to train as well as to launch: give it once, before the `--`.");
+  config.rank_arguments = std::move(inner);
+  return result;
+}
+
 }  // namespace
 
 Command parse_command_line(const std::vector<std::string>& arguments, std::string* log_path) {
@@ -47,21 +107,8 @@ Command parse_command_line(const std::vector<std::string>& arguments, std::strin
          " …` with one of " + join_choices(command_names()) + ".");
   }
   const CommandInfo& command = command_named(first);
-  RawArguments raw = parse_arguments(command, {arguments.begin() + 1, arguments.end()});
-  if (raw.help) return HelpRequest{command_help(command)};
-  if (const RawValue* file = raw.find("config"); file != nullptr && !file->text.empty()) {
-    read_config_file(command, std::string(file->text), raw);
-  }
-  if (log_path != nullptr) {
-    const RawValue* log = raw.find("log-path");
-    const Option* option = find_option(command, "log-path");
-    if (log != nullptr && !log->text.empty()) {
-      *log_path = log->text;
-    } else if (option != nullptr) {
-      *log_path = option->default_text;
-    }
-  }
-  return bind_command(command, raw);
+  if (command.name == "launch") return parse_launch(command, arguments, log_path);
+  return parse_command(command, arguments, log_path);
 }
 
 }  // namespace kiln

@@ -14,6 +14,7 @@ const std::string kPaths = "Inputs and outputs";
 const std::string kTraining = "Training";
 const std::string kImages = "Images";
 const std::string kMachine = "Machine";
+const std::string kRanks = "Many processes";
 const std::string kReporting = "Reporting";
 const std::string kModel = "Model";
 const std::string kDrawing = "Drawing";
@@ -52,6 +53,19 @@ Option integer(std::string name, std::string default_text, std::int64_t minimum,
           .kind = automatic ? ValueKind::kAutoOrInteger : ValueKind::kInteger,
           .minimum = minimum,
           .maximum = maximum};
+}
+
+Option ranks(bool required, std::string group, std::string help) {
+  return {.name = "ranks",
+          .value_name = "N|auto",
+          .default_text = "",
+          .unit = "processes",
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = ValueKind::kAutoOrInteger,
+          .required = required,
+          .minimum = 1,
+          .maximum = 4096};
 }
 
 Option choice(std::string name, std::vector<std::string> choices, std::string group,
@@ -123,6 +137,45 @@ std::vector<Option> component_options() {
   };
 }
 
+// What only a job of several processes uses.
+std::vector<Option> rank_options() {
+  Option lr_scaling = {
+      .name = "lr-scaling",
+      .value_name = "linear|sqrt|none|X",
+      .default_text = "linear",
+      .unit = "",
+      .group = kRanks,
+      .help =
+          "What --learning-rate is multiplied by: the number of processes, its square root, 1, "
+          "or X. linear is what the component does; for large batches or short runs sqrt, or "
+          "warm-up, is often better.",
+      .kind = ValueKind::kChoiceOrNumber,
+      .minimum = 0,
+      .maximum = 1000 * kMillion,
+      .choices = {"linear", "sqrt", "none"}};
+  Option expected = integer("expect-ranks", "", 1, 1'000'000, "processes", kRanks,
+                            "Stop unless exactly so many processes have found each other.");
+  return {
+      lr_scaling,
+      choice("scan", {"once", "each"}, kRanks,
+             "Process 0 reads the image folders and tells the others, or each reads for itself and "
+             "they compare."),
+      integer("accumulate", "1", 1, kMillion, "batches", kRanks,
+              "Batches of each process that make one training step."),
+      yes_or_no("sync-batch-norm", ValueKind::kSwitch, "False", kRanks,
+                "BatchNorm uses the joined batch of all processes."),
+      integer("bucket-mb", "25", 1, 4096, "MiB", kRanks,
+              "Gradients are summed over the processes in portions of this size."),
+      choice("gradient-dtype", {"fp32", "bf16"}, kRanks,
+             "Number type in which gradients travel; bf16 halves the traffic and rounds."),
+      integer("collective-timeout", "300", 1, 86400, "seconds", kRanks,
+              "How long a process waits for the others before the job ends."),
+      integer("stall-warning", "60", 1, 86400, "seconds", kRanks,
+              "After so long a waiting process says which others are missing, and again."),
+      expected,
+  };
+}
+
 std::vector<Option> train_options() {
   std::vector<Option> options = component_options();
   Option max_bad = {.name = "max-bad-images",
@@ -150,13 +203,31 @@ std::vector<Option> train_options() {
           integer("loader-threads", "auto", 1, 256, "threads", kMachine,
                   "Threads that decode images."),
           integer("threads", "auto", 1, 1024, "threads", kMachine, "Threads that compute."),
+          ranks(false, kRanks,
+                "Start so many processes that train one model, as `kiln launch` does. auto: one "
+                "for each GPU of this host."),
           choice("device", {"auto", "cuda", "cpu"}, kMachine,
                  "Where to train. auto: the CPU only where no NVIDIA device is present."),
           choice("save", {"best", "last"}, kReporting,
                  "The epoch that is written: the one with the best top-1, or the last."),
           optional_path("log-path", "DIR", "logs", kReporting,
                         "Folder of the log file and of module_statistics/error_info.json.")});
+  append(options, rank_options());
   return options;
+}
+
+std::vector<Option> launch_options() {
+  return {
+      ranks(true, kRanks,
+            "Processes that train one model together. auto: one for each slot of --hosts, or else "
+            "for each GPU of this host."),
+      optional_path("hosts", "HOST:N,...", "", kRanks,
+                    "Where to start them, with the number for each host (1 when left out). Without "
+                    "it: on this host."),
+      optional_path("log-path", "DIR", "logs", kReporting,
+                    "The --log-path of train; 70_mpi_log.txt there keeps what mpirun and all ranks "
+                    "say."),
+  };
 }
 
 std::vector<Option> init_model_options() {
@@ -205,6 +276,8 @@ std::vector<CommandInfo> build_table() {
        "--untrained-model-path DIR --train-data-path DIR --valid-data-path DIR "
        "--trained-model-path DIR [options]",
        train_options()},
+      {"launch", "Start several processes that train one model together, on this host or several.",
+       "--ranks N|auto [options] -- train [options of train]", launch_options()},
       {"init-model", "Write an untrained DenseNet or ResNet, or one with given weights.",
        "MODEL --untrained-model-path DIR [options]", init_model_options()},
       {"convert",
@@ -272,6 +345,12 @@ std::string range_text(const Option& option) {
     case ValueKind::kNumber:
       return "greater than " + std::to_string(option.minimum) + ", up to " +
              std::to_string(option.maximum);
+    case ValueKind::kChoiceOrNumber: {
+      std::string text;
+      for (const std::string& word : option.choices) text += word + ", ";
+      return text + "or greater than " + std::to_string(option.minimum) + ", up to " +
+             std::to_string(option.maximum);
+    }
     case ValueKind::kAllowance:
       return "0% to 100%, or " + bounds;
     case ValueKind::kChoice:

@@ -13,13 +13,14 @@ enum class ValueKind {
   kPath,
   kInteger,
   kAutoOrInteger,
-  kNumber,     // greater than `minimum`, at most `maximum`
-  kChoice,     // one of `choices`
-  kModelName,  // one of `choices`; another name is error 159
-  kBoolean,    // True or False, in any case
-  kSwitch,     // as kBoolean, or without a value: True
-  kFlag,       // never with a value
-  kAllowance,  // a count, or a share such as 1%
+  kNumber,          // greater than `minimum`, at most `maximum`
+  kChoice,          // one of `choices`
+  kChoiceOrNumber,  // one of `choices`, or a number as kNumber's
+  kModelName,       // one of `choices`; another name is error 159
+  kBoolean,         // True or False, in any case
+  kSwitch,          // as kBoolean, or without a value: True
+  kFlag,            // never with a value
+  kAllowance,       // a count, or a share such as 1%
 };
 
 struct Option {

@@ -22,6 +22,14 @@ struct Allowance {
   std::int64_t of(std::int64_t total) const;
 };
 
+// What the learning rate is multiplied by for `num_ranks` processes.
+struct RateScaling {
+  enum class Rule { kLinear, kSqrt, kFactor };
+  Rule rule = Rule::kLinear;
+  double factor = 1;  // of kFactor
+  double of(int num_ranks) const;
+};
+
 struct TrainConfig {
   std::string untrained_model_path, train_data_path, valid_data_path, trained_model_path;
   int epochs = 5;
@@ -39,10 +47,34 @@ struct TrainConfig {
   int threads = 0;         // 0: auto
   DeviceChoice device = DeviceChoice::kAuto;
   SaveChoice save = SaveChoice::kBest;
+  RateScaling lr_scaling;
+  bool scan_each = false;  // else rank 0 scans for all
+  int accumulate = 1;
+  bool sync_batch_norm = false;
+  int bucket_mb = 25;
+  bool bfloat16_gradients = false;
+  int collective_timeout_s = 300;
+  int stall_warning_s = 60;
+  int expect_ranks = 0;  // 0: as many as there are
   std::string log_path;  // "logs" unless given
   bool log_path_given = false;
+  // Start so many ranks; 0: auto. Empty: this process is the run, or one rank of it.
+  std::optional<int> ranks;
   std::vector<std::pair<std::string, std::string>>
       as_used;  // every option and its text, in table order
+};
+
+struct RankHost {
+  std::string name;
+  int slots = 1;
+};
+
+// `kiln launch`, and `kiln train --ranks`.
+struct LaunchConfig {
+  int ranks = 0;                            // 0: auto
+  std::vector<RankHost> hosts;              // empty: this one
+  TrainConfig train;                        // what every rank will do
+  std::vector<std::string> rank_arguments;  // "train", ...
 };
 
 struct InitModelConfig {
@@ -76,7 +108,7 @@ struct HelpRequest {
 };  // print it, exit 0
 struct VersionRequest {};
 
-using Command = std::variant<TrainConfig, InitModelConfig, ConvertConfig, DemoDataConfig,
-                             InspectConfig, HelpRequest, VersionRequest>;
+using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig,
+                             DemoDataConfig, InspectConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

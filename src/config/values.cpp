@@ -27,7 +27,8 @@ enum class Side { kBelow, kAbove };
                              const std::string& where, Side side) {
   const std::string range = " (range " + range_text(option) + ").";
   // The designer's codes speak of "greater than 0" where the lowest whole number is 1.
-  const bool exclusive = option.kind == ValueKind::kNumber || option.minimum == 1;
+  const bool exclusive = option.kind == ValueKind::kNumber ||
+                         option.kind == ValueKind::kChoiceOrNumber || option.minimum == 1;
   const bool near_zero = exclusive || option.minimum == 0;
   if (!near_zero) {
     throw Error(
@@ -139,6 +140,21 @@ std::int64_t Allowance::of(std::int64_t total) const {
   // A share of 0.29 is a little less than 29 %; 29 of 100 images are meant.
   constexpr double kRounding = 1 + 1e-12;
   return static_cast<std::int64_t>(std::floor(value * static_cast<double>(total) * kRounding));
+}
+
+RateScaling rate_scaling_value(const Option& option, const std::string& text,
+                               const std::string& where) {
+  double number = 0;
+  if (read_number(text, &number))
+    return {RateScaling::Rule::kFactor, number_value(option, text, where)};
+  const std::string word = choice_value(option, text, where);
+  if (word == "sqrt") return {RateScaling::Rule::kSqrt};
+  return word == "none" ? RateScaling{RateScaling::Rule::kFactor, 1} : RateScaling{};
+}
+
+double RateScaling::of(int num_ranks) const {
+  if (rule == Rule::kFactor) return factor;
+  return rule == Rule::kSqrt ? std::sqrt(num_ranks) : num_ranks;
 }
 
 std::string choice_value(const Option& option, const std::string& text, const std::string& where) {

@@ -16,6 +16,8 @@ std::int64_t integer_value(const Option& option, const std::string& text, const 
 double number_value(const Option& option, const std::string& text, const std::string& where);
 bool boolean_value(const std::string& text, const std::string& where);
 Allowance allowance_value(const Option& option, const std::string& text, const std::string& where);
+RateScaling rate_scaling_value(const Option& option, const std::string& text,
+                               const std::string& where);
 std::string choice_value(const Option& option, const std::string& text, const std::string& where);
 std::string path_value(const std::string& text, const std::string& where);
 

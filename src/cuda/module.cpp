@@ -5,7 +5,14 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include "cuda/nccl_communicator.h"
+
 namespace {
+
+const char* device_fault(int device) {
+  const cudaError_t status = cudaSetDevice(device);
+  return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
+}
 
 long long peak_memory_bytes(int device) {
   const auto stats =
@@ -27,8 +34,10 @@ int nccl_version() {
   return ncclGetVersion(&version) == ncclSuccess ? version : 0;
 }
 
-constexpr kiln::CudaModule kModule{kiln::kCudaModuleVersion, peak_memory_bytes, runtime_version,
-                                   cudnn_version, nccl_version};
+constexpr kiln::CudaModule kModule{
+    kiln::kCudaModuleVersion, device_fault,         peak_memory_bytes,
+    runtime_version,          cudnn_version,        nccl_version,
+    kiln::make_nccl_id,       kiln::make_nccl_group};
 
 }  // namespace
 

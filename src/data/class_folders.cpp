@@ -40,6 +40,9 @@ Listing list_folder(const fs::path& folder, const DatasetContext& context) {
       }
       std::error_code fault;
       const fs::file_status status = entry.status(fault);
+      if (fault == std::errc::permission_denied) {
+        throw fs::filesystem_error("", entry.path(), fault);
+      }
       if (fs::is_directory(status)) {
         listing.folders.push_back(name);
       } else if (fs::is_regular_file(status)) {
@@ -49,7 +52,8 @@ Listing list_folder(const fs::path& folder, const DatasetContext& context) {
       }
     }
   } catch (const fs::filesystem_error& fault) {
-    context.fail("the folder '" + folder.string() + "' cannot be read: " + fault.code().message() +
+    const fs::path& place = fault.path1().empty() ? folder : fault.path1();
+    context.fail("'" + place.string() + "' cannot be read: " + fault.code().message() +
                  ". Check its permissions.");
   }
   for (auto* names : {&listing.images, &listing.folders, &listing.broken_links}) {

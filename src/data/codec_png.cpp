@@ -31,7 +31,9 @@ Image decode_png(std::string_view bytes) {
   if (context == nullptr) throw std::bad_alloc();
   check(spng_set_chunk_limits(context.get(), kMaxChunkBytes, kMaxChunkBytes));
   check(spng_set_png_buffer(context.get(), bytes.data(), bytes.size()));
-  Image image = blank_image(read_png_size(bytes));
+  const ImageSize size = read_png_size(bytes);
+  check(spng_decode_chunks(context.get()));  // the header's checksum, before memory is taken
+  Image image = blank_image(size);
   check(
       spng_decode_image(context.get(), image.pixels.data(), image.pixels.size(), SPNG_FMT_RGB8, 0));
   return image;

@@ -131,7 +131,8 @@ Layout layout_of(TIFF* tiff) {
   std::uint16_t extras = 0;
   std::uint16_t* kinds = nullptr;
   TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &extras, &kinds);
-  layout.premultiplied = layout.colors == 3 && extras > 0 && kinds[0] == EXTRASAMPLE_ASSOCALPHA;
+  layout.premultiplied =
+      layout.colors == 3 && layout.samples > 3 && extras > 0 && kinds[0] == EXTRASAMPLE_ASSOCALPHA;
   if (TIFFIsTiled(tiff) != 0) {
     TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &layout.block_width);
     TIFFGetField(tiff, TIFFTAG_TILELENGTH, &layout.block_height);

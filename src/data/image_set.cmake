@@ -3,7 +3,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 kiln_room(image_set
   SOURCES class_folders.cpp coco.cpp dataset_text.cpp image_directory.cpp
-          image_directory_writer.cpp image_list.cpp image_set.cpp strict_json.cpp
+          image_directory_writer.cpp image_list.cpp image_set.cpp image_set_bytes.cpp rank_order.cpp strict_json.cpp
   LINK kiln_base
   PRIVATE_LINK yaml-cpp nlohmann_json::nlohmann_json)
 

@@ -100,7 +100,9 @@ ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {
       advice =
           "Its images lie deeper than one folder: give the folder that holds the class folders.";
     }
-    context.fail("its images have no labels (" + describe(set.kind) + "). " + advice,
+    std::string notes;  // a COCO file that could not be read is named here
+    for (const std::string& note : set.notes) notes += "; " + note;
+    context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,
                  ErrorCode::kNotLabeledDataset);
   }
   const std::size_t listed = set.items.size();

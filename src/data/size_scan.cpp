@@ -1,6 +1,7 @@
 #include "data/size_scan.h"
 
 #include <atomic>
+#include <cstdint>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kPrefixBytes = 64 * 1024;
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;  // the loader reads no larger one
 
 std::string read_prefix(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -28,7 +30,7 @@ std::optional<ImageSize> size_of(const std::filesystem::path& path) {
   } catch (const ImageFault&) {
   }
   try {
-    return read_image_size(read_file(path));
+    return read_image_size(read_file(path, kMaxFileBytes));
   } catch (const std::exception&) {
     return std::nullopt;
   }

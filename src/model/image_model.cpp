@@ -20,7 +20,7 @@ struct KnownModel {
 };
 
 const std::vector<KnownModel>& known_models() {
-  static const std::vector<KnownModel> models{
+  static const std::vector<KnownModel> kModels{
       {"resnet18", ResNetShape{false, {2, 2, 2, 2}}},
       {"resnet34", ResNetShape{false, {3, 4, 6, 3}}},
       {"resnet50", ResNetShape{true, {3, 4, 6, 3}}},
@@ -35,7 +35,7 @@ const std::vector<KnownModel>& known_models() {
       {"densenet169", DenseNetShape{32, {6, 12, 32, 32}, 64}},
       {"densenet201", DenseNetShape{32, {6, 12, 48, 32}, 64}},
   };
-  return models;
+  return kModels;
 }
 
 const KnownModel& find_model(const std::string& name) {
@@ -107,6 +107,11 @@ class NetworkModel : public ImageModel {
         replace(item.tensor, item.tensor.detach().to(at::kDouble));
   }
 
+  void synchronize_batch_norm(const SumOverRanks& sum) override {
+    for (const auto& module : network_->modules())
+      if (auto* norm = module->as<BatchNorm2d>()) norm->synchronize(sum);
+  }
+
  private:
   // Everybody who holds the tensor sees the new memory.
   static void replace(at::Tensor tensor, const at::Tensor& data) { tensor.set_data(data); }
@@ -119,12 +124,12 @@ class NetworkModel : public ImageModel {
 }  // namespace
 
 const std::vector<std::string>& model_names() {
-  static const std::vector<std::string> names = [] {
+  static const std::vector<std::string> kNames = [] {
     std::vector<std::string> all;
     for (const KnownModel& model : known_models()) all.push_back(model.name);
     return all;
   }();
-  return names;
+  return kNames;
 }
 
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "model/sync_batch_norm.h"
+
 namespace kiln {
 
 struct ModelOptions {
@@ -38,6 +40,9 @@ class ImageModel {
   // Moves to `device` and stores 4-D weights channels_last. Before an optimizer is made.
   virtual void prepare(const at::Device& device) = 0;
   virtual void to_float64() = 0;
+  // Every BatchNorm uses the joined batch of all ranks from now on. Not for memory-efficient
+  // DenseNets, whose recomputation in backward knows its own batch only.
+  virtual void synchronize_batch_norm(const SumOverRanks& sum) = 0;
 };
 
 const std::vector<std::string>& model_names();

@@ -1,5 +1,6 @@
 #include "model/layers.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace kiln {
@@ -31,8 +32,20 @@ BatchNorm2d::BatchNorm2d(std::int64_t channels) {
 
 at::Tensor BatchNorm2d::forward(const at::Tensor& x) {
   if (is_training()) num_batches_tracked_.add_(1);
+  if (is_training() && sum_) return forward_synchronized(x);
   return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(),
                         kNormMomentum, kNormEpsilon, at::globalContext().userEnabledCuDNN());
+}
+
+// The running variance is the unbiased one, as LibTorch's.
+at::Tensor BatchNorm2d::forward_synchronized(const at::Tensor& x) {
+  BatchStatistics batch;
+  const at::Tensor y = sync_batch_norm(x, weight_, bias_, kNormEpsilon, sum_, &batch);
+  const at::NoGradGuard no_grad;
+  const double unbiased = batch.count / std::max(batch.count - 1, 1.0);
+  running_mean_.lerp_(batch.mean.to(running_mean_.scalar_type()), kNormMomentum);
+  running_var_.lerp_((batch.variance * unbiased).to(running_var_.scalar_type()), kNormMomentum);
+  return y;
 }
 
 at::Tensor BatchNorm2d::normalize_by_batch(const at::Tensor& x, const at::Tensor& weight,

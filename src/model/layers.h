@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "model/sync_batch_norm.h"
+
 namespace kiln {
 
 // Padding kernel / 2, no bias.
@@ -39,10 +41,15 @@ class BatchNorm2d : public torch::nn::Module {
   // The training forward without the update, for recomputation in backward.
   static at::Tensor normalize_by_batch(const at::Tensor& x, const at::Tensor& weight,
                                        const at::Tensor& bias);
+  // From now on training uses the statistics of all ranks' batches.
+  void synchronize(SumOverRanks sum) { sum_ = std::move(sum); }
   at::Tensor& weight() { return weight_; }
   at::Tensor& bias() { return bias_; }
 
  private:
+  at::Tensor forward_synchronized(const at::Tensor& x);
+
+  SumOverRanks sum_;  // empty: this rank's batch alone
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace kiln {
 
@@ -14,14 +15,21 @@ enum class DeviceWish { kAuto, kCuda, kCpu };
 struct Device {
   bool is_cuda = false;
   int index = 0;
-  std::string description;  // "CPU (no NVIDIA device found)", "NVIDIA H200, compute capability 9.0,
-                            // driver 580.65"
+  // "CPU (no NVIDIA device found)", "NVIDIA H200, compute capability 9.0, driver 580.65.06, CUDA
+  // 13.0"
+  std::string description = {};
+  std::string uuid = {};                        // "GPU-…"; empty when unknown, and on a CPU
+  std::vector<std::string> visible_uuids = {};  // of all GPUs that this process sees
 };
 
 // kAuto takes the CPU only where no NVIDIA device is present. A device that is there and cannot be
-// used, or kCuda without one, is Error kFailedToCompleteOperation naming both versions and the
-// remedy.
-Device choose_device(DeviceWish wish);
+// used (driver, compute capability, library, module, CUDA runtime), or kCuda without one, is Error
+// kFailedToCompleteOperation naming what was found, what is needed, and the remedy. Where it is a
+// GPU, the module is open and the CUDA runtime has started on it. kCpu asks no driver.
+//
+// A process that sees one GPU takes it, otherwise the one at its local rank, counted around:
+// whether that gives every rank its own is for gpu_assignment.h, when all ranks have chosen.
+Device choose_device(DeviceWish wish, int local_rank = 0);
 
 // Bytes of GPU memory at most in use so far by this process; 0 on a CPU.
 long long peak_device_memory(const Device& device);

@@ -2,19 +2,25 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace kiln {
 
 struct NvidiaDriver {
-  bool device_files = false;  // /dev/nvidiactl or /proc/driver/nvidia is there
-  bool library = false;       // libcuda.so.1 could be opened
-  std::string version;        // "580.65.06", empty when unknown
+  bool device_files = false;  // /dev/nvidiactl or /proc/driver/nvidia/version is there
+  bool library = false;       // libcuda.so.1 could be opened and is no stub of the CUDA toolkit
+  std::string version;        // "580.65.06", by NVML, else by the kernel; empty when unknown
+  int cuda_version = 0;       // 13000 for CUDA 13.0, the newest it runs; 0 when unknown
   int num_devices = 0;        // visible to this process
-  std::string fault;          // why the library could not count devices
-  std::string name;           // of the first visible device
+  std::string fault;          // why the library could not count or describe devices
+  std::vector<std::string> uuids;  // [num_devices], "GPU-…" as nvidia-smi -L has it, or empty
+  int index = 0;                   // of the device for this process; the next two are of it
+  std::string name;
   int capability_major = 0, capability_minor = 0;
 };
 
-NvidiaDriver ask_nvidia_driver();
+// The device for this process is the only one, or the one at its local rank (counted around, when
+// there are fewer). Never throws for what the driver answers: what is unknown stays empty.
+NvidiaDriver ask_nvidia_driver(int local_rank = 0);
 
 }  // namespace kiln

@@ -83,6 +83,8 @@ FailureReport report_failure(std::exception_ptr failure) {
     return report_errors({error});
   } catch (const Problems& problems) {
     return report_errors(problems.errors());
+  } catch (const FailedElsewhere& other) {
+    return {{other.what()}, "", other.exit_code()};
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   } catch (const std::exception& other) {

@@ -27,7 +27,7 @@ void write_error_info(const std::filesystem::path& path, const std::string& text
 // What an exception comes to: its lines for the console, error_info.json, and the exit code.
 struct FailureReport {
   std::vector<std::string> messages;
-  std::string error_info;
+  std::string error_info;  // empty: another rank writes it
   int exit_code = 70;
 };
 FailureReport report_failure(std::exception_ptr failure);

@@ -1,9 +1,5 @@
 // Filling the folder of a model directory so that a reader never sees half of one.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <system_error>
 
 #include "base/error.h"
@@ -78,13 +74,6 @@ void refuse_foreign_names(const fs::path& folder) {
   if (foreign.size() > kShown) shown += " and " + std::to_string(foreign.size() - kShown) + " more";
   fail(folder, "holds other files (" + shown + ")",
        "Choose an empty folder, or one that holds an earlier model.");
-}
-
-void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);  // some network file systems refuse this
-  ::close(descriptor);
 }
 
 void remove_file(const fs::path& path) {

@@ -2,7 +2,7 @@
 // numbers.
 #pragma once
 
-#include <optional>
+#include <limits>
 
 #include "base/training_record.h"
 
@@ -13,9 +13,9 @@ namespace kiln {
 class Patience {
  public:
   explicit Patience(int patience) : patience_(patience) {}
-  // True when `patience` strikes in a row are reached.
+  // True when `patience` strikes in a row are reached. `valid_loss` is finite.
   bool exhausted_after(double valid_loss) {
-    strikes_ = previous_ && valid_loss >= *previous_ ? strikes_ + 1 : 0;
+    strikes_ = valid_loss >= previous_ ? strikes_ + 1 : 0;
     previous_ = valid_loss;
     return strikes_ >= patience_;
   }
@@ -23,7 +23,7 @@ class Patience {
  private:
   int patience_;
   int strikes_ = 0;
-  std::optional<double> previous_;
+  double previous_ = std::numeric_limits<double>::infinity();
 };
 
 // Highest top-1; then lower loss; then earlier.

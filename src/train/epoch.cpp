@@ -2,9 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <cstdio>
-
-#include "base/error.h"
 #include "model/loss.h"
 
 namespace kiln {
@@ -30,20 +27,33 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed,
 }
 
 bool TrainEpoch::step() {
-  const HostBatch* host = loader_.next();
-  if (host == nullptr) return false;
+  const HostBatch* batch = loader_.next();
+  if (batch == nullptr) return false;
   ++step_;
-  if (host->count < plan_.smallest_batch) return true;
-
-  const DeviceBatch batch = feed_.put(*host);
-  const at::Tensor logits = state_.model->forward(batch.images);
-  const at::Tensor loss = cross_entropy(logits, batch.labels, host->nominal);
-  measure(host->count);
-  loss.backward();
-  state_.optimizer.step(plan_.learning_rate);
-  state_.optimizer.zero_gradients();
-  metrics_.add(logits, batch.labels, loss.detach() * host->nominal, step_);
+  for (int i = 1; i < plan_.batches_per_step; ++i) {
+    train_on(*batch);
+    batch = loader_.next();
+  }
+  state_.gradients.arm();
+  train_on(*batch);
+  state_.gradients.finish();
+  const bool alone_and_empty =
+      plan_.num_ranks == 1 && plan_.batches_per_step == 1 && batch->count < plan_.smallest_batch;
+  if (!alone_and_empty) state_.optimizer.step(plan_.learning_rate);
+  state_.gradients.zero();
   return true;
+}
+
+// Adds to the gradients: the mean over all images of the step, of all ranks and batches.
+void TrainEpoch::train_on(const HostBatch& host) {
+  if (host.count < plan_.smallest_batch && !plan_.train_on_empty_batches) return;
+  const DeviceBatch batch = feed_.put(host);
+  const at::Tensor logits = state_.model->forward(batch.images);
+  const std::int64_t images = std::int64_t{host.nominal} * plan_.num_ranks * plan_.batches_per_step;
+  const at::Tensor loss = cross_entropy(logits, batch.labels, images);
+  measure(host.count);
+  loss.backward();
+  metrics_.add(logits, batch.labels, loss.detach() * images, step_);
 }
 
 // The designer's measuring point is after the forward pass, so a batch's time holds the previous
@@ -63,7 +73,7 @@ StepRecord TrainEpoch::timing() const {
   record.epoch = plan_.epoch;
   record.num_epochs = plan_.num_epochs;
   record.step = step_;
-  record.num_steps = loader_.num_batches();
+  record.num_steps = loader_.num_batches() / plan_.batches_per_step;
   record.elapsed_seconds = seconds_between(begin_, Clock::now());
   record.data_wait_share = loader_.wait_seconds() / record.elapsed_seconds;
   if (images_ == 0) return record;
@@ -75,7 +85,6 @@ StepRecord TrainEpoch::timing() const {
 }
 
 StepRecord TrainEpoch::step_record() const {
-  require_finite();
   StepRecord record = timing();
   record.batch = metrics_.batch();
   record.so_far = metrics_.totals();
@@ -83,7 +92,6 @@ StepRecord TrainEpoch::step_record() const {
 }
 
 EpochRecord TrainEpoch::finish() {
-  require_finite();
   EpochRecord record;
   record.epoch = plan_.epoch;
   record.learning_rate = plan_.learning_rate;
@@ -93,18 +101,6 @@ EpochRecord TrainEpoch::finish() {
   record.average_images_per_second = images_ > 0 ? weighted_rate_ / images_ : 0;
   record.train_images_per_second = images_ / record.train_seconds;
   return record;
-}
-
-void TrainEpoch::require_finite() const {
-  const int step = metrics_.first_bad_step();
-  if (step == 0) return;
-  char text[320];
-  std::snprintf(
-      text, sizeof text,
-      "The training loss is not a finite number at epoch %d, step %d, with learning rate %g: "
-      "training has diverged. Use a lower --learning-rate (a tenth of it is a good next try).",
-      plan_.epoch, step, plan_.learning_rate);
-  throw Error(ErrorCode::kFailedToCompleteOperation, text);
 }
 
 bool evaluate(ImageModel& model, BatchLoader& loader, DeviceFeed& feed, Totals* totals,

@@ -17,29 +17,31 @@ struct EpochPlan {
   int epoch = 1;  // from 1
   int num_epochs = 1;
   double learning_rate = 0;
-  int smallest_batch =
-      1;  // BatchNorm over 1x1 maps cannot take one image: a batch below this is passed over
+  // BatchNorm over 1x1 maps cannot take one image: a batch below this is passed over.
+  int smallest_batch = 1;
+  int num_ranks = 1;
+  int batches_per_step = 1;             // gradients of so many batches make one step
+  bool train_on_empty_batches = false;  // synchronised BatchNorm needs every rank in every batch
 };
 
 class TrainEpoch {
  public:
   TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed, const EpochPlan& plan);
 
-  // Trains on the next batch; false when there is none.
+  // Trains on the next batches, together with the other ranks; false when there are none.
   bool step();
 
   int steps_done() const { return step_; }
-  // Waits for the device. Throws Error kFailedToCompleteOperation when a loss so far was not
-  // finite.
+  // These wait for the device; numbers are this rank's.
+  int first_bad_step() const { return metrics_.first_bad_step(); }  // 0: every loss is finite
   StepRecord step_record() const;
+  EpochRecord finish();  // `valid` stays empty
   // Time and rate only, for a progress line: never waits.
   StepRecord timing() const;
-  // Ends the epoch; `valid` stays empty. Throws as step_record().
-  EpochRecord finish();
 
  private:
+  void train_on(const HostBatch& batch);
   void measure(int count);
-  void require_finite() const;
 
   using Clock = std::chrono::steady_clock;
   TrainState& state_;

@@ -1,19 +1,15 @@
 #include "train/optimizer.h"
 
-#include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
 namespace kiln {
 
-Sgd::Sgd(std::vector<at::Tensor> parameters) : parameters_(std::move(parameters)) {
+Sgd::Sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients)
+    : parameters_(std::move(parameters)), gradients_(std::move(gradients)) {
   const c10::AutoGradMode no_grad(false);
-  for (at::Tensor& parameter : parameters_) {
-    gradients_.push_back(at::zeros_like(parameter));
-    momenta_.push_back(at::zeros_like(parameter));
-    parameter.mutable_grad() = gradients_.back();
-  }
+  for (const at::Tensor& parameter : parameters_) momenta_.push_back(at::zeros_like(parameter));
 }
 
 void Sgd::step(double learning_rate) {
@@ -21,10 +17,6 @@ void Sgd::step(double learning_rate) {
   at::_fused_sgd_(parameters_, gradients_, momenta_, kWeightDecay, kMomentum, learning_rate,
                   /*dampening=*/0.0, /*nesterov=*/true, /*maximize=*/false, first_step_);
   first_step_ = false;
-}
-
-void Sgd::zero_gradients() {
-  at::_foreach_zero_(gradients_);
 }
 
 }  // namespace kiln

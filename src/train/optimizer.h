@@ -13,12 +13,10 @@ class Sgd {
   static constexpr double kMomentum = 0.9;
   static constexpr double kWeightDecay = 1e-4;
 
-  // Takes the parameters in their final place and memory format (ImageModel::prepare). Gradients
-  // live in buffers of the optimizer's, of the parameters' own strides, which backward adds into.
-  explicit Sgd(std::vector<at::Tensor> parameters);
+  // `gradients` in the order of `parameters` and of the same strides (GradientBuckets).
+  Sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients);
 
   void step(double learning_rate);
-  void zero_gradients();
 
  private:
   std::vector<at::Tensor> parameters_, gradients_, momenta_;

@@ -1,21 +1,25 @@
 // What training changes: exactly what a checkpoint has to hold.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "model/image_model.h"
+#include "parallel/gradient_buckets.h"
 #include "train/optimizer.h"
 
 namespace kiln {
 
 struct TrainState {
-  explicit TrainState(std::unique_ptr<ImageModel> prepared_model)
-      : model(std::move(prepared_model)), optimizer(model->parameters()) {}
+  // `communicator`: nullptr for one rank; must outlive the state.
+  TrainState(std::unique_ptr<ImageModel> prepared_model, const BucketPlan& plan,
+             Communicator* communicator)
+      : model(std::move(prepared_model)),
+        gradients(model->parameters(), plan, communicator),
+        optimizer(model->parameters(), gradients.gradients()) {}
 
   std::unique_ptr<ImageModel> model;
+  GradientBuckets gradients;
   Sgd optimizer;
-  int epoch = 0;  // finished epochs
 };
 
 }  // namespace kiln

@@ -1,0 +1,355 @@
+#include "commands/launch.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <initializer_list>
+#include <memory>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "commands/versions.h"
+#include "parallel/launcher.h"
+#include "parallel/mpirun_job.h"
+#include "parallel/mpirun_output.h"
+#include "parallel/nvidia_driver.h"
+#include "report/error_info.h"
+
+namespace kiln {
+namespace {
+
+using std::chrono::steady_clock;
+
+// From a rank's failure until mpirun must have ended the others.
+constexpr auto kEndOfJob = std::chrono::seconds(20);
+
+// While it lives, stop signals to this process are read here and do nothing else.
+class StopSignals {
+ public:
+  StopSignals() {
+    sigemptyset(&stops_);
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&stops_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &stops_, &before_);
+    descriptor_ = ::signalfd(-1, &stops_, SFD_NONBLOCK | SFD_CLOEXEC);
+  }
+  ~StopSignals() {
+    next();
+    ::close(descriptor_);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  int next() {  // 0: none
+    signalfd_siginfo info{};
+    return ::read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
+                                                                  : 0;
+  }
+
+ private:
+  sigset_t stops_, before_;
+  int descriptor_ = -1;
+};
+
+// 70_mpi_log.txt: everything that mpirun, the ranks and this command said.
+class MpiLog {
+ public:
+  MpiLog(const TrainConfig& config, Log& log)
+      : path_((std::filesystem::path(config.log_path) / "70_mpi_log.txt").string()) {
+    std::error_code failure;
+    std::filesystem::create_directories(config.log_path, failure);
+    file_.reset(std::fopen(path_.c_str(), "we"));
+    if (file_ != nullptr) return;
+    if (config.log_path_given)
+      throw Error(
+          ErrorCode::kFailedToWriteOutputs,
+          "The log file '" + path_ + "' cannot be written: give --log-path a folder that can.");
+    log.warning("the folder '" + config.log_path + "' cannot be written here, so there is no " +
+                "70_mpi_log.txt; --log-path names another");
+  }
+
+  const std::string& path() const { return path_; }
+
+  void add(const std::string& who, const std::string& text) {
+    if (file_ == nullptr) return;
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    std::tm parts{};
+    ::localtime_r(&now.tv_sec, &parts);
+    std::array<char, 32> time{};
+    std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S", &parts);
+    std::fprintf(file_.get(), "%s,%03ld %-8s %s\n", time.data(), now.tv_nsec / 1'000'000,
+                 who.c_str(), text.c_str());
+    std::fflush(file_.get());
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+// Whether error_info.json was written since this was made, and tells of a failure.
+class ErrorInfoWatch {
+ public:
+  explicit ErrorInfoWatch(std::filesystem::path path) : path_(std::move(path)), before_(stamp()) {}
+  const std::filesystem::path& path() const { return path_; }
+  bool tells_failure() const {
+    const Stamp now = stamp();
+    if (now == before_) return false;
+    try {
+      return read_file(path_, 1 << 20) != error_info_of_success();
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+ private:
+  struct Stamp {
+    unsigned long long inode = 0;
+    long long seconds = 0, nanoseconds = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  Stamp stamp() const {
+    struct stat found {};
+    if (::stat(path_.c_str(), &found) != 0) return {};
+    return {found.st_ino, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+  }
+
+  std::filesystem::path path_;
+  Stamp before_;
+};
+
+// What is there to read; false at its end.
+bool read_into(OutputSplitter& splitter, int descriptor) {
+  std::array<char, 1 << 16> bytes{};
+  while (true) {
+    const ssize_t count = ::read(descriptor, bytes.data(), bytes.size());
+    if (count <= 0) return count < 0;
+    splitter.feed({bytes.data(), static_cast<std::size_t>(count)});
+  }
+}
+
+bool is_stop_code(int code) {
+  return code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1;
+}
+
+class Launch {
+ public:
+  Launch(const LaunchConfig& config, const MpirunJob& job, Log& log);
+  int run(StopSignals& stops);
+
+ private:
+  void say(const std::string& text);
+  void show(const OutputLine& line);
+  void read_output(const KeptProcess& process);
+  void take_signal(int signal, KeptProcess& process);
+  int watch(StopSignals& stops, KeptProcess& process);
+  int conclude(int code);
+  void report(const JobFailure& failure);
+  std::string sentence(const JobFailure& failure) const;
+
+  const LaunchConfig& config_;
+  Log& log_;
+  MpiLog mpi_log_;
+  ErrorInfoWatch error_info_;
+  ProgramCall call_;
+  JobStory story_;
+  // mpirun's own messages come by standard error, where no rank's unfinished line precedes them.
+  OutputSplitter output_, errors_;
+  bool output_open_ = true, errors_open_ = true;
+  int stop_ = 0;  // the first stop signal
+  bool killed_ = false;
+};
+
+Launch::Launch(const LaunchConfig& config, const MpirunJob& job, Log& log)
+    : config_(config),
+      log_(log),
+      mpi_log_(config.train, log),
+      error_info_(error_info_path(config.train.log_path)),
+      call_(mpirun_call(job)),
+      story_(planned_hosts(job)),
+      output_([this](const OutputLine& line) { show(line); }),
+      errors_([this](const OutputLine& line) { show(line); }) {
+  say(program_version() + ", launch: " + std::to_string(job.num_ranks) +
+      (job.num_ranks == 1 ? " rank" : " ranks") +
+      (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts") + ", " +
+      describe_binding(job));
+  std::string command;
+  for (const std::string& word : call_.words) command += (command.empty() ? "" : " ") + word;
+  mpi_log_.add("launch", command);
+}
+
+void Launch::say(const std::string& text) {
+  log_.info(text);
+  mpi_log_.add("launch", text);
+}
+
+void Launch::show(const OutputLine& line) {
+  mpi_log_.add(line.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(line.rank),
+               line.text);
+  if (!story_.take(line) || line.rank != 0) return;
+  std::FILE* stream = line.is_error ? stderr : stdout;
+  std::fprintf(stream, "%s\n", line.text.c_str());
+  std::fflush(stream);
+}
+
+void Launch::read_output(const KeptProcess& process) {
+  output_open_ = output_open_ && read_into(output_, process.output());
+  errors_open_ = errors_open_ && read_into(errors_, process.errors());
+}
+
+void Launch::take_signal(int signal, KeptProcess& process) {
+  if (stop_ == 0) {
+    stop_ = signal;
+    say("Signal " + std::to_string(signal) +
+        ": the ranks save and stop; a second signal ends them at once.");
+    process.send_stop();
+    return;
+  }
+  killed_ = true;
+  say("Signal " + std::to_string(signal) + ", the second: the ranks are killed.");
+  process.kill();
+}
+
+// Until all have ended; returns mpirun's exit code.
+int Launch::watch(StopSignals& stops, KeptProcess& process) {
+  std::optional<steady_clock::time_point> last_moment;
+  std::optional<int> code;
+  while (!code) {
+    std::array<pollfd, 2> waits = {
+        {{output_open_ ? process.output() : -1, POLLIN, 0}, {stops.descriptor(), POLLIN, 0}}};
+    ::poll(waits.data(), waits.size(), output_open_ ? 200 : 10);
+    if (const int signal = stops.next(); signal != 0) take_signal(signal, process);
+    read_output(process);
+    if (story_.has_failure() && !last_moment) last_moment = steady_clock::now() + kEndOfJob;
+    if (last_moment && steady_clock::now() > *last_moment) {
+      say("mpirun has not ended the job after the failure: it is killed.");
+      process.kill();
+    }
+    code = process.ended();
+  }
+  read_output(process);
+  output_.finish();
+  errors_.finish();
+  return *code;
+}
+
+std::string Launch::sentence(const JobFailure& failure) const {
+  std::string who = "mpirun";
+  if (failure.rank != kMpirunItself) who = "Rank " + std::to_string(failure.rank);
+  if (failure.rank != kMpirunItself && !failure.host.empty()) who += " on host " + failure.host;
+  if (failure.rank == kMpirunItself && !failure.host.empty())
+    who = "A rank on host " + failure.host;
+  std::string text = who + " " + failure.what;
+  if (failure.rank != kMpirunItself)
+    text += failure.phase.empty() ? " before it told what it did"
+                                  : " in the phase '" + failure.phase + "'";
+  text += ": what it said last stands above";
+  if (failure.rank != kMpirunItself)
+    text += ", its log is " + config_.train.log_path + "/70_driver_log_" +
+            std::to_string(failure.rank) + ".txt";
+  return text + "; all output of the job is in " + mpi_log_.path() + ".";
+}
+
+void Launch::report(const JobFailure& failure) {
+  const auto& lines = story_.last_lines(failure.rank);
+  std::string title = "Last lines of ";
+  title += failure.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(failure.rank);
+  if (!failure.host.empty()) title += " on host " + failure.host;
+  if (!failure.phase.empty()) title += ", phase '" + failure.phase + "'";
+  std::fprintf(stderr, "%s:\n", title.c_str());
+  for (const std::string& line : lines) std::fprintf(stderr, "  | %s\n", line.c_str());
+  if (lines.empty()) std::fprintf(stderr, "  (it said nothing)\n");
+  const std::string text = sentence(failure);
+  log_.error(text);
+  mpi_log_.add("launch", text);
+  if (error_info_.tells_failure()) return;
+  const auto code = ErrorCode::kFailedToCompleteOperation;
+  write_error_info(error_info_.path(),
+                   error_info_of(std::string(error_id(code)), static_cast<int>(code), text), log_);
+}
+
+int Launch::conclude(int code) {
+  if (stop_ != 0 && (killed_ || code == 0)) return 128 + stop_;
+  if (code == 0) return 0;
+  const JobFailure failure = story_.failure(code);
+  const bool asked_to = stop_ != 0 && is_stop_code(failure.exit_code);
+  if (asked_to || (!failure.killed && is_stop_code(failure.exit_code))) {
+    say("All ranks stopped by signal.");
+    return stop_ != 0 ? 128 + stop_ : failure.exit_code;
+  }
+  report(failure);
+  return failure.exit_code;
+}
+
+int Launch::run(StopSignals& stops) {
+  KeptProcess process(call_);
+  return conclude(watch(stops, process));
+}
+
+void require_no_mpi_job() {
+  if (!find_launcher().mpi) return;
+  throw Error(ErrorCode::kUserError,
+              "This process is a rank of an MPI job already, which sets the number of ranks: leave "
+              "--ranks out there, or start `kiln launch` outside of mpirun and srun.");
+}
+
+int choose_num_ranks(const LaunchConfig& config) {
+  if (config.ranks > 0) return config.ranks;
+  int slots = 0;
+  for (const RankHost& host : config.hosts) slots += host.slots;
+  if (slots > 0) return slots;
+  if (config.train.device == DeviceChoice::kCpu)
+    throw Error(ErrorCode::kUserError,
+                "--ranks auto counts GPUs, but --device is cpu: give a number of ranks.");
+  const NvidiaDriver driver = ask_nvidia_driver();
+  if (driver.num_devices > 0) return driver.num_devices;
+  throw Error(ErrorCode::kUserError,
+              "--ranks auto starts one rank for each GPU of this host, but there is none" +
+                  (driver.fault.empty() ? "" : " (" + driver.fault + ")") +
+                  ": give a number of ranks.");
+}
+
+}  // namespace
+
+std::optional<LaunchConfig> launch_of(const TrainConfig& config,
+                                      const std::vector<std::string>& arguments) {
+  if (!config.ranks) return std::nullopt;
+  const bool launched = std::getenv("KILN_LAUNCHED") != nullptr && find_launcher().mpi;
+  if (launched) return std::nullopt;
+  LaunchConfig launch;
+  launch.ranks = *config.ranks;
+  launch.train = config;
+  launch.rank_arguments = arguments;
+  return launch;
+}
+
+int run_launch(const LaunchConfig& config, Log& log) {
+  require_no_mpi_job();
+  // Before any library starts a thread that would not know of it.
+  StopSignals stops;
+  MpirunJob job;
+  job.num_ranks = choose_num_ranks(config);
+  job.cpus = usable_cpus();
+  for (const RankHost& host : config.hosts) job.hosts.push_back({host.name, host.slots});
+  job.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  job.words.insert(job.words.end(), config.rank_arguments.begin(), config.rank_arguments.end());
+  return Launch(config, job, log).run(stops);
+}
+
+}  // namespace kiln

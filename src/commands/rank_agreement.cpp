@@ -1,0 +1,199 @@
+#include "commands/rank_agreement.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/machine.h"
+#include "commands/versions.h"
+#include "data/image_set_bytes.h"
+#include "parallel/gpu_assignment.h"
+#include "parallel/nccl.h"
+
+namespace kiln {
+namespace {
+
+// Options that may differ from rank to rank.
+const std::set<std::string>& own_options() {
+  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads", "config"};
+  return kNames;
+}
+
+// A line a fact: what must be the same everywhere.
+std::string facts_of(const TrainConfig& config) {
+  std::string text = "version\t" + program_version() + "\n";
+  for (const auto& [name, value] : config.as_used)
+    if (!own_options().contains(name)) text += "--" + name + "\t" + value + "\n";
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// "--epochs: 3 against 5 of rank 0", a difference each.
+std::string differences(const std::string& theirs, const std::string& of_rank_0) {
+  const auto other = lines_of(theirs), first = lines_of(of_rank_0);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(other.size(), first.size()); ++i) {
+    if (other[i] == first[i]) continue;
+    const std::size_t tab = other[i].find('\t');
+    text += (text.empty() ? "" : ", ") + other[i].substr(0, tab) + " is '" +
+            other[i].substr(tab + 1) + "' there and '" + first[i].substr(first[i].find('\t') + 1) +
+            "' on rank 0";
+  }
+  return text.empty() ? "their option tables differ" : text;
+}
+
+Problems find_different_ranks(const World& world, const std::vector<std::string>& facts) {
+  Problems problems;
+  for (int rank = 1; rank < world.size(); ++rank) {
+    const std::string& theirs = facts[static_cast<std::size_t>(rank)];
+    if (theirs == facts.front()) continue;
+    problems.add(Error(ErrorCode::kUserError,
+                       "The processes of this job were not started alike: of " +
+                           world.name_of(rank) + " " + differences(theirs, facts.front()) +
+                           ". Start all with one command."));
+  }
+  return problems;
+}
+
+// What share_image_sets compares: a line of classes and a line of files, hashed where long.
+std::string fingerprint(const ImageSet& set) {
+  std::string classes;
+  for (const std::string& name : set.classes) classes += (classes.empty() ? "" : ", ") + name;
+  std::size_t hash = 0;
+  for (const ImageItem& item : set.items)
+    hash = hash * 1099511628211ULL + std::hash<std::string>{}(item.file_name) +
+           static_cast<std::size_t>(item.label);
+  return "classes " + classes + "\n" + std::to_string(set.items.size()) + " images, list " +
+         std::to_string(hash) + "\n";
+}
+
+void require_equal_sets(World& world, const ImageSet& set) {
+  const std::vector<std::string> all = world.gather(fingerprint(set));
+  for (int rank = 1; rank < world.size(); ++rank) {
+    const std::string& theirs = all[static_cast<std::size_t>(rank)];
+    if (theirs == all.front()) continue;
+    const auto other = lines_of(theirs), first = lines_of(all.front());
+    const std::size_t line = other[0] != first[0] ? 0 : 1;
+    throw Error(ErrorCode::kInvalidDataset,
+                set.name + " is not the same everywhere: " + world.name_of(rank) + " found " +
+                    other[line] + ", rank 0 found " + first[line] +
+                    ". Give every process the same data.");
+  }
+}
+
+std::vector<RankDevice> gather_devices(World& world, const Device& device) {
+  const std::vector<std::string> packed =
+      world.gather(pack({"", device.is_cuda, device.uuid, device.visible_uuids}));
+  std::vector<RankDevice> devices;
+  for (std::size_t rank = 0; rank < packed.size(); ++rank)
+    devices.push_back(unpack(packed[rank], world.hosts()[rank]));
+  return devices;
+}
+
+}  // namespace
+
+int processors_of_this_rank(World& world) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  ::sched_getaffinity(0, sizeof mask, &mask);
+  std::string mine = world.hosts()[static_cast<std::size_t>(world.rank())] + "\t";
+  mine.append(reinterpret_cast<const char*>(&mask), sizeof mask);
+  const std::vector<std::string> all = world.gather(mine);
+  const auto sharing = static_cast<int>(std::count(all.begin(), all.end(), mine));
+  return std::max(1, usable_cpus() / sharing);
+}
+
+std::vector<std::string> idle_gpus(World& world, const Device& device) {
+  const std::vector<RankDevice> devices = gather_devices(world, device);
+  return world.leads() ? find_idle_gpus(devices) : std::vector<std::string>{};
+}
+
+void require_one_job(World& world, const TrainConfig& config, const Device& device) {
+  if (world.size() == 1) return;
+  const std::vector<std::string> facts = world.gather(facts_of(config));
+  const std::vector<RankDevice> devices = gather_devices(world, device);
+  world.agree([&] {
+    if (!world.leads()) return;
+    Problems problems = find_different_ranks(world, facts);
+    problems.collect([&] { find_gpu_problems(devices).throw_if_any(); });
+    problems.throw_if_any();
+  });
+}
+
+void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& inputs) {
+  if (world.size() == 1) return;
+  if (config.scan_each) {
+    world.agree([&] {
+      require_equal_sets(world, inputs.train);
+      require_equal_sets(world, inputs.valid);
+    });
+    return;
+  }
+  for (ImageSet* set : {&inputs.train, &inputs.valid}) {
+    const std::string bytes = world.broadcast(world.leads() ? to_bytes(*set) : "");
+    if (!world.leads()) *set = image_set_of(bytes);
+  }
+  const std::string pixels = world.broadcast(world.leads() ? pack_pixel_choice(inputs) : "");
+  if (!world.leads()) take_pixel_choice(pixels, inputs);
+  inputs.train.root = config.train_data_path;
+  inputs.valid.root = config.valid_data_path;
+  inputs.train.name = "Training dataset";
+  inputs.valid.name = "Validation dataset";
+}
+
+std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {
+  if (world.size() == 1) return mine;
+  std::string text;
+  for (const BadImage& fault : mine)
+    text += std::to_string(fault.item) + (fault.damaged ? "\tdamaged\t" : "\tbad\t") + fault.fault +
+            "\n";
+  std::vector<BadImage> all;
+  const std::vector<std::string> texts = world.gather(text);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    for (const std::string& line : lines_of(texts[static_cast<std::size_t>(rank)])) {
+      const std::size_t kind = line.find('\t') + 1, fault = line.find('\t', kind) + 1;
+      all.push_back({static_cast<std::uint32_t>(std::stoul(line)),
+                     line.substr(fault) + ", read by " + world.name_of(rank), line[kind] == 'd'});
+    }
+  }
+  return all;
+}
+
+std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig& config,
+                                                const Device& device) {
+  if (world.size() == 1) return nullptr;
+  if (!device.is_cuda) return make_mpi_communicator(*world.mpi());
+  send_nccl_log_to(config.log_path, world.rank());
+  std::string id;
+  world.agree([&] { id = world.leads() ? make_nccl_id() : ""; });
+  NcclPlan plan;
+  plan.rank = world.rank();
+  plan.size = world.size();
+  plan.device = device.index;
+  plan.id = world.broadcast(id);
+  plan.deadline_s = config.collective_timeout_s;
+  plan.watch.waiting = [&world](const std::string&, double) { world.mpi()->throw_if_failed(); };
+  return make_nccl_communicator(plan);
+}
+
+std::string describe_ranks(const World& world) {
+  std::vector<std::string> names = world.hosts();
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::string text =
+      std::to_string(world.size()) + (names.size() == 1 ? " on host " : " on hosts ");
+  for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return text;
+}
+
+}  // namespace kiln

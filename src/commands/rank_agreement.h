@@ -1,0 +1,44 @@
+// What the ranks of a job compare and share before they train. Collectives: all ranks call these in
+// this order.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "commands/training_inputs.h"
+#include "config/run_config.h"
+#include "data/batch_loader.h"
+#include "parallel/communicator.h"
+#include "parallel/device.h"
+#include "parallel/world.h"
+
+namespace kiln {
+
+// Threads for this rank: the processors it may use, divided by the ranks of its host that may use
+// the same ones.
+int processors_of_this_rank(World& world);
+
+// Refuses ranks of another kiln, with other options, or on other kinds of device; more ranks than
+// GPUs; two ranks on one GPU. Error kUserError on rank 0 naming ranks and differences, all at once.
+void require_one_job(World& world, const TrainConfig& config, const Device& device);
+
+// Rank 0 has read the image sets: the others take them over. With --scan each all have read them:
+// classes and lists are compared, Error kInvalidDataset naming the ranks and what differs.
+void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& inputs);
+
+// New faults of all ranks' images, in the order of the ranks.
+std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine);
+
+// For the gradients of this device; nullptr for one rank.
+std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig& config,
+                                                const Device& device);
+
+// "2 of the 4 GPUs of host node7 stay idle", one a host where it is so; on rank 0.
+std::vector<std::string> idle_gpus(World& world, const Device& device);
+
+// "2 on hosts a, b".
+std::string describe_ranks(const World& world);
+
+}  // namespace kiln

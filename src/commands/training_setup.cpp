@@ -1,0 +1,118 @@
+#include "commands/training_setup.h"
+
+#include <torch/torch.h>
+
+#include "base/error.h"
+#include "base/machine.h"
+#include "commands/rank_agreement.h"
+#include "commands/starting_weights.h"
+
+namespace kiln {
+namespace {
+
+Device chosen_device(DeviceChoice choice, int local_rank) {
+  if (choice == DeviceChoice::kCpu) return choose_device(DeviceWish::kCpu);
+  return choose_device(choice == DeviceChoice::kCuda ? DeviceWish::kCuda : DeviceWish::kAuto,
+                       local_rank);
+}
+
+// Stored weights when they are worth something, else fresh ones from the seed.
+std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const TrainingInputs& inputs,
+                                        const Device& device) {
+  const ModelSpec& spec = inputs.untrained.spec;
+  torch::manual_seed(static_cast<std::uint64_t>(config.random_seed));
+  auto model = make_image_model({.model_name = spec.model_name,
+                                 .num_classes = static_cast<int>(inputs.train.classes.size()),
+                                 .with_output_layer = spec.pretrained,
+                                 .memory_efficient = spec.memory_efficient,
+                                 .zero_init_residual = spec.zero_init_residual});
+  const std::string where = config.untrained_model_path + "/" + spec.model_file;
+  if (spec.pretrained)
+    load_pretrained(*model, inputs.untrained.state, where);
+  else
+    check_untrained(*model, inputs.untrained.state, where);
+  model->prepare(device.is_cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index))
+                                : at::Device(at::kCPU));
+  return model;
+}
+
+std::vector<long long> counts_by_class(const ImageSet& set, std::size_t num_classes) {
+  std::vector<long long> counts(num_classes);
+  for (const ImageItem& item : set.items) ++counts[static_cast<std::size_t>(item.label)];
+  return counts;
+}
+
+// The paths that this rank is to read itself.
+TrainConfig own_part(const TrainConfig& config, bool reads_images) {
+  TrainConfig part = config;
+  if (!reads_images) {
+    part.train_data_path.clear();
+    part.valid_data_path.clear();
+  }
+  return part;
+}
+
+void check_sync_batch_norm(const TrainConfig& config, const TrainingInputs& inputs) {
+  if (config.sync_batch_norm && inputs.untrained.spec.memory_efficient)
+    throw Error(ErrorCode::kUserError,
+                "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
+                "recomputation knows the own batch only: make the model without "
+                "--memory-efficient, or leave --sync-batch-norm out.");
+}
+
+}  // namespace
+
+TrainingSetup set_up_training(const TrainConfig& config, World& world) {
+  TrainingSetup setup;
+  world.enter("starting", /*patient=*/true);
+  world.agree([&] { setup.device = chosen_device(config.device, world.local_rank()); });
+  setup.num_processors = processors_of_this_rank(world);
+  at::set_num_threads(config.threads > 0 ? config.threads : setup.num_processors);
+  require_one_job(world, config, setup.device);
+
+  world.enter("reading the data", /*patient=*/true);
+  const bool reads_images = world.leads() || config.scan_each;
+  TrainingInputs& inputs = setup.inputs;
+  world.agree([&] {
+    Problems problems;
+    inputs = read_training_inputs(own_part(config, reads_images), problems);
+    if (reads_images && problems.empty())
+      problems.collect([&] { choose_pixels(config, usable_cpus(), inputs); });
+    if (reads_images && problems.empty())
+      problems.collect([&] { setup.model = build_model(config, inputs, setup.device); });
+    problems.collect([&] { check_batch_size(config, inputs, world.size()); });
+    problems.collect([&] { check_sync_batch_norm(config, inputs); });
+    if (world.leads()) problems.collect([&] { prepare_model_output(config.trained_model_path); });
+    problems.throw_if_any();
+  });
+  share_image_sets(world, config, inputs);
+  world.agree([&] {
+    if (!setup.model) setup.model = build_model(config, inputs, setup.device);
+  });
+  return setup;
+}
+
+std::vector<LoadItem> load_items(const ImageSet& set) {
+  std::vector<LoadItem> items;
+  items.reserve(set.items.size());
+  for (const ImageItem& item : set.items) items.push_back({set.path_of(item), item.label});
+  return items;
+}
+
+DataRecord data_record(const TrainingInputs& inputs) {
+  DataRecord data;
+  data.classes = inputs.train.classes;
+  data.train_counts = counts_by_class(inputs.train, data.classes.size());
+  data.valid_counts = counts_by_class(inputs.valid, data.classes.size());
+  data.image_height = inputs.pixels.output.height;
+  data.image_width = inputs.pixels.output.width;
+  data.resize_short_side = inputs.resize_short_side;
+  data.normalization = inputs.normalization_name;
+  for (std::size_t c = 0; c < 3; ++c) {
+    data.mean[c] = inputs.normalization.mean[c];
+    data.std[c] = inputs.normalization.std[c];
+  }
+  return data;
+}
+
+}  // namespace kiln

@@ -1,0 +1,32 @@
+// From a configuration to everything that training needs, checked on all ranks before the first
+// step.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/training_record.h"
+#include "commands/training_inputs.h"
+#include "data/batch_loader.h"
+#include "model/image_model.h"
+#include "parallel/device.h"
+#include "parallel/world.h"
+#include "report/training_json.h"
+
+namespace kiln {
+
+struct TrainingSetup {
+  Device device;
+  int num_processors = 1;  // for this rank
+  TrainingInputs inputs;
+  std::unique_ptr<ImageModel> model;  // on the device, in its final memory format
+};
+
+// Chooses the device, compares the ranks, reads the inputs and builds the model. Everything that
+// can be found wrong before the first step is told together. All ranks call it.
+TrainingSetup set_up_training(const TrainConfig& config, World& world);
+
+std::vector<LoadItem> load_items(const ImageSet& set);
+DataRecord data_record(const TrainingInputs& inputs);
+
+}  // namespace kiln

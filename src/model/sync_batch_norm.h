@@ -1,0 +1,26 @@
+// BatchNorm over the joined batch of all ranks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+namespace kiln {
+
+// Sums a float64 vector over all ranks, in place. Every rank calls it in the same order, in forward
+// and in backward.
+using SumOverRanks = std::function<void(at::Tensor&)>;
+
+struct BatchStatistics {
+  at::Tensor mean, variance;  // [C], biased variance
+  double count = 0;           // values a channel, over all ranks
+};
+
+// x [N, C, H, W] (N may be 0 on some ranks) normalised by the statistics of all ranks' x, scaled
+// and shifted. Differentiable in x, weight and bias; `statistics` receives what was used.
+// Ioffe and Szegedy, "Batch Normalization", 2015, arXiv:1502.03167, with the batch spread over
+// ranks.
+at::Tensor sync_batch_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                           double epsilon, const SumOverRanks& sum, BatchStatistics* statistics);
+
+}  // namespace kiln

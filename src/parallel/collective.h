@@ -1,0 +1,23 @@
+// One operation over all ranks, on memory of the host.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace kiln {
+
+enum class Element { kByte, kFloat32, kFloat64, kInt64, kBFloat16 };
+
+struct Collective {
+  enum class Kind { kSum, kBroadcast, kGather, kBarrier };
+  Kind kind = Kind::kBarrier;
+  const char* name = "";  // how a message calls it: "gradient sum"
+  void* data = nullptr;  // summed or broadcast (from rank 0) in place; of kGather: this rank's part
+  std::size_t count = 0;  // elements of `data`
+  Element element = Element::kByte;
+  void* gathered = nullptr;  // of kGather: [size] parts of `count` bytes
+  // Owns the memory. MPI may still write there when the waiting thread has long given up.
+  std::shared_ptr<const void> keep = {};
+};
+
+}  // namespace kiln

@@ -1,0 +1,15 @@
+// What started this process, as far as the environment tells.
+#pragma once
+
+namespace kiln {
+
+struct Launcher {
+  bool mpi = false;       // Open MPI or PMIx variables are there: MPI can be started
+  int expected_size = 0;  // tasks of the Slurm step; 0: nobody says
+};
+
+// Throws Error kUserError for a launcher of another MPI (PMI variables without PMIx), under which
+// every process would take itself for the only one.
+Launcher find_launcher();
+
+}  // namespace kiln

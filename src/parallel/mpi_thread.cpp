@@ -1,0 +1,370 @@
+#include "parallel/mpi_thread.h"
+
+#include <mpi.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "parallel/mpi_collectives.h"
+#include "parallel/mpi_messages.h"
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+struct Running {
+  Collective what;
+  MPI_Request request = MPI_REQUEST_NULL;
+  Clock::time_point begin;
+  double warned_s = 0, asked_s = 0;  // after `begin`
+};
+
+}  // namespace
+
+struct MpiThread::State {
+  State(Limits given, std::function<void(const std::string&)> say)
+      : limits(given), warn(std::move(say)), thread([this] { run(); }) {}
+
+  void run();
+  void open();
+  void turn();
+  void start_queued();
+  void finish_front();
+  void watch();
+  void listen();
+  void tell(const RankNews& mine);
+  void obey();
+  void nap();
+  std::string phase_now() const;
+  std::vector<std::string> hosts_now() const;
+  void fail(std::exception_ptr failure);
+  void throw_if_failed() const;
+
+  // Written once before `ready`, then read by anybody.
+  int rank = 0, size = 1, local_rank = 0, local_size = 1;
+
+  // The thread's own.
+  const Limits limits;
+  const std::function<void(const std::string&)> warn;
+  std::optional<MpiCollectives> collectives;
+  std::optional<MpiMessages> messages;
+  std::deque<Running> running;
+  std::uint64_t finished_by_thread = 0;
+  std::string told_phase;
+  Clock::time_point told;
+
+  // Shared, under `mutex`.
+  mutable std::mutex mutex;
+  std::condition_variable wake, changed;
+  bool ready = false, stopping = false;
+  std::deque<Collective> queued;
+  std::uint64_t tickets = 0, started = 0, finished = 0;
+  int waiters = 0;
+  std::exception_ptr fault;
+  std::string phase = "starting";
+  bool patient = false;
+  std::vector<std::string> hosts;
+  std::optional<RankFailure> to_announce;
+  std::optional<int> lowest_failure;  // of the other ranks
+  std::optional<int> abort_code;
+
+  std::thread thread;  // last: starts when everything else is there
+};
+
+void MpiThread::State::open() {
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  collectives.emplace(MPI_COMM_WORLD);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm neighbours = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &neighbours);
+  MPI_Comm_rank(neighbours, &local_rank);
+  MPI_Comm_size(neighbours, &local_size);
+  MPI_Comm_free(&neighbours);
+  messages.emplace(MPI_COMM_WORLD);
+}
+
+void MpiThread::State::run() {
+  ::prctl(PR_SET_TIMERSLACK, 1000UL);  // short naps are meant to be short
+  open();
+  {
+    const std::lock_guard lock(mutex);
+    ready = true;
+  }
+  changed.notify_all();
+  for (;;) {
+    turn();
+    const std::lock_guard lock(mutex);
+    if (stopping && queued.empty() && running.empty()) break;
+  }
+  messages->close();
+  collectives->close();
+  MPI_Finalize();
+}
+
+void MpiThread::State::turn() {
+  obey();
+  start_queued();
+  while (!running.empty()) {
+    int done = 0;
+    const int status = MPI_Test(&running.front().request, &done, MPI_STATUS_IGNORE);
+    if (status != MPI_SUCCESS) {
+      char text[MPI_MAX_ERROR_STRING] = "";
+      int length = 0;
+      MPI_Error_string(status, text, &length);
+      fail(std::make_exception_ptr(
+          Error(ErrorCode::kTimeoutOccured, std::string("The ") + running.front().what.name +
+                                                " over all ranks failed: " + text +
+                                                ". See the driver logs of the other ranks.")));
+      break;
+    }
+    if (done == 0) break;
+    finish_front();
+  }
+  listen();
+  if (!running.empty()) watch();
+  nap();
+}
+
+void MpiThread::State::start_queued() {
+  std::deque<Collective> taken;
+  {
+    const std::lock_guard lock(mutex);
+    if (fault) return;
+    taken.swap(queued);
+    started += taken.size();
+  }
+  for (const Collective& what : taken)
+    running.push_back({what, collectives->start(what), Clock::now()});
+}
+
+void MpiThread::State::finish_front() {
+  running.pop_front();
+  ++finished_by_thread;
+  {
+    const std::lock_guard lock(mutex);
+    finished = finished_by_thread;
+  }
+  changed.notify_all();
+}
+
+// Takes in what other ranks say; a failure there ends every wait here.
+void MpiThread::State::listen() {
+  RankNews mine;
+  std::vector<std::string> names;
+  {
+    const std::lock_guard lock(mutex);
+    mine = {started, patient, phase, {}};
+    names = hosts;
+  }
+  messages->poll(mine);
+  tell(mine);
+  const std::optional<RankFailure>& failure = messages->failure();
+  if (!failure) return;
+  const auto rank_index = static_cast<std::size_t>(failure->rank);
+  fail(std::make_exception_ptr(
+      FailedElsewhere("rank " + std::to_string(failure->rank) +
+                          (rank_index < names.size() ? " on host " + names[rank_index] : ""),
+                      failure->text, failure->exit_code)));
+  const std::lock_guard lock(mutex);
+  lowest_failure = failure->rank;
+  changed.notify_all();
+}
+
+// Now and then, unasked: a rank that stops answering has a last known phase.
+void MpiThread::State::tell(const RankNews& mine) {
+  if (mine.phase == told_phase || seconds_since(told) < std::max(1.0, size / 64.0)) return;
+  told_phase = mine.phase;
+  told = Clock::now();
+  messages->tell_all(mine);
+}
+
+// Asks around when a collective waits, warns when it waits long, gives up at the deadline.
+void MpiThread::State::watch() {
+  {
+    const std::lock_guard lock(mutex);
+    if (fault) return;
+  }
+  Running& front = running.front();
+  const std::vector<std::string> names = hosts_now();
+  const double waited = seconds_since(front.begin);
+  const double ask_every =
+      std::clamp(std::min(limits.deadline_s, limits.stall_warning_s) / 10, 0.1, 5.0);
+  if (waited - front.asked_s > ask_every) {
+    front.asked_s = waited;
+    messages->ask_all();
+  }
+  const RankView view{messages->news(), names, rank, finished_by_thread + 1,
+                      std::chrono::duration<double>(std::clamp(4 * ask_every, 1.0, 10.0))};
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.0f s", waited);
+  const std::string story =
+      std::string(seconds) + " for the " + front.what.name + " over all ranks. ";
+  if (waited - front.warned_s > limits.stall_warning_s) {
+    front.warned_s = waited;
+    warn("waiting since " + story + missing_ranks(view));
+  }
+  if (waited > limits.deadline_s && !missing_are_patient(view))
+    fail(std::make_exception_ptr(
+        Error(ErrorCode::kTimeoutOccured, "Waited " + story + missing_ranks(view) +
+                                              " This rank was " + phase_now() +
+                                              ". --collective-timeout sets how long to wait.")));
+}
+
+std::string MpiThread::State::phase_now() const {
+  const std::lock_guard lock(mutex);
+  return phase;
+}
+
+std::vector<std::string> MpiThread::State::hosts_now() const {
+  const std::lock_guard lock(mutex);
+  return hosts;
+}
+
+void MpiThread::State::fail(std::exception_ptr failure) {
+  const std::lock_guard lock(mutex);
+  if (!fault) fault = std::move(failure);
+  changed.notify_all();
+}
+
+void MpiThread::State::obey() {
+  std::optional<RankFailure> announce;
+  std::optional<int> code;
+  {
+    const std::lock_guard lock(mutex);
+    announce.swap(to_announce);
+    code = abort_code;
+  }
+  if (announce) messages->tell_failure(announce->exit_code, announce->text);
+  if (code) MPI_Abort(MPI_COMM_WORLD, *code);
+}
+
+// Somebody waits: give the core away and come back at once. A collective runs beside the training:
+// look now and then. Nothing runs: wait for work, and answer other ranks a few hundred times a
+// second.
+void MpiThread::State::nap() {
+  std::unique_lock lock(mutex);
+  if (!queued.empty()) return;
+  if (running.empty() || fault) {
+    wake.wait_for(lock, std::chrono::milliseconds(3));
+  } else if (waiters > 0) {
+    lock.unlock();
+    std::this_thread::yield();
+  } else {
+    wake.wait_for(lock, std::chrono::microseconds(50));
+  }
+}
+
+void MpiThread::State::throw_if_failed() const {
+  if (fault) std::rethrow_exception(fault);
+}
+
+MpiThread::MpiThread(Limits limits, std::function<void(const std::string&)> warn)
+    : state_(std::make_unique<State>(limits, std::move(warn))) {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->ready; });
+}
+
+MpiThread::~MpiThread() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->wake.notify_all();
+  state_->thread.join();
+}
+
+int MpiThread::rank() const {
+  return state_->rank;
+}
+int MpiThread::size() const {
+  return state_->size;
+}
+int MpiThread::local_rank() const {
+  return state_->local_rank;
+}
+int MpiThread::local_size() const {
+  return state_->local_size;
+}
+
+std::uint64_t MpiThread::start(const Collective& collective) {
+  if (collective.count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw InternalError("a collective of more than 2^31 elements");
+  std::uint64_t ticket = 0;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->throw_if_failed();
+    state_->queued.push_back(collective);
+    ticket = ++state_->tickets;
+  }
+  state_->wake.notify_all();
+  return ticket;
+}
+
+void MpiThread::wait(std::uint64_t ticket) {
+  std::unique_lock lock(state_->mutex);
+  ++state_->waiters;
+  state_->wake.notify_all();
+  state_->changed.wait(lock, [&] { return state_->finished >= ticket || state_->fault; });
+  --state_->waiters;
+  if (state_->finished < ticket) state_->throw_if_failed();
+}
+
+void MpiThread::throw_if_failed() const {
+  const std::lock_guard lock(state_->mutex);
+  state_->throw_if_failed();
+}
+
+void MpiThread::tell_phase(const std::string& phase, bool patient) {
+  const std::lock_guard lock(state_->mutex);
+  state_->phase = phase;
+  state_->patient = patient;
+}
+
+std::string MpiThread::phase() const {
+  return state_->phase_now();
+}
+
+void MpiThread::know_hosts(std::vector<std::string> hosts) {
+  const std::lock_guard lock(state_->mutex);
+  state_->hosts = std::move(hosts);
+}
+
+bool MpiThread::announce_failure(const std::string& text, int exit_code) {
+  std::unique_lock lock(state_->mutex);
+  if (state_->lowest_failure) return false;
+  state_->to_announce = RankFailure{state_->rank, exit_code, text};
+  state_->wake.notify_all();
+  const auto lower_failed = [this] {
+    return state_->lowest_failure && *state_->lowest_failure < state_->rank;
+  };
+  return !state_->changed.wait_for(lock, std::chrono::milliseconds(500), lower_failed);
+}
+
+void MpiThread::abort(int exit_code) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->abort_code = exit_code;
+  }
+  state_->wake.notify_all();
+  std::this_thread::sleep_for(std::chrono::seconds(10));
+  ::_exit(exit_code);
+}
+
+}  // namespace kiln

@@ -1,0 +1,65 @@
+// A Communicator for tensors on GPUs, over NCCL in libkiln_cuda.so.
+//
+// Sums run on a side stream and the host does not wait for them. A thread of the communicator
+// watches what was started: at the deadline, when NCCL reports a fault, or when the caller's news
+// of the other ranks ends the wait, it aborts NCCL, so that whatever waits for the GPU comes free.
+// From then on every call throws what happened: Error kTimeoutOccured naming the collective and
+// the seconds, or what `waiting` threw. What the GPU computed since is worthless: synchronise and
+// call finish() once more before results are kept.
+//
+// To be destroyed before main() ends, while CUDA is up and before MPI is finished: it waits for the
+// other ranks, some seconds at most. Calls come from one thread at a time, any thread.
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cuda/module.h"
+#include "parallel/communicator.h"
+
+namespace kiln {
+
+// What the ranks know of each other beside NCCL, asked from the watching thread. All may be empty.
+struct NcclWatch {
+  // Several times a second while a collective waits; may warn. What it throws ends the wait:
+  // FailedElsewhere.
+  std::function<void(const std::string& collective, double waited_s)> waiting;
+  // At the deadline: true while those who are missing said that they take long.
+  std::function<bool()> may_wait_longer;
+  // At the deadline, in sentences: who has not arrived, and what this rank was doing.
+  std::function<std::string()> story;
+  // The failure was not thrown to a caller within `grace_s`, because the thread that computes is
+  // stuck: the last chance to report it and to end the process.
+  std::function<void(const std::exception_ptr& failure)> stuck;
+  double grace_s = 15;
+};
+
+struct NcclPlan {
+  int rank = 0, size = 1, device = 0;
+  std::string id = {};  // make_nccl_id() of rank 0, broadcast
+  double deadline_s = 300;
+  NcclWatch watch = {};
+};
+
+// For rank 0: what all ranks need to find each other. Throws Error kFailedToCompleteOperation where
+// the module is missing or NCCL is older than 2.18, which has no non-blocking communicators.
+std::string make_nccl_id();
+
+// Joins the other ranks, which all call this; returns when NCCL is set up, within the deadline.
+// The device is the one that choose_device gave. Throws as make_nccl_id() and as above.
+std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan);
+// The same over a group that is being set up already.
+std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan,
+                                                     std::unique_ptr<NcclGroup> group);
+
+// Where NCCL_DEBUG is set and NCCL_DEBUG_FILE is not: sends NCCL's own log to
+// `folder`/70_nccl_log_<rank>.txt, which it returns. Sets an environment variable, so to be called
+// before make_nccl_id() and while no other thread uses LibTorch or CUDA.
+std::optional<std::filesystem::path> send_nccl_log_to(const std::filesystem::path& folder,
+                                                      int rank);
+
+}  // namespace kiln

@@ -1,0 +1,204 @@
+#include "parallel/world.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+#include "base/error.h"
+#include "parallel/launcher.h"
+
+namespace kiln {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> text{};
+  ::gethostname(text.data(), text.size() - 1);
+  return text.data();
+}
+
+struct Failure {
+  int exit_code = 70;
+  std::string text;
+};
+
+Failure describe(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return {exit_code(error.code()), error.message()};
+  } catch (const Problems& problems) {
+    const Error& first = problems.errors().front();
+    return {exit_code(first.code()), first.message()};
+  } catch (const FailedElsewhere&) {
+    throw;
+  } catch (const std::exception& other) {
+    return {70, other.what()};
+  }
+}
+
+}  // namespace
+
+World::World() : hosts_{host_name()} {}
+World::~World() = default;
+
+void World::join(MpiThread::Limits limits, int expected_size, Log& log) {
+  const Launcher launcher = find_launcher();
+  log_ = &log;
+  if (launcher.mpi) {
+    // Fast paths between processes of a container need a right that containers lack; MPI would warn
+    // at every message.
+    ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+    mpi_ =
+        std::make_unique<MpiThread>(limits, [&log](const std::string& text) { log.warning(text); });
+    rank_ = mpi_->rank();
+    size_ = mpi_->size();
+    local_rank_ = mpi_->local_rank();
+    local_size_ = mpi_->local_size();
+    hosts_ = gather(hosts_.front());
+    mpi_->know_hosts(hosts_);
+  }
+  check_size(expected_size, launcher.expected_size);
+}
+
+void World::check_size(int expected_size, int of_slurm) const {
+  const std::string found =
+      "This job has " + std::to_string(size_) + (size_ == 1 ? " rank" : " ranks") + ", but ";
+  if (expected_size > 0 && size_ != expected_size)
+    throw Error(ErrorCode::kUserError,
+                found + "--expect-ranks asks for " + std::to_string(expected_size) +
+                    ": was it started by mpirun, kiln launch or srun --mpi=pmix?");
+  if (of_slurm > 0 && size_ != of_slurm)
+    throw Error(ErrorCode::kUserError,
+                found + "the Slurm step has " + std::to_string(of_slurm) +
+                    " tasks: start it with srun --mpi=pmix (or with one task).");
+}
+
+std::string World::name_of(int rank) const {
+  return "rank " + std::to_string(rank) + " on host " + hosts_[static_cast<std::size_t>(rank)];
+}
+
+void World::enter(const std::string& phase, bool patient) {
+  phase_ = phase;
+  if (!mpi_) return;
+  mpi_->tell_phase(phase, patient);
+  if (rank_ > 0) log_->info("phase: " + phase);
+  if (std::getenv("KILN_LAUNCHED") != nullptr) {
+    std::printf("%s: phase: %s\n", name_of(rank_).c_str(), phase.c_str());
+    std::fflush(stdout);
+  }
+}
+
+void World::at(const std::string& detail) {
+  if (mpi_) mpi_->tell_phase(phase_ + ", " + detail, /*patient=*/false);
+}
+
+void World::wait_for(const Collective& collective) {
+  mpi_->wait(mpi_->start(collective));
+}
+
+std::vector<std::string> World::gather(const std::string& mine) {
+  if (!mpi_) return {mine};
+  struct Memory {
+    std::int64_t length = 0;
+    std::vector<std::int64_t> lengths;
+    std::string padded, all;
+  };
+  const auto memory = std::make_shared<Memory>();
+  const auto count = static_cast<std::size_t>(size_);
+  memory->length = static_cast<std::int64_t>(mine.size());
+  memory->lengths.resize(count);
+  wait_for({Collective::Kind::kGather, "exchange of settings", &memory->length,
+            sizeof memory->length, Element::kByte, memory->lengths.data(), memory});
+  const auto longest =
+      static_cast<std::size_t>(*std::max_element(memory->lengths.begin(), memory->lengths.end()));
+  memory->padded = mine;
+  memory->padded.resize(longest);
+  memory->all.resize(longest * count);
+  if (longest > 0)
+    wait_for({Collective::Kind::kGather, "exchange of settings", memory->padded.data(), longest,
+              Element::kByte, memory->all.data(), memory});
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < count; ++rank)
+    texts.push_back(
+        memory->all.substr(rank * longest, static_cast<std::size_t>(memory->lengths[rank])));
+  return texts;
+}
+
+std::string World::broadcast(const std::string& of_rank_0) {
+  if (!mpi_) return of_rank_0;
+  const auto length = std::make_shared<std::int64_t>(of_rank_0.size());
+  wait_for({Collective::Kind::kBroadcast, "broadcast from rank 0", length.get(), sizeof *length,
+            Element::kByte, nullptr, length});
+  const auto text = std::make_shared<std::string>(of_rank_0);
+  text->resize(static_cast<std::size_t>(*length));
+  wait_for({Collective::Kind::kBroadcast, "broadcast from rank 0", text->data(), text->size(),
+            Element::kByte, nullptr, text});
+  return *text;
+}
+
+std::vector<double> World::sum(const std::vector<double>& values) {
+  if (!mpi_) return values;
+  const auto sums = std::make_shared<std::vector<double>>(values);
+  wait_for({Collective::Kind::kSum, "sum of counts", sums->data(), sums->size(), Element::kFloat64,
+            nullptr, sums});
+  return *sums;
+}
+
+void World::barrier() {
+  if (mpi_) wait_for({.name = "barrier"});
+}
+
+void World::agree(const std::function<void()>& work) {
+  std::exception_ptr mine;
+  std::string told;
+  try {
+    work();
+  } catch (...) {
+    mine = std::current_exception();
+    if (size_ == 1) throw;
+    const Failure failure = describe(mine);
+    told = std::to_string(failure.exit_code) + " " + failure.text;
+  }
+  const std::vector<std::string> all = gather(told);
+  const auto failed =
+      std::find_if(all.begin(), all.end(), [](const std::string& text) { return !text.empty(); });
+  if (failed == all.end()) return;
+  agreed_failure_ = true;
+  const auto rank = static_cast<int>(failed - all.begin());
+  if (rank == rank_) std::rethrow_exception(mine);
+  throw FailedElsewhere(name_of(rank), failed->substr(failed->find(' ') + 1),
+                        std::atoi(failed->c_str()));
+}
+
+bool World::announce_failure(const std::string& text, int exit_code) {
+  if (!mpi_ || agreed_failure_) return true;
+  reports_ = mpi_->announce_failure(text, exit_code);
+  return reports_;
+}
+
+int World::leave(int exit_code) {
+  if (!mpi_) return exit_code;
+  if (exit_code != 0 && exit_code < 128 && !agreed_failure_) {
+    // The others get a moment to write their logs before the launcher ends them. They wait longer,
+    // so that it names the rank that failed.
+    std::this_thread::sleep_for(std::chrono::seconds(reports_ ? 1 : 4));
+    mpi_->abort(exit_code);
+  }
+  try {
+    enter("leaving", true);
+    barrier();
+  } catch (const std::exception&) {  // another rank will not come: the job ends with its failure
+    mpi_->abort(exit_code == 0 ? 3 : exit_code);
+  }
+  mpi_.reset();
+  return exit_code;
+}
+
+}  // namespace kiln

@@ -1,0 +1,78 @@
+// The ranks of one job: who this process is among them, and what they agree on before and between
+// steps. Small host-side values only; tensors go through a Communicator.
+//
+// A world is of one until join() finds an MPI launcher; then everything below is a collective that
+// all ranks call in the same order. A collective throws Error kTimeoutOccured at the deadline, and
+// FailedElsewhere when another rank failed. One thread, but for enter() and mpi().
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "parallel/mpi_thread.h"
+
+namespace kiln {
+
+class World {
+ public:
+  World();
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // Starts MPI where a launcher's variables are; `log` must outlive the world. Throws Error
+  // kUserError when the world is not as large as `expected_size` (0: as large as it comes) or as
+  // Slurm's step.
+  void join(MpiThread::Limits limits, int expected_size, Log& log);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+  bool leads() const { return rank_ == 0; }
+  const std::vector<std::string>& hosts() const { return hosts_; }  // [size]
+  std::string name_of(int rank) const;                              // "rank 1 on host node7"
+
+  // What this rank does now, for the other ranks' warnings, the driver logs of ranks above 0, and
+  // kiln launch. While `patient`, the others wait past the deadline as long as this rank answers.
+  void enter(const std::string& phase, bool patient = false);
+  // A detail of the phase, for warnings only: "step 17".
+  void at(const std::string& detail);
+
+  std::vector<std::string> gather(const std::string& mine);  // [size]
+  std::string broadcast(const std::string& of_rank_0);
+  std::vector<double> sum(const std::vector<double>& values);  // of the same length everywhere
+  void barrier();
+
+  // Runs `work`; returns when it succeeded on all ranks. Otherwise the lowest rank that failed
+  // rethrows what it met, and the others throw FailedElsewhere naming it.
+  void agree(const std::function<void()>& work);
+
+  // After a failure, before it is reported: tells the other ranks. True when this rank is the one
+  // to write error_info.json.
+  bool announce_failure(const std::string& text, int exit_code);
+  // The end: waits for all ranks after a success or an agreed failure, and ends the job with
+  // `exit_code` otherwise. Returns `exit_code`.
+  int leave(int exit_code);
+
+  // The thread below, for the communicator that sums gradients; nullptr in a world of one.
+  MpiThread* mpi() { return mpi_.get(); }
+
+ private:
+  void wait_for(const Collective& collective);
+  void check_size(int expected_size, int of_slurm) const;
+
+  std::unique_ptr<MpiThread> mpi_;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  std::vector<std::string> hosts_;
+  std::string phase_;
+  Log* log_ = nullptr;
+  bool agreed_failure_ = false;
+  bool reports_ = true;  // its failure, once it has one
+};
+
+}  // namespace kiln

@@ -1,0 +1,88 @@
+#include "train/replicas.h"
+
+#include <torch/torch.h>
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+// splitmix64's mixing step over eight bytes at a time: fast, and any changed bit shows.
+std::uint64_t hash_bytes(const void* data, std::size_t size) {
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  std::uint64_t hash = size;
+  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + at, std::min(sizeof word, size - at));
+    hash = (hash ^ word) * 0xBF58476D1CE4E5B9ULL;
+    hash ^= hash >> 27;
+  }
+  return hash;
+}
+
+bool is_statistic(const NamedTensor& item) {
+  return item.name.ends_with(".running_mean") || item.name.ends_with(".running_var");
+}
+
+// One flat tensor of all `items`, and back.
+at::Tensor flatten(const std::vector<NamedTensor>& items) {
+  std::vector<at::Tensor> parts;
+  for (const NamedTensor& item : items) parts.push_back(item.tensor.detach().reshape({-1}));
+  return torch::cat(parts);
+}
+
+void unflatten(const at::Tensor& flat, const std::vector<NamedTensor>& items) {
+  std::int64_t offset = 0;
+  for (const NamedTensor& item : items) {
+    const std::int64_t count = item.tensor.numel();
+    item.tensor.detach().copy_(flat.narrow(0, offset, count).view(item.tensor.sizes()));
+    offset += count;
+  }
+}
+
+}  // namespace
+
+void broadcast_state(ImageModel& model, Communicator& communicator) {
+  const torch::NoGradGuard no_grad;
+  for (const NamedTensor& item : model.state()) {
+    const at::Tensor flat = flatten({item});
+    communicator.broadcast(flat);
+    communicator.finish();
+    unflatten(flat, {item});
+  }
+}
+
+void average_statistics(ImageModel& model, Communicator& communicator, int num_ranks) {
+  const torch::NoGradGuard no_grad;
+  std::vector<NamedTensor> statistics;
+  for (const NamedTensor& item : model.state())
+    if (is_statistic(item)) statistics.push_back(item);
+  if (statistics.empty()) return;
+  const at::Tensor flat = flatten(statistics);
+  communicator.start_sum(flat);
+  communicator.finish();
+  unflatten(flat.div_(num_ranks), statistics);
+}
+
+void require_equal_replicas(const ImageModel& model, World& world) {
+  const std::vector<NamedTensor> state = model.state();
+  std::string mine;
+  for (const NamedTensor& item : state) {
+    const at::Tensor host = item.tensor.detach().cpu().contiguous();
+    const std::uint64_t hash = hash_bytes(host.const_data_ptr(), host.nbytes());
+    mine.append(reinterpret_cast<const char*>(&hash), sizeof hash);
+  }
+  const std::vector<std::string> all = world.gather(mine);
+  for (std::size_t i = 0; i < state.size(); ++i)
+    for (int rank = 1; rank < world.size(); ++rank)
+      if (all[static_cast<std::size_t>(rank)].compare(i * 8, 8, all[0], i * 8, 8) != 0)
+        throw Error(ErrorCode::kFailedToCompleteOperation,
+                    "The ranks' models have drifted apart: tensor '" + state[i].name + "' of " +
+                        world.name_of(rank) + " differs from " + world.name_of(0) +
+                        "'s. That is a fault of the hardware, the driver or kiln: train again, and "
+                        "report it if it comes back.");
+}
+
+}  // namespace kiln

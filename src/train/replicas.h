@@ -1,0 +1,22 @@
+// Keeps the ranks' copies of a model alike: equal at the start, averaged statistics before
+// evaluation, and a check that they still are equal. Collectives: all ranks call them at the same
+// point.
+#pragma once
+
+#include "model/image_model.h"
+#include "parallel/communicator.h"
+#include "parallel/world.h"
+
+namespace kiln {
+
+// Rank 0's parameters and buffers on every rank.
+void broadcast_state(ImageModel& model, Communicator& communicator);
+
+// The mean over ranks of BatchNorm's running statistics, on every rank.
+void average_statistics(ImageModel& model, Communicator& communicator, int num_ranks);
+
+// Throws Error kFailedToCompleteOperation on all ranks, naming the first tensor that differs and
+// where, unless parameters and buffers are equal bit by bit.
+void require_equal_replicas(const ImageModel& model, World& world);
+
+}  // namespace kiln
