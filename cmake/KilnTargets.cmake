@@ -30,3 +30,19 @@ function(kiln_test room)
   gtest_discover_tests(kiln_${room}_test TEST_PREFIX ${room}. DISCOVERY_MODE PRE_TEST
                        PROPERTIES TIMEOUT 300)
 endfunction()
+
+# kiln_rank_test(NAME SOURCES … LINK … RANKS 2 3): a GoogleTest program with its own main that mpirun starts with so many
+# ranks, each number a test. No output of a rank that passes.
+function(kiln_rank_test name)
+  cmake_parse_arguments(TEST "" "" "SOURCES;LINK;RANKS" ${ARGN})
+  add_executable(kiln_${name}_test ${TEST_SOURCES})
+  target_include_directories(kiln_${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_compile_options(kiln_${name}_test PRIVATE ${KILN_WARNINGS})
+  target_link_libraries(kiln_${name}_test PRIVATE ${TEST_LINK} GTest::gtest)
+  foreach(ranks IN LISTS TEST_RANKS)
+    add_test(NAME ranks.${name}.${ranks}
+             COMMAND mpirun -np ${ranks} --oversubscribe --bind-to none $<TARGET_FILE:kiln_${name}_test>)
+    set_tests_properties(ranks.${name}.${ranks} PROPERTIES TIMEOUT 300
+      ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+  endforeach()
+endfunction()

@@ -2,7 +2,7 @@
 # The one command: install what is missing, build, run every test.
 #
 #   tests/run.sh            what CI runs
-#   tests/run.sh --nightly  adds clang-tidy over everything
+#   tests/run.sh --nightly  adds what is long: 300 killed runs, readers against damaged files, clang-tidy over everything
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,4 +21,8 @@ ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no
 
 ctest --test-dir build/release --output-on-failure --no-tests=error
 
-if [ "${1:-}" = --nightly ]; then .ci/lint --all; fi
+if [ "${1:-}" = --nightly ]; then
+  tests/nightly/kill_runs.py --kills 300
+  tests/nightly/fuzz_readers.sh
+  .ci/lint --all
+fi

@@ -119,6 +119,7 @@ TEST(CommandLine, ValuesMissingEmptyOrTwice) {
       EXPECT_NE(fault(train({flag, "x"})).find(flag + " is given twice"), std::string::npos);
       continue;
     }
+    if (option.kind == ValueKind::kSwitch) continue;
     ErrorCode code{};
     EXPECT_NE(fault(train({flag}), &code).find(flag + " is given without a value"),
               std::string::npos);
@@ -170,7 +171,7 @@ TEST(CommandLine, EveryRequiredPathIsAskedFor) {
 TEST(CommandLine, Commands) {
   EXPECT_TRUE(std::holds_alternative<VersionRequest>(parse_command_line({"--version"}, nullptr)));
   EXPECT_EQ(fault({"trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
-  EXPECT_NE(fault({"score"}).find("train, init-model, convert, demo-data or inspect"),
+  EXPECT_NE(fault({"score"}).find("train, launch, init-model, convert, demo-data or inspect"),
             std::string::npos);
   EXPECT_NE(fault({}).find("No command is given"), std::string::npos);
   EXPECT_NE(fault({"--epochs", "5"}).find("comes before a command"), std::string::npos);
@@ -222,6 +223,19 @@ TEST(CommandLine, LogPathIsToldInSpiteOfFaults) {
   EXPECT_EQ(log_path, "here");
   EXPECT_THROW(parse_command_line({"train", "--log-path="}, &log_path), Problems);
   EXPECT_EQ(log_path, "logs");
+}
+
+TEST(CommandLine, WhatCouldBeReadComesWithTheFaults) {
+  try {
+    parse_command_line(train({"--epochs", "0", "--batch-size", "7", "--log-path", "o/logs"}),
+                       nullptr);
+    FAIL();
+  } catch (const TrainCommandFaults& faults) {
+    EXPECT_EQ(faults.errors().size(), 2u);
+    EXPECT_EQ(faults.config().batch_size, 7);
+    EXPECT_EQ(faults.config().epochs, 0);
+    EXPECT_TRUE(log_lies_in_output(faults.config()));
+  }
 }
 
 TEST(CommandLine, HostileArguments) {

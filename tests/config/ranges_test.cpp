@@ -75,7 +75,14 @@ INSTANTIATE_TEST_SUITE_P(
                            kAtMost},
                     Bounds{"--max-bad-images", "-1%", kFrom0, "0%", "100%", "100.1%", kAtMost},
                     Bounds{"--loader-threads", "0", kAbove0, "auto", "256", "257", kAtMost},
-                    Bounds{"--threads", "0", kAbove0, "1", "1024", "1025", kAtMost}));
+                    Bounds{"--threads", "0", kAbove0, "1", "1024", "1025", kAtMost},
+                    Bounds{"--ranks", "0", kAbove0, "auto", "4096", "4097", kAtMost},
+                    Bounds{"--lr-scaling", "0", kAbove0, "sqrt", "1e9", "1.1e9", kAtMost},
+                    Bounds{"--accumulate", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
+                    Bounds{"--bucket-mb", "0", kAbove0, "1", "4096", "4097", kAtMost},
+                    Bounds{"--collective-timeout", "0", kAbove0, "1", "86400", "86401", kAtMost},
+                    Bounds{"--stall-warning", "0", kAbove0, "1", "86400", "86401", kAtMost},
+                    Bounds{"--expect-ranks", "0", kAbove0, "1", "1000000", "1000001", kAtMost}));
 
 TEST(Ranges, EveryNumericTrainOptionIsTested) {
   // The list above names them; a new option must be added there.
@@ -83,7 +90,7 @@ TEST(Ranges, EveryNumericTrainOptionIsTested) {
   for (const Option& option : find_command("train")->options) {
     numeric += option.maximum != 0 ? 1 : 0;
   }
-  EXPECT_EQ(numeric, 11);
+  EXPECT_EQ(numeric, 18);
 }
 
 TEST(Ranges, TheFullMessage) {

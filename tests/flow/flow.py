@@ -20,6 +20,18 @@ def kiln(*arguments, cwd=None, environment=None, preexec=None):
                           preexec_fn=preexec)
 
 
+def files_below(folder):
+    """Relative path -> bytes."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def become_nobody():
+    """For the child, before kiln starts: a user whom permissions bind."""
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
 class FlowTest(unittest.TestCase):
     """Has a folder of its own, and once for the class: demo data and an untrained ResNet-18."""
 
@@ -70,6 +82,48 @@ class FlowTest(unittest.TestCase):
             self.assertIn(str(word), result.stderr)
         self.assertNotIn("Exception raised from", result.stderr)
         self.assertFalse((self.folder / "model/_meta.yaml").exists())
+
+    def train_bound_by_permissions(self, **options):
+        """As train(), by a user other than root, to whom the test's folders are open. Skips where there is no way."""
+        if os.geteuid() != 0:
+            return self.train(**options)
+        self.shared_folder.chmod(0o755)
+        self.folder.chmod(0o777)
+        try:
+            reachable = kiln("--version", preexec=become_nobody).returncode == 0
+        except (PermissionError, subprocess.SubprocessError):
+            reachable = False
+        if not reachable:
+            self.skipTest("another user cannot run this binary: a folder above it is closed")
+        return kiln(*self.train_arguments(**options), preexec=become_nobody)
+
+    def image_directory(self):
+        """The training images as an ImageDirectory that a test may spoil."""
+        folder = self.folder / "image_directory"
+        shutil.rmtree(folder, ignore_errors=True)
+        made = kiln("convert", "--input-path", self.data / "train", "--output-path", folder)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return folder
+
+    def assert_refused(self, result, exit_code, *words):
+        """For commands other than train: refused with these words, by design and not by accident."""
+        self.assertEqual(result.returncode, exit_code, result.stdout + result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)
+        self.assertNotIn("bug in kiln", result.stderr)
+
+    def write_coco(self):
+        """The training images as a COCO folder, in the order of the class folders."""
+        folder = self.folder / "coco"
+        shutil.copytree(self.data / "train", folder)
+        files = sorted(files_below(folder))
+        names = sorted({file.split("/")[0] for file in files})
+        (folder / "labels.json").write_text(json.dumps({
+            "images": [{"id": number, "file_name": file} for number, file in enumerate(files)],
+            "annotations": [{"id": number, "image_id": number, "category_id": names.index(file.split("/")[0])}
+                            for number, file in enumerate(files)],
+            "categories": [{"id": number, "name": name} for number, name in enumerate(names)]}))
+        return folder
 
 
 def main():

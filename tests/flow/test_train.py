@@ -27,7 +27,74 @@ class TrainTest(FlowTest):
         self.assertRegex(log, re.compile(stamp + r"Epoch: \[1/2\]\tIter: \[1/6\]\tAvg_Time_Batch/Avg_Time_Epoch\(s\): ", re.M))
         self.assertRegex(log, re.compile(stamp + r"Epoch 2,train_ips [\d.]+,train_loss [\d.]+,train_error [\d.]+,"
                                          r"valid_loss [\d.]+,top1 acc [\d.]+,top5 acc [\d.]+$", re.M))
-        self.assertIn("saved epoch", result.stdout)
+        for word in ("training data:", "48 images, 3 classes", "model:            resnet18, 11,178,051 parameters", "device:",
+                     "plan:             2 epochs of 6 steps of 8 images", "saved epoch", "top-1 accuracy", "peak memory",
+                     str(self.folder / "model")):
+            self.assertIn(word, result.stdout)
+
+    def test_training_json_holds_what_the_readme_promises(self):
+        self.assertEqual(self.train(epochs=2).returncode, 0)
+        training = json.loads((self.folder / "model/training.json").read_text())
+        self.assertLessEqual({"options", "versions", "data", "epochs", "saved_epoch", "stopped_early",
+                              "start_to_first_step_seconds", "total_seconds", "peak_memory_bytes"}, set(training))
+        self.assertEqual(set(training["epochs"][0]),
+                         {"epoch", "learning_rate", "train_images_per_second", "train_loss", "train_error", "valid_loss",
+                          "top1", "top5", "train_seconds", "valid_seconds", "data_wait_seconds"})
+        self.assertEqual(training["data"]["counts"], {name: {"train": 16, "valid": 4} for name in training["data"]["classes"]})
+        self.assertEqual(training["data"]["normalization"], {"name": "half", "mean": [0.5] * 3, "std": [0.5] * 3})
+        self.assertIsNone(training["data"]["resize_short_side"])
+        self.assertEqual(training["options"]["epochs"], "2")
+        self.assertGreater(training["total_seconds"], training["start_to_first_step_seconds"])
+        self.assertGreater(training["peak_memory_bytes"], 50 << 20)
+
+    def test_image_size_and_normalization_are_as_asked(self):
+        result = self.train(image_size=48, normalization="imagenet")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("48x48 (--image-size; other sizes: short side to 55, centre cut)", result.stdout)
+        data = json.loads((self.folder / "model/training.json").read_text())["data"]
+        self.assertEqual((data["image_size"], data["resize_short_side"]), ([48, 48], 55))
+        self.assertEqual(data["normalization"]["mean"], [0.485, 0.456, 0.406])
+        self.assertIn("0.485", (self.folder / "model/model_spec.yaml").read_text())
+
+    def test_patience_counts_epochs_that_are_not_better_than_the_one_before(self):
+        result = self.train(epochs=40, patience=1, learning_rate=0.3, batch_size=16)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        training = json.loads((self.folder / "model/training.json").read_text())
+        self.assertEqual(training["stopped_early"], "patience")
+        self.assertIn("Early stopped.", result.stdout)
+        losses = [epoch["valid_loss"] for epoch in training["epochs"]]
+        self.assertGreaterEqual(losses[-1], losses[-2])
+        self.assertEqual(losses[:-1], sorted(losses[:-1], reverse=True))
+
+    def test_saves_the_last_epoch_where_asked(self):
+        self.assertEqual(self.train(epochs=3, learning_rate=0.05, save="last").returncode, 0)
+        training = json.loads((self.folder / "model/training.json").read_text())
+        self.assertEqual(training["saved_epoch"], 3)
+
+    def test_a_learning_rate_that_rises_is_said(self):
+        result = self.train(learning_rate=1e-9)
+        self.assertIn("the learning rate is below the schedule's floor and will rise to 1e-07", result.stdout)
+        result = self.train(learning_rate=5e-5, num_warmup_steps=1)
+        self.assertIn("warm-up will lower it", result.stdout)
+        self.assertIn("the learning rate never reaches its peak", result.stdout)
+
+    def test_error_info_lies_where_azure_ml_looks_for_it(self):
+        for epochs, exit_code in ((1, 0), (0, 1)):
+            result = kiln(*self.train_arguments(epochs=epochs), cwd=self.folder, environment={"AZUREML_RUN_ID": "run"})
+            self.assertEqual(result.returncode, exit_code, result.stderr)
+            info = json.loads((self.folder / "outputs/module_statistics/error_info.json").read_text())["Exception"]
+            self.assertEqual(info is None, exit_code == 0)
+        self.assertEqual((info["ErrorId"], info["ErrorCode"]), ("GreaterThan", 4))
+
+    def test_coco_folders_and_image_directories_train_like_class_folders(self):
+        models = []
+        for number, train in enumerate((self.data / "train", self.write_coco(), self.image_directory())):
+            target = self.folder / f"model{number}"
+            result = self.train(train_data_path=train, trained_model_path=target)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            models.append((target / "model").read_bytes())
+        self.assertEqual(models[0], models[1])
+        self.assertEqual(models[0], models[2])
 
     def test_same_seed_same_bits_whatever_the_loader_threads(self):
         models = []
@@ -63,6 +130,16 @@ class TrainTest(FlowTest):
         (self.folder / "model/.kiln-tmp-model").write_text("left by a killed run")
         self.assertEqual(self.train().returncode, 0)
         self.assertFalse((self.folder / "model/.kiln-tmp-model").exists())
+
+    def test_takes_the_place_of_a_half_written_model(self):
+        self.assertEqual(self.train().returncode, 0)
+        for name in ("_meta.yaml", "training.json"):
+            (self.folder / "model" / name).unlink()
+        (self.folder / "model/.kiln-tmp-training.json").write_text("left by a killed run")
+        result = self.train()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertFalse([path for path in (self.folder / "model").iterdir() if path.name.startswith(".")])
+        self.assertTrue((self.folder / "model/training.json").exists())
 
     def test_diverging_run_says_so_and_writes_nothing(self):
         result = self.train(learning_rate=1000, epochs=2, print_freq=1)

@@ -36,7 +36,8 @@ std::string zip_with_pickle(const std::string& pickle,
 // One tensor 't' of four floats with the given offset, shape and strides as pickle text.
 std::string tensor_pickle(const std::string& offset, const std::string& shape,
                           const std::string& strides) {
-  return "\x80\x02}X\1\0\0\0tctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\n"s +
+  return "\x80\x02}X\1\0\0\0tctorch._utils\n_rebuild_tensor_v2\n"s +
+         "((X\7\0\0\0storagectorch\nFloatStorage\n"s +
          "X\1\0\0\0"
          "0X\3\0\0\0cpuK\4tQ"s +
          offset + shape + strides + "\x89}tRs."s;

@@ -2,9 +2,8 @@
 // or hang.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "base/error.h"
+#include "base/mutate.h"
 #include "sample_states.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
@@ -12,31 +11,10 @@
 namespace kiln {
 namespace {
 
-constexpr int kRounds = 3000;
-
-std::string mutate(std::string bytes, std::mt19937& draw) {
-  const auto below = [&draw](std::size_t limit) { return draw() % limit; };
-  if (below(4) == 0) bytes.resize(below(bytes.size()) + 1);
-  for (std::size_t flips = below(4) + 1; flips > 0; --flips) {
-    bytes[below(bytes.size())] = static_cast<char>(draw());
-  }
-  return bytes;
-}
-
 template <typename Read>
 void expect_no_crash(const std::string& valid, const Read& read) {
-  std::mt19937 draw(1);
-  int refused = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    try {
-      read(mutate(valid, draw));
-    } catch (const FormatFault&) {
-      ++refused;
-    } catch (const Error&) {
-      ++refused;
-    }
-  }
-  EXPECT_GT(refused, kRounds / 10);
+  const auto refused = test::count_refused<FormatFault, Error>(valid, read);
+  EXPECT_GT(refused, test::num_mutations() / 10);
 }
 
 TEST(Mutation, StateDictFiles) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "parallel/gradient_buckets.h"
+
 namespace kiln {
 namespace {
 
@@ -13,7 +15,8 @@ TEST(Sgd, EqualsTheFrameworksNesterov) {
   at::Tensor ours =
       start.clone().contiguous(at::MemoryFormat::ChannelsLast).set_requires_grad(true);
   at::Tensor theirs = start.clone().set_requires_grad(true);
-  Sgd optimizer({ours});
+  GradientBuckets gradients({ours}, {}, nullptr);
+  Sgd optimizer({ours}, gradients.gradients());
   torch::optim::SGD reference(
       std::vector<at::Tensor>{theirs},
       torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(1e-4));
@@ -21,7 +24,7 @@ TEST(Sgd, EqualsTheFrameworksNesterov) {
   for (int step = 0; step < 5; ++step) {
     (ours - target).pow(2).sum().backward();
     optimizer.step(0.1);
-    optimizer.zero_gradients();
+    gradients.zero();
     (theirs - target).pow(2).sum().backward();
     reference.step();
     reference.zero_grad();

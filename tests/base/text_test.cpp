@@ -1,0 +1,35 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+TEST(Formatted, PrintsAsPrintfDoes) {
+  EXPECT_EQ(formatted("epoch %d of %zu: %.2f %%", 3, std::size_t{5}, 0.125),
+            "epoch 3 of 5: 0.12 %");
+  EXPECT_EQ(formatted("%s", ""), "");
+}
+
+TEST(Printable, KeepsWhatATerminalCanShow) {
+  EXPECT_EQ(printable("plain\twords, ein schönes Bild, 写真, 😀"),
+            "plain\twords, ein schönes Bild, 写真, 😀");
+  EXPECT_EQ(printable(""), "");
+}
+
+TEST(Printable, SpellsOutTheRest) {
+  EXPECT_EQ(printable("a\x1b[2Jb\nc\x7f"), "a\\x1b[2Jb\\x0ac\\x7f");
+  EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
+  EXPECT_EQ(printable("\xc3"), "\\xc3");                    // cut short
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // a slash, spelled too long
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // half of a pair
+  EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+}
+
+TEST(Formatted, CutsNothing) {
+  const std::string longer(5000, 'x');
+  EXPECT_EQ(formatted("<%s>", longer.c_str()), "<" + longer + ">");
+}
+
+}  // namespace
+}  // namespace kiln

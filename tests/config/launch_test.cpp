@@ -1,0 +1,91 @@
+#include <gtest/gtest.h>
+
+#include "config/parse.h"
+
+namespace kiln {
+namespace {
+
+// `kiln launch OWN -- train …paths… MORE`.
+Words launch(const Words& own, const Words& more = {}) {
+  Words words = {"launch"};
+  words.insert(words.end(), own.begin(), own.end());
+  words.emplace_back("--");
+  const Words inner = train(more);
+  words.insert(words.end(), inner.begin(), inner.end());
+  return words;
+}
+
+TEST(Launch, TakesItsOptionsAndTheRanksCommandLine) {
+  const auto config = parse_as<LaunchConfig>(
+      launch({"--ranks", "3", "--hosts", "node1:2,node-2.example"}, {"--epochs", "9"}));
+  EXPECT_EQ(config.ranks, 3);
+  ASSERT_EQ(config.hosts.size(), 2u);
+  EXPECT_EQ(config.hosts[0].name, "node1");
+  EXPECT_EQ(config.hosts[0].slots, 2);
+  EXPECT_EQ(config.hosts[1].name, "node-2.example");
+  EXPECT_EQ(config.hosts[1].slots, 1);
+  EXPECT_EQ(config.train.epochs, 9);
+  EXPECT_EQ(config.rank_arguments, train({"--epochs", "9"}));
+  EXPECT_EQ(parse_as<LaunchConfig>(launch({"--ranks", "auto"})).ranks, 0);
+}
+
+TEST(Launch, TheLogPathIsTheRanksToo) {
+  std::string log_path;
+  const auto config = std::get<LaunchConfig>(
+      parse_command_line(launch({"--ranks=2", "--log-path", "x"}), &log_path));
+  EXPECT_EQ(config.train.log_path, "x");
+  EXPECT_EQ(log_path, "x");
+  EXPECT_EQ(config.rank_arguments, train({"--log-path", "x"}));
+  parse_command_line(launch({"--ranks=2"}, {"--log-path", "y"}), &log_path);
+  EXPECT_EQ(log_path, "y");
+  parse_command_line(launch({"--ranks=2"}), &log_path);
+  EXPECT_EQ(log_path, "logs");
+  EXPECT_EQ(fault(launch({"--ranks=2", "--log-path", "x"}, {"--log-path", "y"})),
+            "--log-path is given twice, as 'y' and as 'x': give it once.");
+}
+
+TEST(Launch, FaultsOfBothPartsAreToldTogether) {
+  const std::vector<Error> all = faults(launch({"--rank", "2"}, {"--epoch", "3"}));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].message(), "--rank is not an option of `kiln launch`. Did you mean '--ranks'?");
+  EXPECT_EQ(all[1].message(), "--epoch is not an option of `kiln train`. Did you mean '--epochs'?");
+  std::string log_path;
+  EXPECT_THROW(
+      parse_command_line(launch({"--ranks=2"}, {"--epochs", "0", "--log-path", "z"}), &log_path),
+      TrainCommandFaults);
+  EXPECT_EQ(log_path, "z");
+}
+
+TEST(Launch, RefusesWhatCannotBe) {
+  EXPECT_EQ(fault({"launch", "--ranks", "2"}),
+            "`kiln launch` starts training: end its command line with `-- train …`.");
+  EXPECT_EQ(fault({"launch", "--ranks", "2", "--"}), fault({"launch", "--ranks", "2"}));
+  EXPECT_EQ(fault({"launch", "--ranks", "2", "--", "inspect", "x"}),
+            fault({"launch", "--ranks", "2"}));
+  EXPECT_EQ(fault(launch({"--ranks", "0"})),
+            "--ranks is 0, but must be greater than 0 (range auto, or 1 to 4096).");
+  EXPECT_EQ(fault(launch({})).substr(0, 26), "--ranks N|auto is missing ");
+  EXPECT_EQ(fault(launch({"--ranks", "5", "--hosts", "a:2,b:2"})),
+            "--ranks is 5, but --hosts has room for 4: raise the numbers after the colons.");
+  EXPECT_EQ(fault(launch({"--ranks", "2"}, {"--ranks", "2"})),
+            "--ranks is given to train as well as to launch: give it once, before the `--`.");
+  for (const char* hosts : {"a:0", "a:", ":2", "a,,b", "a:2,", "a:x", "a:99999", "-x:1", "a b:1"}) {
+    EXPECT_TRUE(fault(launch({"--ranks", "1", "--hosts", hosts})).starts_with("--hosts holds '"))
+        << hosts;
+  }
+}
+
+TEST(Launch, HelpOfEitherPart) {
+  EXPECT_NE(parse_as<HelpRequest>({"launch", "--help"}).text.find("--hosts"), std::string::npos);
+  EXPECT_EQ(parse_as<HelpRequest>(launch({"--ranks", "2"}, {"--help"})).text,
+            parse_as<HelpRequest>({"train", "--help"}).text);
+}
+
+TEST(Train, RanksAreEmptyUnlessGiven) {
+  EXPECT_FALSE(parse_as<TrainConfig>(train()).ranks.has_value());
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--ranks", "auto"})).ranks, 0);
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--ranks", "4"})).ranks, 4);
+}
+
+}  // namespace
+}  // namespace kiln

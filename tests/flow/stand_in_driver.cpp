@@ -1,0 +1,76 @@
+// Stands in for the NVIDIA driver: built as libcuda.so.1 and as libnvidia-ml.so.1, it lets
+// test_device.py show the real program any machine. Only what kiln asks before it opens LibTorch's
+// CUDA libraries is here, so the CUDA runtime itself finds no usable device.
+//
+//   KILN_STAND_IN_DRIVER_VERSION  "580.65.06"; without it NVML knows no driver
+//   KILN_STAND_IN_CUDA_VERSION    13000
+//   KILN_STAND_IN_DEVICES         1
+//   KILN_STAND_IN_CAPABILITY      80, for 8.0
+//   KILN_STAND_IN_INIT_STATUS     0, what cuInit answers
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+constexpr int kOk = 0;
+constexpr int kNoDevice = 100;
+constexpr int kNvmlDriverNotLoaded = 9;
+constexpr int kCapabilityMajor = 75;
+
+int setting(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+int put(char* target, unsigned size, const char* text) {
+  std::snprintf(target, size, "%s", text);
+  return kOk;
+}
+
+}  // namespace
+
+extern "C" {
+
+int cuDriverGetVersion(int* version) {
+  *version = setting("KILN_STAND_IN_CUDA_VERSION", 13000);
+  return kOk;
+}
+
+int cuInit(unsigned) {
+  const int status = setting("KILN_STAND_IN_INIT_STATUS", kOk);
+  return status == kOk && setting("KILN_STAND_IN_DEVICES", 1) == 0 ? kNoDevice : status;
+}
+
+int cuDeviceGetCount(int* count) {
+  *count = setting("KILN_STAND_IN_DEVICES", 1);
+  return kOk;
+}
+
+int cuDeviceGetName(char* name, int size, int) {
+  return put(name, static_cast<unsigned>(size), "Stand-in GPU");
+}
+
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  const int capability = setting("KILN_STAND_IN_CAPABILITY", 80);
+  *value = attribute == kCapabilityMajor ? capability / 10 : capability % 10;
+  return kOk;
+}
+
+int cuGetErrorString(int, const char** text) {
+  *text = "said by the stand-in";
+  return kOk;
+}
+
+int nvmlInit_v2() {
+  return std::getenv("KILN_STAND_IN_DRIVER_VERSION") == nullptr ? kNvmlDriverNotLoaded : kOk;
+}
+
+int nvmlSystemGetDriverVersion(char* version, unsigned size) {
+  return put(version, size, std::getenv("KILN_STAND_IN_DRIVER_VERSION"));
+}
+
+int nvmlShutdown() {
+  return kOk;
+}
+
+}  // extern "C"

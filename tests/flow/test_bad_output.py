@@ -1,0 +1,129 @@
+"""Outputs that cannot be written, and runs that are ended: nothing half-written, and what was there stays."""
+import os
+import resource
+import signal
+import subprocess
+
+from flow import KILN, FlowTest, files_below, kiln, main
+
+
+class OutputTest(FlowTest):
+    def mount(self, options):
+        """A small file system at the target, or a skip."""
+        target = self.folder / "model"
+        target.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(target)], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest("mounting a small tmpfs needs more rights")
+        self.addCleanup(subprocess.run, ["umount", str(target)])
+        return target
+
+    def test_target_with_other_things_in_it(self):
+        (self.folder / "model").mkdir()
+        (self.folder / "model/thesis.tex").write_text("precious")
+        result = self.train()
+        self.assert_fails(result, 3, 160, "thesis.tex")
+        self.assertEqual((self.folder / "model/thesis.tex").read_text(), "precious")
+
+    def test_hidden_files_and_lost_and_found_are_no_hindrance(self):
+        target = self.folder / "model"
+        (target / "lost+found").mkdir(parents=True)
+        (target / ".amlignore").write_text("x")
+        self.assertEqual(self.train().returncode, 0)
+        self.assertEqual((target / ".amlignore").read_text(), "x")
+        self.assertTrue((target / "lost+found").is_dir())
+
+    def test_target_that_is_a_file_or_below_one(self):
+        (self.folder / "file").write_text("precious")
+        for target in ("file", "file/model"):
+            with self.subTest(target=target):
+                self.assert_fails(self.train(trained_model_path=self.folder / target), 3, 160, target)
+        self.assertEqual((self.folder / "file").read_text(), "precious")
+
+    def test_unwritable_target(self):
+        self.assert_fails(self.train(trained_model_path="/proc/model"), 3, 160, "/proc/model")
+
+    def test_target_without_permission(self):
+        target = self.folder / "model"
+        target.mkdir(mode=0o555)
+        result = self.train_bound_by_permissions()
+        self.assert_fails(result, 3, 160, str(target), "Permission denied")
+        self.assertNotIn("Iter:", result.stdout)
+        self.assertEqual(list(target.iterdir()), [])
+
+    def test_read_only_target(self):
+        self.mount("ro,size=1m")
+        result = self.train()
+        self.assert_fails(result, 3, 160, "read-only")
+        self.assertNotIn("Iter:", result.stdout)
+
+    def test_full_disk(self):
+        target = self.mount("size=20m")
+        self.assert_fails(self.train(), 3, 160, "space")
+        left = os.listdir(target)
+        self.assertFalse([name for name in left if name.startswith(".kiln-tmp-") or name in ("_meta.yaml", "model")], left)
+
+    def test_full_disk_leaves_the_earlier_model_whole(self):
+        target = self.mount("size=110m")  # room for one model, which has 90 MB, not for two
+        self.assertEqual(self.train().returncode, 0)
+        before = files_below(target)
+        result = self.train(random_seed=2)
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertEqual(self.error_info()["ErrorCode"], 160)
+        self.assertEqual(files_below(target), before)
+
+    def test_log_path_that_cannot_be_written(self):
+        result = kiln(*self.train_arguments(log_path="/proc/logs"))
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("/proc/logs", result.stderr)
+
+    def test_too_little_memory(self):
+        def limit_memory():
+            resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+        result = kiln(*self.train_arguments(batch_size=48, image_size=2048, loader_threads=1, threads=1),
+                      preexec=limit_memory)
+        self.assert_fails(result, 3, 138, "not enough memory", "--batch-size")
+
+
+class StopTest(FlowTest):
+    """Steps of large images are slow enough that signals come in the middle of an epoch."""
+
+    def stopped_at(self, beginning, *signals, epochs=500):
+        """Starts a run, sends the signals at the first line that begins so, and waits: the exit code and the output."""
+        command = [KILN, *self.train_arguments(epochs=epochs, patience=500, image_size=96, print_freq=1)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if line.startswith(beginning):
+                for number in signals:
+                    process.send_signal(number)
+                break
+        said.append(process.stdout.read())
+        process.stdout.close()
+        return process.wait(), "".join(said)
+
+    def test_signal_before_an_epoch_is_finished_writes_nothing(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            with self.subTest(signal=number):
+                code, said = self.stopped_at("Epoch: [1/500]", number)
+                self.assertEqual(code, 128 + number, said)
+                self.assertIn("No epoch was finished", said)
+                self.assertEqual(list((self.folder / "model").iterdir()), [])
+
+    def test_second_signal_ends_at_once(self):
+        code, said = self.stopped_at("Epoch 1,", signal.SIGTERM, signal.SIGINT)
+        self.assertIn(code, (128 + signal.SIGTERM, 128 + signal.SIGINT), said)
+        self.assertNotIn("saved epoch", said)
+        self.assertFalse((self.folder / "model/_meta.yaml").exists())
+
+    def test_second_signal_leaves_the_earlier_model(self):
+        self.assertEqual(self.train().returncode, 0)
+        before = files_below(self.folder / "model")
+        self.stopped_at("Epoch 1,", signal.SIGTERM, signal.SIGINT)
+        after = {name: data for name, data in files_below(self.folder / "model").items() if not name.startswith(".")}
+        self.assertEqual(after, before)
+
+
+if __name__ == "__main__":
+    main()

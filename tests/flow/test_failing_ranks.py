@@ -1,0 +1,307 @@
+"""What goes wrong in a job of many ranks, each really done. Every job ends in time, non-zero, says which rank and in what
+phase, and leaves no process and nothing half-written."""
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+
+from flow import KILN, kiln, main
+from jobs import LAUNCH, MPIRUN, JobTest, rank_of
+
+BOTH = (MPIRUN, LAUNCH)
+PRIVATE = ["unshare", "--mount", "--propagation", "private"]
+
+
+class FailingTest(JobTest):
+    timeout = 3  # of collectives, where a test waits for it
+
+    def each_way(self, *more):
+        """Every way to start, and every one of `more`, in a folder of its own."""
+        for how in BOTH:
+            for value in more or (None,):
+                with self.subTest(how=how, value=value):
+                    self.new_folder()
+                    yield how, value
+
+    def assert_failed(self, job, since, code, *words):
+        self.assertEqual(job.end(), code, job.output)
+        self.assertLess(time.monotonic() - since, self.timeout + 30)
+        self.assert_nothing_left(job)
+        for word in words:
+            self.assertIn(word, job.output)
+        self.assertNotIn("bug in kiln", job.output)
+        self.assertFalse((self.folder / "model/_meta.yaml").exists())
+
+    def assert_error_info(self, code, *words):
+        info = self.error_info()
+        self.assertEqual(info["ErrorCode"], code, info)
+        for word in words:
+            self.assertIn(word, info["Message"])
+
+    def rank_1_apart(self, before, words=(), **options):
+        """A job under mpirun whose rank 1 is started through the words `before`, and has `words` after the others."""
+        train = [KILN, *self.train_arguments(**{"threads": 1, "loader_threads": 1, **options})]
+        return self.start_words(["mpirun", "--oversubscribe", "-np", 1, *train, ":", "-np", 1, *before, *train, *words])
+
+    def needs_private_mounts(self):
+        tried = subprocess.run([*PRIVATE, "mount", "-t", "tmpfs", "none", self.folder], capture_output=True)
+        if tried.returncode != 0:
+            self.skipTest("a private mount namespace is not permitted here: " + tried.stderr.decode().strip())
+
+
+class KilledTest(FailingTest):
+    def test_kill_9(self):
+        for how, rank in self.each_way(1, 0):
+            job, since = self.start_long(how), time.monotonic()
+            os.kill(job.ranks()[rank], signal.SIGKILL)
+            self.assert_failed(job, since, 137, f"rank {rank} ", "signal 9 (Killed)")
+            if how == LAUNCH:
+                self.assertIn("in the phase '", job.output)
+                self.assert_error_info(39, f"Rank {rank} on host ")
+
+
+class StoppedTest(FailingTest):
+    def test_stopped_for_longer_than_the_deadline(self):
+        for how, rank in self.each_way(1, 0):
+            job, since = self.start_long(how, collective_timeout=self.timeout), time.monotonic()
+            os.kill(job.ranks()[rank], signal.SIGSTOP)
+            told = f"Not there: rank {rank} on host {os.uname().nodename}, "
+            self.assert_failed(job, since, 3, told, f"This rank was training, epoch ")
+            self.assert_error_info(72, told)
+
+    def test_one_of_three(self):
+        job, since = self.start_long(LAUNCH, 3, batch_size=4, collective_timeout=self.timeout), time.monotonic()
+        os.kill(job.ranks()[1], signal.SIGSTOP)
+        self.assert_failed(job, since, 3, "Not there: rank 1 on host ")
+        self.assert_error_info(72, "Not there: rank 1 on host ")
+        self.assertIn("error: ", job.log(2))
+
+    def test_stall_warning(self):
+        for how, _ in self.each_way():
+            job = self.start(how, epochs=60, patience=100, stall_warning=1)
+            job.wait_for("Epoch: [2")
+            stopped = job.ranks()[1]
+            os.kill(stopped, signal.SIGSTOP)
+            time.sleep(3)
+            os.kill(stopped, signal.SIGCONT)
+            self.assertEqual(job.end(), 0, job.output)
+            self.assertRegex(job.log(0), r"waiting since [1-9] s for the [a-z ]+ over all ranks. Not there: rank 1 on host ")
+            self.assert_whole_model()
+
+
+class DataTest(FailingTest):
+    def test_mount_fails_in_mid_epoch(self):
+        self.needs_private_mounts()
+        train = self.copy_data()
+        job = self.rank_1_apart(PRIVATE, train_data_path=train, epochs=100000, patience=100000)
+        job.wait_for("Epoch: [2")
+        since = time.monotonic()
+        subprocess.run(["nsenter", "-t", str(job.ranks()[1]), "-m", "mount", "-t", "tmpfs", "none", train], check=True)
+        self.assert_failed(job, since, 1, "error: Training dataset", "file missing, read by rank 1 on host ")
+        self.assert_error_info(18, "read by rank 1 on host ")
+
+    def test_loader_thread_throws(self):
+        for how, rank in self.each_way(1, 0):
+            job, since = self.start_long(how), time.monotonic()
+            resource.prlimit(job.ranks()[rank], resource.RLIMIT_NOFILE, (3, 3))
+            self.assert_failed(job, since, 3, f"rank {rank} on host ", "Too many open files")
+            if how == LAUNCH:
+                self.assertRegex(job.output, rf"Last lines of rank {rank} on host .*, phase '(training|evaluating), epoch ")
+                self.assert_error_info(39)
+
+    def test_fewer_images_than_ranks(self):
+        for how, _ in self.each_way():
+            train = self.copy_data()
+            for folder in train.iterdir():
+                for path in sorted(folder.iterdir())[1:]:
+                    path.unlink()
+            since = time.monotonic()
+            job = self.start(how, 4, train_data_path=train, batch_size=1)
+            self.assert_failed(job, since, 1, "on each of 4 ranks", "has only 3 images", "use fewer ranks, or more images")
+            self.assert_error_info(7)
+
+    def test_fewer_images_than_one_global_batch(self):
+        for how, _ in self.each_way():
+            since = time.monotonic()
+            job = self.start(how, batch_size=25)
+            self.assert_failed(job, since, 1, "25 on each of 2 ranks", "use --batch-size 24 or less")
+            self.assert_error_info(7)
+
+
+class SignalTest(FailingTest):
+    def test_sigterm_to_one_rank(self):
+        for how, rank in self.each_way(1, 0):
+            job = self.start_long(how, until="Epoch 2,")
+            os.kill(job.ranks()[rank], signal.SIGTERM)
+            self.assertEqual(job.end(), 143, job.output)
+            self.assert_nothing_left(job)
+            self.assert_whole_model()
+            training = self.training()
+            self.assertEqual(training["stopped_early"], "signal")
+            losses = [epoch["valid_loss"] for epoch in training["epochs"]]
+            self.assertGreaterEqual(len(losses), 2)
+            self.assertEqual(training["saved_epoch"], losses.index(min(losses)) + 1)
+            for log in (job.log(0), job.log(1)):
+                self.assertIn("Stopped by signal 15.", log)
+                self.assertNotIn("ERROR", log)
+
+    def test_sigterm_to_mpirun_or_launch(self):
+        for how, _ in self.each_way():
+            job = self.start_long(how, until="Epoch 2,")
+            job.process.terminate()
+            code = job.end()
+            self.assert_nothing_left(job)
+            if how == LAUNCH:
+                self.assertEqual(code, 143, job.output)
+            else:
+                self.assertNotEqual(code, 0, job.output)
+            if how == LAUNCH or (self.folder / "model/_meta.yaml").exists():
+                self.assert_whole_model()
+
+
+class DifferentTest(FailingTest):
+    def assert_refused_at_start(self, job, code, *words):
+        self.assert_failed(job, time.monotonic(), 1, *words)
+        self.assert_error_info(code, *words)
+        self.assertNotIn("Epoch", job.output)
+
+    def test_option(self):
+        job = self.rank_1_apart([], ["--epochs", 5], epochs=None)
+        self.assert_refused_at_start(job, 2000, "rank 1 on host ", "--epochs is '5' there")
+
+    def test_version(self):
+        other = self.folder / "other/kiln"
+        other.parent.mkdir()
+        version = kiln("--version").stdout.split()
+        commit = version[version.index("commit") + 1].encode()
+        program = open(KILN, "rb").read()
+        self.assertIn(commit, program)
+        other.write_bytes(program.replace(commit, b"0" * len(commit)))
+        other.chmod(0o755)
+        train = self.train_arguments(threads=1)
+        job = self.start_words(["mpirun", "--oversubscribe", "-np", 1, KILN, *train, ":", "-np", 1, other, *train])
+        self.assert_refused_at_start(job, 2000, "rank 1 on host ", "version is 'kiln ", "0" * len(commit), commit.decode())
+
+    def test_data(self):
+        self.needs_private_mounts()
+        for what, words in (("class", ["found classes ", "zebra"]), ("file", ["found 48 images, list "])):
+            with self.subTest(what=what):
+                self.new_folder()
+                train, other = self.copy_data(), self.folder / "other"
+                shutil.copytree(train, other)
+                first = sorted(path for path in other.iterdir() if path.is_dir())[-1]
+                if what == "class":
+                    first.rename(other / "zebra")
+                else:
+                    image = sorted(first.iterdir())[0]
+                    image.rename(image.with_stem("another"))
+                cover = ["sh", "-c", 'mount --bind "$1" "$2"; shift 2; exec "$@"', "sh", other, train]
+                job = self.rank_1_apart([*PRIVATE, *cover], train_data_path=train, valid_data_path=train, scan="each")
+                self.assert_refused_at_start(job, 18, "not the same everywhere: rank 1 on host ", *words)
+
+    def test_number_of_ranks(self):
+        for how, _ in self.each_way():
+            job = self.start(how, expect_ranks=3)
+            self.assert_failed(job, time.monotonic(), 1, "This job has 2 ranks, but --expect-ranks asks for 3")
+            self.assert_error_info(2000)
+
+
+class TwoHosts:
+    """Two network namespaces joined by a cable, and a stand-in for ssh that enters the second."""
+
+    def __init__(self, folder):
+        self.names = [f"kiln{os.getpid()}{letter}" for letter in "ab"]
+        self.folder, self.agent = folder, folder / "agent"
+
+    def plug(self):
+        """The reason why there is no such thing here; otherwise nothing."""
+        a, b = self.names
+        lines = [f"ip netns add {a}", f"ip netns add {b}", f"ip -n {a} link set lo up", f"ip -n {b} link set lo up",
+                 f"ip link add v1 netns {a} type veth peer name v2 netns {b}",
+                 f"ip -n {a} addr add 10.77.0.1/24 dev v1", f"ip -n {a} link set v1 up",
+                 f"ip -n {b} addr add 10.77.0.2/24 dev v2", f"ip -n {b} link set v2 up"]
+        for line in lines:
+            try:
+                done = subprocess.run(line.split(), capture_output=True, text=True)
+            except FileNotFoundError:
+                return "the program ip is not installed"
+            if done.returncode != 0:
+                return f"'{line}' failed: {done.stderr.strip()}"
+        self.agent.write_text("#!/bin/bash\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n"
+                              f"host=$1; shift\ncase $host in 10.77.0.1) ns={a};; 10.77.0.2) ns={b};; *) exit 1;; esac\n"
+                              "exec ip netns exec $ns unshare --uts sh -c \"hostname $ns; $*\"\n")
+        self.agent.chmod(0o755)
+        return None
+
+    def cut(self):
+        subprocess.run(["ip", "-n", self.names[1], "link", "set", "v2", "down"], check=True)
+
+    def words(self, words):
+        """The command on the first host."""
+        return ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c",
+                f"hostname {self.names[0]}; exec \"$@\"", "sh", *words]
+
+    def environment(self):
+        net = "10.77.0.0/24"
+        return {"OMPI_MCA_plm_rsh_agent": str(self.agent), "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp",
+                "OMPI_MCA_btl_tcp_if_include": net, "OMPI_MCA_oob_tcp_if_include": net}
+
+    def processes(self):
+        found = set()
+        for name in self.names:
+            listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout
+            found |= set(map(int, listed.split()))
+        return found
+
+    def unplug(self):
+        for process in self.processes():
+            os.kill(process, signal.SIGKILL)
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+class NetworkTest(FailingTest):
+    def start_on_two_hosts(self, **options):
+        self.hosts = TwoHosts(self.folder)
+        self.addCleanup(self.hosts.unplug)
+        reason = self.hosts.plug()
+        if reason:
+            self.skipTest(f"two hosts cannot be made here: {reason}")
+        train = self.train_arguments(**{"threads": 1, "loader_threads": 1, **options})
+        words = [KILN, "launch", "--ranks", 2, "--hosts", "10.77.0.1:1,10.77.0.2:1", "--", *train]
+        return self.start_words(self.hosts.words(words), self.hosts.environment())
+
+    def assert_hosts_empty(self, patience):
+        last = time.monotonic() + patience
+        while (left := self.hosts.processes()) and time.monotonic() < last:
+            time.sleep(0.2)
+        self.assertEqual(left, set())
+
+    def test_a_run_over_two_hosts(self):
+        job = self.start_on_two_hosts(epochs=2)
+        self.assertEqual(job.end(), 0, job.output)
+        self.assert_whole_model()
+        self.assertIn("2 on hosts " + ", ".join(self.hosts.names), job.log(0))
+        self.assert_hosts_empty(3)
+
+    def test_the_cable_is_cut(self):
+        job = self.start_on_two_hosts(epochs=100000, patience=100000, collective_timeout=self.timeout)
+        job.wait_for("Epoch: [2")
+        processes = {rank_of(process): process for process in self.hosts.processes()}
+        self.assertLessEqual({0, 1}, set(processes))
+        since = time.monotonic()
+        self.hosts.cut()
+        self.assertNotEqual(job.end(), 0, job.output)
+        print(f"ended {time.monotonic() - since:.1f} s after the cut")
+        self.assertLess(time.monotonic() - since, self.timeout + 30)
+        self.assertIn("error: ", job.output)
+        self.assertRegex(job.output, "(?i)rank 1 on host ")
+        self.assertFalse((self.folder / "model/_meta.yaml").exists())
+        self.assert_hosts_empty(since + self.timeout + 30 - time.monotonic())
+        print(f"empty {time.monotonic() - since:.1f} s after the cut")
+
+
+if __name__ == "__main__":
+    main()

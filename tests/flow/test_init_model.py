@@ -1,0 +1,200 @@
+"""`kiln init-model`, its weights files, and training that starts from them."""
+import array
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from flow import FlowTest, kiln, main
+from weight_files import (Tensor, old_densenet_names, read_zip, torchvision_names, write_legacy, write_safetensors,
+                          write_zip)
+
+MODELS = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
+          "wide_resnet50_2", "wide_resnet101_2", "densenet121", "densenet161", "densenet169", "densenet201"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TORCH_ROOT = pathlib.Path(os.environ.get("KILN_TORCH_ROOT") or ROOT / ".deps/libtorch")
+PACKAGES = ROOT / ".deps/parity"
+
+SAVE_WITH_TORCH = """
+import re, sys, torch, torchvision
+torch.manual_seed(3)
+state = torchvision.models.densenet121().state_dict()
+old = {re.sub(r"(denselayer\\d+\\.(?:norm|conv))([12])\\.", r"\\1.\\2.", name): tensor for name, tensor in state.items()
+       if not name.endswith("num_batches_tracked")}
+torch.save(state, sys.argv[1] + "/today.pth")
+torch.save(old, sys.argv[1] + "/old.pth", _use_new_zipfile_serialization=False)
+"""
+
+
+class InitModelTest(FlowTest):
+    def init(self, model, *more, target="made"):
+        return kiln("init-model", model, "--untrained-model-path", self.folder / target, *more)
+
+    def made(self, target="made"):
+        return read_zip(self.folder / target / "model")
+
+    def assert_made(self, result):
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def assert_refused(self, result, exit_code, *words):
+        super().assert_refused(result, exit_code, *words)
+        self.assertFalse((self.folder / "made/_meta.yaml").exists())
+
+    def fresh(self, model, seed=7):
+        """A state under torchvision's names."""
+        self.assert_made(self.init(model, "--random-seed", seed, target=f"fresh-{model}"))
+        return torchvision_names(self.made(f"fresh-{model}"))
+
+    def test_every_model_is_known(self):
+        for model in MODELS:
+            result = self.init(model, "--pretrained", "True")  # refused before anything is built
+            self.assert_refused(result, 1, "--weights")
+            self.assertNotIn("not known", result.stderr)
+
+    def test_an_unknown_model_is_refused_with_a_guess_and_the_list(self):
+        self.assert_refused(self.init("resnet81"), 1, "resnet81", "Did you mean 'resnet18'?", *MODELS)
+        told = kiln("init-model", "--help").stdout
+        for model in MODELS:
+            self.assertIn(model, told)
+
+    def test_directories_of_both_families(self):
+        for model, kind, parameter in [("resnet34", "ResNet", "zero_init_residual"),
+                                       ("resnext50_32x4d", "ResNet", "zero_init_residual"),
+                                       ("densenet169", "DenseNet", "memory_efficient")]:
+            with self.subTest(model=model):
+                result = self.init(model, target=model)
+                self.assert_made(result)
+                self.assertIn("parameters, 1000 classes", result.stdout)
+                names = {path.name for path in (self.folder / model).iterdir()}
+                self.assertEqual(names, {"_meta.yaml", "model_spec.yaml", "model"})
+                self.assertEqual((self.folder / model / "_meta.yaml").read_text(),
+                                 "type: ModelDirectory\nextension: {}\nmodel: model_spec.yaml\n")
+                spec = (self.folder / model / "model_spec.yaml").read_text()
+                for line in (f"class: {kind}", f"model_name: {model}", "pretrained: false", f"{parameter}: false"):
+                    self.assertIn(line, spec)
+                self.assertEqual(list(self.made(model).values())[-2].shape[0], 1000)
+
+    def test_the_same_seed_gives_the_same_file(self):
+        for seed, target in ((7, "a"), (7, "b"), (8, "c")):
+            self.assert_made(self.init("resnet18", "--random-seed", seed, target=target))
+        files = [(self.folder / target / "model").read_bytes() for target in "abc"]
+        self.assertEqual(files[0], files[1])
+        self.assertNotEqual(files[0], files[2])
+
+    def test_the_original_spelling(self):
+        self.assert_refused(self.init("resnet18", "--pretrained", "maybe"), 2, "--pretrained")
+        result = kiln("init-model", "--untrained_model_path", self.folder / "made", "--model_name=resnet18",
+                      "--pretrained", "False", "--zero-init-residual", "True")
+        self.assert_made(result)
+        self.assertIn("zero_init_residual: true", (self.folder / "made/model_spec.yaml").read_text())
+        last_norm = self.made()["model.layer1.0.bn2.weight"]
+        self.assertEqual(last_norm.data, bytes(4 * 64))
+
+    def test_an_option_of_the_other_family_is_refused(self):
+        self.assert_refused(self.init("densenet121", "--zero-init-residual"), 2, "--zero-init-residual", "densenet121")
+        self.assert_refused(self.init("resnet18", "--memory-efficient"), 2, "--memory-efficient", "resnet18")
+        self.assert_made(self.init("resnet18", "--memory-efficient", "False", target="other"))
+
+    def test_weights_in_every_form(self):
+        state = self.fresh("resnet18")
+        source = self.folder / "weights.pth"
+        for form in (write_zip, write_legacy, write_safetensors):
+            with self.subTest(form=form.__name__):
+                form(source, state)
+                self.assert_made(self.init("resnet18", "--weights", source, "--pretrained", "True"))
+                self.assertEqual(torchvision_names(self.made()), state)
+                self.assertIn("pretrained: true", (self.folder / "made/model_spec.yaml").read_text())
+        self.assert_made(self.init("resnet18", "--weights", self.folder / "made/model"))  # kiln's own file
+        self.assertEqual(torchvision_names(self.made()), state)
+
+    def test_old_densenet_names(self):
+        state = self.fresh("densenet121")
+        old = old_densenet_names(state)
+        self.assertIn("features.denseblock1.denselayer1.norm.1.weight", old)
+        write_legacy(self.folder / "old.pth", old)
+        self.assert_made(self.init("densenet121", "--weights", self.folder / "old.pth"))
+        self.assertEqual(torchvision_names(self.made()), state)
+
+    def test_files_that_torch_writes(self):
+        if not (PACKAGES / "torchvision").is_dir():
+            self.skipTest(f"no torchvision in {PACKAGES}: run environment/install.sh")
+        paths = os.pathsep.join([str(TORCH_ROOT), str(PACKAGES)])
+        subprocess.run([sys.executable, "-c", SAVE_WITH_TORCH, self.folder], check=True,
+                       env={**os.environ, "PYTHONPATH": paths})
+        states = []
+        for name in ("today", "old"):
+            self.assert_made(self.init("densenet121", "--weights", self.folder / f"{name}.pth", target=name))
+            states.append(self.made(name))
+        self.assertEqual(states[0], states[1])
+        self.assertEqual(torchvision_names(states[0]), read_zip(self.folder / "today.pth"))
+
+    def test_wrong_weights_are_named_in_one_error(self):
+        state = self.fresh("resnet18")
+        source = self.folder / "weights.pth"
+        del state["conv1.weight"]
+        state["head.bias"] = state["fc.bias"]
+        state["fc.weight"] = Tensor("Float", (10, 512), bytes(4 * 5120))
+        write_zip(source, state)
+        self.assert_refused(self.init("resnet18", "--weights", source), 1, "missing: model.conv1.weight",
+                            "unexpected: model.head.bias", "model.fc.weight is [10, 512] instead of [1000, 512]")
+        write_zip(source, self.fresh("resnet34"))
+        self.assert_refused(self.init("resnet18", "--weights", source), 1, "weights.pth", "unexpected: model.layer1.2",
+                            "in all")
+        old = self.fresh("densenet121")
+        old["features.denseblock1.denselayer1.norm.1.weight"] = old["features.denseblock1.denselayer1.norm1.weight"]
+        write_zip(source, old)
+        self.assert_refused(self.init("densenet121", "--weights", source), 1, "under its old and its new name")
+
+    def test_files_that_are_no_weights(self):
+        source = self.folder / "weights.pth"
+        write_zip(source, self.fresh("resnet18"))
+        whole = source.read_bytes()
+        for content in (b"", b"<!DOCTYPE html>", whole[:100000], b"\x80\x02cposix\nsystem\nq\0."):
+            with self.subTest(content=content[:20]):
+                source.write_bytes(content)
+                self.assert_refused(self.init("resnet18", "--weights", source), 1, "weights.pth")
+        self.assert_refused(self.init("resnet18", "--weights", self.folder / "nowhere.pth"), 1, "nowhere.pth",
+                            "--weights")
+        self.assert_refused(self.init("resnet18", "--weights", self.folder), 1, "irectory", "--weights")
+
+    def test_an_output_that_holds_other_things(self):
+        target = self.folder / "made"
+        target.mkdir()
+        (target / "thesis.tex").write_text("precious")
+        self.assert_refused(self.init("resnet18"), 3, "thesis.tex")
+        self.assertEqual([path.name for path in target.iterdir()], ["thesis.tex"])
+
+    def test_an_earlier_untrained_model_is_replaced(self):
+        self.assert_made(self.init("resnet18"))
+        self.assert_made(self.init("densenet121", "--memory-efficient"))
+        spec = (self.folder / "made/model_spec.yaml").read_text()
+        self.assertIn("model_name: densenet121", spec)
+        self.assertIn("memory_efficient: true", spec)
+        self.assertEqual({path.name for path in (self.folder / "made").iterdir()},
+                         {"_meta.yaml", "model_spec.yaml", "model"})
+
+    def test_training_starts_from_the_weights(self):
+        given = self.fresh("resnet18", seed=11)
+        write_safetensors(self.folder / "weights.safetensors", given)
+        self.assert_made(self.init("resnet18", "--weights", self.folder / "weights.safetensors"))
+        for normalization, name, mean in ((None, "imagenet", 0.485), ("half", "half", 0.5)):
+            with self.subTest(normalization=normalization):
+                result = self.train(untrained_model_path=self.folder / "made", normalization=normalization,
+                                    learning_rate="1e-6")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                data = json.loads((self.folder / "model/training.json").read_text())["data"]
+                self.assertEqual((data["normalization"]["name"], data["normalization"]["mean"][0]), (name, mean))
+                self.assertIn(f"- {mean}\n", (self.folder / "model/model_spec.yaml").read_text())
+        trained = self.made("model")
+        self.assertEqual([(key, trained[key].shape) for key in list(trained)[-4:]],
+                         [("model.fc.weight", (1000, 512)), ("model.fc.bias", (1000,)),
+                          ("out_linear_model.weight", (3, 1000)), ("out_linear_model.bias", (3,))])
+        before, after = (array.array("f", tensor.data) for tensor in
+                         (given["layer4.1.conv2.weight"], trained["model.layer4.1.conv2.weight"]))
+        self.assertNotEqual(before, after)
+        self.assertLess(max(abs(a - b) for a, b in zip(before, after)), 1e-4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Many ranks train one model: started by mpirun and by `kiln launch`, equal to one process with the joined batch."""
+import array
+import json
+import operator
+import re
+import struct
+
+from flow import kiln, main
+from jobs import LAUNCH, MPIRUN, JobTest
+
+STAMP = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} kiln"
+
+
+def read_weights(folder):
+    """All numbers of model.safetensors by name: arrays of float, or of 64-bit integers."""
+    data = (folder / "model/model.safetensors").read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    weights = {}
+    for name, tensor in json.loads(data[8:8 + length]).items():
+        if name == "__metadata__":
+            continue
+        begin, end = tensor["data_offsets"]
+        weights[name] = array.array({"F32": "f", "I64": "q"}[tensor["dtype"]], data[8 + length + begin:8 + length + end])
+    return weights
+
+
+def largest_difference(one, other):
+    assert one.keys() == other.keys()
+    return max(max(map(abs, map(operator.sub, one[name], other[name]))) for name in one)
+
+
+class RunTest(JobTest):
+    def assert_story(self, job, ranks):
+        """What every rank's own log says."""
+        for rank in range(ranks):
+            lines = job.log(rank).splitlines()
+            whose = STAMP + (f" rank {rank} " if rank else " ")
+            for line in lines:
+                self.assertRegex(line, whose)
+            for word in ("training data:    48 images, 3 classes", "validation data:  12 images", "device:           CPU"):
+                self.assertTrue(any(word in line for line in lines), f"rank {rank} does not say '{word}':\n{job.log(rank)}")
+        for phase in ("starting", "reading the data", "training, epoch 1", "evaluating, epoch 1", "saving"):
+            self.assertIn("phase: " + phase, job.log(1))
+        self.assertRegex(job.log(0), re.compile(STAMP + r".* Epoch: \[1/2\]\tIter: \[1/3\]", re.M))
+
+    def test_mpirun_and_launch_write_a_model_and_logs(self):
+        for how in (MPIRUN, LAUNCH):
+            with self.subTest(how=how):
+                self.new_folder()
+                job = self.finish(how, epochs=2)
+                self.assert_whole_model()
+                self.assert_story(job, 2)
+                self.assertIsNone(self.error_info())
+                self.assertIn("a global batch of 16 images, learning rate 0.001 x 2 = 0.002", job.output)
+                self.assertIn("2 epochs of 3 steps of 16 images", job.output)
+                self.assertEqual(job.output.count("saved epoch"), 1)
+
+    def test_same_seed_and_ranks_give_the_same_bits(self):
+        outcomes = []
+        for _ in range(2):
+            self.new_folder()
+            self.finish(MPIRUN, epochs=2)
+            losses = [(epoch["train_loss"], epoch["valid_loss"]) for epoch in self.training()["epochs"]]
+            outcomes.append((losses, (self.folder / "model/model.safetensors").read_bytes(),
+                             (self.folder / "model/model").read_bytes()))
+        self.assertTrue(outcomes[0] == outcomes[1], "the second run has other bits")
+
+    def test_fewer_validation_images_than_ranks(self):
+        valid = self.copy_data("val")
+        for path in sorted(valid.rglob("*.png"))[1:]:
+            path.unlink()
+        self.finish(MPIRUN, ranks=2, valid_data_path=valid)
+        self.assertLessEqual(self.training()["epochs"][0]["top1"], 1)
+
+    def test_bf16_gradients_train(self):
+        self.finish(MPIRUN, epochs=2, gradient_dtype="bf16")
+        rounded = [epoch["train_loss"] for epoch in self.training()["epochs"]]
+        self.new_folder()
+        self.finish(MPIRUN, epochs=2)
+        exact = [epoch["train_loss"] for epoch in self.training()["epochs"]]
+        self.assertNotEqual(rounded, exact)
+        for one, other in zip(rounded, exact):
+            self.assertAlmostEqual(one, other, delta=0.2)
+
+    def test_learning_rate_scaling(self):
+        for scaling, factor, told in ((None, 2, "2"), ("linear", 2, "2"), ("sqrt", 2 ** 0.5, "1.41421"), ("none", 1, "1"),
+                                      (2.5, 2.5, "2.5")):
+            with self.subTest(scaling=scaling):
+                self.new_folder()
+                job = self.finish(MPIRUN, lr_scaling=scaling)
+                self.assertAlmostEqual(self.training()["epochs"][0]["learning_rate"], 0.001 * factor, places=7)
+                self.assertIn(f"learning rate 0.001 x {told} = ", job.log(0))
+
+
+class EqualityTest(JobTest):
+    """One process of batch 16, 2 ranks of 8 and 4 ranks of 4 see the same images in every step."""
+
+    def outcome(self, ranks, **options):
+        self.new_folder()
+        options = {"epochs": 7, "patience": 100, "save": "last", "batch_size": 16 // ranks, "lr_scaling": "none",
+                   "sync_batch_norm": True, **options}
+        if ranks == 1:
+            result = self.train(**{"threads": 1, **options})
+            self.assertEqual(result.returncode, 0, result.stderr)
+        else:
+            self.finish(MPIRUN, ranks, **options)
+        training = self.training()
+        self.assertEqual(training["saved_epoch"], 7)
+        return read_weights(self.folder), training["epochs"]
+
+    def test_ranks_equal_one_process(self):
+        weights, epochs = self.outcome(1)
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                others, other_epochs = self.outcome(ranks)
+                losses = max(abs(one[key] - other[key]) for one, other in zip(epochs, other_epochs)
+                             for key in ("train_loss", "valid_loss"))
+                difference = largest_difference(weights, others)
+                print(f"{ranks} ranks against 1: losses differ by {losses:.1e}, weights by {difference:.1e}")
+                self.assertLess(losses, 1e-5)
+                self.assertLess(difference, 1e-4)
+                for one, other in zip(epochs, other_epochs):
+                    for key in ("train_error", "top1", "top5"):
+                        self.assertAlmostEqual(one[key], other[key], places=6)
+
+    def test_accumulation(self):
+        self.finish(MPIRUN, batch_size=4, accumulate=2, epochs=2, sync_batch_norm=True)
+        log = (self.folder / "logs/70_driver_log_0.txt").read_text()
+        self.assertIn("a global batch of 16 images", log)
+        self.assertIn("Iter: [1/3]", log)
+        self.assertEqual(len(self.training()["epochs"]), 2)
+
+
+class BadImageTest(JobTest):
+    def spoil(self, count):
+        """Training data whose first `count` images of every class are no images; their names."""
+        train = self.copy_data()
+        bad = [path for folder in sorted(train.iterdir()) for path in sorted(folder.iterdir())[:count]]
+        for path in bad:
+            path.write_bytes(b"no image")
+        return train, bad
+
+    def test_one_is_named_once_and_counted_once(self):
+        for how in (MPIRUN, LAUNCH):
+            with self.subTest(how=how):
+                self.new_folder()
+                train, bad = self.spoil(1)
+                for path in bad[1:]:
+                    path.unlink()
+                job = self.finish(how, train_data_path=train, epochs=3, max_bad_images=1, batch_size=4)
+                self.assertEqual(job.output.count(bad[0].name + "': "), 1, job.output)
+                self.assertIn("bad images        1 training, 0 validation", job.output)
+                faults = self.training()["image_faults"]
+                self.assertEqual([fault["file"] for fault in faults], [str(bad[0].relative_to(train))])
+                self.assertEqual(len(self.training()["epochs"]), 3)
+
+    def test_more_than_allowed(self):
+        for how in (MPIRUN, LAUNCH):
+            with self.subTest(how=how):
+                self.new_folder()
+                train, bad = self.spoil(2)
+                job = self.start(how, train_data_path=train, epochs=3, max_bad_images=1)
+                self.assertEqual(job.end(), 1, job.output)
+                self.assert_nothing_left(job)
+                self.assertEqual(self.error_info()["ErrorCode"], 18)
+                self.assertIn("--max-bad-images allows 1", self.error_info()["Message"])
+                told = [line for line in job.output.splitlines()
+                        if "error: Training dataset" in line and "mpirun" not in line and "|" not in line]
+                self.assertEqual(len(told), 1, job.output)
+                self.assertTrue(any(path.name in told[0] for path in bad))
+                self.assertFalse((self.folder / "model/_meta.yaml").exists())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+#include "model/sync_batch_norm.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <barrier>
+#include <mutex>
+#include <thread>
+
+namespace kiln {
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+
+// Sums over the threads that share it, as ranks would.
+class SumOverThreads {
+ public:
+  explicit SumOverThreads(int size) : all_added_(size), all_copied_(size, Forget{&sum_}) {}
+  void operator()(at::Tensor& values) {
+    {
+      const std::lock_guard lock(mutex_);
+      sum_ = sum_.defined() ? sum_ + values : values.clone();
+    }
+    all_added_.arrive_and_wait();
+    values.copy_(sum_);
+    all_copied_.arrive_and_wait();
+  }
+
+ private:
+  struct Forget {
+    at::Tensor* sum;
+    void operator()() noexcept { sum->reset(); }
+  };
+  std::mutex mutex_;
+  at::Tensor sum_;
+  std::barrier<> all_added_;
+  std::barrier<Forget> all_copied_;
+};
+
+struct Result {
+  at::Tensor y, d_x, d_weight, d_bias;
+};
+
+at::Tensor leaf(const at::Tensor& values) {
+  return values.detach().clone().set_requires_grad(true);
+}
+
+// LibTorch's own BatchNorm of the joined batch is the reference, in float64. The parts have
+// different sizes; one is empty.
+TEST(SyncBatchNorm, EqualsBatchNormOfTheJoinedBatch) {
+  torch::manual_seed(7);
+  const auto options = torch::dtype(torch::kFloat64);
+  const at::Tensor x = torch::randn({6, 3, 4, 5}, options) * 3 + 40;
+  const at::Tensor dy = torch::randn({6, 3, 4, 5}, options);
+  const at::Tensor weight = torch::randn({3}, options), bias = torch::randn({3}, options);
+
+  const at::Tensor whole = leaf(x), whole_weight = leaf(weight), whole_bias = leaf(bias);
+  const at::Tensor mean = torch::zeros({3}, options), variance = torch::ones({3}, options);
+  const at::Tensor y = at::batch_norm(whole, whole_weight, whole_bias, mean, variance, true,
+                                      /*momentum=*/1, kEpsilon, false);
+  y.backward(dy);
+
+  const std::vector<std::pair<int, int>> parts = {{0, 4}, {4, 6}, {6, 6}};
+  std::vector<Result> results(parts.size());
+  SumOverThreads board(static_cast<int>(parts.size()));
+  const SumOverRanks sum = [&board](at::Tensor& values) { board(values); };
+  std::vector<std::thread> ranks;
+  for (std::size_t rank = 0; rank < parts.size(); ++rank)
+    ranks.emplace_back([&, rank] {
+      const auto [begin, end] = parts[rank];
+      const at::Tensor part = leaf(x.slice(0, begin, end));
+      const at::Tensor w = leaf(weight), b = leaf(bias);
+      BatchStatistics statistics;
+      const at::Tensor out = sync_batch_norm(part, w, b, kEpsilon, sum, &statistics);
+      out.backward(dy.slice(0, begin, end));
+      results[rank] = {out.detach(), part.grad(), w.grad(), b.grad()};
+      EXPECT_EQ(statistics.count, 6 * 4 * 5);
+      EXPECT_TRUE(torch::allclose(statistics.mean, mean, 1e-10, 1e-10));
+      EXPECT_TRUE(torch::allclose(statistics.variance * 120 / 119, variance, 1e-10, 1e-10));
+    });
+  for (std::thread& rank : ranks) rank.join();
+
+  std::vector<at::Tensor> outs, d_xs;
+  at::Tensor d_weight = torch::zeros({3}, options), d_bias = torch::zeros({3}, options);
+  for (const Result& result : results) {
+    outs.push_back(result.y);
+    d_xs.push_back(result.d_x);
+    d_weight += result.d_weight;
+    d_bias += result.d_bias;
+  }
+  EXPECT_TRUE(torch::allclose(torch::cat(outs), y, 1e-9, 1e-9));
+  EXPECT_TRUE(torch::allclose(torch::cat(d_xs), whole.grad(), 1e-9, 1e-9));
+  EXPECT_TRUE(torch::allclose(d_weight, whole_weight.grad(), 1e-9, 1e-9));
+  EXPECT_TRUE(torch::allclose(d_bias, whole_bias.grad(), 1e-9, 1e-9));
+}
+
+}  // namespace
+}  // namespace kiln

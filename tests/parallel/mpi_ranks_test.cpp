@@ -1,0 +1,117 @@
+// Run by mpirun with several ranks; every rank goes through the same tests in the same order.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "base/error.h"
+#include "parallel/communicator.h"
+#include "parallel/world.h"
+
+namespace kiln {
+namespace {
+
+World* world = nullptr;
+
+class MpiRanks : public testing::Test {
+ protected:
+  std::unique_ptr<Communicator> communicator_ = make_mpi_communicator(*world->mpi());
+  int ranks_ = world->size();
+  double sum_of_ranks_ = ranks_ * (ranks_ - 1) / 2.0;
+};
+
+TEST_F(MpiRanks, TheWorldIsWhatWasStarted) {
+  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  ASSERT_NE(size, nullptr);
+  EXPECT_EQ(ranks_, std::atoi(size));
+  EXPECT_EQ(world->rank(), std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")));
+  EXPECT_EQ(world->local_size(), ranks_);
+}
+
+TEST_F(MpiRanks, SumsOfAllTypesAndOddLengths) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kLong, at::kBFloat16}) {
+    for (const std::int64_t length : {0, 1, 2, 3, 17, 1000, 100003, 1 << 20, 5000001}) {
+      const at::Tensor values = (torch::arange(length, at::kLong) % 61 + world->rank()).to(type);
+      communicator_->start_sum(values);
+      communicator_->finish();
+      const at::Tensor expected =
+          ((torch::arange(length, at::kLong) % 61) * ranks_ + sum_of_ranks_).to(type);
+      // Small whole numbers are exact in every type, bfloat16 up to 256.
+      EXPECT_TRUE(torch::allclose(values.to(at::kDouble), expected.to(at::kDouble), 5e-3, 0))
+          << type << " " << length;
+      EXPECT_TRUE(type == at::kBFloat16 || torch::equal(values, expected)) << length;
+    }
+  }
+}
+
+TEST_F(MpiRanks, SumsAreTheSameBitsOnEveryRank) {
+  torch::manual_seed(static_cast<std::uint64_t>(world->rank()));
+  const at::Tensor values = torch::randn({1234567});
+  communicator_->start_sum(values);
+  communicator_->finish();
+  const std::string bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
+  const std::string hash = std::to_string(std::hash<std::string>{}(bytes));
+  for (const std::string& of_rank : world->gather(hash)) EXPECT_EQ(of_rank, hash);
+}
+
+TEST_F(MpiRanks, ManySumsInFlightFinishInOrder) {
+  std::vector<at::Tensor> sums;
+  for (int i = 0; i < 50; ++i) {
+    sums.push_back(torch::full({1 + i * 997}, static_cast<float>(i + world->rank())));
+    communicator_->start_sum(sums.back());
+  }
+  communicator_->finish();
+  for (int i = 0; i < 50; ++i)
+    EXPECT_TRUE(
+        torch::equal(sums[static_cast<std::size_t>(i)],
+                     torch::full({1 + i * 997}, static_cast<float>(i * ranks_ + sum_of_ranks_))));
+}
+
+TEST_F(MpiRanks, BroadcastIsRank0s) {
+  const at::Tensor values = torch::full({4097}, static_cast<float>(world->rank() + 3));
+  communicator_->broadcast(values);
+  communicator_->finish();
+  EXPECT_TRUE(torch::equal(values, torch::full({4097}, 3.0F)));
+  const std::string text(static_cast<std::size_t>(world->rank()) * 100 + 5, 'x');
+  EXPECT_EQ(world->broadcast(text), "xxxxx");
+}
+
+TEST_F(MpiRanks, TextsOfDifferentLengthsAreGathered) {
+  const auto all = world->gather(std::string(static_cast<std::size_t>(world->rank()), 'a'));
+  for (int rank = 0; rank < ranks_; ++rank)
+    EXPECT_EQ(all[static_cast<std::size_t>(rank)].size(), static_cast<std::size_t>(rank));
+}
+
+TEST_F(MpiRanks, AnAgreedFailureIsKnownEverywhere) {
+  const int guilty = ranks_ - 1;
+  try {
+    world->agree([&] {
+      if (world->rank() == guilty) throw Error(ErrorCode::kInvalidDataset, "no such folder");
+    });
+    ADD_FAILURE() << "agree() returned";
+  } catch (const Error& error) {
+    EXPECT_EQ(world->rank(), guilty);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+  } catch (const FailedElsewhere& elsewhere) {
+    EXPECT_NE(world->rank(), guilty);
+    EXPECT_EQ(elsewhere.exit_code(), 1);
+    EXPECT_NE(std::string(elsewhere.what()).find("rank " + std::to_string(guilty)),
+              std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  kiln::Log log;
+  kiln::World the_world;
+  the_world.join({.deadline_s = 60, .stall_warning_s = 30}, 0, log);
+  if (the_world.mpi() == nullptr) {
+    std::fprintf(stderr, "start this by mpirun\n");
+    return 2;
+  }
+  kiln::world = &the_world;
+  const int failed = RUN_ALL_TESTS();
+  // The last test ended in an agreed failure, after which all ranks leave together.
+  return the_world.leave(failed);
+}

@@ -1,0 +1,77 @@
+"""What holds for every source file: a target lists it, and it keeps the limits of length, width and form."""
+import re
+
+from tree import ROOT, SRC, TreeTest, cpp_files, main, numbered_lines
+
+TESTS = ROOT / "tests"
+MAX_LINES, MAX_MAIN_LINES, MAX_COLUMNS = 400, 45, 100
+CONDITION = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
+UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+FOREACH = re.compile(r"foreach\s*\(\s*(\w+)\s+IN\s+ITEMS\s+([^)]*)\)(.*?)endforeach\s*\(\s*\)", re.S)
+
+
+def cmake_text(path):
+    """A CMake file without comments, its foreach loops over items written out."""
+    text = re.sub(r"#.*", "", path.read_text(encoding="utf-8"))
+
+    def written_out(loop):
+        return "\n".join(loop[3].replace("${%s}" % loop[1], item) for item in loop[2].split())
+    return FOREACH.sub(written_out, text)
+
+
+def listed_files():
+    """All files that the CMake files of src/ and tests/ name, as far as they exist."""
+    listed = set()
+    for cmake in [*ROOT.glob("src/**/CMakeLists.txt"), *ROOT.glob("tests/**/CMakeLists.txt"),
+                  *ROOT.glob("src/**/*.cmake"), *ROOT.glob("tests/**/*.cmake")]:
+        for word in re.findall(r"[^\s()\";]+", cmake_text(cmake)):
+            name = re.sub(r"\$\{CMAKE_CURRENT_(LIST|SOURCE)_DIR\}/", "", word).replace("${CMAKE_SOURCE_DIR}", str(ROOT))
+            listed.add((cmake.parent / name).resolve())
+    return listed
+
+
+def places(paths, pattern):
+    """`file:line` wherever `pattern` matches."""
+    return [f"{path.relative_to(ROOT)}:{number}" for path in paths for number, line in numbered_lines(path)
+            if pattern.search(line)]
+
+
+class FilesTest(TreeTest):
+    def assert_listed(self, paths):
+        paths = list(paths)
+        self.assertTrue(paths)
+        listed = listed_files()
+        self.assert_none([str(path.relative_to(ROOT)) for path in sorted(paths) if path not in listed],
+                         "no CMakeLists.txt lists")
+
+    def test_every_source_is_listed(self):
+        self.assert_listed(SRC.rglob("*.cpp"))
+
+    def test_every_test_is_listed(self):
+        self.assert_listed([*TESTS.rglob("*.cpp"), *TESTS.rglob("test_*.py"), *TESTS.rglob("*_parity.py"),
+                            *TESTS.rglob("*.cmake"), *(path.parent for path in TESTS.glob("*/CMakeLists.txt"))])
+
+    def test_files_are_short(self):
+        sources = [path for path in SRC.rglob("*") if path.is_file()]
+        faults = [f"{path.relative_to(ROOT)}: {count} lines" for path in sorted(sources)
+                  if (count := len(list(numbered_lines(path)))) > MAX_LINES]
+        self.assert_none(faults, f"longer than {MAX_LINES} lines")
+        self.assertLessEqual(len(list(numbered_lines(SRC / "main.cpp"))), MAX_MAIN_LINES)
+
+    def test_lines_are_narrow(self):
+        paths = cpp_files(SRC) + cpp_files(TESTS)
+        self.assertGreater(len(paths), 100)
+        self.assert_none(places(paths, re.compile(f".{{{MAX_COLUMNS + 1}}}")), f"wider than {MAX_COLUMNS} columns")
+
+    def test_nothing_is_left_unfinished(self):
+        paths = [path for folder in (SRC, TESTS) for path in folder.rglob("*")
+                 if path.suffix in (".cpp", ".h", ".py", ".sh", ".txt", ".cmake", ".md")]
+        self.assert_none(places(paths, UNFINISHED), "left unfinished")
+
+    # What differs between machines is chosen by source file or at run time.
+    def test_no_conditional_compilation(self):
+        self.assert_none(places(cpp_files(SRC), CONDITION), "preprocessor conditions")
+
+
+if __name__ == "__main__":
+    main()

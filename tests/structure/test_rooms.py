@@ -1,0 +1,92 @@
+"""Every #include of src/ against the tables of src/README.md: room to room, and third-party headers in their places."""
+import fnmatch
+import re
+
+from tree import SRC, TreeTest, backticked, cpp_files, main, numbered_lines, rows_of_table
+
+README = (SRC / "README.md").read_text(encoding="utf-8")
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
+SYSTEM_HEADERS = {"dlfcn.h", "errno.h", "fcntl.h", "malloc.h", "poll.h", "pthread.h", "sched.h", "signal.h", "spawn.h",
+                  "termios.h", "unistd.h", "sys/*", "linux/*"}
+
+
+def room_of(path):
+    """`base` of base/log.h; `main.cpp` of itself."""
+    return str(path).split("/")[0]
+
+
+def room_table():
+    """By room: the rooms and single headers that it may use, and the words of what it must not know."""
+    table = {}
+    for name, _, may_use, must_not_know in rows_of_table(README, "room"):
+        words = set(re.findall(r"[\w./]+", may_use.replace("`", "")))
+        table[backticked(name)[0].rstrip("/")] = (words - {"nothing"}, set(re.findall(r"\w+", must_not_know)))
+    return table
+
+
+def includes():
+    """File below src/, line number, bracket and header of every #include."""
+    for path in cpp_files(SRC):
+        for number, line in numbered_lines(path):
+            match = INCLUDE.match(line)
+            if match:
+                yield path.relative_to(SRC), number, match[1], match[2]
+
+
+def is_third_party(header):
+    is_standard = re.fullmatch(r"[a-z0-9_]+", header)
+    return not is_standard and not any(fnmatch.fnmatchcase(header, pattern) for pattern in SYSTEM_HEADERS)
+
+
+class RoomsTest(TreeTest):
+    def test_the_table_names_every_folder(self):
+        folders = {path.name for path in SRC.iterdir() if path.is_dir()} | {"main.cpp"}
+        self.assertEqual(set(room_table()), folders)
+
+    def test_the_table_does_not_contradict_itself(self):
+        table = room_table()
+        for room, (may_use, must_not_know) in table.items():
+            with self.subTest(room=room):
+                self.assertFalse(may_use & must_not_know)
+                self.assertFalse({word for word in may_use if not word.endswith(".h")} - set(table) - {"all"})
+
+    def test_rooms_use_only_what_the_table_allows(self):
+        table = room_table()
+        faults = []
+        for file, number, bracket, header in includes():
+            if bracket != '"':
+                continue
+            own, other = room_of(file), room_of(header)
+            may_use = table[own][0]
+            if not (SRC / header).is_file():
+                faults.append(f'src/{file}:{number}: "{header}" is no file of src/')
+            elif other not in table:
+                faults.append(f'src/{file}:{number}: "{header}" is in no room')
+            elif other != own and not may_use & {other, header, "all"}:
+                faults.append(f"src/{file}:{number}: {own} may not use {header}")
+        self.assert_none(faults, "src/README.md does not allow")
+
+    def test_third_party_headers_stand_where_the_table_says(self):
+        places = {}
+        for headers, files in rows_of_table(README, "headers"):
+            for pattern in backticked(headers):
+                places[pattern] = places.get(pattern, []) + backticked(files)
+        faults = []
+        for file, number, bracket, header in includes():
+            if bracket != "<" or not is_third_party(header):
+                continue
+            rows = [pattern for pattern in places if fnmatch.fnmatchcase(header, pattern)]
+            if not rows:
+                faults.append(f"src/{file}:{number}: <{header}> is in no row of the table")
+                continue
+            allowed = places[max(rows, key=len)]  # the row that says most wins
+            if not any(fnmatch.fnmatchcase(str(file), pattern) for pattern in allowed):
+                faults.append(f"src/{file}:{number}: <{header}> may stand only in {', '.join(allowed)}")
+        self.assert_none(faults, "src/README.md does not allow")
+
+    def test_the_includes_were_found(self):
+        self.assertGreater(len(list(includes())), 500)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+// Run by mpirun with 2, 3 or 4 ranks: what they train and measure together against what rank 0
+// trains and measures alone from the same start, in the same order.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "data/make_image.h"
+#include "data/rank_order.h"
+#include "parallel/communicator.h"
+#include "parallel/world.h"
+#include "train/epoch.h"
+#include "train/replicas.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+World* world = nullptr;
+constexpr int kGlobalBatch = 12, kSteps = 20, kSide = 16;
+constexpr int kImages = kGlobalBatch * kSteps + 5;  // the last 5 are dropped
+
+// In float64, so that rounding, which training amplifies step by step, does not hide a fault. With
+// frozen statistics a BatchNorm does not depend on which images share its batch.
+class TestModel : public ImageModel {
+ public:
+  explicit TestModel(bool frozen_statistics) : frozen_(frozen_statistics) {
+    torch::manual_seed(11);
+    model_ = make_image_model({.model_name = "resnet18", .num_classes = 3});
+    model_->prepare(at::kCPU);
+    model_->to_float64();
+  }
+  at::Tensor forward(const at::Tensor& images) override {
+    return model_->forward(images.to(at::kDouble));
+  }
+  void train(bool on) override { model_->train(on && !frozen_); }
+  std::vector<at::Tensor> parameters() const override { return model_->parameters(); }
+  std::vector<NamedTensor> state() const override { return model_->state(); }
+  void prepare(const at::Device& device) override { model_->prepare(device); }
+  void to_float64() override {}
+  void synchronize_batch_norm(const SumOverRanks& sum) override {
+    model_->synchronize_batch_norm(sum);
+  }
+
+ private:
+  std::unique_ptr<ImageModel> model_;
+  bool frozen_;
+};
+
+struct Outcome {
+  double first_loss = 0, loss = 0;
+  std::vector<at::Tensor> state;
+};
+
+class Ranks : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::string folder = (fs::temp_directory_path() / "kiln-ranks-XXXXXX").string();
+    if (world->leads()) folder = ::mkdtemp(folder.data());
+    folder_ = world->broadcast(folder);
+    if (world->leads()) draw();
+    world->barrier();
+    for (int i = 0; i < kImages; ++i)
+      items_.push_back({folder_ / (std::to_string(i) + ".png"), i % 3});
+  }
+  static void TearDownTestSuite() {
+    world->barrier();
+    if (world->leads()) fs::remove_all(folder_);
+    items_.clear();
+  }
+
+  static void draw() {
+    for (int i = 0; i < kImages; ++i) {
+      Image image = test::gradient(kSide, kSide);
+      for (std::size_t at = static_cast<std::size_t>(i % 3); at < image.pixels.size(); at += 3)
+        image.pixels[at] = static_cast<std::uint8_t>(i * 37 + at);
+      std::ofstream(folder_ / (std::to_string(i) + ".png"), std::ios::binary)
+          << test::encode_png(image);
+    }
+  }
+
+  static BatchLoader loader(std::vector<std::uint32_t> order, int batch_size) {
+    return BatchLoader(items_, {.order = std::move(order),
+                                .batch_size = batch_size,
+                                .drop_last = false,
+                                .pixels = {{kSide, kSide}, false},
+                                .num_threads = 1,
+                                .num_slots = 3});
+  }
+
+  // One epoch of kSteps steps as this share of the work.
+  static Outcome train(const RankShare& share, Communicator* communicator, bool synchronized) {
+    auto model = std::make_unique<TestModel>(/*frozen_statistics=*/!synchronized);
+    if (synchronized && communicator != nullptr)
+      model->synchronize_batch_norm([communicator](at::Tensor& sums) {
+        communicator->start_sum(sums);
+        communicator->finish();
+      });
+    TrainState state(std::move(model), {.first_bytes = 1 << 16, .bytes = 4 << 20}, communicator);
+    DeviceFeed feed(at::kCPU, {kSide, kSide}, share.batch_size, {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}});
+    const auto order = permutation(kImages, {1, 1});
+    BatchLoader batches = loader(training_share(order, share), share.batch_size);
+    TrainEpoch epoch(state, batches, feed,
+                     {.learning_rate = 0.02,
+                      .num_ranks = share.num_ranks,
+                      .batches_per_step = share.batches_per_step});
+    Outcome outcome;
+    while (epoch.step())
+      if (epoch.steps_done() == 1) outcome.first_loss = epoch.step_record().so_far.loss_sum;
+    EXPECT_EQ(epoch.steps_done(), kSteps);
+    outcome.loss = epoch.finish().train.loss_sum;
+    for (const NamedTensor& item : state.model->state())
+      outcome.state.push_back(item.tensor.detach().clone());
+    return outcome;
+  }
+
+  static void expect_equal_to_one_process(bool synchronized, int batches_per_step) {
+    const auto communicator = make_mpi_communicator(*world->mpi());
+    const int batch = kGlobalBatch / world->size() / batches_per_step;
+    Outcome ours = train({world->rank(), world->size(), batch, batches_per_step},
+                         communicator.get(), synchronized);
+    const std::vector<double> losses = world->sum({ours.first_loss, ours.loss});
+    if (world->leads()) {
+      const Outcome alone = train({0, 1, kGlobalBatch, 1}, nullptr, synchronized);
+      EXPECT_NEAR(losses[0], alone.first_loss, 1e-8 * alone.first_loss);
+      EXPECT_NEAR(losses[1], alone.loss, 1e-8 * alone.loss);
+      for (std::size_t i = 0; i < alone.state.size(); ++i)
+        EXPECT_TRUE(torch::allclose(ours.state[i], alone.state[i], 1e-7, 1e-8))
+            << i << ": " << (ours.state[i] - alone.state[i]).abs().max();
+    }
+    world->barrier();
+  }
+
+  static fs::path folder_;
+  static std::vector<LoadItem> items_;
+};
+
+fs::path Ranks::folder_;
+std::vector<LoadItem> Ranks::items_;
+
+TEST_F(Ranks, TrainWhatOneProcessTrains) {
+  expect_equal_to_one_process(/*synchronized=*/false, 1);
+}
+
+TEST_F(Ranks, TrainWhatOneProcessTrainsWithAccumulatedGradients) {
+  if (kGlobalBatch / world->size() % 3 != 0) GTEST_SKIP() << "a batch does not fall into three";
+  expect_equal_to_one_process(/*synchronized=*/false, 3);
+}
+
+TEST_F(Ranks, TrainWhatOneProcessTrainsWithSynchronizedBatchNorm) {
+  expect_equal_to_one_process(/*synchronized=*/true, 1);
+}
+
+TEST_F(Ranks, EvaluateEveryImageOnce) {
+  const auto model = std::make_unique<TestModel>(false);
+  DeviceFeed feed(at::kCPU, {kSide, kSide}, 7, {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}});
+  const auto measured = [&](const RankShare& share) {
+    BatchLoader batches = loader(validation_share(kImages, share), 7);
+    Totals totals;
+    evaluate(*model, batches, feed, &totals, [] { return false; });
+    return totals;
+  };
+  const Totals mine = measured({world->rank(), world->size(), 7});
+  const Totals whole = measured({0, 1, 7});
+  const auto sums = world->sum({mine.loss_sum, static_cast<double>(mine.top1),
+                                static_cast<double>(mine.top5), static_cast<double>(mine.count)});
+  EXPECT_NEAR(sums[0], whole.loss_sum, 1e-6 * whole.loss_sum);
+  EXPECT_EQ(sums[1], static_cast<double>(whole.top1));
+  EXPECT_EQ(sums[2], static_cast<double>(whole.top5));
+  EXPECT_EQ(sums[3], kImages);
+}
+
+TEST_F(Ranks, ADifferentBitInOneReplicaIsFoundAndNamed) {
+  const auto model = std::make_unique<TestModel>(false);
+  EXPECT_NO_THROW(require_equal_replicas(*model, *world));
+  if (world->rank() == world->size() - 1) {
+    const torch::NoGradGuard no_grad;
+    model->state()[3].tensor.view({-1})[0] += 1e-6;
+  }
+  try {
+    require_equal_replicas(*model, *world);
+    ADD_FAILURE() << "nothing was found";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("'" + model->state()[3].name + "'"), std::string::npos)
+        << error.message();
+    EXPECT_NE(error.message().find("rank " + std::to_string(world->size() - 1)), std::string::npos);
+  }
+}
+
+TEST_F(Ranks, StartFromRank0sStateAndAverageStatistics) {
+  const auto communicator = make_mpi_communicator(*world->mpi());
+  torch::manual_seed(static_cast<std::uint64_t>(world->rank()));
+  const auto model = make_image_model({.model_name = "resnet18", .num_classes = 3});
+  broadcast_state(*model, *communicator);
+  EXPECT_NO_THROW(require_equal_replicas(*model, *world));
+  for (const NamedTensor& item : model->state())
+    if (item.name.ends_with("running_mean")) item.tensor.fill_(world->rank());
+  average_statistics(*model, *communicator, world->size());
+  for (const NamedTensor& item : model->state()) {
+    if (!item.name.ends_with("running_mean")) continue;
+    EXPECT_FLOAT_EQ(item.tensor[0].item<float>(), static_cast<float>(world->size() - 1) / 2);
+  }
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  at::set_num_threads(1);
+  kiln::Log log;
+  kiln::World the_world;
+  the_world.join({.deadline_s = 120, .stall_warning_s = 60}, 0, log);
+  if (the_world.mpi() == nullptr) {
+    std::fprintf(stderr, "start this by mpirun\n");
+    return 2;
+  }
+  kiln::world = &the_world;
+  return the_world.leave(RUN_ALL_TESTS());
+}
