@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -316,13 +318,32 @@ void TrainingRun::save() {
                  log_);
 }
 
+// What the system had no more of while the images were read.
+void throw_if_used_up(const std::system_error& refusal) {
+  const int number = refusal.code().value();
+  const std::string found = refusal.what();
+  if (number == EMFILE || number == ENFILE)
+    throw Error(ErrorCode::kFailedToCompleteOperation,
+                found +
+                    ". Raise the limit of open files (ulimit -n), or use fewer "
+                    "--loader-threads.");
+  if (number == ENOMEM)
+    throw Error(ErrorCode::kModuleOutOfMemory,
+                found + ". Use a smaller --batch-size, or fewer --loader-threads.");
+}
+
 }  // namespace
 
 int run_train(const TrainConfig& config, World& world, Log& log) {
   install_stop_signals();
   keep_freed_memory();
   TrainingRun run(config, world, log, set_up_training(config, world));
-  run.train();
+  try {
+    run.train();
+  } catch (const std::system_error& refusal) {
+    throw_if_used_up(refusal);
+    throw;
+  }
   world.enter("saving", /*patient=*/true);
   world.agree([&] { run.save(); });
   return run.stopped_by() == 0 ? 0 : 128 + run.stopped_by();

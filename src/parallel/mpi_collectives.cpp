@@ -1,7 +1,6 @@
 #include "parallel/mpi_collectives.h"
 
-#include <bit>
-#include <cstdint>
+#include "parallel/bfloat16.h"
 
 namespace kiln {
 namespace {
@@ -22,54 +21,61 @@ MPI_Datatype type_of(Element element) {
   return MPI_BYTE;
 }
 
-float widened(std::uint16_t value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
+constexpr std::size_t kLeastRing = 64 << 10;  // elements: below, MPI's own is faster
+
+void add_for_mpi(void* from, void* to, int* count, MPI_Datatype*) {
+  add_bfloat16(to, from, static_cast<std::size_t>(*count));
 }
 
-// MPI has no bfloat16: added as float32, rounded to the nearest, halves to even.
-void add_bfloat16(void* from, void* to, int* count, MPI_Datatype*) {
-  const auto* more = static_cast<const std::uint16_t*>(from);
-  auto* sums = static_cast<std::uint16_t*>(to);
-  for (int i = 0; i < *count; ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(widened(more[i]) + widened(sums[i]));
-    sums[i] = static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-  }
+MPI_Comm duplicate(MPI_Comm communicator) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Comm_dup(communicator, &copy);
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  return copy;
 }
 
 }  // namespace
 
-MpiCollectives::MpiCollectives(MPI_Comm communicator) {
-  MPI_Comm_dup(communicator, &communicator_);
-  MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
-  MPI_Op_create(add_bfloat16, /*commute=*/1, &bfloat16_sum_);
+bool PendingCollective::done(int* status) {
+  if (ring_) return ring_->advance(status);
+  int done = 0;
+  *status = MPI_Test(&request_, &done, MPI_STATUS_IGNORE);
+  return done != 0;
+}
+
+MpiCollectives::MpiCollectives(MPI_Comm communicator)
+    : collectives_(duplicate(communicator)), rings_(duplicate(communicator)) {
+  MPI_Op_create(add_for_mpi, /*commute=*/1, &bfloat16_sum_);
 }
 
 void MpiCollectives::close() {
   MPI_Op_free(&bfloat16_sum_);
-  MPI_Comm_free(&communicator_);
+  MPI_Comm_free(&rings_);
+  MPI_Comm_free(&collectives_);
 }
 
-MPI_Request MpiCollectives::start(const Collective& what) const {
+PendingCollective MpiCollectives::start(const Collective& what) const {
   MPI_Request request = MPI_REQUEST_NULL;
   const int count = static_cast<int>(what.count);
   const MPI_Datatype type = type_of(what.element);
   switch (what.kind) {
     case Collective::Kind::kSum:
+      if (what.count >= kLeastRing) return PendingCollective(RingSum(rings_, what));
       MPI_Iallreduce(MPI_IN_PLACE, what.data, count, type,
-                     what.element == Element::kBFloat16 ? bfloat16_sum_ : MPI_SUM, communicator_,
+                     what.element == Element::kBFloat16 ? bfloat16_sum_ : MPI_SUM, collectives_,
                      &request);
       break;
     case Collective::Kind::kBroadcast:
-      MPI_Ibcast(what.data, count, type, /*root=*/0, communicator_, &request);
+      MPI_Ibcast(what.data, count, type, /*root=*/0, collectives_, &request);
       break;
     case Collective::Kind::kGather:
-      MPI_Iallgather(what.data, count, type, what.gathered, count, type, communicator_, &request);
+      MPI_Iallgather(what.data, count, type, what.gathered, count, type, collectives_, &request);
       break;
     case Collective::Kind::kBarrier:
-      MPI_Ibarrier(communicator_, &request);
+      MPI_Ibarrier(collectives_, &request);
       break;
   }
-  return request;
+  return PendingCollective(request);
 }
 
 }  // namespace kiln

@@ -1,23 +1,38 @@
-// Collectives as non-blocking MPI calls. For the MPI thread alone.
+// Collectives as something that can be polled. For the MPI thread alone.
 #pragma once
 
 #include <mpi.h>
 
+#include <optional>
+
 #include "parallel/collective.h"
+#include "parallel/ring_sum.h"
 
 namespace kiln {
 
-class MpiCollectives {
+// One collective on its way.
+class PendingCollective {
  public:
-  explicit MpiCollectives(MPI_Comm communicator);  // keeps a duplicate
-  void close();                                    // before MPI_Finalize
+  explicit PendingCollective(MPI_Request request) : request_(request) {}
+  explicit PendingCollective(RingSum ring) : ring_(std::move(ring)) {}
 
-  MPI_Comm communicator() const { return communicator_; }
-  // The request is done when the collective is; errors come from testing it.
-  MPI_Request start(const Collective& what) const;
+  // True when it is done; a status other than MPI_SUCCESS ends it.
+  bool done(int* status);
 
  private:
-  MPI_Comm communicator_ = MPI_COMM_NULL;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  std::optional<RingSum> ring_;
+};
+
+class MpiCollectives {
+ public:
+  explicit MpiCollectives(MPI_Comm communicator);  // keeps duplicates
+  void close();                                    // before MPI_Finalize
+
+  PendingCollective start(const Collective& what) const;
+
+ private:
+  MPI_Comm collectives_ = MPI_COMM_NULL, rings_ = MPI_COMM_NULL;
   MPI_Op bfloat16_sum_ = MPI_OP_NULL;
 };
 

@@ -29,7 +29,7 @@ double seconds_since(Clock::time_point begin) {
 
 struct Running {
   Collective what;
-  MPI_Request request = MPI_REQUEST_NULL;
+  PendingCollective pending;
   Clock::time_point begin;
   double warned_s = 0, asked_s = 0;  // after `begin`
 };
@@ -122,8 +122,8 @@ void MpiThread::State::turn() {
   obey();
   start_queued();
   while (!running.empty()) {
-    int done = 0;
-    const int status = MPI_Test(&running.front().request, &done, MPI_STATUS_IGNORE);
+    int status = MPI_SUCCESS;
+    const bool done = running.front().pending.done(&status);
     if (status != MPI_SUCCESS) {
       char text[MPI_MAX_ERROR_STRING] = "";
       int length = 0;
@@ -134,7 +134,7 @@ void MpiThread::State::turn() {
                                                 ". See the driver logs of the other ranks.")));
       break;
     }
-    if (done == 0) break;
+    if (!done) break;
     finish_front();
   }
   listen();
