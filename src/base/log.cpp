@@ -40,6 +40,11 @@ struct Log::Sinks {
   bool progress_shown = false;
   int rank = 0;
 
+  void keep(std::string_view raw) {
+    const std::lock_guard lock(mutex);
+    if (file) file->info("{}", printable(raw));
+  }
+
   void say(std::FILE* stream, std::string_view prefix, std::string_view raw,
            spdlog::level::level_enum level) {
     const std::string text = printable(raw);
@@ -86,6 +91,12 @@ void Log::open_file(const std::filesystem::path& path) {
 
 void Log::info(std::string_view text) {
   sinks_->say(stdout, "", text, spdlog::level::info);
+}
+void Log::detail(std::string_view text) {
+  if (sinks_->terminal)
+    sinks_->keep(text);
+  else
+    info(text);
 }
 void Log::warning(std::string_view text) {
   sinks_->say(stdout, "warning: ", text, spdlog::level::warn);

@@ -28,6 +28,8 @@ class Log {
   void open_file(const std::filesystem::path& path);
 
   void info(std::string_view text);
+  // As info(), but not on a terminal, where a progress line tells as much.
+  void detail(std::string_view text);
   void warning(std::string_view text);
   void error(std::string_view text);  // console: standard error
 

@@ -209,7 +209,7 @@ void TrainingRun::tell_step(const TrainEpoch& training, int epoch, double learni
     record.batch_images_per_second = sum_over_ranks(record.batch_images_per_second);
     record.epoch_images_per_second = sum_over_ranks(record.epoch_images_per_second);
     last_loss_ = record.so_far.loss();
-    if (world_.leads()) log_.info(iteration_line(record));
+    if (world_.leads()) log_.detail(iteration_line(record));
   }
   if (log_.on_terminal()) log_.progress(progress_line(training.timing(), last_loss_));
 }
