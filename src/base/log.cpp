@@ -39,6 +39,7 @@ struct Log::Sinks {
   bool terminal = ::isatty(STDOUT_FILENO) == 1;
   bool progress_shown = false;
   int rank = 0;
+  std::string name = "kiln";  // as the file's lines give it
 
   void keep(std::string_view raw) {
     const std::lock_guard lock(mutex);
@@ -68,6 +69,7 @@ Log::~Log() = default;
 void Log::speak_for_rank(int rank) {
   const std::lock_guard lock(sinks_->mutex);
   sinks_->rank = rank;
+  sinks_->name = "kiln rank " + std::to_string(rank);
   sinks_->terminal = false;  // mpirun gives ranks a terminal of its own, and copies its bytes
 }
 
@@ -77,8 +79,7 @@ void Log::open_file(const std::filesystem::path& path) {
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     formatter->add_flag<LevelName>('*').set_pattern("%Y-%m-%d %H:%M:%S,%e %-20n %* %v");
     sink->set_formatter(std::move(formatter));
-    auto logger = std::make_shared<spdlog::logger>(
-        sinks_->rank == 0 ? "kiln" : "kiln rank " + std::to_string(sinks_->rank), std::move(sink));
+    auto logger = std::make_shared<spdlog::logger>(sinks_->name, std::move(sink));
     logger->flush_on(spdlog::level::info);
     const std::lock_guard lock(sinks_->mutex);
     sinks_->file = std::move(logger);

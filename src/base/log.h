@@ -19,9 +19,9 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  // This process is rank `rank` of several. Lines of ranks above 0 carry it: on the console, where
-  // only their warnings and errors appear, and in a file opened later. No progress line from now
-  // on.
+  // This process is rank `rank` of several. The lines of a file opened later carry it, and those of
+  // ranks above 0 on the console, where only their warnings and errors appear. No progress line
+  // from now on.
   void speak_for_rank(int rank);
 
   // From now on every line is appended to `path` too. Throws Error kFailedToWriteOutputs.

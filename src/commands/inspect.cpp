@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/machine.h"
+#include "base/text.h"
 #include "data/decode.h"
 #include "data/image_set.h"
 #include "data/size_scan.h"
@@ -287,7 +289,7 @@ int inspect_file(const fs::path& path, Report& report) {
 }
 
 std::string cell(const Report& value) {
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return printable(value.get<std::string>());
   return value.dump();
 }
 
@@ -355,8 +357,9 @@ int run_inspect(const InspectConfig& config, Log& log) {
   } else {
     bad = inspect_images(path, config.check, report);
   }
-  log.info(config.json ? report.dump(2, ' ', false, Report::error_handler_t::replace)
-                       : table(report));
+  std::istringstream lines(
+      config.json ? report.dump(2, ' ', false, Report::error_handler_t::replace) : table(report));
+  for (std::string line; std::getline(lines, line);) log.info(line);
   return bad > 0 ? 1 : 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/machine.h"
+#include "base/text.h"
 #include "commands/versions.h"
 #include "data/image_set_bytes.h"
 #include "parallel/gpu_assignment.h"
@@ -155,8 +156,8 @@ std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mi
   if (world.size() == 1) return mine;
   std::string text;
   for (const BadImage& fault : mine)
-    text += std::to_string(fault.item) + (fault.damaged ? "\tdamaged\t" : "\tbad\t") + fault.fault +
-            "\n";
+    text += std::to_string(fault.item) + (fault.damaged ? "\tdamaged\t" : "\tbad\t") +
+            printable(fault.fault) + "\n";
   std::vector<BadImage> all;
   const std::vector<std::string> texts = world.gather(text);
   for (int rank = 0; rank < world.size(); ++rank) {

@@ -132,8 +132,8 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
       parameters.front().device(), inputs_.pixels.output, config.batch_size,
       PixelScaling{inputs_.normalization.mean, inputs_.normalization.std});
   report_plan(config, inputs_,
-              {device_.description, describe_ranks(world), world.size(), at::get_num_threads(),
-               loader_threads_, num_parameters},
+              {device_.description, describe_ranks(world), world.rank(), world.size(),
+               at::get_num_threads(), loader_threads_, num_parameters},
               log);
   for (const std::string& idle : idle_gpus(world, device_))
     log.info(idle + ": `kiln train --ranks auto` uses them all");

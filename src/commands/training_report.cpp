@@ -15,25 +15,35 @@ std::string describe_set(const ImageSet& set) {
          " (" + describe(set.kind) + " '" + set.root.string() + "')";
 }
 
-void report_empty_classes(const ImageSet& set, const std::string& name, Log& log) {
+// Every rank could say it: one does on the console, the others in their own logs.
+void warn(const PlanFacts& facts, const std::string& text, Log& log) {
+  if (facts.rank == 0)
+    log.warning(text);
+  else
+    log.info("warning: " + text);
+}
+
+void report_empty_classes(const ImageSet& set, const std::string& name, const PlanFacts& facts,
+                          Log& log) {
   std::vector<long long> counts(set.classes.size());
   for (const ImageItem& item : set.items) ++counts[static_cast<std::size_t>(item.label)];
   std::string empty;
   for (std::size_t c = 0; c < counts.size(); ++c)
     if (counts[c] == 0) empty += (empty.empty() ? "'" : ", '") + set.classes[c] + "'";
-  if (!empty.empty()) log.warning("no " + name + " image has the class " + empty);
+  if (!empty.empty()) warn(facts, "no " + name + " image has the class " + empty, log);
 }
 
-void report_data(const TrainingInputs& inputs, Log& log) {
+void report_data(const TrainingInputs& inputs, const PlanFacts& facts, Log& log) {
   log.info("training data:    " + describe_set(inputs.train));
   log.info("validation data:  " + describe_set(inputs.valid));
   for (const ImageSet* set : {&inputs.train, &inputs.valid})
-    for (const std::string& note : set->notes) log.warning(note);
-  report_empty_classes(inputs.train, "training", log);
+    for (const std::string& note : set->notes) warn(facts, note, log);
+  report_empty_classes(inputs.train, "training", facts, log);
   if (inputs.train.classes.size() == 1)
-    log.warning(
-        "there is only one class: every answer will be right, and the model will have learned "
-        "nothing");
+    warn(facts,
+         "there is only one class: every answer will be right, and the model will have learned "
+         "nothing",
+         log);
   const ImageSize size = inputs.pixels.output;
   log.info(formatted("image size:       %dx%d (", size.width, size.height) + inputs.size_reason +
            (inputs.resize_short_side > 0
@@ -46,7 +56,7 @@ void report_data(const TrainingInputs& inputs, Log& log) {
 
 void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const PlanFacts& facts,
                  Log& log) {
-  report_data(inputs, log);
+  report_data(inputs, facts, log);
   const ModelSpec& spec = inputs.untrained.spec;
   log.info("model:            " + spec.model_name + ", " + grouped(facts.num_parameters) +
            " parameters, " +
@@ -71,13 +81,15 @@ void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const 
       config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed)));
   const Schedule schedule{config.epochs, config.num_warmup_steps, rate};
   if (rate < Schedule::kFloor)
-    log.warning("the learning rate is below the schedule's floor and will rise to 1e-07");
+    warn(facts, "the learning rate is below the schedule's floor and will rise to 1e-07", log);
   else if (schedule.rises_below_start())
-    log.warning(
+    warn(
+        facts,
         "the learning rate is below 0.0001, where warm-up begins: warm-up will lower it, not raise "
-        "it");
+        "it",
+        log);
   if (config.num_warmup_steps >= config.epochs)
-    log.warning("warm-up takes all epochs: the learning rate never reaches its peak");
+    warn(facts, "warm-up takes all epochs: the learning rate never reaches its peak", log);
 }
 
 void report_closing(const TrainConfig& config, const TrainingRecord& record,

@@ -15,7 +15,7 @@ namespace kiln {
 struct PlanFacts {
   std::string device;
   std::string ranks;  // describe_ranks()
-  int num_ranks = 1;
+  int rank = 0, num_ranks = 1;
   int threads = 0, loader_threads = 0;
   long long num_parameters = 0;
 };

@@ -189,7 +189,7 @@ void MpiThread::State::listen() {
 
 // Now and then, unasked: a rank that stops answering has a last known phase.
 void MpiThread::State::tell(const RankNews& mine) {
-  if (mine.phase == told_phase || seconds_since(told) < std::max(1.0, size / 64.0)) return;
+  if (mine.phase == told_phase || seconds_since(told) < std::max(0.1, size / 80.0)) return;
   told_phase = mine.phase;
   told = Clock::now();
   messages->tell_all(mine);

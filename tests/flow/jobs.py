@@ -98,6 +98,10 @@ class JobTest(FlowTest):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
+    def at_night_unless(self, usual):
+        if not usual and os.environ.get("KILN_NIGHTLY") != "1":
+            self.skipTest("only with KILN_NIGHTLY=1")
+
     def words(self, how, ranks, **options):
         train = self.train_arguments(**{"threads": 1, "loader_threads": 1, **options})
         if how == LAUNCH:

@@ -5,7 +5,7 @@ import operator
 import re
 import struct
 
-from flow import kiln, main
+from flow import main
 from jobs import LAUNCH, MPIRUN, JobTest
 
 STAMP = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} kiln"
@@ -20,7 +20,8 @@ def read_weights(folder):
         if name == "__metadata__":
             continue
         begin, end = tensor["data_offsets"]
-        weights[name] = array.array({"F32": "f", "I64": "q"}[tensor["dtype"]], data[8 + length + begin:8 + length + end])
+        kind = {"F32": "f", "I64": "q"}[tensor["dtype"]]
+        weights[name] = array.array(kind, data[8 + length + begin:8 + length + end])
     return weights
 
 
@@ -37,8 +38,8 @@ class RunTest(JobTest):
             whose = STAMP + (f" rank {rank} " if rank else " ")
             for line in lines:
                 self.assertRegex(line, whose)
-            for word in ("training data:    48 images, 3 classes", "validation data:  12 images", "device:           CPU"):
-                self.assertTrue(any(word in line for line in lines), f"rank {rank} does not say '{word}':\n{job.log(rank)}")
+            for word in ("training data:    48 images", "validation data:  12 images", "device:           CPU"):
+                self.assertIn(word, job.log(rank))
         for phase in ("starting", "reading the data", "training, epoch 1", "evaluating, epoch 1", "saving"):
             self.assertIn("phase: " + phase, job.log(1))
         self.assertRegex(job.log(0), re.compile(STAMP + r".* Epoch: \[1/2\]\tIter: \[1/3\]", re.M))
@@ -83,7 +84,8 @@ class RunTest(JobTest):
             self.assertAlmostEqual(one, other, delta=0.2)
 
     def test_learning_rate_scaling(self):
-        for scaling, factor, told in (("linear", 2, "2"), ("sqrt", 2 ** 0.5, "1.41421"), ("none", 1, "1"), (2.5, 2.5, "2.5")):
+        for scaling, factor, told in (("linear", 2, "2"), ("sqrt", 2 ** 0.5, "1.41421"), ("none", 1, "1"),
+                                      (2.5, 2.5, "2.5")):
             with self.subTest(scaling=scaling):
                 self.new_folder()
                 job = self.finish(MPIRUN, lr_scaling=scaling)
@@ -123,14 +125,15 @@ class EqualityTest(JobTest):
                 self.assert_equal(f"{ranks} ranks, 1 step", one, self.outcome(ranks, 48, epochs=1), 1e-5, 1e-5, 1e-5)
 
     def test_twenty_one_steps(self):
-        """With a small learning rate: BatchNorm over few pixels doubles any difference at every step, so that one process
-        with another number of threads is as far away, which is said too."""
+        """With a small learning rate: BatchNorm over few pixels makes any difference grow at every step, so that one
+        process with another number of threads is as far away, which is said too."""
         options = {"epochs": 7, "learning_rate": 1e-6}
         one = self.outcome(1, 16, **options)
-        bounds = {"losses": 2e-4, "weights": 1e-5, "statistics": 1e-3}
+        bounds = {"losses": 2e-4, "weights": 5e-6, "statistics": 1e-3}
         self.assert_equal("1 process, 2 threads, 21 steps", one, self.outcome(1, 16, threads=2, **options), **bounds)
         for ranks in (2, 4):
             with self.subTest(ranks=ranks):
+                self.at_night_unless(ranks == 2)
                 self.assert_equal(f"{ranks} ranks, 21 steps", one, self.outcome(ranks, 16, **options), **bounds)
 
     def test_accumulation(self):
