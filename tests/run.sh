@@ -19,7 +19,7 @@ cmake --preset asan >/dev/null
 cmake --build --preset asan
 ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
 
-ctest --test-dir build/release --output-on-failure --no-tests=error
+ctest --test-dir build/release --output-on-failure --no-tests=error -j 2
 
 if [ "${1:-}" = --nightly ]; then
   tests/nightly/kill_runs.py --kills 300
