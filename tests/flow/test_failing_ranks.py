@@ -157,9 +157,9 @@ class SignalTest(FailingTest):
                 self.assert_whole_model()
                 training = self.training()
                 self.assertEqual(training["stopped_early"], "signal")
-                losses = [epoch["valid_loss"] for epoch in training["epochs"]]
-                self.assertGreaterEqual(len(losses), 2)
-                self.assertEqual(training["saved_epoch"], losses.index(min(losses)) + 1)
+                self.assertGreaterEqual(len(training["epochs"]), 2)
+                best = max(training["epochs"], key=lambda epoch: (epoch["top1"], -epoch["valid_loss"], -epoch["epoch"]))
+                self.assertEqual(training["saved_epoch"], best["epoch"])
                 for log in (job.log(0), job.log(1)):
                     self.assertIn("Stopped by signal 15.", log)
                     self.assertNotIn("ERROR", log)
