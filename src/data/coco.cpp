@@ -116,7 +116,7 @@ class CocoReader {
   }
 
   void check_task(const json& annotation) {
-    const std::pair<const char*, const char*> kOtherTasks[] = {
+    static constexpr std::pair<const char*, const char*> kOtherTasks[] = {
         {"keypoints", "keypoints"},
         {"segments_info", "panoptic segmentation"},
         {"caption", "captions"},
