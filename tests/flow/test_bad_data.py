@@ -76,9 +76,11 @@ class FolderTest(FlowTest):
                 train = self.copy_data()
                 closed = spoil(train)
                 closed.chmod(0)
-                result = self.train_bound_by_permissions(train_data_path=train)
-                closed.chmod(0o755)
-                shutil.rmtree(train)
+                try:
+                    result = self.train_bound_by_permissions(train_data_path=train)
+                finally:
+                    closed.chmod(0o755)
+                    shutil.rmtree(train)
                 self.assert_fails(result, 1, 18, "Permission denied", *words)
 
     def test_a_folder_that_may_be_listed_but_not_entered(self):
