@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+import unittest
 
 from flow import KILN, kiln, main
 from jobs import LAUNCH, MPIRUN, JobTest, rank_of
@@ -313,6 +314,7 @@ class NetworkTest(FailingTest):
         self.assertIn("2 on hosts " + ", ".join(self.hosts.names), job.log(0))
         self.assert_hosts_empty(3)
 
+    @unittest.skipUnless(os.environ.get("KILN_NIGHTLY") == "1", "only with KILN_NIGHTLY=1: it has hung once")
     def test_the_cable_is_cut(self):
         job = self.start_on_two_hosts(epochs=100000, patience=100000, collective_timeout=self.timeout)
         job.wait_for("Epoch: [2")
