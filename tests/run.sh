@@ -5,6 +5,7 @@
 #   tests/run.sh --nightly  adds what is long: 300 killed runs, readers against damaged files, clang-tidy over everything
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ "${1:-}" = --nightly ]; then export KILN_NIGHTLY=1; fi  # tests that are long by themselves
 
 environment/install.sh
 
