@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <deque>
 #include <limits>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "parallel/mpi_collectives.h"
 #include "parallel/mpi_messages.h"
 
@@ -167,16 +167,15 @@ void MpiThread::State::finish_front() {
 // Takes in what other ranks say; a failure there ends every wait here.
 void MpiThread::State::listen() {
   RankNews mine;
-  std::vector<std::string> names;
   {
     const std::lock_guard lock(mutex);
     mine = {started, patient, phase, {}};
-    names = hosts;
   }
   messages->poll(mine);
   tell(mine);
   const std::optional<RankFailure>& failure = messages->failure();
   if (!failure) return;
+  const std::vector<std::string> names = hosts_now();
   const auto rank_index = static_cast<std::size_t>(failure->rank);
   fail(std::make_exception_ptr(
       FailedElsewhere("rank " + std::to_string(failure->rank) +
@@ -202,7 +201,6 @@ void MpiThread::State::watch() {
     if (fault) return;
   }
   Running& front = running.front();
-  const std::vector<std::string> names = hosts_now();
   const double waited = seconds_since(front.begin);
   const double ask_every =
       std::clamp(std::min(limits.deadline_s, limits.stall_warning_s) / 10, 0.1, 5.0);
@@ -210,13 +208,14 @@ void MpiThread::State::watch() {
     front.asked_s = waited;
     messages->ask_all();
   }
+  const bool stalled = waited - front.warned_s > limits.stall_warning_s;
+  if (!stalled && waited <= limits.deadline_s) return;
+  const std::vector<std::string> names = hosts_now();
   const RankView view{messages->news(), names, rank, finished_by_thread + 1,
                       std::chrono::duration<double>(std::clamp(4 * ask_every, 1.0, 10.0))};
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.0f s", waited);
   const std::string story =
-      std::string(seconds) + " for the " + front.what.name + " over all ranks. ";
-  if (waited - front.warned_s > limits.stall_warning_s) {
+      formatted("%.0f s for the %s over all ranks. ", waited, front.what.name);
+  if (stalled) {
     front.warned_s = waited;
     warn("waiting since " + story + missing_ranks(view));
   }
@@ -335,10 +334,6 @@ void MpiThread::tell_phase(const std::string& phase, bool patient) {
   const std::lock_guard lock(state_->mutex);
   state_->phase = phase;
   state_->patient = patient;
-}
-
-std::string MpiThread::phase() const {
-  return state_->phase_now();
 }
 
 void MpiThread::know_hosts(std::vector<std::string> hosts) {

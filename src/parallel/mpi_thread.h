@@ -46,7 +46,6 @@ class MpiThread {
   // What this rank is doing, for the others' warnings: "training, epoch 2, step 17". While a rank
   // is `patient`, the others wait for it past the deadline as long as it answers.
   void tell_phase(const std::string& phase, bool patient);
-  std::string phase() const;
   // Names ranks in messages: one host a rank.
   void know_hosts(std::vector<std::string> hosts);
 

@@ -1,7 +1,6 @@
 #include "parallel/mpirun_job.h"
 
 #include <sched.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -72,14 +71,6 @@ int cores_per_rank(const MpirunJob& job) {
   return machine_cores() / job.num_ranks;
 }
 
-// Ranks of one host copy from each other's memory; some containers forbid it, and Open MPI would
-// then warn at every message.
-bool may_read_processes() {
-  char from = 1, to = 0;
-  iovec local{&to, 1}, remote{&from, 1};
-  return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == 1;
-}
-
 void append(std::vector<std::string>& words, std::initializer_list<std::string> more) {
   words.insert(words.end(), more);
 }
@@ -138,7 +129,6 @@ ProgramCall mpirun_call(const MpirunJob& job) {
     append(words, {"--map-by", "slot", "--bind-to", "none", "--oversubscribe"});
   }
   for (const auto& [name, value] : kParameters) append_parameter(words, name, value);
-  if (!may_read_processes()) append_parameter(words, "btl_vader_single_copy_mechanism", "none");
   append_variables(words);
   words.insert(words.end(), job.words.begin(), job.words.end());
   call.environment.emplace_back("KILN_LAUNCHED", "1");

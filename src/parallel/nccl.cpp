@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "parallel/cuda_module.h"
 
 namespace kiln {
@@ -154,10 +154,8 @@ class Watcher {
       if (watch.waiting) watch.waiting(front.name, waited);
       if (waited <= shared_->deadline_s || (watch.may_wait_longer && watch.may_wait_longer()))
         return;
-      char seconds[32];
-      std::snprintf(seconds, sizeof seconds, "%.0f s", waited);
-      fail(shared_, "Waited " + std::string(seconds) + " for the " + front.name +
-                        " over all ranks." + (watch.story ? " " + watch.story() : "") +
+      fail(shared_, formatted("Waited %.0f s for the %s over all ranks.", waited, front.name) +
+                        (watch.story ? " " + watch.story() : "") +
                         " --collective-timeout sets how long to wait.");
     } catch (...) {
       fail(shared_, std::current_exception());

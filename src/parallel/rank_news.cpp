@@ -27,12 +27,14 @@ std::string missing_ranks(const RankView& view) {
 }
 
 bool missing_are_patient(const RankView& view) {
+  bool anybody_missing = false;
   for (std::size_t other = 0; other < view.news.size(); ++other) {
     const RankNews& news = view.news[other];
     if (static_cast<int>(other) == view.rank || news.started >= view.ticket) continue;
     if (!news.patient || is_silent(news, kSilence)) return false;
+    anybody_missing = true;
   }
-  return true;
+  return anybody_missing;
 }
 
 }  // namespace kiln

@@ -30,7 +30,7 @@ struct RankView {
 // In sentences: which ranks have not started the collective or do not answer, and what they do.
 std::string missing_ranks(const RankView& view);
 
-// True while every rank that is missing said that it takes long, and still answers.
+// True while ranks are missing that all said that they take long, and still answer.
 bool missing_are_patient(const RankView& view);
 
 }  // namespace kiln

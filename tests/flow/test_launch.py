@@ -1,12 +1,12 @@
 """`kiln launch` and `kiln train --ranks`: what users see, exit codes, logs, stops, and that no process stays."""
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import time
 
 from flow import KILN, FlowTest, kiln, main
+from jobs import rank_of
 
 
 def children_of_all():
@@ -32,16 +32,6 @@ def descendants(process):
 
 def alive(process):
     return any(process in children for children in children_of_all().values())
-
-
-def rank_of(process):
-    try:
-        environment = pathlib.Path(f"/proc/{process}/environ").read_bytes().decode(errors="replace")
-        program = os.readlink(f"/proc/{process}/exe")
-    except OSError:
-        return None
-    match = re.search(r"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)", environment)
-    return int(match[1]) if match and pathlib.Path(program).name == "kiln" else None
 
 
 class RunningLaunch:

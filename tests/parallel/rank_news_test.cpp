@@ -29,6 +29,8 @@ TEST(RankNews, TheSilentAreNamedEvenWhenTheyHadArrived) {
 TEST(RankNews, WithEverybodyThereTheNetworkIsSuspected) {
   const std::vector<RankNews> news = {just_heard(4, ""), just_heard(5, ""), just_heard(5, "")};
   EXPECT_NE(missing_ranks({news, kHosts, 0, 5}).find("network"), std::string::npos);
+  EXPECT_FALSE(
+      missing_are_patient({news, kHosts, 0, 5}));  // nobody to wait for: the deadline holds
 }
 
 TEST(RankNews, OnlyAPatientRankThatAnswersIsWaitedFor) {
