@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "commands/dispatch.h"
+#include "commands/failure.h"
 #include "parallel/world.h"
 #include "report/error_info.h"
 
@@ -18,12 +19,7 @@ int main(int argc, char** argv) {
     if (report.wanted && world.leads())
       kiln::write_error_info(report.path, kiln::error_info_of_success(), log);
   } catch (...) {
-    const kiln::FailureReport failure = kiln::report_failure(std::current_exception());
-    code = failure.exit_code;
-    const bool first = world.announce_failure(failure.messages.front(), code);
-    for (const std::string& message : failure.messages) log.error(message);
-    if (report.wanted && first && !failure.error_info.empty())
-      kiln::write_error_info(report.path, failure.error_info, log);
+    code = kiln::tell_failure(std::current_exception(), report, world, log);
   }
   return world.leave(code);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,13 @@ struct StepRecord {
   double elapsed_seconds = 0;  // of the epoch so far
 };
 
+// Seconds in which gradients were summed over the ranks, and those of them in which nothing else
+// was done.
+struct CommunicationTime {
+  double summing = 0;
+  double waiting = 0;
+};
+
 struct EpochRecord {
   int epoch = 0;  // from 1
   double learning_rate = 0;
@@ -46,6 +54,7 @@ struct EpochRecord {
   double train_images_per_second = 0;  // images / seconds of the whole epoch
   Totals train, valid;
   double train_seconds = 0, valid_seconds = 0, data_wait_seconds = 0;
+  std::optional<CommunicationTime> communication;  // of rank 0, where it is measured
 };
 
 struct ImageFaultRecord {

@@ -6,14 +6,18 @@
 #include <cstring>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "commands/failure.h"
 #include "commands/versions.h"
 #include "data/image_set_bytes.h"
 #include "parallel/gpu_assignment.h"
 #include "parallel/nccl.h"
+#include "parallel/stall_watch.h"
+#include "report/error_info.h"
 
 namespace kiln {
 namespace {
@@ -101,6 +105,31 @@ std::vector<RankDevice> gather_devices(World& world, const Device& device) {
   return devices;
 }
 
+// What the ranks tell each other over MPI explains a collective that waits on the GPUs, and ends
+// its wait.
+NcclWatch watch_over_mpi(World& world, const TrainConfig& config, Log& log) {
+  MpiThread& mpi = *world.mpi();
+  auto stall = std::make_shared<StallWatch>(
+      StallWatch::Limits{static_cast<double>(config.collective_timeout_s),
+                         static_cast<double>(config.stall_warning_s)},
+      [&log](const std::string& text) { log.warning(text); });
+  NcclWatch watch;
+  watch.started = [&mpi] { return mpi.count_elsewhere(); };
+  watch.waiting = [&world, &mpi, stall, last = std::uint64_t{0}](
+                      const std::string& collective, std::uint64_t place, double waited) mutable {
+    mpi.throw_if_failed();
+    if (std::exchange(last, place) != place) stall->begin();
+    if (stall->asks(waited)) mpi.ask_around();
+    if (stall->judges(waited))
+      stall->judge(collective, waited, {mpi.ask_around(), world.hosts(), world.rank(), place},
+                   mpi.phase());
+  };
+  watch.stuck = [&world, &log, path = error_info_path(config.log_path)](const auto& failure) {
+    world.mpi()->abort(tell_failure(failure, {true, path}, world, log));
+  };
+  return watch;
+}
+
 }  // namespace
 
 int processors_of_this_rank(World& world) {
@@ -171,7 +200,7 @@ std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mi
 }
 
 std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig& config,
-                                                const Device& device) {
+                                                const Device& device, Log& log) {
   if (world.size() == 1) return nullptr;
   if (!device.is_cuda) return make_mpi_communicator(*world.mpi());
   send_nccl_log_to(config.log_path, world.rank());
@@ -183,7 +212,7 @@ std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig&
   plan.device = device.index;
   plan.id = world.broadcast(id);
   plan.deadline_s = config.collective_timeout_s;
-  plan.watch.waiting = [&world](const std::string&, double) { world.mpi()->throw_if_failed(); };
+  plan.watch = watch_over_mpi(world, config, log);
   return make_nccl_communicator(plan);
 }
 

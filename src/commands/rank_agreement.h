@@ -31,9 +31,9 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
 // New faults of all ranks' images, in the order of the ranks.
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine);
 
-// For the gradients of this device; nullptr for one rank.
+// For the gradients of this device; nullptr for one rank. `world` and `log` must outlive it.
 std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig& config,
-                                                const Device& device);
+                                                const Device& device, Log& log);
 
 // "2 of the 4 GPUs of host node7 stay idle", one a host where it is so; on rank 0.
 std::vector<std::string> idle_gpus(World& world, const Device& device);

@@ -112,7 +112,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
       valid_faults_("validation", inputs_.valid, config, world.leads(), log),
       train_items_(load_items(inputs_.train)),
       valid_items_(load_items(inputs_.valid)),
-      communicator_(join_communicator(world, config, device_)) {
+      communicator_(join_communicator(world, config, device_, log)) {
   const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
                            .bfloat16 = config.bfloat16_gradients};
   if (communicator_) {
@@ -245,8 +245,7 @@ bool TrainingRun::train_epoch(int epoch) {
   if (!validate(record)) return false;
   record_.epochs.push_back(record);
   log_.info(epoch_line(record));
-  log_.info(formatted("learning rate %g, train images/s %.2f", record.learning_rate,
-                      record.train_images_per_second));
+  log_.info(rates_line(record));
   keep_if_best(record);
   return agree_to_go_on(valid_faults_, {});
 }

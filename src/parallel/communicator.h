@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 
 #include "parallel/world.h"
 
@@ -23,6 +24,8 @@ class Communicator {
   virtual void finish() = 0;
   // Rank 0's values everywhere; contiguous. Ready as after finish().
   virtual void broadcast(const at::Tensor& values) = 0;
+  // Seconds in which sums were under way, since the start; empty where they are not measured.
+  virtual std::optional<double> sum_seconds() const { return {}; }
 };
 
 // For tensors on the CPU. `mpi` must outlive it.

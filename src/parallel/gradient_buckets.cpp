@@ -60,7 +60,7 @@ struct GradientBuckets::State {
   Communicator* communicator = nullptr;
   bool armed = false;
   std::size_t sent = 0;  // buckets handed to the communicator in this step
-  double wait_seconds = 0;
+  double wait_seconds = 0;  // in finish()
 
   void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);
   void gradient_ready(std::size_t bucket);
@@ -152,8 +152,12 @@ void GradientBuckets::finish() {
 std::size_t GradientBuckets::num_buckets() const {
   return state_->buckets.size();
 }
-double GradientBuckets::wait_seconds() const {
-  return state_->wait_seconds;
+
+std::optional<CommunicationTime> GradientBuckets::communication() const {
+  if (state_->communicator == nullptr) return {};
+  const std::optional<double> summing = state_->communicator->sum_seconds();
+  if (!summing) return {};
+  return CommunicationTime{*summing, state_->wait_seconds};
 }
 
 }  // namespace kiln

@@ -9,8 +9,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "base/training_record.h"
 #include "parallel/communicator.h"
 
 namespace kiln {
@@ -43,8 +45,8 @@ class GradientBuckets {
   void finish();
 
   std::size_t num_buckets() const;
-  // Seconds that finish() has waited, since the start.
-  double wait_seconds() const;
+  // Since the start; empty for one rank and where the communicator does not measure.
+  std::optional<CommunicationTime> communication() const;
 
  private:
   struct State;

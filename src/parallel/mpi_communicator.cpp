@@ -25,14 +25,17 @@ class MpiCommunicator : public Communicator {
   explicit MpiCommunicator(MpiThread& mpi) : mpi_(mpi) {}
 
   void start_sum(const at::Tensor& values) override {
-    start(Collective::Kind::kSum, "gradient sum", values);
+    start(Collective::Kind::kSum, kSum, values);
   }
   void broadcast(const at::Tensor& values) override {
     start(Collective::Kind::kBroadcast, "broadcast of weights", values);
   }
   void finish() override { mpi_.wait(last_ticket_); }
+  std::optional<double> sum_seconds() const override { return mpi_.seconds_of(kSum); }
 
  private:
+  static constexpr const char* kSum = "gradient sum";
+
   void start(Collective::Kind kind, const char* name, const at::Tensor& values) {
     if (values.numel() == 0) return;
     last_ticket_ =

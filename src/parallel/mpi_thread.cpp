@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <deque>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -27,18 +28,22 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-struct Running {
+struct Queued {
   Collective what;
+  std::uint64_t place = 0;  // among all collectives of this rank
+};
+
+struct Running {
+  Queued call;
   PendingCollective pending;
   Clock::time_point begin;
-  double warned_s = 0, asked_s = 0;  // after `begin`
 };
 
 }  // namespace
 
 struct MpiThread::State {
-  State(Limits given, std::function<void(const std::string&)> say)
-      : limits(given), warn(std::move(say)), thread([this] { run(); }) {}
+  State(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
+      : stall(limits, std::move(warn)), thread([this] { run(); }) {}
 
   void run();
   void open();
@@ -48,6 +53,7 @@ struct MpiThread::State {
   void watch();
   void listen();
   void tell(const RankNews& mine);
+  void pass_news_on();
   void obey();
   void nap();
   std::string phase_now() const;
@@ -59,21 +65,21 @@ struct MpiThread::State {
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
 
   // The thread's own.
-  const Limits limits;
-  const std::function<void(const std::string&)> warn;
+  StallWatch stall;
   std::optional<MpiCollectives> collectives;
   std::optional<MpiMessages> messages;
   std::deque<Running> running;
   std::uint64_t finished_by_thread = 0;
   std::string told_phase;
-  Clock::time_point told;
+  Clock::time_point told, last_end;
 
   // Shared, under `mutex`.
   mutable std::mutex mutex;
   std::condition_variable wake, changed;
   bool ready = false, stopping = false;
-  std::deque<Collective> queued;
-  std::uint64_t tickets = 0, started = 0, finished = 0;
+  std::deque<Queued> queued;
+  std::uint64_t tickets = 0, finished = 0;
+  std::uint64_t places = 0, started = 0;  // counts collectives elsewhere too
   int waiters = 0;
   std::exception_ptr fault;
   std::string phase = "starting";
@@ -82,6 +88,9 @@ struct MpiThread::State {
   std::optional<RankFailure> to_announce;
   std::optional<int> lowest_failure;  // of the other ranks
   std::optional<int> abort_code;
+  std::optional<std::vector<RankNews>> told_news;  // for ask_around()
+  bool news_wanted = false;
+  std::map<std::string, double> seconds;
 
   std::thread thread;  // last: starts when everything else is there
 };
@@ -129,7 +138,7 @@ void MpiThread::State::turn() {
       int length = 0;
       MPI_Error_string(status, text, &length);
       fail(std::make_exception_ptr(
-          Error(ErrorCode::kTimeoutOccured, std::string("The ") + running.front().what.name +
+          Error(ErrorCode::kTimeoutOccured, std::string("The ") + running.front().call.what.name +
                                                 " over all ranks failed: " + text +
                                                 ". See the driver logs of the other ranks.")));
       break;
@@ -143,23 +152,31 @@ void MpiThread::State::turn() {
 }
 
 void MpiThread::State::start_queued() {
-  std::deque<Collective> taken;
+  std::deque<Queued> taken;
   {
     const std::lock_guard lock(mutex);
-    if (fault) return;
+    if (fault || queued.empty()) return;
     taken.swap(queued);
-    started += taken.size();
+    started = std::max(started, taken.back().place);
   }
-  for (const Collective& what : taken)
-    running.push_back({what, collectives->start(what), Clock::now()});
+  for (const Queued& call : taken) {
+    if (running.empty()) stall.begin();
+    running.push_back({call, collectives->start(call.what), Clock::now()});
+  }
 }
 
 void MpiThread::State::finish_front() {
+  const Running front = std::move(running.front());
   running.pop_front();
+  stall.begin();
   ++finished_by_thread;
+  const Clock::time_point now = Clock::now();
+  const std::chrono::duration<double> alone = now - std::max(front.begin, last_end);
+  last_end = now;
   {
     const std::lock_guard lock(mutex);
     finished = finished_by_thread;
+    seconds[front.call.what.name] += alone.count();
   }
   changed.notify_all();
 }
@@ -173,6 +190,7 @@ void MpiThread::State::listen() {
   }
   messages->poll(mine);
   tell(mine);
+  pass_news_on();
   const std::optional<RankFailure>& failure = messages->failure();
   if (!failure) return;
   const std::vector<std::string> names = hosts_now();
@@ -184,6 +202,18 @@ void MpiThread::State::listen() {
   const std::lock_guard lock(mutex);
   lowest_failure = failure->rank;
   changed.notify_all();
+}
+
+// For ask_around(): what is known, while the answers to the next call are asked for.
+void MpiThread::State::pass_news_on() {
+  {
+    const std::lock_guard lock(mutex);
+    if (!news_wanted) return;
+    news_wanted = false;
+    told_news = messages->news();
+  }
+  changed.notify_all();
+  messages->ask_all();
 }
 
 // Now and then, unasked: a rank that stops answering has a last known phase.
@@ -200,30 +230,17 @@ void MpiThread::State::watch() {
     const std::lock_guard lock(mutex);
     if (fault) return;
   }
-  Running& front = running.front();
+  const Running& front = running.front();
   const double waited = seconds_since(front.begin);
-  const double ask_every =
-      std::clamp(std::min(limits.deadline_s, limits.stall_warning_s) / 10, 0.1, 5.0);
-  if (waited - front.asked_s > ask_every) {
-    front.asked_s = waited;
-    messages->ask_all();
-  }
-  const bool stalled = waited - front.warned_s > limits.stall_warning_s;
-  if (!stalled && waited <= limits.deadline_s) return;
+  if (stall.asks(waited)) messages->ask_all();
+  if (!stall.judges(waited)) return;
   const std::vector<std::string> names = hosts_now();
-  const RankView view{messages->news(), names, rank, finished_by_thread + 1,
-                      std::chrono::duration<double>(std::clamp(4 * ask_every, 1.0, 10.0))};
-  const std::string story =
-      formatted("%.0f s for the %s over all ranks. ", waited, front.what.name);
-  if (stalled) {
-    front.warned_s = waited;
-    warn("waiting since " + story + missing_ranks(view));
+  try {
+    stall.judge(front.call.what.name, waited, {messages->news(), names, rank, front.call.place},
+                phase_now());
+  } catch (const Error&) {
+    fail(std::current_exception());
   }
-  if (waited > limits.deadline_s && !missing_are_patient(view))
-    fail(std::make_exception_ptr(
-        Error(ErrorCode::kTimeoutOccured, "Waited " + story + missing_ranks(view) +
-                                              " This rank was " + phase_now() +
-                                              ". --collective-timeout sets how long to wait.")));
 }
 
 std::string MpiThread::State::phase_now() const {
@@ -274,7 +291,7 @@ void MpiThread::State::throw_if_failed() const {
   if (fault) std::rethrow_exception(fault);
 }
 
-MpiThread::MpiThread(Limits limits, std::function<void(const std::string&)> warn)
+MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
     : state_(std::make_unique<State>(limits, std::move(warn))) {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [this] { return state_->ready; });
@@ -309,7 +326,7 @@ std::uint64_t MpiThread::start(const Collective& collective) {
   {
     const std::lock_guard lock(state_->mutex);
     state_->throw_if_failed();
-    state_->queued.push_back(collective);
+    state_->queued.push_back({collective, ++state_->places});
     ticket = ++state_->tickets;
   }
   state_->wake.notify_all();
@@ -328,6 +345,31 @@ void MpiThread::wait(std::uint64_t ticket) {
 void MpiThread::throw_if_failed() const {
   const std::lock_guard lock(state_->mutex);
   state_->throw_if_failed();
+}
+
+std::uint64_t MpiThread::count_elsewhere() {
+  const std::lock_guard lock(state_->mutex);
+  return state_->started = ++state_->places;
+}
+
+std::vector<RankNews> MpiThread::ask_around() {
+  std::unique_lock lock(state_->mutex);
+  state_->news_wanted = true;
+  state_->told_news.reset();
+  state_->wake.notify_all();
+  state_->changed.wait_for(lock, std::chrono::seconds(2),
+                           [this] { return state_->told_news.has_value(); });
+  return state_->told_news.value_or(std::vector<RankNews>(static_cast<std::size_t>(state_->size)));
+}
+
+double MpiThread::seconds_of(const std::string& name) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->seconds.find(name);
+  return found == state_->seconds.end() ? 0 : found->second;
+}
+
+std::string MpiThread::phase() const {
+  return state_->phase_now();
 }
 
 void MpiThread::tell_phase(const std::string& phase, bool patient) {

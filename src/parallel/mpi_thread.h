@@ -14,18 +14,15 @@
 #include <vector>
 
 #include "parallel/collective.h"
+#include "parallel/stall_watch.h"
 
 namespace kiln {
 
 class MpiThread {
  public:
-  struct Limits {
-    double deadline_s = 300;      // for one collective, from its start on this rank
-    double stall_warning_s = 60;  // then, and again as often, `warn` hears who is missing
-  };
-
-  // Starts MPI and blocks until it runs. `warn` is called from the thread.
-  MpiThread(Limits limits, std::function<void(const std::string&)> warn);
+  // Starts MPI and blocks until it runs. The limits are those of one collective from its start on
+  // this rank; `warn` is called from the thread.
+  MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn);
   // Ends MPI, for which all ranks must have finished all collectives.
   ~MpiThread();
 
@@ -43,9 +40,18 @@ class MpiThread {
   // Throws what wait() would, now.
   void throw_if_failed() const;
 
+  // A collective of another library starts on this rank: its place among all collectives.
+  std::uint64_t count_elsewhere();
+  // [size] what the other ranks said last; asks them again. Blocks for milliseconds.
+  std::vector<RankNews> ask_around();
+
+  // Seconds in which a collective of this name was the oldest under way.
+  double seconds_of(const std::string& name) const;
+
   // What this rank is doing, for the others' warnings: "training, epoch 2, step 17". While a rank
   // is `patient`, the others wait for it past the deadline as long as it answers.
   void tell_phase(const std::string& phase, bool patient);
+  std::string phase() const;
   // Names ranks in messages: one host a rank.
   void know_hosts(std::vector<std::string> hosts);
 

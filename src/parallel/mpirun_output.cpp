@@ -69,6 +69,12 @@ bool read_field(const std::string& text, const char* key, std::string* value) {
   return true;
 }
 
+// As ranks print their own error: "error: why", with "rank 1: " before it above rank 0.
+bool is_rank_error(const OutputLine& line) {
+  const std::string prefix = line.rank == 0 ? "" : "rank " + std::to_string(line.rank) + ": ";
+  return line.text.starts_with(prefix + "error: ");
+}
+
 }  // namespace
 
 void OutputSplitter::give(Source source) {
@@ -151,9 +157,11 @@ bool JobStory::take(const OutputLine& line) {
 }
 
 void JobStory::take_from_rank(Rank& rank, const OutputLine& line) {
-  if (!line.is_error && !contains(line.text, "error: ")) return;
-  note_blame(line.text);
-  if (contains(line.text, "error: ")) rank.told_error = true;
+  const bool is_error = is_rank_error(line);
+  if (is_error || line.is_error) note_blame(line.text);
+  if (!is_error) return;
+  rank.told_error = true;
+  seen_failure_ = true;
 }
 
 // "rank 1 on host node7 failed: why", as ranks say of another.

@@ -57,6 +57,7 @@ class JobStory {
 
   // True when the line is for people; lines that tell a rank's phase are not.
   bool take(const OutputLine& line);
+  // Whether a rank or mpirun told of a failure, after which the job is about to end.
   bool has_failure() const { return seen_failure_; }
   // `code` is mpirun's, not 0.
   JobFailure failure(int code) const;

@@ -47,6 +47,7 @@ std::string first_line(const std::string& text) {
 struct Shared {
   struct Work {
     const char* name;
+    std::uint64_t place;
     Clock::time_point begin;  // or when the work before it was done
   };
 
@@ -149,14 +150,13 @@ class Watcher {
       front = shared_->works.front();
     }
     const double waited = std::chrono::duration<double>(Clock::now() - front.begin).count();
-    const NcclWatch& watch = shared_->watch;
+    if (!shared_->watch.waiting) {
+      if (waited > shared_->deadline_s)
+        fail(shared_, formatted("Waited %.0f s for the %s over all ranks.", waited, front.name));
+      return;
+    }
     try {
-      if (watch.waiting) watch.waiting(front.name, waited);
-      if (waited <= shared_->deadline_s || (watch.may_wait_longer && watch.may_wait_longer()))
-        return;
-      fail(shared_, formatted("Waited %.0f s for the %s over all ranks.", waited, front.name) +
-                        (watch.story ? " " + watch.story() : "") +
-                        " --collective-timeout sets how long to wait.");
+      shared_->watch.waiting(front.name, front.place, waited);
     } catch (...) {
       fail(shared_, std::current_exception());
     }
@@ -221,8 +221,9 @@ class NcclCommunicator : public Communicator {
   static constexpr const char* kSetUp = "set-up of NCCL";
 
   void add_work(const char* name) {
+    const std::uint64_t place = shared_->watch.started ? shared_->watch.started() : 0;
     const std::lock_guard lock(shared_->mutex);
-    shared_->works.push_back({name, Clock::now()});
+    shared_->works.push_back({name, place, Clock::now()});
     shared_->changed.notify_all();
   }
 

@@ -11,6 +11,7 @@
 // other ranks, some seconds at most. Calls come from one thread at a time, any thread.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -25,13 +26,11 @@ namespace kiln {
 
 // What the ranks know of each other beside NCCL, asked from the watching thread. All may be empty.
 struct NcclWatch {
-  // Several times a second while a collective waits; may warn. What it throws ends the wait:
-  // FailedElsewhere.
-  std::function<void(const std::string& collective, double waited_s)> waiting;
-  // At the deadline: true while those who are missing said that they take long.
-  std::function<bool()> may_wait_longer;
-  // At the deadline, in sentences: who has not arrived, and what this rank was doing.
-  std::function<std::string()> story;
+  // A collective starts, in the caller's thread: its place among all collectives of this rank.
+  std::function<std::uint64_t()> started;
+  // Several times a second while a collective waits: may warn, and keeps the deadline in place of
+  // the plan's. What it throws ends the wait: Error kTimeoutOccured, FailedElsewhere.
+  std::function<void(const std::string& collective, std::uint64_t place, double waited_s)> waiting;
   // The failure was not thrown to a caller within `grace_s`, because the thread that computes is
   // stuck: the last chance to report it and to end the process.
   std::function<void(const std::exception_ptr& failure)> stuck;

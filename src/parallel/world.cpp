@@ -48,7 +48,7 @@ Failure describe(const std::exception_ptr& failure) {
 World::World() : hosts_{host_name()} {}
 World::~World() = default;
 
-void World::join(MpiThread::Limits limits, int expected_size, Log& log) {
+void World::join(StallWatch::Limits limits, int expected_size, Log& log) {
   const Launcher launcher = find_launcher();
   log_ = &log;
   if (launcher.mpi) {

@@ -27,7 +27,7 @@ class World {
   // Starts MPI where a launcher's variables are; `log` must outlive the world. Throws Error
   // kUserError when the world is not as large as `expected_size` (0: as large as it comes) or as
   // Slurm's step.
-  void join(MpiThread::Limits limits, int expected_size, Log& log);
+  void join(StallWatch::Limits limits, int expected_size, Log& log);
 
   int rank() const { return rank_; }
   int size() const { return size_; }

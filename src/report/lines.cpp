@@ -1,5 +1,6 @@
 #include "report/lines.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -24,6 +25,15 @@ std::string epoch_line(const EpochRecord& record) {
                    1 - record.train.top1_accuracy()) +
          formatted("valid_loss %.5f,top1 acc %.5f,top5 acc %.5f", record.valid.loss(),
                    record.valid.top1_accuracy(), record.valid.top5_accuracy());
+}
+
+std::string rates_line(const EpochRecord& record) {
+  std::string text = formatted("learning rate %g, train images/s %.2f", record.learning_rate,
+                               record.train_images_per_second);
+  if (const auto& time = record.communication; time && time->summing > 0)
+    text += formatted(", gradients summed in %.1f s, %.0f %% of them behind backward",
+                      time->summing, 100 * std::max(0.0, 1 - time->waiting / time->summing));
+  return text;
 }
 
 std::string progress_line(const StepRecord& timing, double last_loss) {

@@ -14,6 +14,9 @@ std::string iteration_line(const StepRecord& record);
 // 0.16667,…`
 std::string epoch_line(const EpochRecord& record);
 
+// `learning rate 0.05, train images/s 512.31`, and with several ranks how long gradients took.
+std::string rates_line(const EpochRecord& record);
+
 // One short line for a terminal: epoch, step, images/s, loss of the last printed step, data wait,
 // time left.
 std::string progress_line(const StepRecord& timing, double last_loss);

@@ -25,6 +25,11 @@ Json data_json(const DataRecord& data) {
       {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}};
 }
 
+Json communication_json(const std::optional<CommunicationTime>& time) {
+  if (!time) return nullptr;
+  return {{"summing_seconds", time->summing}, {"waiting_seconds", time->waiting}};
+}
+
 Json epoch_json(const EpochRecord& epoch) {
   return {{"epoch", epoch.epoch},
           {"learning_rate", epoch.learning_rate},
@@ -36,7 +41,8 @@ Json epoch_json(const EpochRecord& epoch) {
           {"top5", epoch.valid.top5_accuracy()},
           {"train_seconds", epoch.train_seconds},
           {"valid_seconds", epoch.valid_seconds},
-          {"data_wait_seconds", epoch.data_wait_seconds}};
+          {"data_wait_seconds", epoch.data_wait_seconds},
+          {"communication", communication_json(epoch.communication)}};
 }
 
 Json fault_json(const ImageFaultRecord& fault) {

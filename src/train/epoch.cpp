@@ -21,6 +21,7 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed,
       feed_(feed),
       plan_(plan),
       metrics_(feed.device()),
+      communication_before_(state.gradients.communication()),
       begin_(Clock::now()),
       measured_(begin_) {
   state_.model->train(true);
@@ -100,6 +101,10 @@ EpochRecord TrainEpoch::finish() {
   record.data_wait_seconds = loader_.wait_seconds();
   record.average_images_per_second = images_ > 0 ? weighted_rate_ / images_ : 0;
   record.train_images_per_second = images_ / record.train_seconds;
+  if (const auto now = state_.gradients.communication())
+    record.communication =
+        CommunicationTime{now->summing - communication_before_->summing,
+                          now->waiting - communication_before_->waiting};
   return record;
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 
 #include "base/training_record.h"
 #include "data/batch_loader.h"
@@ -49,6 +50,7 @@ class TrainEpoch {
   DeviceFeed& feed_;
   EpochPlan plan_;
   MetricSums metrics_;
+  const std::optional<CommunicationTime> communication_before_;
   Clock::time_point begin_, measured_;
   int step_ = 0;
   double batch_seconds_ = 0, weighted_seconds_ = 0, weighted_rate_ = 0, images_ = 0;

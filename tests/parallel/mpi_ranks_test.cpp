@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
+#include <thread>
+
 #include "base/error.h"
 #include "parallel/communicator.h"
 #include "parallel/world.h"
@@ -78,6 +81,35 @@ TEST_F(MpiRanks, TextsOfDifferentLengthsAreGathered) {
   const auto all = world->gather(std::string(static_cast<std::size_t>(world->rank()), 'a'));
   for (int rank = 0; rank < ranks_; ++rank)
     EXPECT_EQ(all[static_cast<std::size_t>(rank)].size(), static_cast<std::size_t>(rank));
+}
+
+TEST_F(MpiRanks, TheLastRankToStartACollectiveElsewhereIsMissing) {
+  MpiThread& mpi = *world->mpi();
+  const bool late = world->rank() == ranks_ - 1;
+  world->enter(late ? "loading" : "training");
+  if (!late) {
+    mpi.count_elsewhere();
+    const std::uint64_t place = mpi.count_elsewhere();  // the late rank's barrier is its first
+    const std::string expected = "Not there: " + world->name_of(ranks_ - 1) + ", loading.";
+    std::string missing;
+    for (int i = 0; i < 100 && missing != expected; ++i) {
+      missing = missing_ranks({mpi.ask_around(), world->hosts(), world->rank(), place});
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_EQ(missing, expected);
+  }
+  world->barrier();
+  if (late) mpi.count_elsewhere(), mpi.count_elsewhere();  // the counts are alike again
+}
+
+TEST_F(MpiRanks, SecondsOfACollectiveAreCounted) {
+  const double before = *communicator_->sum_seconds();
+  communicator_->start_sum(torch::zeros({1 << 20}));
+  communicator_->finish();
+  EXPECT_GT(*communicator_->sum_seconds(), before);
+  const double after = *communicator_->sum_seconds();
+  world->barrier();
+  EXPECT_EQ(*communicator_->sum_seconds(), after);
 }
 
 TEST_F(MpiRanks, AnAgreedFailureIsKnownEverywhere) {

@@ -63,6 +63,16 @@ JobFailure failure_of(const std::string& text, int code) {
   return story.failure(code);
 }
 
+TEST(JobStory, ARanksOwnErrorIsAFailureBeforeMpirunSaysSo) {
+  JobStory story({"node7", "node8"});
+  OutputSplitter splitter([&](const OutputLine& line) { story.take(line); });
+  splitter.feed("[1,0]<stdout>:12 files with error: in their names\n[1,1]<stderr>:error: of MPI\n");
+  EXPECT_FALSE(story.has_failure());
+  splitter.feed("[1,1]<stderr>:rank 1: error: Waited 3 s for the gradient sum over all ranks.\n");
+  EXPECT_TRUE(story.has_failure());
+  EXPECT_EQ(story.failure(3).rank, 1);
+}
+
 TEST(JobStory, AnExitCode) {
   const JobFailure failure = failure_of(kExit, 7);
   EXPECT_EQ(failure.rank, 1);

@@ -153,31 +153,37 @@ TEST_F(NcclTest, DoneWorkMeetsNoDeadline) {
   EXPECT_NO_THROW(communicator->finish());
 }
 
-TEST_F(NcclTest, TheDeadlineNamesCollectiveSecondsAndTheOthers) {
+TEST_F(NcclTest, TheDeadlineNamesCollectiveAndSeconds) {
   plan.deadline_s = 0.8;
-  plan.watch.story = [] { return "Not there: rank 1 on host b, loading."; };
   script->gpu_is_stuck = true;
   const auto communicator = make();
   communicator->start_sum(at::ones({5}));
   EXPECT_EQ(failure_of(*communicator),
-            "Waited 1 s for the gradient sum over all ranks. Not there: rank 1 on host b, "
-            "loading. --collective-timeout sets how long to wait.");
+            "Waited 1 s for the gradient sum over all ranks.");
   EXPECT_THROW(communicator->start_sum(at::ones({5})), Error);
   EXPECT_THROW(communicator->broadcast(at::ones({5})), Error);
   wait_for(script->aborts, 1);
   EXPECT_EQ(script->closes, 0);
 }
 
-TEST_F(NcclTest, PatienceHoldsTheDeadlineOff) {
+TEST_F(NcclTest, WhoWatchesKeepsTheDeadlineAndKnowsThePlace) {
+  std::uint64_t places = 40;
+  plan.watch.started = [&] { return ++places; };
   std::atomic<bool> patient = true;
-  plan.watch.may_wait_longer = [&] { return patient.load(); };
+  std::atomic<std::uint64_t> waited_at = 0;
+  plan.watch.waiting = [&](const std::string&, std::uint64_t place, double) {
+    waited_at = place;
+    if (!patient) throw Error(ErrorCode::kTimeoutOccured, "Not there: rank 1.");
+  };
   script->gpu_is_stuck = true;
   const auto communicator = make();
   communicator->start_sum(at::ones({5}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  communicator->start_sum(at::ones({5}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(800));  // past the plan's deadline
   EXPECT_NO_THROW(communicator->finish());
+  EXPECT_EQ(waited_at, 42U);  // after the set-up
   patient = false;
-  EXPECT_NE(failure_of(*communicator), "");
+  EXPECT_EQ(failure_of(*communicator), "Not there: rank 1.");
 }
 
 TEST_F(NcclTest, ASetUpThatDoesNotEndMeetsTheDeadline) {
@@ -231,7 +237,7 @@ TEST_F(NcclTest, FaultsOfNcclAndCudaEndTheWait) {
 TEST_F(NcclTest, AnotherRanksFailureEndsTheWait) {
   plan.deadline_s = 60;
   script->gpu_is_stuck = true;
-  plan.watch.waiting = [](const std::string& collective, double waited_s) {
+  plan.watch.waiting = [](const std::string& collective, std::uint64_t, double waited_s) {
     EXPECT_EQ(collective, "gradient sum");
     if (waited_s > 0.2) throw FailedElsewhere("rank 1 on host b", "disk full", 3);
   };

@@ -1,0 +1,22 @@
+// How a failure of the run is told, once: to the other ranks, on the console, in error_info.json.
+#pragma once
+
+#include <exception>
+#include <filesystem>
+
+#include "base/log.h"
+#include "parallel/world.h"
+
+namespace kiln {
+
+// Whether and where this run owes an error_info.json; filled as early as it is known.
+struct RunReport {
+  bool wanted = false;
+  std::filesystem::path path;
+};
+
+// Returns the exit code. Of several ranks the lowest that failed writes error_info.json.
+int tell_failure(const std::exception_ptr& failure, const RunReport& report, World& world,
+                 Log& log);
+
+}  // namespace kiln

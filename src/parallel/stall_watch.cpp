@@ -1,0 +1,46 @@
+#include "parallel/stall_watch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace kiln {
+
+StallWatch::StallWatch(Limits limits, std::function<void(const std::string&)> warn)
+    : limits_(limits),
+      warn_(std::move(warn)),
+      ask_every_s_(
+          std::clamp(std::min(limits.deadline_s, limits.stall_warning_s) / 10, 0.1, 5.0)) {}
+
+void StallWatch::begin() {
+  asked_s_ = 0;
+  warned_s_ = 0;
+}
+
+bool StallWatch::asks(double waited_s) {
+  if (waited_s - asked_s_ <= ask_every_s_) return false;
+  asked_s_ = waited_s;
+  return true;
+}
+
+bool StallWatch::judges(double waited_s) const {
+  return waited_s - warned_s_ > limits_.stall_warning_s || waited_s > limits_.deadline_s;
+}
+
+void StallWatch::judge(const std::string& collective, double waited_s, RankView view,
+                       const std::string& doing) {
+  view.silence = std::chrono::duration<double>(std::clamp(4 * ask_every_s_, 1.0, 10.0));
+  const std::string story =
+      formatted("%.0f s for the %s over all ranks. ", waited_s, collective.c_str());
+  if (waited_s - warned_s_ > limits_.stall_warning_s) {
+    warned_s_ = waited_s;
+    warn_("waiting since " + story + missing_ranks(view));
+  }
+  if (waited_s > limits_.deadline_s && !missing_are_patient(view))
+    throw Error(ErrorCode::kTimeoutOccured,
+                "Waited " + story + missing_ranks(view) + " This rank was " + doing +
+                    ". --collective-timeout sets how long to wait.");
+}
+
+}  // namespace kiln
