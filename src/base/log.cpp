@@ -37,6 +37,7 @@ struct Log::Sinks {
   std::mutex mutex;
   std::shared_ptr<spdlog::logger> file;
   bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  std::FILE* console = stdout;  // for what is no error
   bool progress_shown = false;
   int rank = 0;
   std::string name = "kiln";  // as the file's lines give it
@@ -66,6 +67,12 @@ struct Log::Sinks {
 Log::Log() : sinks_(std::make_unique<Sinks>()) {}
 Log::~Log() = default;
 
+void Log::use_standard_error() {
+  const std::lock_guard lock(sinks_->mutex);
+  sinks_->console = stderr;
+  sinks_->terminal = false;
+}
+
 void Log::speak_for_rank(int rank) {
   const std::lock_guard lock(sinks_->mutex);
   sinks_->rank = rank;
@@ -91,7 +98,7 @@ void Log::open_file(const std::filesystem::path& path) {
 }
 
 void Log::info(std::string_view text) {
-  sinks_->say(stdout, "", text, spdlog::level::info);
+  sinks_->say(sinks_->console, "", text, spdlog::level::info);
 }
 void Log::detail(std::string_view text) {
   if (sinks_->terminal)
@@ -100,7 +107,7 @@ void Log::detail(std::string_view text) {
     info(text);
 }
 void Log::warning(std::string_view text) {
-  sinks_->say(stdout, "warning: ", text, spdlog::level::warn);
+  sinks_->say(sinks_->console, "warning: ", text, spdlog::level::warn);
 }
 void Log::error(std::string_view text) {
   sinks_->say(stderr, "error: ", text, spdlog::level::err);

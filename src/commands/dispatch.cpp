@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "commands/bench_collective.h"
 #include "commands/convert.h"
 #include "commands/demo_data.h"
 #include "commands/init_model.h"
@@ -91,6 +92,11 @@ int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, 
         if constexpr (std::is_same_v<Config, TrainConfig>) {
           const std::optional<LaunchConfig> ranks = launch_of(config, arguments);
           return ranks ? launch(*ranks, log, report) : train(config, world, log, report);
+        }
+        if constexpr (std::is_same_v<Config, BenchCollectiveConfig>) {
+          log.use_standard_error();
+          const std::optional<LaunchConfig> ranks = launch_of(config, arguments);
+          return ranks ? launch(*ranks, log, report) : run_bench_collective(config, world, log);
         }
         if constexpr (std::is_same_v<Config, InitModelConfig>) return run_init_model(config, log);
         if constexpr (std::is_same_v<Config, ConvertConfig>) return run_convert(config, log);

@@ -66,7 +66,7 @@ class StopSignals {
 // 70_mpi_log.txt: everything that mpirun, the ranks and this command said.
 class MpiLog {
  public:
-  MpiLog(const TrainConfig& config, Log& log)
+  MpiLog(const LaunchConfig& config, Log& log)
       : path_((std::filesystem::path(config.log_path) / "70_mpi_log.txt").string()) {
     std::error_code failure;
     std::filesystem::create_directories(config.log_path, failure);
@@ -179,8 +179,8 @@ class Launch {
 Launch::Launch(const LaunchConfig& config, const MpirunJob& job, Log& log)
     : config_(config),
       log_(log),
-      mpi_log_(config.train, log),
-      error_info_(error_info_path(config.train.log_path)),
+      mpi_log_(config, log),
+      error_info_(error_info_path(config.log_path)),
       call_(mpirun_call(job)),
       story_(planned_hosts(job)),
       output_([this](const OutputLine& line) { show(line); }),
@@ -261,8 +261,8 @@ std::string Launch::sentence(const JobFailure& failure) const {
                                   : " in the phase '" + failure.phase + "'";
   text += ": what it said last stands above";
   if (failure.rank != kMpirunItself)
-    text += ", its log is " + config_.train.log_path + "/70_driver_log_" +
-            std::to_string(failure.rank) + ".txt";
+    text += ", its log is " + config_.log_path + "/70_driver_log_" + std::to_string(failure.rank) +
+            ".txt";
   return text + "; all output of the job is in " + mpi_log_.path() + ".";
 }
 
@@ -314,7 +314,7 @@ int choose_num_ranks(const LaunchConfig& config) {
   int slots = 0;
   for (const RankHost& host : config.hosts) slots += host.slots;
   if (slots > 0) return slots;
-  if (config.train.device == DeviceChoice::kCpu)
+  if (config.device == DeviceChoice::kCpu)
     throw Error(ErrorCode::kUserError,
                 "--ranks auto counts GPUs, but --device is cpu: give a number of ranks.");
   const NvidiaDriver driver = ask_nvidia_driver();
@@ -327,16 +327,8 @@ int choose_num_ranks(const LaunchConfig& config) {
 
 }  // namespace
 
-std::optional<LaunchConfig> launch_of(const TrainConfig& config,
-                                      const std::vector<std::string>& arguments) {
-  if (!config.ranks) return std::nullopt;
-  const bool launched = std::getenv("KILN_LAUNCHED") != nullptr && find_launcher().mpi;
-  if (launched) return std::nullopt;
-  LaunchConfig launch;
-  launch.ranks = *config.ranks;
-  launch.train = config;
-  launch.rank_arguments = arguments;
-  return launch;
+bool is_launched() {
+  return std::getenv("KILN_LAUNCHED") != nullptr && find_launcher().mpi;
 }
 
 int run_launch(const LaunchConfig& config, Log& log) {

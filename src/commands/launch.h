@@ -1,4 +1,4 @@
-// `kiln launch --ranks N -- train …`, and `kiln train --ranks N`: starts the ranks with mpirun,
+// `kiln launch --ranks N -- train …`, and commands with --ranks N: starts the ranks with mpirun,
 // shows what rank 0 says, and when a rank fails tells which, where and how.
 #pragma once
 
@@ -11,10 +11,23 @@
 
 namespace kiln {
 
-// What `train --ranks` asks for; `arguments` begin with "train". Empty without --ranks, and in a
-// rank that launch started. Throws Error kUserError in a rank of another's MPI job.
-std::optional<LaunchConfig> launch_of(const TrainConfig& config,
-                                      const std::vector<std::string>& arguments);
+// Whether this process is a rank that run_launch() started. Throws Error kUserError in a rank of
+// another's MPI job.
+bool is_launched();
+
+// What `train --ranks` and `bench collective --ranks` ask for; `arguments` begin with the command.
+// Empty without --ranks, and in a rank that launch started.
+template <typename Config>
+std::optional<LaunchConfig> launch_of(const Config& config,
+                                      const std::vector<std::string>& arguments) {
+  if (!config.ranks || is_launched()) return std::nullopt;
+  return LaunchConfig{.ranks = *config.ranks,
+                      .hosts = {},
+                      .device = config.device,
+                      .log_path = config.log_path,
+                      .log_path_given = config.log_path_given,
+                      .rank_arguments = arguments};
+}
 
 // Returns when no process of the job is left: the failing rank's exit code, 128 + n after a stop by
 // signal n. A failing rank, or else this, has then written error_info.json. Throws Error when no

@@ -4,128 +4,11 @@
 #include <filesystem>
 #include <utility>
 
+#include "config/binder.h"
 #include "config/command_line.h"
-#include "config/raw.h"
-#include "config/values.h"
 
 namespace kiln {
 namespace {
-
-// Reads options by name, from what was given or from the default; faults are collected.
-class Binder {
- public:
-  Binder(const CommandInfo& command, RawArguments& raw) : command_(command), raw_(raw) {
-    for (const Option& option : command.options) report_if_missing(option);
-  }
-
-  std::string path(const char* name) {
-    std::string value;
-    read(name, [&](const Option&, const std::string& text, const std::string& where) {
-      value = path_value(text, where);
-    });
-    return value;
-  }
-
-  std::int64_t integer(const char* name) {
-    std::int64_t value = 0;
-    read(name, [&](const Option& option, const std::string& text, const std::string& where) {
-      value = integer_value(option, text, where);
-    });
-    return value;
-  }
-
-  int small_integer(const char* name) { return static_cast<int>(integer(name)); }
-
-  double number(const char* name) {
-    double value = 0;
-    read(name, [&](const Option& option, const std::string& text, const std::string& where) {
-      value = number_value(option, text, where);
-    });
-    return value;
-  }
-
-  bool boolean(const char* name) {
-    bool value = false;
-    read(name, [&](const Option&, const std::string& text, const std::string& where) {
-      value = boolean_value(text, where);
-    });
-    return value;
-  }
-
-  Allowance allowance(const char* name) {
-    Allowance value;
-    read(name, [&](const Option& option, const std::string& text, const std::string& where) {
-      value = allowance_value(option, text, where);
-    });
-    return value;
-  }
-
-  RateScaling rate_scaling(const char* name) {
-    RateScaling value;
-    read(name, [&](const Option& option, const std::string& text, const std::string& where) {
-      value = rate_scaling_value(option, text, where);
-    });
-    return value;
-  }
-
-  std::string choice(const char* name) {
-    std::string value;
-    read(name, [&](const Option& option, const std::string& text, const std::string& where) {
-      value = choice_value(option, text, where);
-    });
-    return value;
-  }
-
-  bool given(const char* name) const { return raw_.find(name) != nullptr; }
-
-  int position(const char* name) const {
-    const RawValue* value = raw_.find(name);
-    return value == nullptr ? kMissingPosition : value->position;
-  }
-
-  void fault(const char* name, ErrorCode code, const std::string& message) {
-    raw_.faults.add(position(name), Error(code, message));
-  }
-
-  std::vector<std::pair<std::string, std::string>> as_used() const {
-    std::vector<std::pair<std::string, std::string>> options;
-    for (const Option& option : command_.options) {
-      const RawValue* value = raw_.find(option.name);
-      options.emplace_back(option.name, value == nullptr ? option.default_text : value->text);
-    }
-    return options;
-  }
-
-  void throw_if_any() const { raw_.faults.throw_if_any(); }
-
- private:
-  void report_if_missing(const Option& option) {
-    const auto& mentioned = raw_.mentioned;
-    if (!option.required ||
-        std::find(mentioned.begin(), mentioned.end(), &option) != mentioned.end()) {
-      return;
-    }
-    std::string purpose = option.help;
-    if (purpose.ends_with('.')) purpose.pop_back();
-    raw_.faults.add(kMissingPosition, Error(ErrorCode::kParameterParsing,
-                                            "--" + option.name + " " + option.value_name +
-                                                " is missing (" + purpose + "): give it."));
-  }
-
-  // Calls `use` with the text that was given, or else with the default where there is one.
-  template <typename Use>
-  void read(const char* name, Use&& use) {
-    const Option& option = *find_option(command_, name);
-    if (const RawValue* value = raw_.find(name)) {
-      raw_.faults.collect(value->position, [&] { use(option, value->text, value->where); });
-    } else if (!option.default_text.empty()) {
-      use(option, option.default_text, "--" + option.name);
-    }
-  }
-
-  const CommandInfo& command_;
-  RawArguments& raw_;
-};
 
 std::filesystem::path resolved(const std::string& path) {
   std::error_code failure;
@@ -279,8 +162,8 @@ LaunchConfig bind_launch(Binder binder) {
     binder.fault("ranks", ErrorCode::kParameterParsing,
                  "--ranks is " + std::to_string(config.ranks) + ", but --hosts has room for " +
                      std::to_string(slots) + ": raise the numbers after the colons.");
-  config.train.log_path = binder.path("log-path");
-  config.train.log_path_given = binder.given("log-path");
+  config.log_path = binder.path("log-path");
+  config.log_path_given = binder.given("log-path");
   binder.throw_if_any();
   return config;
 }
@@ -348,6 +231,17 @@ DemoDataConfig bind_demo_data(Binder binder) {
   return config;
 }
 
+BenchCollectiveConfig bind_bench_collective(Binder binder) {
+  BenchCollectiveConfig config;
+  const int ranks = binder.small_integer("ranks");
+  if (binder.given("ranks")) config.ranks = ranks;
+  config.device = device_choice(binder.choice("device"));
+  config.log_path = binder.path("log-path");
+  config.log_path_given = binder.given("log-path");
+  binder.throw_if_any();
+  return config;
+}
+
 InspectConfig bind_inspect(Binder binder) {
   InspectConfig config{binder.path("path"), binder.boolean("json"), binder.boolean("check")};
   binder.throw_if_any();
@@ -368,6 +262,7 @@ Command bind_command(const CommandInfo& command, RawArguments& raw) {
   if (command.name == "init-model") return bind_init_model(binder);
   if (command.name == "convert") return bind_convert(binder);
   if (command.name == "demo-data") return bind_demo_data(binder);
+  if (command.name == "bench collective") return bind_bench_collective(binder);
   if (command.name == "inspect") return bind_inspect(binder);
   throw InternalError("bind_command: no binding for '" + command.name + "'");
 }

@@ -27,13 +27,20 @@ const CommandInfo& command_named(const std::string& name) {
        (guess.empty() ? " The commands are " + join_choices(command_names()) + "." : guess));
 }
 
+// The command's name at the beginning of `words`: one word, or two where the table says so.
+std::string name_of(const std::vector<std::string>& words) {
+  if (words.size() < 2 || find_command(words[0] + " " + words[1]) == nullptr) return words[0];
+  return words[0] + " " + words[1];
+}
+
 bool is_help(const std::string& word) {
   return word == "help" || word == "--help" || word == "-h";
 }
 
+// `arguments` after the command's name.
 Command parse_command(const CommandInfo& command, const std::vector<std::string>& arguments,
                       std::string* log_path) {
-  RawArguments raw = parse_arguments(command, {arguments.begin() + 1, arguments.end()});
+  RawArguments raw = parse_arguments(command, arguments);
   if (raw.help) return HelpRequest{command_help(command)};
   if (const RawValue* file = raw.find("config"); file != nullptr && !file->text.empty()) {
     read_config_file(command, std::string(file->text), raw);
@@ -66,9 +73,9 @@ Command parse_launch(const CommandInfo& command, const std::vector<std::string>&
                        "`kiln launch` starts training: end its command line with `-- train …`."));
     throw problems;
   }
-  if (config.train.log_path_given) {
+  if (config.log_path_given) {
     inner.emplace_back("--log-path");
-    inner.push_back(config.train.log_path);
+    inner.push_back(config.log_path);
   }
   std::string train_log_path;
   Command train = HelpRequest{};
@@ -82,9 +89,12 @@ Command parse_launch(const CommandInfo& command, const std::vector<std::string>&
   problems.throw_if_any();
   if (std::holds_alternative<HelpRequest>(train)) return train;
   if (log_path != nullptr) *log_path = train_log_path;
-  config.train = std::get<TrainConfig>(std::move(train));
-  if (config.train.ranks)
+  const TrainConfig& ranks = std::get<TrainConfig>(train);
+  if (ranks.ranks)
     fail("--ranks is given to train as well as to launch: give it once, before the `--`.");
+  config.device = ranks.device;
+  config.log_path = ranks.log_path;
+  config.log_path_given = ranks.log_path_given;
   config.rank_arguments = std::move(inner);
   return result;
 }
@@ -100,15 +110,18 @@ Command parse_command_line(const std::vector<std::string>& arguments, std::strin
   if (first == "--version") return VersionRequest{};
   if (is_help(first)) {
     if (arguments.size() == 1 || is_help(arguments[1])) return HelpRequest{general_help()};
-    return HelpRequest{command_help(command_named(arguments[1]))};
+    return HelpRequest{
+        command_help(command_named(name_of({arguments.begin() + 1, arguments.end()})))};
   }
   if (first.starts_with('-')) {
     fail("'" + first + "' comes before a command: write `kiln COMMAND " + first +
          " …` with one of " + join_choices(command_names()) + ".");
   }
-  const CommandInfo& command = command_named(first);
-  if (command.name == "launch") return parse_launch(command, arguments, log_path);
-  return parse_command(command, arguments, log_path);
+  const CommandInfo& command = command_named(name_of(arguments));
+  const std::ptrdiff_t num_words = 1 + std::count(command.name.begin(), command.name.end(), ' ');
+  const std::vector<std::string> rest(arguments.begin() + num_words, arguments.end());
+  if (command.name == "launch") return parse_launch(command, rest, log_path);
+  return parse_command(command, rest, log_path);
 }
 
 }  // namespace kiln

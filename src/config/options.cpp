@@ -1,109 +1,11 @@
 #include "config/options.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "config/option_kinds.h"
 
 namespace kiln {
 namespace {
-
-constexpr std::int64_t kMillion = 1'000'000;
-constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
-constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
-
-const std::string kPaths = "Inputs and outputs";
-const std::string kTraining = "Training";
-const std::string kImages = "Images";
-const std::string kMachine = "Machine";
-const std::string kRanks = "Many processes";
-const std::string kReporting = "Reporting";
-const std::string kModel = "Model";
-const std::string kDrawing = "Drawing";
-
-Option required_path(std::string name, std::string value_name, std::string help) {
-  return {.name = std::move(name),
-          .value_name = std::move(value_name),
-          .default_text = "",
-          .unit = "",
-          .group = kPaths,
-          .help = std::move(help),
-          .kind = ValueKind::kPath,
-          .required = true};
-}
-
-Option optional_path(std::string name, std::string value_name, std::string default_text,
-                     std::string group, std::string help) {
-  return {.name = std::move(name),
-          .value_name = std::move(value_name),
-          .default_text = std::move(default_text),
-          .unit = "",
-          .group = std::move(group),
-          .help = std::move(help),
-          .kind = ValueKind::kPath};
-}
-
-Option integer(std::string name, std::string default_text, std::int64_t minimum,
-               std::int64_t maximum, std::string unit, std::string group, std::string help) {
-  const bool automatic = default_text == "auto";
-  return {.name = std::move(name),
-          .value_name = automatic ? "auto|N" : "N",
-          .default_text = std::move(default_text),
-          .unit = std::move(unit),
-          .group = std::move(group),
-          .help = std::move(help),
-          .kind = automatic ? ValueKind::kAutoOrInteger : ValueKind::kInteger,
-          .minimum = minimum,
-          .maximum = maximum};
-}
-
-Option ranks(bool required, std::string group, std::string help) {
-  return {.name = "ranks",
-          .value_name = "N|auto",
-          .default_text = "",
-          .unit = "processes",
-          .group = std::move(group),
-          .help = std::move(help),
-          .kind = ValueKind::kAutoOrInteger,
-          .required = required,
-          .minimum = 1,
-          .maximum = 4096};
-}
-
-Option choice(std::string name, std::vector<std::string> choices, std::string group,
-              std::string help) {
-  const std::string first = choices.front();
-  std::string value_name = first;
-  for (std::size_t i = 1; i < choices.size(); ++i) value_name += "|" + choices[i];
-  return {.name = std::move(name),
-          .value_name = std::move(value_name),
-          .default_text = first,
-          .unit = "",
-          .group = std::move(group),
-          .help = std::move(help),
-          .kind = ValueKind::kChoice,
-          .choices = std::move(choices)};
-}
-
-Option seed(std::string group, std::string help) {
-  return integer("random-seed", "1", kLowest, kHighest, "", std::move(group), std::move(help));
-}
-
-Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,
-                 std::string help) {
-  std::string value_name;
-  if (kind == ValueKind::kBoolean) value_name = "True|False";
-  if (kind == ValueKind::kSwitch) value_name = "[True|False]";
-  return {.name = std::move(name),
-          .value_name = std::move(value_name),
-          .default_text = std::move(default_text),
-          .unit = "",
-          .group = std::move(group),
-          .help = std::move(help),
-          .kind = kind};
-}
-
-void append(std::vector<Option>& options, std::vector<Option> more) {
-  std::move(more.begin(), more.end(), std::back_inserter(options));
-}
 
 // The component's eleven, in its order.
 std::vector<Option> component_options() {
@@ -270,6 +172,19 @@ std::vector<Option> inspect_options() {
                     "Decode every image and list the bad ones; exit status 1 if there are any.")};
 }
 
+std::vector<Option> bench_collective_options() {
+  return {
+      ranks(
+          false, kRanks,
+          "Processes to start. auto: one for each GPU of this host. Left out where mpirun or srun "
+          "has started them."),
+      choice("device", {"auto", "cuda", "cpu"}, kMachine,
+             "Where the sums are: on GPUs they go over NCCL, on CPUs over MPI."),
+      optional_path("log-path", "DIR", "logs", kReporting,
+                    "Folder of 70_mpi_log.txt, which keeps what mpirun and all ranks say."),
+  };
+}
+
 std::vector<CommandInfo> build_table() {
   return {
       {"train", "Train an untrained model on images into a ModelDirectory.",
@@ -294,6 +209,9 @@ std::vector<CommandInfo> build_table() {
         integer("classes", "3", 1, 10, "classes", kDrawing, "Kinds of shapes."),
         integer("size", "32", 8, 2048, "pixels", kDrawing, "Height and width of an image."),
         seed(kDrawing, "Fixes what is drawn.")}},
+      {"bench collective",
+       "Measure sums over several processes, beside MPI's own; prints one JSON object.",
+       "--ranks N|auto [options]", bench_collective_options()},
       {"inspect", "Say what a directory or file holds; check its images.",
        "PATH [--json] [--check]", inspect_options()},
   };

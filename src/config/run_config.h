@@ -69,12 +69,14 @@ struct RankHost {
   int slots = 1;
 };
 
-// `kiln launch`, and `kiln train --ranks`.
+// `kiln launch`, `kiln train --ranks` and `kiln bench collective --ranks`.
 struct LaunchConfig {
-  int ranks = 0;                            // 0: auto
-  std::vector<RankHost> hosts;              // empty: this one
-  TrainConfig train;                        // what every rank will do
-  std::vector<std::string> rank_arguments;  // "train", ...
+  int ranks = 0;                // 0: auto
+  std::vector<RankHost> hosts;  // empty: this one
+  DeviceChoice device = DeviceChoice::kAuto;
+  std::string log_path;  // the ranks' too
+  bool log_path_given = false;
+  std::vector<std::string> rank_arguments;  // begin with the command
 };
 
 struct InitModelConfig {
@@ -103,12 +105,20 @@ struct InspectConfig {
   bool check = false;
 };
 
+struct BenchCollectiveConfig {
+  std::optional<int> ranks;  // as TrainConfig's
+  DeviceChoice device = DeviceChoice::kAuto;
+  std::string log_path;
+  bool log_path_given = false;
+};
+
 struct HelpRequest {
   std::string text;
 };  // print it, exit 0
 struct VersionRequest {};
 
-using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig,
-                             DemoDataConfig, InspectConfig, HelpRequest, VersionRequest>;
+using Command =
+    std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, DemoDataConfig,
+                 InspectConfig, BenchCollectiveConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

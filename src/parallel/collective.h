@@ -9,7 +9,8 @@ namespace kiln {
 enum class Element { kByte, kFloat32, kFloat64, kInt64, kBFloat16 };
 
 struct Collective {
-  enum class Kind { kSum, kBroadcast, kGather, kBarrier };
+  // kMpiSum is MPI_Allreduce as it is, which blocks without a deadline: for benchmarks.
+  enum class Kind { kSum, kMpiSum, kBroadcast, kGather, kBarrier };
   Kind kind = Kind::kBarrier;
   const char* name = "";  // how a message calls it: "gradient sum"
   void* data = nullptr;  // summed or broadcast (from rank 0) in place; of kGather: this rank's part

@@ -24,7 +24,15 @@ Launcher find_launcher() {
   Launcher launcher;
   const bool open_mpi = is_set("OMPI_COMM_WORLD_SIZE");
   launcher.mpi = open_mpi || is_set("PMIX_RANK");
-  if (!open_mpi) launcher.expected_size = number_in("SLURM_STEP_NUM_TASKS");
+  if (const int launched = number_in("KILN_LAUNCHED"); launched > 0) {
+    launcher.expected_size = launched;
+    launcher.expectation =
+        "kiln launch started " + std::to_string(launched) + ": have all hosts the same Open MPI?";
+  } else if (const int tasks = number_in("SLURM_STEP_NUM_TASKS"); tasks > 0 && !open_mpi) {
+    launcher.expected_size = tasks;
+    launcher.expectation = "the Slurm step has " + std::to_string(tasks) +
+                           " tasks: start it with srun --mpi=pmix (or with one task).";
+  }
   if (!launcher.mpi && number_in("PMI_SIZE") > 1)
     throw Error(ErrorCode::kUserError,
                 "This process is one of " + std::to_string(number_in("PMI_SIZE")) +

@@ -1,11 +1,14 @@
 // What started this process, as far as the environment tells.
 #pragma once
 
+#include <string>
+
 namespace kiln {
 
 struct Launcher {
-  bool mpi = false;       // Open MPI or PMIx variables are there: MPI can be started
-  int expected_size = 0;  // tasks of the Slurm step; 0: nobody says
+  bool mpi = false;         // Open MPI or PMIx variables are there: MPI can be started
+  int expected_size = 0;    // ranks of kiln launch, or tasks of the Slurm step; 0: nobody says
+  std::string expectation;  // why, as the end of a sentence, with the remedy
 };
 
 // Throws Error kUserError for a launcher of another MPI (PMI variables without PMIx), under which

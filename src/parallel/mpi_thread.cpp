@@ -62,7 +62,7 @@ struct MpiThread::State {
   void throw_if_failed() const;
 
   // Written once before `ready`, then read by anybody.
-  int rank = 0, size = 1, local_rank = 0, local_size = 1;
+  Ranks ranks;
 
   // The thread's own.
   StallWatch stall;
@@ -99,12 +99,12 @@ void MpiThread::State::open() {
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   collectives.emplace(MPI_COMM_WORLD);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks.size);
   MPI_Comm neighbours = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &neighbours);
-  MPI_Comm_rank(neighbours, &local_rank);
-  MPI_Comm_size(neighbours, &local_size);
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank, MPI_INFO_NULL, &neighbours);
+  MPI_Comm_rank(neighbours, &ranks.local_rank);
+  MPI_Comm_size(neighbours, &ranks.local_size);
   MPI_Comm_free(&neighbours);
   messages.emplace(MPI_COMM_WORLD);
 }
@@ -161,7 +161,8 @@ void MpiThread::State::start_queued() {
   }
   for (const Queued& call : taken) {
     if (running.empty()) stall.begin();
-    running.push_back({call, collectives->start(call.what), Clock::now()});
+    const Clock::time_point begin = Clock::now();
+    running.push_back({call, collectives->start(call.what), begin});
   }
 }
 
@@ -218,7 +219,7 @@ void MpiThread::State::pass_news_on() {
 
 // Now and then, unasked: a rank that stops answering has a last known phase.
 void MpiThread::State::tell(const RankNews& mine) {
-  if (mine.phase == told_phase || seconds_since(told) < std::max(0.1, size / 80.0)) return;
+  if (mine.phase == told_phase || seconds_since(told) < std::max(0.1, ranks.size / 80.0)) return;
   told_phase = mine.phase;
   told = Clock::now();
   messages->tell_all(mine);
@@ -236,8 +237,8 @@ void MpiThread::State::watch() {
   if (!stall.judges(waited)) return;
   const std::vector<std::string> names = hosts_now();
   try {
-    stall.judge(front.call.what.name, waited, {messages->news(), names, rank, front.call.place},
-                phase_now());
+    stall.judge(front.call.what.name, waited,
+                {messages->news(), names, ranks.rank, front.call.place}, phase_now());
   } catch (const Error&) {
     fail(std::current_exception());
   }
@@ -306,17 +307,8 @@ MpiThread::~MpiThread() {
   state_->thread.join();
 }
 
-int MpiThread::rank() const {
-  return state_->rank;
-}
-int MpiThread::size() const {
-  return state_->size;
-}
-int MpiThread::local_rank() const {
-  return state_->local_rank;
-}
-int MpiThread::local_size() const {
-  return state_->local_size;
+const MpiThread::Ranks& MpiThread::ranks() const {
+  return state_->ranks;
 }
 
 std::uint64_t MpiThread::start(const Collective& collective) {
@@ -359,7 +351,8 @@ std::vector<RankNews> MpiThread::ask_around() {
   state_->wake.notify_all();
   state_->changed.wait_for(lock, std::chrono::seconds(2),
                            [this] { return state_->told_news.has_value(); });
-  return state_->told_news.value_or(std::vector<RankNews>(static_cast<std::size_t>(state_->size)));
+  return state_->told_news.value_or(
+      std::vector<RankNews>(static_cast<std::size_t>(state_->ranks.size)));
 }
 
 double MpiThread::seconds_of(const std::string& name) const {
@@ -386,10 +379,10 @@ void MpiThread::know_hosts(std::vector<std::string> hosts) {
 bool MpiThread::announce_failure(const std::string& text, int exit_code) {
   std::unique_lock lock(state_->mutex);
   if (state_->lowest_failure) return false;
-  state_->to_announce = RankFailure{state_->rank, exit_code, text};
+  state_->to_announce = RankFailure{state_->ranks.rank, exit_code, text};
   state_->wake.notify_all();
   const auto lower_failed = [this] {
-    return state_->lowest_failure && *state_->lowest_failure < state_->rank;
+    return state_->lowest_failure && *state_->lowest_failure < state_->ranks.rank;
   };
   return !state_->changed.wait_for(lock, std::chrono::milliseconds(500), lower_failed);
 }

@@ -26,10 +26,11 @@ class MpiThread {
   // Ends MPI, for which all ranks must have finished all collectives.
   ~MpiThread();
 
-  int rank() const;
-  int size() const;
-  int local_rank() const;  // among the ranks on this host
-  int local_size() const;
+  struct Ranks {
+    int rank = 0, size = 1;
+    int local_rank = 0, local_size = 1;  // among the ranks on this host
+  };
+  const Ranks& ranks() const;
 
   // A ticket for wait(). Tickets finish in order.
   std::uint64_t start(const Collective& collective);

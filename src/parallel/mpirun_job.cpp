@@ -131,7 +131,7 @@ ProgramCall mpirun_call(const MpirunJob& job) {
   for (const auto& [name, value] : kParameters) append_parameter(words, name, value);
   append_variables(words);
   words.insert(words.end(), job.words.begin(), job.words.end());
-  call.environment.emplace_back("KILN_LAUNCHED", "1");
+  call.environment.emplace_back("KILN_LAUNCHED", std::to_string(job.num_ranks));
   // Without HOME and a passwd entry mpirun crashes.
   if (!is_set("HOME")) call.environment.emplace_back("HOME", "/tmp");
   if (::geteuid() == 0) {

@@ -23,8 +23,8 @@ struct MpirunJob {
 // The program `name` on PATH; empty when there is none.
 std::string find_on_path(const std::string& name);
 
-// Throws Error kUserError when mpirun is not installed. Ranks find KILN_LAUNCHED=1 in their
-// environment, and on every host the variables that steer kiln, OpenMP, NCCL and tracking.
+// Throws Error kUserError when mpirun is not installed. Ranks find their number as KILN_LAUNCHED in
+// their environment, and on every host the variables that steer kiln, OpenMP, NCCL and tracking.
 ProgramCall mpirun_call(const MpirunJob& job);
 
 // "one core a rank, bound"; for the log.

@@ -10,8 +10,8 @@ namespace kiln {
 StallWatch::StallWatch(Limits limits, std::function<void(const std::string&)> warn)
     : limits_(limits),
       warn_(std::move(warn)),
-      ask_every_s_(
-          std::clamp(std::min(limits.deadline_s, limits.stall_warning_s) / 10, 0.1, 5.0)) {}
+      ask_every_s_(std::clamp(std::min(limits.deadline_s, limits.stall_warning_s) / 10, 0.1, 5.0)) {
+}
 
 void StallWatch::begin() {
   asked_s_ = 0;
@@ -38,9 +38,9 @@ void StallWatch::judge(const std::string& collective, double waited_s, RankView 
     warn_("waiting since " + story + missing_ranks(view));
   }
   if (waited_s > limits_.deadline_s && !missing_are_patient(view))
-    throw Error(ErrorCode::kTimeoutOccured,
-                "Waited " + story + missing_ranks(view) + " This rank was " + doing +
-                    ". --collective-timeout sets how long to wait.");
+    throw Error(ErrorCode::kTimeoutOccured, "Waited " + story + missing_ranks(view) +
+                                                " This rank was " + doing +
+                                                ". --collective-timeout sets how long to wait.");
 }
 
 }  // namespace kiln

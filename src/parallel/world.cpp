@@ -57,27 +57,22 @@ void World::join(StallWatch::Limits limits, int expected_size, Log& log) {
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     mpi_ =
         std::make_unique<MpiThread>(limits, [&log](const std::string& text) { log.warning(text); });
-    rank_ = mpi_->rank();
-    size_ = mpi_->size();
-    local_rank_ = mpi_->local_rank();
-    local_size_ = mpi_->local_size();
+    ranks_ = mpi_->ranks();
     hosts_ = gather(hosts_.front());
     mpi_->know_hosts(hosts_);
   }
-  check_size(expected_size, launcher.expected_size);
+  check_size(expected_size, launcher);
 }
 
-void World::check_size(int expected_size, int of_slurm) const {
+void World::check_size(int expected_size, const Launcher& launcher) const {
   const std::string found =
-      "This job has " + std::to_string(size_) + (size_ == 1 ? " rank" : " ranks") + ", but ";
-  if (expected_size > 0 && size_ != expected_size)
+      "This job has " + std::to_string(size()) + (size() == 1 ? " rank" : " ranks") + ", but ";
+  if (expected_size > 0 && size() != expected_size)
     throw Error(ErrorCode::kUserError,
                 found + "--expect-ranks asks for " + std::to_string(expected_size) +
                     ": was it started by mpirun, kiln launch or srun --mpi=pmix?");
-  if (of_slurm > 0 && size_ != of_slurm)
-    throw Error(ErrorCode::kUserError,
-                found + "the Slurm step has " + std::to_string(of_slurm) +
-                    " tasks: start it with srun --mpi=pmix (or with one task).");
+  if (launcher.expected_size > 0 && size() != launcher.expected_size)
+    throw Error(ErrorCode::kUserError, found + launcher.expectation);
 }
 
 std::string World::name_of(int rank) const {
@@ -88,9 +83,9 @@ void World::enter(const std::string& phase, bool patient) {
   phase_ = phase;
   if (!mpi_) return;
   mpi_->tell_phase(phase, patient);
-  if (rank_ > 0) log_->info("phase: " + phase);
+  if (rank() > 0) log_->info("phase: " + phase);
   if (std::getenv("KILN_LAUNCHED") != nullptr) {
-    std::printf("%s: phase: %s\n", name_of(rank_).c_str(), phase.c_str());
+    std::printf("%s: phase: %s\n", name_of(rank()).c_str(), phase.c_str());
     std::fflush(stdout);
   }
 }
@@ -111,7 +106,7 @@ std::vector<std::string> World::gather(const std::string& mine) {
     std::string padded, all;
   };
   const auto memory = std::make_shared<Memory>();
-  const auto count = static_cast<std::size_t>(size_);
+  const auto count = static_cast<std::size_t>(size());
   memory->length = static_cast<std::int64_t>(mine.size());
   memory->lengths.resize(count);
   wait_for({Collective::Kind::kGather, "exchange of settings", &memory->length,
@@ -162,7 +157,7 @@ void World::agree(const std::function<void()>& work) {
     work();
   } catch (...) {
     mine = std::current_exception();
-    if (size_ == 1) throw;
+    if (size() == 1) throw;
     const Failure failure = describe(mine);
     told = std::to_string(failure.exit_code) + " " + failure.text;
   }
@@ -172,7 +167,7 @@ void World::agree(const std::function<void()>& work) {
   if (failed == all.end()) return;
   agreed_failure_ = true;
   const auto rank = static_cast<int>(failed - all.begin());
-  if (rank == rank_) std::rethrow_exception(mine);
+  if (rank == this->rank()) std::rethrow_exception(mine);
   throw FailedElsewhere(name_of(rank), failed->substr(failed->find(' ') + 1),
                         std::atoi(failed->c_str()));
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "parallel/launcher.h"
 #include "parallel/mpi_thread.h"
 
 namespace kiln {
@@ -25,15 +26,15 @@ class World {
   World& operator=(const World&) = delete;
 
   // Starts MPI where a launcher's variables are; `log` must outlive the world. Throws Error
-  // kUserError when the world is not as large as `expected_size` (0: as large as it comes) or as
-  // Slurm's step.
+  // kUserError when the world is not as large as `expected_size` (0: as large as it comes), as
+  // kiln launch made it, or as Slurm's step.
   void join(StallWatch::Limits limits, int expected_size, Log& log);
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  int local_rank() const { return local_rank_; }
-  int local_size() const { return local_size_; }
-  bool leads() const { return rank_ == 0; }
+  int rank() const { return ranks_.rank; }
+  int size() const { return ranks_.size; }
+  int local_rank() const { return ranks_.local_rank; }
+  int local_size() const { return ranks_.local_size; }
+  bool leads() const { return ranks_.rank == 0; }
   const std::vector<std::string>& hosts() const { return hosts_; }  // [size]
   std::string name_of(int rank) const;                              // "rank 1 on host node7"
 
@@ -64,10 +65,10 @@ class World {
 
  private:
   void wait_for(const Collective& collective);
-  void check_size(int expected_size, int of_slurm) const;
+  void check_size(int expected_size, const Launcher& launcher) const;
 
   std::unique_ptr<MpiThread> mpi_;
-  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  MpiThread::Ranks ranks_;
   std::vector<std::string> hosts_;
   std::string phase_;
   Log* log_ = nullptr;

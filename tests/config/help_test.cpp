@@ -21,6 +21,15 @@ std::string unwrapped(const std::string& text) {
   return out;
 }
 
+// The help of a command whose name may be two words.
+std::string help_of(const CommandInfo& command) {
+  std::istringstream in(command.name);
+  Words words;
+  for (std::string word; in >> word;) words.push_back(word);
+  words.emplace_back("--help");
+  return help(words);
+}
+
 TEST(Help, ListsExactlyTheCommandsThatExist) {
   const std::string text = help({"--help"});
   for (const CommandInfo& command : command_table()) {
@@ -33,7 +42,7 @@ TEST(Help, ListsExactlyTheCommandsThatExist) {
 
 TEST(Help, NamesEveryOptionWithDefaultRangeAndUnit) {
   for (const CommandInfo& command : command_table()) {
-    const std::string text = unwrapped(help({command.name, "--help"}));
+    const std::string text = unwrapped(help_of(command));
     for (const Option& option : command.options) {
       const std::size_t begin = text.find("--" + option.name + " ");
       ASSERT_NE(begin, std::string::npos) << command.name << " " << option.name;
@@ -58,7 +67,7 @@ TEST(Help, NamesEveryOptionWithDefaultRangeAndUnit) {
 
 TEST(Help, FitsIn100Columns) {
   std::string all = help({"--help"});
-  for (const CommandInfo& command : command_table()) all += help({command.name, "--help"});
+  for (const CommandInfo& command : command_table()) all += help_of(command);
   std::istringstream in(all);
   for (std::string line; std::getline(in, line);) {
     EXPECT_LE(line.size(), 100u) << line;
@@ -68,6 +77,8 @@ TEST(Help, FitsIn100Columns) {
 
 TEST(Help, WinsOverFaults) {
   EXPECT_EQ(help({"train", "--epochs", "0", "--help"}), help({"help", "train"}));
+  EXPECT_EQ(help({"help", "bench", "collective"}), help({"bench", "collective", "--help"}));
+  EXPECT_EQ(fault({"bench"}), "'bench' is not a command of kiln. Did you mean 'bench collective'?");
   EXPECT_EQ(fault({"help", "trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
 }
 

@@ -24,7 +24,6 @@ TEST(Launch, TakesItsOptionsAndTheRanksCommandLine) {
   EXPECT_EQ(config.hosts[0].slots, 2);
   EXPECT_EQ(config.hosts[1].name, "node-2.example");
   EXPECT_EQ(config.hosts[1].slots, 1);
-  EXPECT_EQ(config.train.epochs, 9);
   EXPECT_EQ(config.rank_arguments, train({"--epochs", "9"}));
   EXPECT_EQ(parse_as<LaunchConfig>(launch({"--ranks", "auto"})).ranks, 0);
 }
@@ -33,7 +32,7 @@ TEST(Launch, TheLogPathIsTheRanksToo) {
   std::string log_path;
   const auto config = std::get<LaunchConfig>(
       parse_command_line(launch({"--ranks=2", "--log-path", "x"}), &log_path));
-  EXPECT_EQ(config.train.log_path, "x");
+  EXPECT_EQ(config.log_path, "x");
   EXPECT_EQ(log_path, "x");
   EXPECT_EQ(config.rank_arguments, train({"--log-path", "x"}));
   parse_command_line(launch({"--ranks=2"}, {"--log-path", "y"}), &log_path);

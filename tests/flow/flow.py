@@ -34,6 +34,7 @@ def become_nobody():
 
 class FlowTest(unittest.TestCase):
     """Has a folder of its own, and once for the class: demo data and an untrained ResNet-18."""
+    device = "cpu"
 
     @classmethod
     def setUpClass(cls):
@@ -57,7 +58,7 @@ class FlowTest(unittest.TestCase):
         """Arguments of a one-epoch run; `train_data_path=…` and so on replace them, None removes one."""
         defaults = {"untrained_model_path": self.untrained, "train_data_path": self.data / "train",
                     "valid_data_path": self.data / "val", "trained_model_path": self.folder / "model",
-                    "log_path": self.folder / "logs", "epochs": 1, "batch_size": 8, "threads": 2, "device": "cpu"}
+                    "log_path": self.folder / "logs", "epochs": 1, "batch_size": 8, "threads": 2, "device": self.device}
         pairs = {**defaults, **options}
         return ["train"] + [word for name, value in pairs.items() if value is not None
                             for word in ("--" + name.replace("_", "-"), str(value))]

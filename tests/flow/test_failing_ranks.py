@@ -7,6 +7,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -17,6 +18,71 @@ BOTH = (MPIRUN, LAUNCH)
 EACH_RANK_EACH_WAY = tuple(itertools.product(BOTH, (1, 0)))
 USUAL = ((MPIRUN, 1), (LAUNCH, 0))  # where the way matters little, the others are run at night
 PRIVATE = ["unshare", "--mount", "--propagation", "private"]
+
+
+def cover_words(covers):
+    return "".join(f"mount --bind '{over}' '{under}'; " for over, under in covers)
+
+
+class TwoHosts:
+    """Two network namespaces joined by a cable, and a stand-in for ssh that enters the second, where `covers`, pairs of
+    paths, are put over each other."""
+    numbers = itertools.count()
+
+    def __init__(self, folder, covers=()):
+        number = next(self.numbers)
+        self.names = [f"kiln{os.getpid()}n{number}{letter}" for letter in "ab"]
+        self.agent, self.covers = folder / "agent", covers
+
+    def plug(self):
+        """The reason why there is no such thing here; otherwise nothing."""
+        a, b = self.names
+        lines = [f"ip netns add {a}", f"ip netns add {b}", f"ip -n {a} link set lo up", f"ip -n {b} link set lo up",
+                 f"ip link add v1 netns {a} type veth peer name v2 netns {b}",
+                 f"ip -n {a} addr add 10.77.0.1/24 dev v1", f"ip -n {a} link set v1 up",
+                 f"ip -n {b} addr add 10.77.0.2/24 dev v2", f"ip -n {b} link set v2 up"]
+        for line in lines:
+            try:
+                done = subprocess.run(line.split(), capture_output=True, text=True)
+            except FileNotFoundError:
+                return "the program ip is not installed"
+            if done.returncode != 0:
+                return f"'{line}' failed: {done.stderr.strip()}"
+        self.agent.write_text("#!/bin/bash\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n"
+                              "host=$1; shift\n"
+                              f"case $host in 10.77.0.1) ns={a};; 10.77.0.2) ns={b};; *) exit 1;; esac\n"
+                              "exec ip netns exec $ns unshare --uts --mount --propagation private sh -c \"hostname $ns; "
+                              f"{cover_words(self.covers)} $*\"\n")
+        self.agent.chmod(0o755)
+        return None
+
+    def cut(self):
+        subprocess.run(["ip", "-n", self.names[1], "link", "set", "v2", "down"], check=True)
+
+    def words(self, words):
+        """The command on the first host."""
+        return ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c",
+                f"hostname {self.names[0]}; exec \"$@\"", "sh", *words]
+
+    def environment(self):
+        net = "10.77.0.0/24"
+        return {"OMPI_MCA_plm_rsh_agent": str(self.agent), "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp",
+                "OMPI_MCA_btl_tcp_if_include": net, "OMPI_MCA_oob_tcp_if_include": net}
+
+    def processes(self):
+        found = set()
+        for name in self.names:
+            listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout
+            found |= set(map(int, listed.split()))
+        return found
+
+    def unplug(self):
+        if shutil.which("ip") is None:
+            return
+        for process in self.processes():
+            os.kill(process, signal.SIGKILL)
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
 
 class FailingTest(JobTest):
@@ -37,10 +103,28 @@ class FailingTest(JobTest):
         for word in words:
             self.assertIn(word, info["Message"])
 
-    def rank_1_apart(self, before, words=(), **options):
-        """A job under mpirun whose rank 1 is started through the words `before`, and has `words` after the others."""
+    def start_on_two_hosts(self, covers=(), **options):
+        self.hosts = TwoHosts(self.folder, covers)
+        self.addCleanup(self.hosts.unplug)
+        reason = self.hosts.plug()
+        if reason:
+            self.skipTest(f"two hosts cannot be made here: {reason}")
+        train = self.train_arguments(**{"threads": 1, "loader_threads": 1, **options})
+        words = [KILN, "launch", "--ranks", 2, "--hosts", "10.77.0.1:1,10.77.0.2:1", "--", *train]
+        return self.start_words(self.hosts.words(words), self.hosts.environment())
+
+    def start_apart(self, how, covers=(), **options):
+        """A job whose rank 1 has mounts of its own, where `covers`, pairs of paths, lie over each other."""
+        if how == LAUNCH:
+            return self.start_on_two_hosts(covers, **options)
         train = [KILN, *self.train_arguments(**{"threads": 1, "loader_threads": 1, **options})]
-        return self.start_words(["mpirun", "--oversubscribe", "-np", 1, *train, ":", "-np", 1, *before, *train, *words])
+        apart = [*PRIVATE, "sh", "-c", cover_words(covers) + 'exec "$@"', "sh"]
+        return self.start_words(["mpirun", "--oversubscribe", "-np", 1, *train, ":", "-np", 1, *apart, *train])
+
+    def rank_1(self, job, how):
+        if how == MPIRUN:
+            return job.ranks()[1]
+        return next(process for process in self.hosts.processes() if rank_of(process) == 1)
 
     def needs_private_mounts(self):
         tried = subprocess.run([*PRIVATE, "mount", "-t", "tmpfs", "none", self.folder], capture_output=True)
@@ -101,13 +185,17 @@ class StoppedTest(FailingTest):
 class DataTest(FailingTest):
     def test_mount_fails_in_mid_epoch(self):
         self.needs_private_mounts()
-        train = self.copy_data()
-        job = self.rank_1_apart(PRIVATE, train_data_path=train, epochs=100000, patience=100000)
-        job.wait_for("Epoch: [2")
-        since = time.monotonic()
-        subprocess.run(["nsenter", "-t", str(job.ranks()[1]), "-m", "mount", "-t", "tmpfs", "none", train], check=True)
-        self.assert_failed(job, since, 1, "error: Training dataset", "file missing, read by rank 1 on host ")
-        self.assert_error_info(18, "read by rank 1 on host ")
+        for how in BOTH:
+            with self.subTest(how=how):
+                self.new_folder()
+                train = self.copy_data()
+                job = self.start_apart(how, train_data_path=train, epochs=100000, patience=100000)
+                job.wait_for("Epoch: [2")
+                since = time.monotonic()
+                subprocess.run(["nsenter", "-t", str(self.rank_1(job, how)), "-m", "mount", "-t", "tmpfs", "none", train],
+                               check=True)
+                self.assert_failed(job, since, 1, "error: Training dataset", "file missing, read by rank 1 on host ")
+                self.assert_error_info(18, "read by rank 1 on host ")
 
     def test_loader_thread_throws(self):
         for how, rank in EACH_RANK_EACH_WAY:
@@ -188,12 +276,20 @@ class DifferentTest(FailingTest):
         self.assertNotIn("Epoch", job.output)
 
     def test_option(self):
-        job = self.rank_1_apart([], ["--epochs", 3], epochs=None)
-        self.assert_refused_at_start(job, 2000, "rank 1 on host ", "--epochs is '3' there and '5' on rank 0")
+        self.needs_private_mounts()
+        for how in BOTH:
+            with self.subTest(how=how):
+                self.new_folder()
+                config, other = self.folder / "run.yaml", self.folder / "other.yaml"
+                config.write_text("epochs: 5")
+                other.write_text("epochs: 3")
+                job = self.start_apart(how, [(other, config)], epochs=None, config=config)
+                self.assert_refused_at_start(job, 2000, "rank 1 on host ", "--epochs is '3' there and '5' on rank 0")
 
     def test_version(self):
-        other = self.folder / "other/kiln"
-        other.parent.mkdir()
+        self.needs_private_mounts()
+        other = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-")) / "kiln"
+        self.addCleanup(shutil.rmtree, other.parent)
         version = kiln("--version").stdout.split()
         text = f"kiln {version[version.index('kiln') + 1]} ({version[version.index('commit') + 1]})".encode()
         program = pathlib.Path(KILN).read_bytes()
@@ -203,14 +299,17 @@ class DifferentTest(FailingTest):
             self.skipTest("the version is not to be found in the program")
         other.write_bytes(program.replace(known, known[:-1] + b"?"))
         other.chmod(0o755)
-        train = self.train_arguments(threads=1)
-        job = self.start_words(["mpirun", "--oversubscribe", "-np", 1, KILN, *train, ":", "-np", 1, other, *train])
-        self.assert_refused_at_start(job, 2000, "rank 1 on host ", "version is 'kiln ", "?", text.decode())
+        for how in BOTH:
+            with self.subTest(how=how):
+                self.new_folder()
+                job = self.start_apart(how, [(other, KILN)])
+                self.assert_refused_at_start(job, 2000, "rank 1 on host ", "version is 'kiln ", "?", text.decode())
 
     def test_data(self):
         self.needs_private_mounts()
-        for what, words in (("class", ["found classes ", "zebra"]), ("file", ["found 48 images, list "])):
-            with self.subTest(what=what):
+        cases = (("class", ["found classes ", "zebra"]), ("file", ["found 48 images, list "]))
+        for how, (what, words) in itertools.product(BOTH, cases):
+            with self.subTest(how=how, what=what):
                 self.new_folder()
                 train, other = self.copy_data(), self.folder / "other"
                 shutil.copytree(train, other)
@@ -220,8 +319,7 @@ class DifferentTest(FailingTest):
                 else:
                     image = sorted(first.iterdir())[0]
                     image.rename(image.with_stem("another"))
-                cover = ["sh", "-c", 'mount --bind "$1" "$2"; shift 2; exec "$@"', "sh", other, train]
-                job = self.rank_1_apart([*PRIVATE, *cover], train_data_path=train, valid_data_path=train, scan="each")
+                job = self.start_apart(how, [(other, train)], train_data_path=train, valid_data_path=train, scan="each")
                 self.assert_refused_at_start(job, 18, "not the same everywhere: rank 1 on host ", *words)
 
     def test_number_of_ranks(self):
@@ -231,76 +329,12 @@ class DifferentTest(FailingTest):
                 job = self.start(how, expect_ranks=3)
                 self.assert_failed(job, time.monotonic(), 1, "This job has 2 ranks, but --expect-ranks asks for 3")
                 self.assert_error_info(2000)
-
-
-class TwoHosts:
-    """Two network namespaces joined by a cable, and a stand-in for ssh that enters the second."""
-
-    def __init__(self, folder):
-        self.names = [f"kiln{os.getpid()}{letter}" for letter in "ab"]
-        self.folder, self.agent = folder, folder / "agent"
-
-    def plug(self):
-        """The reason why there is no such thing here; otherwise nothing."""
-        a, b = self.names
-        lines = [f"ip netns add {a}", f"ip netns add {b}", f"ip -n {a} link set lo up", f"ip -n {b} link set lo up",
-                 f"ip link add v1 netns {a} type veth peer name v2 netns {b}",
-                 f"ip -n {a} addr add 10.77.0.1/24 dev v1", f"ip -n {a} link set v1 up",
-                 f"ip -n {b} addr add 10.77.0.2/24 dev v2", f"ip -n {b} link set v2 up"]
-        for line in lines:
-            try:
-                done = subprocess.run(line.split(), capture_output=True, text=True)
-            except FileNotFoundError:
-                return "the program ip is not installed"
-            if done.returncode != 0:
-                return f"'{line}' failed: {done.stderr.strip()}"
-        self.agent.write_text("#!/bin/bash\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n"
-                              "host=$1; shift\n"
-                              f"case $host in 10.77.0.1) ns={a};; 10.77.0.2) ns={b};; *) exit 1;; esac\n"
-                              "exec ip netns exec $ns unshare --uts sh -c \"hostname $ns; $*\"\n")
-        self.agent.chmod(0o755)
-        return None
-
-    def cut(self):
-        subprocess.run(["ip", "-n", self.names[1], "link", "set", "v2", "down"], check=True)
-
-    def words(self, words):
-        """The command on the first host."""
-        return ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c",
-                f"hostname {self.names[0]}; exec \"$@\"", "sh", *words]
-
-    def environment(self):
-        net = "10.77.0.0/24"
-        return {"OMPI_MCA_plm_rsh_agent": str(self.agent), "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp",
-                "OMPI_MCA_btl_tcp_if_include": net, "OMPI_MCA_oob_tcp_if_include": net}
-
-    def processes(self):
-        found = set()
-        for name in self.names:
-            listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout
-            found |= set(map(int, listed.split()))
-        return found
-
-    def unplug(self):
-        if shutil.which("ip") is None:
-            return
-        for process in self.processes():
-            os.kill(process, signal.SIGKILL)
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+        self.new_folder()
+        job = self.start_words(self.words(MPIRUN, 2), {"KILN_LAUNCHED": "3"})
+        self.assert_failed(job, time.monotonic(), 1, "This job has 2 ranks, but kiln launch started 3")
 
 
 class NetworkTest(FailingTest):
-    def start_on_two_hosts(self, **options):
-        self.hosts = TwoHosts(self.folder)
-        self.addCleanup(self.hosts.unplug)
-        reason = self.hosts.plug()
-        if reason:
-            self.skipTest(f"two hosts cannot be made here: {reason}")
-        train = self.train_arguments(**{"threads": 1, "loader_threads": 1, **options})
-        words = [KILN, "launch", "--ranks", 2, "--hosts", "10.77.0.1:1,10.77.0.2:1", "--", *train]
-        return self.start_words(self.hosts.words(words), self.hosts.environment())
-
     def assert_hosts_empty(self, patience):
         last = time.monotonic() + patience
         while (left := self.hosts.processes()) and time.monotonic() < last:
@@ -314,7 +348,6 @@ class NetworkTest(FailingTest):
         self.assertIn("2 on hosts " + ", ".join(self.hosts.names), job.log(0))
         self.assert_hosts_empty(3)
 
-    @unittest.skipUnless(os.environ.get("KILN_NIGHTLY") == "1", "only with KILN_NIGHTLY=1: it has hung once")
     def test_the_cable_is_cut(self):
         job = self.start_on_two_hosts(epochs=100000, patience=100000, collective_timeout=self.timeout)
         job.wait_for("Epoch: [2")
@@ -330,6 +363,40 @@ class NetworkTest(FailingTest):
         self.assertFalse((self.folder / "model/_meta.yaml").exists())
         self.assert_hosts_empty(since + self.timeout + 30 - time.monotonic())
         print(f"empty {time.monotonic() - since:.1f} s after the cut")
+
+
+def number_of_gpus():
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
+    except FileNotFoundError:
+        return 0
+    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
+
+
+class OnTwoGpus:
+    """The same with every rank on a GPU of its own, over NCCL."""
+    device = "cuda"
+
+    def setUp(self):
+        if (found := number_of_gpus()) < 2:
+            self.skipTest(f"gpu: two GPUs are needed, {found} found")
+        super().setUp()
+
+
+class KilledOnGpusTest(OnTwoGpus, KilledTest):
+    pass
+
+
+class StoppedOnGpusTest(OnTwoGpus, StoppedTest):
+    pass
+
+
+class DataOnGpusTest(OnTwoGpus, DataTest):
+    pass
+
+
+class SignalOnGpusTest(OnTwoGpus, SignalTest):
+    pass
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 import array
 import json
 import operator
+import os
 import re
 import struct
+import subprocess
 
-from flow import main
-from jobs import LAUNCH, MPIRUN, JobTest
+from flow import KILN, kiln, main
+from jobs import ENVIRONMENT, LAUNCH, MPIRUN, JobTest
 
 STAMP = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} kiln"
 
@@ -182,6 +184,29 @@ class BadImageTest(JobTest):
                 self.assertEqual(len(told), 1, job.output)
                 self.assertTrue(any(path.name in told[0] for path in bad))
                 self.assertFalse((self.folder / "model/_meta.yaml").exists())
+
+
+class BenchTest(JobTest):
+    def test_collectives(self):
+        bench = ["bench", "collective", "--log-path", self.folder / "logs"]
+        for words in ([KILN, *bench, "--ranks", 2], ["mpirun", "--oversubscribe", "-np", 2, KILN, *bench]):
+            with self.subTest(words=words[:1]):
+                result = subprocess.run([*map(str, words)], capture_output=True, text=True, env={**os.environ, **ENVIRONMENT})
+                self.assertEqual(result.returncode, 0, result.stderr)
+                measured = json.loads(result.stdout)
+                self.assertEqual(measured["ranks"], 2)
+                for one in measured["sums"]:
+                    self.assertAlmostEqual(one["bus_gigabytes_per_second"], one["bytes"] / one["seconds"] / 1e9, 6)
+                    self.assertAlmostEqual(one["speed_ratio"], one["mpi_allreduce_seconds"] / one["seconds"], 6)
+                    self.assertLessEqual(one["seconds_least"], one["seconds"])
+                    self.assertLessEqual(one["seconds"], one["seconds_most"])
+                self.assertIn(25 << 20, [one["bytes"] for one in measured["sums"]])
+
+    def test_one_process_has_nobody_to_sum_with(self):
+        for words in ([], ["--ranks", 1]):
+            result = kiln("bench", "collective", *words, "--log-path", self.folder / "logs")
+            self.assert_refused(result, 1, "--ranks N")
+            self.assertEqual(result.stdout, "")
 
 
 if __name__ == "__main__":

@@ -158,8 +158,7 @@ TEST_F(NcclTest, TheDeadlineNamesCollectiveAndSeconds) {
   script->gpu_is_stuck = true;
   const auto communicator = make();
   communicator->start_sum(at::ones({5}));
-  EXPECT_EQ(failure_of(*communicator),
-            "Waited 1 s for the gradient sum over all ranks.");
+  EXPECT_EQ(failure_of(*communicator), "Waited 1 s for the gradient sum over all ranks.");
   EXPECT_THROW(communicator->start_sum(at::ones({5})), Error);
   EXPECT_THROW(communicator->broadcast(at::ones({5})), Error);
   wait_for(script->aborts, 1);

@@ -1,0 +1,39 @@
+// Makers of the kinds of options that several commands have. For the tables of options.cpp alone.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "config/options.h"
+
+namespace kiln {
+
+constexpr std::int64_t kMillion = 1'000'000;
+constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+
+inline const std::string kPaths = "Inputs and outputs";
+inline const std::string kTraining = "Training";
+inline const std::string kImages = "Images";
+inline const std::string kMachine = "Machine";
+inline const std::string kRanks = "Many processes";
+inline const std::string kReporting = "Reporting";
+inline const std::string kModel = "Model";
+inline const std::string kDrawing = "Drawing";
+
+Option required_path(std::string name, std::string value_name, std::string help);
+Option optional_path(std::string name, std::string value_name, std::string default_text,
+                     std::string group, std::string help);
+Option integer(std::string name, std::string default_text, std::int64_t minimum,
+               std::int64_t maximum, std::string unit, std::string group, std::string help);
+Option ranks(bool required, std::string group, std::string help);
+Option choice(std::string name, std::vector<std::string> choices, std::string group,
+              std::string help);
+Option seed(std::string group, std::string help);
+Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,
+                 std::string help);
+void append(std::vector<Option>& options, std::vector<Option> more);
+
+}  // namespace kiln
