@@ -18,6 +18,7 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "data/decode.h"
+#include "data/image_bytes.h"
 #include "data/image_set.h"
 #include "data/size_scan.h"
 #include "store/model_directory.h"
@@ -61,22 +62,21 @@ struct CheckResult {
   bool damaged = false;
 };
 
-CheckResult check_image(const fs::path& path) {
+CheckResult check_image(const ImageSet& set, std::size_t i) {
   try {
-    const DecodedImage decoded = decode_image(read_file(path));
+    std::string bytes;
+    read_image_bytes(set, i, bytes);
+    const DecodedImage decoded = decode_image(bytes);
     return {decoded.damage, !decoded.damage.empty()};
   } catch (const ImageFault& fault) {
     return {fault.what(), false};
-  } catch (const std::system_error& failure) {
-    return {"cannot be read: " + failure.code().message(), false};
   }
 }
 
 // Adds the faulty images to `report`; the number of bad ones.
 int check_images(const ImageSet& set, Report& report) {
   std::vector<CheckResult> results(set.items.size());
-  in_parallel(results.size(),
-              [&](std::size_t i) { results[i] = check_image(set.path_of(set.items[i])); });
+  in_parallel(results.size(), [&](std::size_t i) { results[i] = check_image(set, i); });
   int bad = 0;
   int damaged = 0;
   Report faults = Report::array();

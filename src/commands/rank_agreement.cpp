@@ -72,7 +72,7 @@ std::string fingerprint(const ImageSet& set) {
   for (const std::string& name : set.classes) classes += (classes.empty() ? "" : ", ") + name;
   std::size_t hash = 0;
   for (const ImageItem& item : set.items)
-    hash = hash * 1099511628211ULL + std::hash<std::string>{}(item.file_name) +
+    hash = hash * 1099511628211ULL + std::hash<std::string_view>{}(item.file_name) +
            static_cast<std::size_t>(item.label);
   return "classes " + classes + "\n" + std::to_string(set.items.size()) + " images, list " +
          std::to_string(hash) + "\n";

@@ -92,13 +92,6 @@ TrainingSetup set_up_training(const TrainConfig& config, World& world) {
   return setup;
 }
 
-std::vector<LoadItem> load_items(const ImageSet& set) {
-  std::vector<LoadItem> items;
-  items.reserve(set.items.size());
-  for (const ImageItem& item : set.items) items.push_back({set.path_of(item), item.label});
-  return items;
-}
-
 DataRecord data_record(const TrainingInputs& inputs) {
   DataRecord data;
   data.classes = inputs.train.classes;

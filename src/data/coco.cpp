@@ -90,7 +90,7 @@ class CocoReader {
       if (!items_by_id_.emplace(item.id, set_.items.size()).second) {
         fail("images", i, "the id " + std::to_string(item.id) + " is there twice");
       }
-      set_.items.push_back(std::move(item));
+      set_.items.push_back(item);
     }
   }
 
@@ -145,13 +145,13 @@ class CocoReader {
       if (!names_by_id_.contains(category)) {
         fail("annotations", i, "no category has the id " + std::to_string(category));
       }
-      int& label = set_.items[item->second].label;
+      const int label = set_.items.label(item->second);
       if (label >= 0 && label != category) {
         fail("annotations", i,
              "gives the image " + std::to_string(image_id) +
                  " a second class, and only one is used");
       }
-      label = static_cast<int>(category);
+      set_.items.set_label(item->second, static_cast<int>(category));
     }
   }
 

@@ -145,16 +145,17 @@ DirectoryNames read_directory_names(const DatasetContext& context) {
           .samples = name_in(meta, "samples", kSamplesName, context)};
 }
 
-void check_listed_files(const std::vector<ImageItem>& items, const std::vector<int>& lines,
+void check_listed_files(const ImageItems& items, const std::vector<int>& lines,
                         const std::string& list, const DatasetContext& context) {
   const Folder folder(context.root);
   std::size_t num_faults = 0;
   std::string named;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::string fault = folder.fault_of(items[i].file_name);
+    const std::string file(items.file_name(i));
+    const std::string fault = folder.fault_of(file);
     if (fault.empty()) continue;
     if (++num_faults > kMaxNamed) continue;
-    named += (named.empty() ? "" : ", ") + ("'" + items[i].file_name + "' " + fault);
+    named += (named.empty() ? "" : ", ") + ("'" + file + "' " + fault);
     if (!lines.empty()) named += " (line " + std::to_string(lines[i]) + ")";
   }
   if (num_faults == 0) return;
@@ -168,9 +169,8 @@ std::vector<std::string> listed_files(const DatasetContext& context) {
   const DirectoryNames names = read_directory_names(context);
   const std::string bytes = read_part(context, names.list, kMaxListBytes);
   std::vector<std::string> files;
-  for (ListedImage& listed : parse_image_list(bytes, names.list, ListSchema{}, context)) {
-    files.push_back(std::move(listed.item.file_name));
-  }
+  const ListedImages listed = parse_image_list(bytes, names.list, ListSchema{}, context);
+  for (const ImageItem& item : listed.items) files.emplace_back(item.file_name);
   return files;
 }
 
@@ -183,20 +183,19 @@ ImageSet read_image_directory(const DatasetContext& context) {
   set.schema_json = read_part(context, names.schema, kMaxSchemaBytes);
   const ListSchema schema = parse_schema(set.schema_json, names.schema, context);
   const std::string list = read_part(context, names.list, kMaxListBytes);
-  std::vector<int> lines;
-  for (ListedImage& listed : parse_image_list(list, names.list, schema, context)) {
-    const std::string& file = listed.item.file_name;
+  ListedImages listed = parse_image_list(list, names.list, schema, context);
+  set.items = std::move(listed.items);
+  for (std::size_t i = 0; i < set.items.size(); ++i) {
+    const std::string file(set.items.file_name(i));
     const fs::path normal = fs::path(file).lexically_normal();
     for (const std::string& own :
          {std::string(kMetaName), names.list, names.schema, names.samples}) {
       if (normal != own) continue;
-      context.fail(names.list + ", line " + std::to_string(listed.line) + ": the path '" + file +
-                   "' is a file of the directory itself, not an image. Take the line out.");
+      context.fail(names.list + ", line " + std::to_string(listed.lines[i]) + ": the path '" +
+                   file + "' is a file of the directory itself, not an image. Take the line out.");
     }
-    lines.push_back(listed.line);
-    set.items.push_back(std::move(listed.item));
   }
-  check_listed_files(set.items, lines, names.list, context);
+  check_listed_files(set.items, listed.lines, names.list, context);
   set.classes = schema.classes;
   std::error_code ignored;
   set.samples_json = fs::exists(context.root / names.samples, ignored)

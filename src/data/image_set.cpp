@@ -39,7 +39,7 @@ void check_is_folder(const DatasetContext& context) {
 bool has_unlabeled_depth(const ImageSet& set) {
   return set.kind == ImageSet::Kind::kUnlabeledFolder &&
          std::any_of(set.items.begin(), set.items.end(), [](const ImageItem& item) {
-           return item.file_name.find('/') != std::string::npos;
+           return item.file_name.find('/') != item.file_name.npos;
          });
 }
 
@@ -106,7 +106,11 @@ ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {
                  ErrorCode::kNotLabeledDataset);
   }
   const std::size_t listed = set.items.size();
-  std::erase_if(set.items, [](const ImageItem& item) { return item.label < 0; });
+  if (std::any_of(set.items.begin(), set.items.end(),
+                  [](const ImageItem& item) { return item.label < 0; })) {
+    set.items.remove_unlabeled();
+  }
+  set.items.shrink_to_fit();
   if (set.items.empty()) {
     context.fail(listed == 0 ? "it lists no image. Add images to it."
                              : "none of its " + std::to_string(listed) +
@@ -145,8 +149,9 @@ void map_classes(const ImageSet& train, ImageSet& valid) {
                  " not in the training dataset '" + train.root.string() + "': " + names +
                  ". Add images of them to the training data, or take them out here.");
   }
-  for (ImageItem& item : valid.items) {
-    if (item.label >= 0) item.label = new_ids[item.label];
+  for (std::size_t i = 0; i < valid.items.size(); ++i) {
+    if (const int label = valid.items.label(i); label >= 0)
+      valid.items.set_label(i, new_ids[label]);
   }
   valid.classes = train.classes;
 }

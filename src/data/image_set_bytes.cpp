@@ -31,6 +31,7 @@ class Reader {
     return value;
   }
   std::string text() { return std::string(next(static_cast<std::size_t>(number()))); }
+  std::string_view rest() const { return left_; }
 
  private:
   std::string_view next(std::size_t size) {
@@ -50,17 +51,13 @@ std::string to_bytes(const ImageSet& set) {
   writer.number(static_cast<std::int64_t>(set.kind));
   writer.number(static_cast<std::int64_t>(set.classes.size()));
   for (const std::string& name : set.classes) writer.text(name);
-  writer.number(static_cast<std::int64_t>(set.items.size()));
-  for (const ImageItem& item : set.items) {
-    writer.text(item.file_name);
-    writer.number(item.label);
-    writer.number(item.id);
-    writer.number(item.size ? item.size->height : 0);
-    writer.number(item.size ? item.size->width : 0);
-  }
+  writer.number(static_cast<std::int64_t>(set.archives.size()));
+  for (const ImageArchive& archive : set.archives) writer.text(archive.name);
   for (const std::string* text : {&set.list_name, &set.schema_json, &set.samples_json})
     writer.text(*text);
-  return writer.take();
+  std::string bytes = writer.take();
+  set.items.append_to(bytes);
+  return bytes;
 }
 
 ImageSet image_set_of(std::string_view bytes) {
@@ -69,17 +66,12 @@ ImageSet image_set_of(std::string_view bytes) {
   set.kind = static_cast<ImageSet::Kind>(reader.number());
   set.classes.resize(static_cast<std::size_t>(reader.number()));
   for (std::string& name : set.classes) name = reader.text();
-  set.items.resize(static_cast<std::size_t>(reader.number()));
-  for (ImageItem& item : set.items) {
-    item.file_name = reader.text();
-    item.label = static_cast<int>(reader.number());
-    item.id = reader.number();
-    const auto height = static_cast<int>(reader.number());
-    const auto width = static_cast<int>(reader.number());
-    if (height > 0) item.size = ImageSize{.height = height, .width = width};
-  }
+  set.archives.resize(static_cast<std::size_t>(reader.number()));
+  for (ImageArchive& archive : set.archives) archive.name = reader.text();
   for (std::string* text : {&set.list_name, &set.schema_json, &set.samples_json})
     *text = reader.text();
+  std::string_view rest = reader.rest();
+  set.items = ImageItems::take_from(rest);
   return set;
 }
 
