@@ -20,7 +20,8 @@ namespace {
 
 // Options that may differ from rank to rank.
 const std::set<std::string>& own_options() {
-  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads", "config"};
+  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads", "config",
+                                               "index"};
   return kNames;
 }
 
@@ -141,8 +142,8 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
     return;
   }
   for (ImageSet* set : {&inputs.train, &inputs.valid}) {
-    const std::string bytes = world.broadcast(world.leads() ? to_bytes(*set) : "");
-    if (!world.leads()) *set = image_set_of(bytes);
+    const std::string bytes = world.broadcast(world.leads() ? to_bytes(*set, SetParts::kList) : "");
+    if (!world.leads()) *set = image_set_of(bytes, SetParts::kList);
   }
   const std::string pixels = world.broadcast(world.leads() ? pack_pixel_choice(inputs) : "");
   if (!world.leads()) take_pixel_choice(pixels, inputs);
@@ -150,6 +151,10 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
   inputs.valid.root = config.valid_data_path;
   inputs.train.name = "Training dataset";
   inputs.valid.name = "Validation dataset";
+  world.agree([&] {
+    open_archives(inputs.train);
+    open_archives(inputs.valid);
+  });
 }
 
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {

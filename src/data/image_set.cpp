@@ -1,6 +1,7 @@
 #include "data/image_set.h"
 
 #include <algorithm>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -88,6 +89,20 @@ ImageSet read_image_set(const fs::path& root, const std::string& name) {
   }
   set.name = name;
   return set;
+}
+
+void open_archives(ImageSet& set) {
+  for (ImageArchive& archive : set.archives) {
+    if (archive.file.is_open()) continue;
+    const fs::path path = archive.name.empty() ? set.root : set.root / archive.name;
+    try {
+      archive.file = OpenFile(path);
+    } catch (const std::system_error& fault) {
+      const DatasetContext context{.root = set.root, .name = set.name};
+      context.fail("its archive '" + path.string() + "' cannot be read: " + fault.code().message() +
+                   ". Bring it back, and check its permissions.");
+    }
+  }
 }
 
 ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {

@@ -11,6 +11,7 @@
 
 #include "data/image_items.h"
 #include "data/open_file.h"
+#include "data/source_stamps.h"
 
 namespace kiln {
 
@@ -32,7 +33,8 @@ struct ImageSet {
   std::string list_name;     // of an ImageDirectory: its list, relative to the root; else empty
   std::string schema_json;   // `_schema.json`: the stored bytes, or what Convert would write
   std::string samples_json;  // `_samples.json`, likewise
-  std::vector<std::string> notes;  // things worth a warning: files left out, loops of links, …
+  std::vector<SourceStamp> stamps;  // of what was read to list the images
+  std::vector<std::string> notes;   // things worth a warning: files left out, loops of links, …
 
   bool labeled() const { return !classes.empty(); }
 };
@@ -42,6 +44,9 @@ std::string describe(ImageSet::Kind kind);
 
 // What is in `root`. `name` is how errors call it ("Training dataset", or a path).
 ImageSet read_image_set(const std::filesystem::path& root, const std::string& name);
+
+// Opens the archives that are not open yet. Error kInvalidDataset.
+void open_archives(ImageSet& set);
 
 // For training: labels present (24), items without label left out, at least one image (18).
 ImageSet read_labeled_image_set(const std::filesystem::path& root, const std::string& name);

@@ -4,3 +4,5 @@ kiln_test(data_image_set
   LINK kiln_image_set kiln_demo)
 target_compile_definitions(kiln_data_image_set_test
   PRIVATE KILN_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+
+kiln_test(data_index SOURCES image_index_test.cpp LINK kiln_size_scan kiln_make_image)
