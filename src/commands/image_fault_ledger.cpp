@@ -21,7 +21,7 @@ ImageFaultLedger::ImageFaultLedger(std::string name, const ImageSet& set, const 
 void ImageFaultLedger::note(const std::vector<BadImage>& faults) {
   for (const BadImage& fault : faults) {
     if (!seen_.insert(fault.item).second) continue;
-    const std::string& file = set_.items[fault.item].file_name;
+    const std::string file(set_.items.file_name(fault.item));
     records_.push_back({name_, file, fault.fault, fault.damaged});
     num_bad_ += fault.damaged ? 0 : 1;
     if (records_.size() <= kNamed)

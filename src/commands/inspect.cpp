@@ -15,9 +15,11 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/in_parallel.h"
 #include "base/machine.h"
 #include "base/text.h"
 #include "data/decode.h"
+#include "data/image_bytes.h"
 #include "data/image_set.h"
 #include "data/size_scan.h"
 #include "store/model_directory.h"
@@ -33,50 +35,27 @@ using Report = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxSizesTold = 10;
 
-// Calls `work(i)` for every i below `count` from several threads; the first exception is rethrown
-// here.
-void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
-  std::atomic<std::size_t> next = 0;
-  const std::size_t workers = std::min(count, static_cast<std::size_t>(usable_cpus()));
-  std::vector<std::exception_ptr> failures(workers);
-  std::vector<std::thread> threads;
-  for (std::size_t worker = 0; worker < workers; ++worker) {
-    threads.emplace_back([&, worker] {
-      try {
-        for (std::size_t i = next++; i < count; i = next++) work(i);
-      } catch (...) {
-        failures[worker] = std::current_exception();
-        next = count;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-}
-
 struct CheckResult {
   std::string fault;  // empty: the image is good
   bool damaged = false;
 };
 
-CheckResult check_image(const fs::path& path) {
+CheckResult check_image(const ImageSet& set, std::size_t i) {
   try {
-    const DecodedImage decoded = decode_image(read_file(path));
+    std::string bytes;
+    read_image_bytes(set, i, bytes);
+    const DecodedImage decoded = decode_image(bytes);
     return {decoded.damage, !decoded.damage.empty()};
   } catch (const ImageFault& fault) {
     return {fault.what(), false};
-  } catch (const std::system_error& failure) {
-    return {"cannot be read: " + failure.code().message(), false};
   }
 }
 
 // Adds the faulty images to `report`; the number of bad ones.
 int check_images(const ImageSet& set, Report& report) {
   std::vector<CheckResult> results(set.items.size());
-  in_parallel(results.size(),
-              [&](std::size_t i) { results[i] = check_image(set.path_of(set.items[i])); });
+  in_parallel(results.size(), usable_cpus(),
+              [&](std::size_t i) { results[i] = check_image(set, i); });
   int bad = 0;
   int damaged = 0;
   Report faults = Report::array();
@@ -109,12 +88,13 @@ void tell_classes(const ImageSet& set, Report& report) {
   report["classes"] = std::move(classes);
 }
 
-void tell_sizes(const ImageSet& set, Report& report) {
+void tell_sizes(ImageSet& set, Report& report) {
   std::map<std::pair<int, int>, std::int64_t> counts;
   std::int64_t unreadable = 0;
-  for (const std::optional<ImageSize>& size : scan_sizes(set, usable_cpus())) {
-    if (size) {
-      ++counts[{size->width, size->height}];
+  scan_sizes(set, SizesWanted::kAll);
+  for (const ImageItem& item : set.items) {
+    if (item.size) {
+      ++counts[{item.size->width, item.size->height}];
     } else {
       ++unreadable;
     }
@@ -133,7 +113,7 @@ void tell_sizes(const ImageSet& set, Report& report) {
 }
 
 int inspect_images(const fs::path& path, bool check, Report& report) {
-  const ImageSet set = read_image_set(path, "Folder");
+  ImageSet set = read_image_set(path, "Folder");
   report["kind"] = describe(set.kind);
   report["path"] = path.string();
   report["images"] = set.items.size();

@@ -24,7 +24,8 @@ namespace {
 
 // Options that may differ from rank to rank.
 const std::set<std::string>& own_options() {
-  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads", "config"};
+  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads", "config",
+                                               "index"};
   return kNames;
 }
 
@@ -76,7 +77,7 @@ std::string fingerprint(const ImageSet& set) {
   for (const std::string& name : set.classes) classes += (classes.empty() ? "" : ", ") + name;
   std::size_t hash = 0;
   for (const ImageItem& item : set.items)
-    hash = hash * 1099511628211ULL + std::hash<std::string>{}(item.file_name) +
+    hash = hash * 1099511628211ULL + std::hash<std::string_view>{}(item.file_name) +
            static_cast<std::size_t>(item.label);
   return "classes " + classes + "\n" + std::to_string(set.items.size()) + " images, list " +
          std::to_string(hash) + "\n";
@@ -170,8 +171,8 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
     return;
   }
   for (ImageSet* set : {&inputs.train, &inputs.valid}) {
-    const std::string bytes = world.broadcast(world.leads() ? to_bytes(*set) : "");
-    if (!world.leads()) *set = image_set_of(bytes);
+    const std::string bytes = world.broadcast(world.leads() ? to_bytes(*set, SetParts::kList) : "");
+    if (!world.leads()) *set = image_set_of(bytes, SetParts::kList);
   }
   const std::string pixels = world.broadcast(world.leads() ? pack_pixel_choice(inputs) : "");
   if (!world.leads()) take_pixel_choice(pixels, inputs);
@@ -179,6 +180,10 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
   inputs.valid.root = config.valid_data_path;
   inputs.train.name = "Training dataset";
   inputs.valid.name = "Validation dataset";
+  world.agree([&] {
+    open_archives(inputs.train);
+    open_archives(inputs.valid);
+  });
 }
 
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {

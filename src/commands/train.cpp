@@ -46,8 +46,7 @@ class TrainingRun {
 
  private:
   RankShare share() const;
-  BatchLoader open_loader(const std::vector<LoadItem>& items,
-                          std::vector<std::uint32_t> order) const;
+  BatchLoader open_loader(const ImageSet& set, std::vector<std::uint32_t> order) const;
   BatchLoader open_training_loader(int epoch) const;
   bool train_epoch(int epoch);  // false: a stop signal came first
   bool validate(EpochRecord& record);
@@ -65,7 +64,6 @@ class TrainingRun {
   int loader_threads_;
   TrainingInputs inputs_;
   ImageFaultLedger train_faults_, valid_faults_;
-  std::vector<LoadItem> train_items_, valid_items_;
   std::unique_ptr<Communicator> communicator_;  // outlives the state
   std::unique_ptr<TrainState> state_;
   std::unique_ptr<DeviceFeed> feed_;
@@ -110,8 +108,6 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
       inputs_(std::move(setup.inputs)),
       train_faults_("training", inputs_.train, config, world.leads(), log),
       valid_faults_("validation", inputs_.valid, config, world.leads(), log),
-      train_items_(load_items(inputs_.train)),
-      valid_items_(load_items(inputs_.valid)),
       communicator_(join_communicator(world, config, device_, log)) {
   const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
                            .bfloat16 = config.bfloat16_gradients};
@@ -146,21 +142,20 @@ RankShare TrainingRun::share() const {
   return {world_.rank(), world_.size(), config_.batch_size, config_.accumulate};
 }
 
-BatchLoader TrainingRun::open_loader(const std::vector<LoadItem>& items,
-                                     std::vector<std::uint32_t> order) const {
-  return BatchLoader(items, {.order = std::move(order),
-                             .batch_size = config_.batch_size,
-                             .drop_last = false,
-                             .pixels = inputs_.pixels,
-                             .num_threads = loader_threads_,
-                             .num_slots = loader_threads_ + 2});
+BatchLoader TrainingRun::open_loader(const ImageSet& set, std::vector<std::uint32_t> order) const {
+  return BatchLoader(set, {.order = std::move(order),
+                           .batch_size = config_.batch_size,
+                           .drop_last = false,
+                           .pixels = inputs_.pixels,
+                           .num_threads = loader_threads_,
+                           .num_slots = loader_threads_ + 2});
 }
 
 BatchLoader TrainingRun::open_training_loader(int epoch) const {
   const auto order = permutation(
-      static_cast<std::uint32_t>(train_items_.size()),
+      static_cast<std::uint32_t>(inputs_.train.items.size()),
       {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
-  return open_loader(train_items_, training_share(order, share()));
+  return open_loader(inputs_.train, training_share(order, share()));
 }
 
 // Stop signals and bad images anywhere are known everywhere after this; false: stop.
@@ -254,7 +249,8 @@ bool TrainingRun::validate(EpochRecord& record) {
   world_.enter("evaluating, epoch " + std::to_string(record.epoch));
   const auto begin = std::chrono::steady_clock::now();
   BatchLoader loader = open_loader(
-      valid_items_, validation_share(static_cast<std::uint32_t>(valid_items_.size()), share()));
+      inputs_.valid,
+      validation_share(static_cast<std::uint32_t>(inputs_.valid.items.size()), share()));
   std::vector<BadImage> faults;
   evaluate(*state_->model, loader, *feed_, &record.valid, [&] {
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "data/size_scan.h"
+#include "data/image_index.h"
 #include "model/feature_map.h"
 
 namespace kiln {
@@ -13,14 +13,11 @@ namespace {
 constexpr int kDefaultImageSize = 224;
 constexpr Normalization kImagenet{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
-void choose_size(const TrainConfig& config, int num_threads, TrainingInputs& inputs) {
+void choose_size(const TrainConfig& config, TrainingInputs& inputs) {
   int side = config.image_size;
   inputs.size_reason = "--image-size";
   if (side == 0) {
-    auto sizes = scan_sizes(inputs.train, num_threads);
-    const auto of_valid = scan_sizes(inputs.valid, num_threads);
-    sizes.insert(sizes.end(), of_valid.begin(), of_valid.end());
-    if (const auto size = common_size(sizes)) {
+    if (const auto size = common_size({&inputs.train, &inputs.valid})) {
       inputs.pixels = {.output = *size, .resize = false};
       inputs.size_reason = "as stored: all images have this size";
       return;
@@ -57,14 +54,18 @@ void check_image_size(TrainingInputs& inputs) {
 
 TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problems) {
   TrainingInputs inputs;
+  const bool with_sizes = config.image_size == 0;
   const auto collect = [&problems](const std::string& path, auto&& read) {
     if (!path.empty()) problems.collect(read);
   };
   collect(config.train_data_path, [&] {
-    inputs.train = read_labeled_image_set(config.train_data_path, "Training dataset");
+    inputs.train = read_indexed_image_set(config.train_data_path, "Training dataset",
+                                          {config.index_path, with_sizes});
   });
   collect(config.valid_data_path, [&] {
-    inputs.valid = read_labeled_image_set(config.valid_data_path, "Validation dataset");
+    const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
+    inputs.valid =
+        read_indexed_image_set(config.valid_data_path, "Validation dataset", {index, with_sizes});
     if (!inputs.train.items.empty()) map_classes(inputs.train, inputs.valid);
   });
   collect(config.untrained_model_path,
@@ -72,8 +73,8 @@ TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problem
   return inputs;
 }
 
-void choose_pixels(const TrainConfig& config, int num_threads, TrainingInputs& inputs) {
-  choose_size(config, num_threads, inputs);
+void choose_pixels(const TrainConfig& config, TrainingInputs& inputs) {
+  choose_size(config, inputs);
   check_image_size(inputs);
   choose_normalization(config, inputs);
 }

@@ -27,7 +27,7 @@ TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problem
 
 // Fills in the rest, from inputs without fault. Error kInvalidDataset: the images are too small for
 // the network.
-void choose_pixels(const TrainConfig& config, int num_threads, TrainingInputs& inputs);
+void choose_pixels(const TrainConfig& config, TrainingInputs& inputs);
 
 // Throws Error kLessThanOrEqualTo or kGreaterThanOrEqualTo. Passes over what could not be read.
 void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs, int num_ranks);

@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include "base/error.h"
-#include "base/machine.h"
 #include "commands/rank_agreement.h"
 #include "commands/starting_weights.h"
 
@@ -76,8 +75,7 @@ TrainingSetup set_up_training(const TrainConfig& config, World& world) {
   world.agree([&] {
     Problems problems;
     inputs = read_training_inputs(own_part(config, reads_images), problems);
-    if (reads_images && problems.empty())
-      problems.collect([&] { choose_pixels(config, usable_cpus(), inputs); });
+    if (reads_images && problems.empty()) problems.collect([&] { choose_pixels(config, inputs); });
     if (reads_images && problems.empty())
       problems.collect([&] { setup.model = build_model(config, inputs, setup.device); });
     problems.collect([&] { check_batch_size(config, inputs, world.size()); });
@@ -90,13 +88,6 @@ TrainingSetup set_up_training(const TrainConfig& config, World& world) {
     if (!setup.model) setup.model = build_model(config, inputs, setup.device);
   });
   return setup;
-}
-
-std::vector<LoadItem> load_items(const ImageSet& set) {
-  std::vector<LoadItem> items;
-  items.reserve(set.items.size());
-  for (const ImageItem& item : set.items) items.push_back({set.path_of(item), item.label});
-  return items;
 }
 
 DataRecord data_record(const TrainingInputs& inputs) {

@@ -3,11 +3,9 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "base/training_record.h"
 #include "commands/training_inputs.h"
-#include "data/batch_loader.h"
 #include "model/image_model.h"
 #include "parallel/device.h"
 #include "parallel/world.h"
@@ -26,7 +24,6 @@ struct TrainingSetup {
 // can be found wrong before the first step is told together. All ranks call it.
 TrainingSetup set_up_training(const TrainConfig& config, World& world);
 
-std::vector<LoadItem> load_items(const ImageSet& set);
 DataRecord data_record(const TrainingInputs& inputs);
 
 }  // namespace kiln

@@ -93,6 +93,10 @@ std::vector<Option> train_options() {
          {optional_path("config", "FILE", "", kPaths,
                         "YAML or JSON file with any of these options; a flag wins over the file. "
                         "Relative paths in it start at the working folder."),
+          optional_path("index", "FILE", "", kPaths,
+                        "Where the list of the training images is kept between runs, and with "
+                        "-valid after the name that of the validation images. Without it: beside "
+                        "the data, where there are many and that can be written."),
           integer("image-size", "auto", 16, 2048, "pixels", kImages,
                   "Height and width that images are brought to. auto: as stored when all share one "
                   "size, else 224."),

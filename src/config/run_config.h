@@ -49,6 +49,7 @@ struct TrainConfig {
   SaveChoice save = SaveChoice::kBest;
   RateScaling lr_scaling;
   bool scan_each = false;  // else rank 0 scans for all
+  std::string index_path;  // empty: beside the data
   int accumulate = 1;
   bool sync_batch_norm = false;
   int bucket_mb = 25;

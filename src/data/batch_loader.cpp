@@ -7,42 +7,24 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "data/decode.h"
+#include "data/image_bytes.h"
 #include "data/resize.h"
 
 namespace kiln {
 namespace {
-
-constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
-
-std::string read_image_file(const std::filesystem::path& path) {
-  try {
-    return read_file(path, kMaxFileBytes);
-  } catch (const std::length_error&) {
-    throw ImageFault("the file is larger than 1 GiB");
-  } catch (const std::system_error& error) {
-    const int number = error.code().value();
-    if (number == ENOMEM || number == EMFILE || number == ENFILE) throw;
-    if (number == ENOENT || number == ENOTDIR) throw ImageFault("file missing");
-    throw ImageFault("the file cannot be read: " + error.code().message());
-  }
-}
 
 std::string text_of(ImageSize size) {
   return std::to_string(size.width) + " x " + std::to_string(size.height);
 }
 
 // Writes the pixels of one file to `target`; returns what is damaged. Throws ImageFault.
-std::string load_image(const std::filesystem::path& path, const PixelPlan& plan,
-                       std::uint8_t* target) {
-  DecodedImage decoded = decode_image(read_image_file(path));
+std::string load_image(const std::string& bytes, const PixelPlan& plan, std::uint8_t* target) {
+  DecodedImage decoded = decode_image(bytes);
   if (decoded.image.size != plan.output) {
     if (!plan.resize) {
       throw ImageFault("its size is " + text_of(decoded.image.size) + ", not " +
@@ -76,16 +58,16 @@ struct Claim {
 }  // namespace
 
 struct BatchLoader::State {
-  State(const std::vector<LoadItem>& list, Plan a_plan);
+  State(const ImageSet& a_set, Plan a_plan);
   ~State();
 
   std::size_t images_of(std::size_t batch) const;
   std::optional<Claim> claim();
-  void fill(const Claim& claim);
+  void fill(const Claim& claim, std::string& buffer);
   void work();
   const HostBatch* hand_out(std::size_t batch);
 
-  const std::vector<LoadItem>& items;
+  const ImageSet& set;
   const Plan plan;
   const std::size_t batch_size, image_bytes;
   std::size_t num_batches = 0;
@@ -105,8 +87,8 @@ struct BatchLoader::State {
   std::vector<std::jthread> workers;  // last, so that they end first
 };
 
-BatchLoader::State::State(const std::vector<LoadItem>& list, Plan a_plan)
-    : items(list),
+BatchLoader::State::State(const ImageSet& a_set, Plan a_plan)
+    : set(a_set),
       plan(std::move(a_plan)),
       batch_size(static_cast<std::size_t>(std::max(1, plan.batch_size))),
       image_bytes(static_cast<std::size_t>(plan.pixels.output.height) *
@@ -154,11 +136,11 @@ std::optional<Claim> BatchLoader::State::claim() {
   return Claim{&slot, next_position++, place};
 }
 
-void BatchLoader::State::fill(const Claim& claim) {
+void BatchLoader::State::fill(const Claim& claim, std::string& buffer) {
   Place& place = claim.slot->places[claim.place];
-  const LoadItem& item = items[plan.order[claim.position]];
   try {
-    place.fault = load_image(item.path, plan.pixels,
+    read_image_bytes(set, plan.order[claim.position], buffer);
+    place.fault = load_image(buffer, plan.pixels,
                              claim.slot->batch.pixels.data() + claim.place * image_bytes);
     place.good = true;
   } catch (const ImageFault& fault) {
@@ -168,8 +150,9 @@ void BatchLoader::State::fill(const Claim& claim) {
 
 void BatchLoader::State::work() {
   try {
+    std::string buffer;
     while (const std::optional<Claim> claimed = claim()) {
-      fill(*claimed);
+      fill(*claimed, buffer);
       const std::scoped_lock lock(mutex);
       if (--claimed->slot->remaining == 0) batch_done.notify_one();
     }
@@ -198,7 +181,7 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
       std::memcpy(batch.pixels.data() + target * image_bytes, batch.pixels.data() + i * image_bytes,
                   image_bytes);
     }
-    batch.labels.push_back(items[item].label);
+    batch.labels.push_back(set.items.label(item));
     batch.items.push_back(item);
   }
   batch.count = static_cast<int>(batch.items.size());
@@ -206,8 +189,8 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
   return &batch;
 }
 
-BatchLoader::BatchLoader(const std::vector<LoadItem>& items, Plan plan)
-    : state_(std::make_unique<State>(items, std::move(plan))) {}
+BatchLoader::BatchLoader(const ImageSet& set, Plan plan)
+    : state_(std::make_unique<State>(set, std::move(plan))) {}
 
 BatchLoader::~BatchLoader() = default;
 

@@ -6,12 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "data/image.h"
+#include "data/image_set.h"
 
 namespace kiln {
 
@@ -21,11 +20,6 @@ struct PixelPlan {
   ImageSize output;  // of every image in a batch
   bool resize =
       true;  // false: every image must have `output` size already, another size is a bad image
-};
-
-struct LoadItem {
-  std::filesystem::path path;
-  std::int64_t label = 0;
 };
 
 // [N, H, W, 3] in 8 bits; images that could not be decoded are left out and `count` is smaller.
@@ -46,8 +40,8 @@ struct BadImage {
 
 class BatchLoader {
  public:
-  // Batches of `batch_size` consecutive entries of `order` (indices into `items`); the last may be
-  // shorter unless `drop_last`. `items` must outlive the loader.
+  // Batches of `batch_size` consecutive entries of `order` (indices into the items of the set); the
+  // last may be shorter unless `drop_last`. The set must outlive the loader.
   struct Plan {
     std::vector<std::uint32_t> order;
     int batch_size = 1;
@@ -57,7 +51,7 @@ class BatchLoader {
     int num_slots = 4;
   };
 
-  BatchLoader(const std::vector<LoadItem>& items, Plan plan);
+  BatchLoader(const ImageSet& set, Plan plan);
   ~BatchLoader();  // stops the workers
 
   int num_batches() const;

@@ -4,11 +4,12 @@
 // one is found when it is decoded.
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <set>
 
+#include "base/in_parallel.h"
 #include "data/dataset_readers.h"
 #include "data/dataset_text.h"
+#include "data/folder_entries.h"
 #include "data/strict_json.h"
 
 namespace kiln {
@@ -20,44 +21,36 @@ constexpr std::size_t kMaxNamed = 10;
 
 // What one folder holds, each list sorted by code point.
 struct Listing {
-  std::vector<std::string> images, folders;
+  FolderEntries entries;
+  std::vector<std::string_view> images;  // names of `entries`
+  std::vector<std::string> folders;
   std::vector<std::string> broken_links;  // links that lead nowhere, or in a circle
   std::size_t num_hidden_images = 0;
 };
 
-bool is_ignored(const std::string& name) {
+bool is_ignored(std::string_view name) {
   return name.starts_with('.') || name == "lost+found" || name == "__MACOSX";
 }
 
 Listing list_folder(const fs::path& folder, const DatasetContext& context) {
   Listing listing;
   try {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      const std::string name = entry.path().filename().string();
+    listing.entries = FolderEntries(folder);
+    for (const auto& [name, kind] : listing.entries) {
+      using Kind = FolderEntry::Kind;
       if (is_ignored(name)) {
         listing.num_hidden_images += has_image_extension(name) ? 1 : 0;
-        continue;
-      }
-      std::error_code fault;
-      const fs::file_status status = entry.status(fault);
-      if (fault == std::errc::permission_denied) {
-        throw fs::filesystem_error("", entry.path(), fault);
-      }
-      if (fs::is_directory(status)) {
-        listing.folders.push_back(name);
-      } else if (fs::is_regular_file(status)) {
-        if (has_image_extension(name)) listing.images.push_back(name);
-      } else if (entry.is_symlink(fault)) {
-        listing.broken_links.push_back(name);
+      } else if (kind == Kind::kFolder) {
+        listing.folders.emplace_back(name);
+      } else if (kind == Kind::kLost) {
+        listing.broken_links.emplace_back(name);
+      } else if (kind == Kind::kFile && has_image_extension(name)) {
+        listing.images.push_back(name);
       }
     }
   } catch (const fs::filesystem_error& fault) {
-    const fs::path& place = fault.path1().empty() ? folder : fault.path1();
-    context.fail("'" + place.string() + "' cannot be read: " + fault.code().message() +
+    context.fail("'" + fault.path1().string() + "' cannot be read: " + fault.code().message() +
                  ". Check its permissions.");
-  }
-  for (auto* names : {&listing.images, &listing.folders, &listing.broken_links}) {
-    std::sort(names->begin(), names->end());
   }
   return listing;
 }
@@ -132,34 +125,69 @@ bool is_utf8(const std::string& text) {
   }
 }
 
+// One class folder, read on its own.
+struct ClassListing {
+  SourceStamp stamp;
+  bool is_loop = false;
+  Listing listing;
+  std::vector<std::string> loops;  // folders inside that are links back to it or above
+};
+
+ClassListing list_class(const std::string& name, const fs::path& canonical_root,
+                        const DatasetContext& context) {
+  const fs::path folder = context.root / name;
+  ClassListing found{.stamp = stamp_of(context.root, name), .listing = {}, .loops = {}};
+  found.is_loop = leads_back(folder, canonical_root);
+  if (found.is_loop) return found;
+  found.listing = list_folder(folder, context);
+  for (const std::string& inner : found.listing.folders) {
+    if (leads_back(folder / inner, fs::canonical(folder))) found.loops.push_back(inner);
+  }
+  return found;
+}
+
+void add_class(const std::string& name, const ClassListing& found, LeftOut& left_out, ImageSet& set,
+               const DatasetContext& context) {
+  if (found.is_loop) {
+    left_out.loops.push_back(name);
+    return;
+  }
+  left_out.add_links(name + "/", found.listing);
+  for (const std::string& inner : found.listing.folders) {
+    const bool is_loop =
+        std::find(found.loops.begin(), found.loops.end(), inner) != found.loops.end();
+    (is_loop ? left_out.loops : left_out.deep_folders).push_back(name + "/" + inner);
+  }
+  if (found.listing.images.empty()) {
+    left_out.empty_folders.push_back(name);
+    return;
+  }
+  if (!is_utf8(name)) {
+    context.fail("the name of the class folder '" + name + "' is not UTF-8. Rename it.");
+  }
+  const int label = static_cast<int>(set.classes.size());
+  set.classes.push_back(name);
+  std::string path = name + "/";
+  for (const std::string_view image : found.listing.images) {
+    path.replace(name.size() + 1, path.npos, image);
+    const auto id = static_cast<std::int64_t>(set.items.size());
+    set.items.push_back({.file_name = path, .label = label, .id = id, .size = {}});
+  }
+}
+
+// A few folders at a time, so that names wait in memory for few of them only.
 void read_classes(const Listing& top, LeftOut& left_out, ImageSet& set,
                   const DatasetContext& context) {
+  constexpr std::size_t kAtOnce = 256;
   const fs::path canonical_root = fs::canonical(context.root);
-  for (const std::string& name : top.folders) {
-    const fs::path folder = context.root / name;
-    if (leads_back(folder, canonical_root)) {
-      left_out.loops.push_back(name);
-      continue;
-    }
-    const Listing listing = list_folder(folder, context);
-    left_out.add_links(name + "/", listing);
-    for (const std::string& inner : listing.folders) {
-      auto& names = leads_back(folder / inner, fs::canonical(folder)) ? left_out.loops
-                                                                      : left_out.deep_folders;
-      names.push_back(name + "/" + inner);
-    }
-    if (listing.images.empty()) {
-      left_out.empty_folders.push_back(name);
-      continue;
-    }
-    if (!is_utf8(name)) {
-      context.fail("the name of the class folder '" + name + "' is not UTF-8. Rename it.");
-    }
-    const int label = static_cast<int>(set.classes.size());
-    set.classes.push_back(name);
-    for (const std::string& image : listing.images) {
-      const auto id = static_cast<std::int64_t>(set.items.size());
-      set.items.push_back({.file_name = name + "/" + image, .label = label, .id = id, .size = {}});
+  for (std::size_t begin = 0; begin < top.folders.size(); begin += kAtOnce) {
+    std::vector<ClassListing> found(std::min(kAtOnce, top.folders.size() - begin));
+    in_parallel(found.size(), kScanThreads, [&](std::size_t i) {
+      found[i] = list_class(top.folders[begin + i], canonical_root, context);
+    });
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      add_class(top.folders[begin + i], found[i], left_out, set, context);
+      set.stamps.push_back(std::move(found[i].stamp));
     }
   }
 }
@@ -181,12 +209,13 @@ class UnlabeledWalk {
     seen_.insert(fs::canonical(folder));
     const Listing listing = list_folder(folder, context_);
     left_out_.add_links(prefix, listing);
-    for (const std::string& image : listing.images) {
-      if (!is_utf8(prefix + image)) {
-        context_.fail("the name of the image '" + prefix + image + "' is not UTF-8. Rename it.");
+    for (const std::string_view image : listing.images) {
+      const std::string path = prefix + std::string(image);
+      if (!is_utf8(path)) {
+        context_.fail("the name of the image '" + path + "' is not UTF-8. Rename it.");
       }
       const auto id = static_cast<std::int64_t>(set_.items.size());
-      set_.items.push_back({.file_name = prefix + image, .label = -1, .id = id, .size = {}});
+      set_.items.push_back({.file_name = path, .label = -1, .id = id, .size = {}});
     }
     for (const std::string& inner : listing.folders) {
       if (leads_back(folder / inner, fs::canonical(folder))) {
@@ -225,11 +254,12 @@ ImageSet read_folders(const DatasetContext& context) {
   set.kind = ImageSet::Kind::kClassFolders;
   set.root = context.root;
   LeftOut left_out;
+  set.stamps.push_back(stamp_of(context.root, ""));
   const Listing top = list_folder(context.root, context);
   read_classes(top, left_out, set, context);
   if (!set.items.empty()) {
     left_out.add_links("", top);
-    left_out.root_images = top.images;
+    left_out.root_images.assign(top.images.begin(), top.images.end());
   } else {
     left_out = {};
     set.kind = ImageSet::Kind::kUnlabeledFolder;

@@ -35,7 +35,7 @@ class CocoReader {
     read_images();
     read_categories();
     read_annotations();
-    check_listed_files(set_.items, {}, file_, context_);
+    check_listed_files(set_, {}, file_, context_);
     set_.schema_json = schema_text(set_.classes);
     set_.samples_json = samples_text(set_);
     return std::move(set_);
@@ -90,7 +90,7 @@ class CocoReader {
       if (!items_by_id_.emplace(item.id, set_.items.size()).second) {
         fail("images", i, "the id " + std::to_string(item.id) + " is there twice");
       }
-      set_.items.push_back(std::move(item));
+      set_.items.push_back(item);
     }
   }
 
@@ -145,13 +145,13 @@ class CocoReader {
       if (!names_by_id_.contains(category)) {
         fail("annotations", i, "no category has the id " + std::to_string(category));
       }
-      int& label = set_.items[item->second].label;
+      const int label = set_.items.label(item->second);
       if (label >= 0 && label != category) {
         fail("annotations", i,
              "gives the image " + std::to_string(image_id) +
                  " a second class, and only one is used");
       }
-      label = static_cast<int>(category);
+      set_.items.set_label(item->second, static_cast<int>(category));
     }
   }
 
@@ -177,12 +177,16 @@ std::optional<ImageSet> read_coco(const DatasetContext& context, std::vector<std
     if (name.ends_with(".json") && !name.starts_with('.')) files.push_back(name);
   }
   std::sort(files.begin(), files.end());
+  std::vector<SourceStamp> stamps = {stamp_of(context.root, "")};
   for (const std::string& file : files) {
+    stamps.push_back(stamp_of(context.root, file));
     try {
       const json document = parse_json(read_file(context.root / file, kMaxCocoBytes));
       if (!document.is_object() || !holds_list(document, "images")) continue;
       if (!holds_list(document, "annotations")) continue;
-      return CocoReader(document, file, context).read();
+      ImageSet set = CocoReader(document, file, context).read();
+      set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
+      return set;
     } catch (const JsonFault& fault) {
       notes.push_back("'" + file + "' is left out: line " + std::to_string(fault.line()) + " " +
                       fault.what());

@@ -36,8 +36,8 @@ ImageSet read_folders(const DatasetContext& context);
 bool has_image_extension(std::string_view file_name);
 
 // Every item is a regular file; Error kInvalidDataset names the first ten that are not. `lines`
-// (may be empty) are the places of the items in `list`.
-void check_listed_files(const std::vector<ImageItem>& items, const std::vector<int>& lines,
-                        const std::string& list, const DatasetContext& context);
+// (may be empty) are the places of the items in `list`. Adds the folders' stamps to the set.
+void check_listed_files(ImageSet& set, const std::vector<int>& lines, const std::string& list,
+                        const DatasetContext& context);
 
 }  // namespace kiln

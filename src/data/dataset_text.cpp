@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <exception>
 
-#include "base/files.h"
+#include "data/image_bytes.h"
 #include "data/strict_json.h"
 
 namespace kiln {
 namespace {
 
 constexpr std::size_t kNumSamples = 3;
-constexpr std::uint64_t kMaxSampleBytes = 64ULL << 20;
+constexpr std::size_t kMaxSampleBytes = 64 << 20;
 
 constexpr std::string_view kImageAndIdColumns = R"({
   "columnAttributes": [
@@ -95,10 +95,11 @@ std::string samples_text(const ImageSet& set) {
     const ImageItem& item = set.items[i];
     std::string bytes;
     try {
-      bytes = read_file(set.path_of(item), kMaxSampleBytes);
+      read_first_bytes(set, i, kMaxSampleBytes + 1, bytes);
     } catch (const std::exception&) {
       continue;  // samples are a preview; the loader reports bad images
     }
+    if (bytes.size() > kMaxSampleBytes) continue;
     text += text.empty() ? "\n" : ",\n";
     text +=
         "  {\n    \"image\": \"" + base64(bytes) + "\",\n    \"id\": " + std::to_string(item.id);

@@ -1,14 +1,9 @@
 // An ImageDirectory: `_meta.yaml` names the list and the schema; any fault in them is an error,
 // never another reading.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
@@ -24,7 +19,6 @@ constexpr std::uint64_t kMaxMetaBytes = 1 << 16;
 constexpr std::uint64_t kMaxSchemaBytes = 64ULL << 20;
 constexpr std::uint64_t kMaxSamplesBytes = 512ULL << 20;
 constexpr std::uint64_t kMaxListBytes = 2ULL << 30;
-constexpr std::size_t kMaxNamed = 10;
 
 namespace fs = std::filesystem;
 
@@ -98,30 +92,6 @@ std::string name_in(const Entries& meta, const std::string& key, std::string_vie
   return found->second;
 }
 
-class Folder {
- public:
-  explicit Folder(const fs::path& path)
-      : descriptor_(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
-  ~Folder() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  // Why `file` is no regular file in here; empty when it is one.
-  std::string fault_of(const std::string& file) const {
-    struct stat info {};
-    if (::fstatat(descriptor_, file.c_str(), &info, 0) != 0) {
-      return errno == ENOENT ? "is missing"
-                             : std::string("cannot be read: ") + std::strerror(errno);
-    }
-    return S_ISREG(info.st_mode) ? "" : "is not a file";
-  }
-
- private:
-  int descriptor_;
-};
-
 }  // namespace
 
 bool is_image_directory(const fs::path& root) {
@@ -145,32 +115,12 @@ DirectoryNames read_directory_names(const DatasetContext& context) {
           .samples = name_in(meta, "samples", kSamplesName, context)};
 }
 
-void check_listed_files(const std::vector<ImageItem>& items, const std::vector<int>& lines,
-                        const std::string& list, const DatasetContext& context) {
-  const Folder folder(context.root);
-  std::size_t num_faults = 0;
-  std::string named;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::string fault = folder.fault_of(items[i].file_name);
-    if (fault.empty()) continue;
-    if (++num_faults > kMaxNamed) continue;
-    named += (named.empty() ? "" : ", ") + ("'" + items[i].file_name + "' " + fault);
-    if (!lines.empty()) named += " (line " + std::to_string(lines[i]) + ")";
-  }
-  if (num_faults == 0) return;
-  if (num_faults > kMaxNamed) named += ", …";
-  context.fail(list + " lists " + std::to_string(items.size()) + " images, of which " +
-               std::to_string(num_faults) + " cannot be used: " + named +
-               ". Bring the files back, or take their lines out of the list.");
-}
-
 std::vector<std::string> listed_files(const DatasetContext& context) {
   const DirectoryNames names = read_directory_names(context);
   const std::string bytes = read_part(context, names.list, kMaxListBytes);
   std::vector<std::string> files;
-  for (ListedImage& listed : parse_image_list(bytes, names.list, ListSchema{}, context)) {
-    files.push_back(std::move(listed.item.file_name));
-  }
+  const ListedImages listed = parse_image_list(bytes, names.list, ListSchema{}, context);
+  for (const ImageItem& item : listed.items) files.emplace_back(item.file_name);
   return files;
 }
 
@@ -180,23 +130,26 @@ ImageSet read_image_directory(const DatasetContext& context) {
   set.kind = ImageSet::Kind::kImageDirectory;
   set.root = context.root;
   set.list_name = names.list;
+  for (const std::string& file :
+       {std::string(), std::string(kMetaName), names.list, names.schema, names.samples}) {
+    set.stamps.push_back(stamp_of(context.root, file));
+  }
   set.schema_json = read_part(context, names.schema, kMaxSchemaBytes);
   const ListSchema schema = parse_schema(set.schema_json, names.schema, context);
   const std::string list = read_part(context, names.list, kMaxListBytes);
-  std::vector<int> lines;
-  for (ListedImage& listed : parse_image_list(list, names.list, schema, context)) {
-    const std::string& file = listed.item.file_name;
+  ListedImages listed = parse_image_list(list, names.list, schema, context);
+  set.items = std::move(listed.items);
+  for (std::size_t i = 0; i < set.items.size(); ++i) {
+    const std::string file(set.items.file_name(i));
     const fs::path normal = fs::path(file).lexically_normal();
     for (const std::string& own :
          {std::string(kMetaName), names.list, names.schema, names.samples}) {
       if (normal != own) continue;
-      context.fail(names.list + ", line " + std::to_string(listed.line) + ": the path '" + file +
-                   "' is a file of the directory itself, not an image. Take the line out.");
+      context.fail(names.list + ", line " + std::to_string(listed.lines[i]) + ": the path '" +
+                   file + "' is a file of the directory itself, not an image. Take the line out.");
     }
-    lines.push_back(listed.line);
-    set.items.push_back(std::move(listed.item));
   }
-  check_listed_files(set.items, lines, names.list, context);
+  check_listed_files(set, listed.lines, names.list, context);
   set.classes = schema.classes;
   std::error_code ignored;
   set.samples_json = fs::exists(context.root / names.samples, ignored)

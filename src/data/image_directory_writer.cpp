@@ -10,13 +10,13 @@
 #include "data/dataset_fault.h"
 #include "data/dataset_readers.h"
 #include "data/dataset_text.h"
+#include "data/decode.h"
+#include "data/image_bytes.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uint64_t kMaxImageBytes = 4ULL << 30;
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& text) {
   throw Error(ErrorCode::kFailedToWriteOutputs, "Output '" + folder.string() + "': " + text);
@@ -102,27 +102,38 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
 
 std::string output_name(const ImageSet& set, std::size_t position) {
   const ImageItem& item = set.items[position];
-  if (set.kind == ImageSet::Kind::kImageDirectory) return item.file_name;
-  if (set.kind != ImageSet::Kind::kClassFolders) return "image/" + item.file_name;
+  if (set.kind == ImageSet::Kind::kImageDirectory) return std::string(item.file_name);
+  if (set.kind != ImageSet::Kind::kClassFolders) return "image/" + std::string(item.file_name);
   return "image/" + std::to_string(item.label) + "_" + std::to_string(item.id) +
          fs::path(item.file_name).extension().string();
 }
 
-std::string read_input(const ImageSet& set, const std::string& file, std::uint64_t limit) {
+[[noreturn]] void fail_to_read(const ImageSet& set, const std::string& file,
+                               const std::string& why) {
   const DatasetContext context{.root = set.root, .name = set.name};
+  context.fail("'" + file + "' cannot be used: " + why + ". Mend the file, or take it out.");
+}
+
+std::string read_list(const ImageSet& set) {
   try {
-    return read_file(set.root / file, limit);
+    return read_file(set.root / set.list_name);
   } catch (const std::system_error& fault) {
-    context.fail("'" + file + "' cannot be read: " + fault.code().message() +
-                 ". Check the file and its permissions.");
-  } catch (const std::length_error&) {
-    context.fail("'" + file + "' is larger than the limit of " + std::to_string(limit) +
-                 " bytes. Take it out.");
+    fail_to_read(set, set.list_name, fault.code().message());
+  }
+}
+
+std::string read_image(const ImageSet& set, std::size_t i) {
+  try {
+    std::string bytes;
+    read_image_bytes(set, i, bytes);
+    return bytes;
+  } catch (const ImageFault& fault) {
+    fail_to_read(set, std::string(set.items.file_name(i)), fault.what());
   }
 }
 
 std::string list_text(const ImageSet& set) {
-  if (!set.list_name.empty()) return read_input(set, set.list_name, UINT64_MAX);
+  if (!set.list_name.empty()) return read_list(set);
   std::string text;
   for (std::size_t i = 0; i < set.items.size(); ++i) {
     const int label = set.items[i].label;
@@ -153,7 +164,7 @@ std::vector<DurableFile> complete_images(const ImageSet& set, const fs::path& fo
     if (!names.insert(name).second) continue;  // listed twice
     const fs::path path = folder / name;
     if (path.parent_path() != last_parent) create_folder(last_parent = path.parent_path());
-    files.push_back(complete_file(path, read_input(set, set.items[i].file_name, kMaxImageBytes)));
+    files.push_back(complete_file(path, read_image(set, i)));
   }
   return files;
 }

@@ -115,14 +115,15 @@ class LineReader {
     }
   }
 
-  ListedImage read(std::string_view text, int line, std::int64_t running_number) {
+  void read(std::string_view text, int line, ListedImages& images) {
     const json row = parse_json(text);
     if (!row.is_object()) fault("is " + json_kind(row) + " where an object belongs");
-    ListedImage listed{.item = {}, .line = line};
-    read_image(row, listed.item);
-    read_label(row, listed.item);
-    read_id(row, listed, running_number);
-    return listed;
+    ImageItem item;
+    read_image(row, item);
+    read_label(row, item);
+    item.id = read_id(row, line, static_cast<std::int64_t>(images.items.size()));
+    images.items.push_back(item);
+    images.lines.push_back(line);
   }
 
  private:
@@ -165,13 +166,13 @@ class LineReader {
     item.label = static_cast<int>(found->second);
   }
 
-  void read_id(const json& row, ListedImage& listed, std::int64_t running_number) {
-    const json* id = find(row, "id");
-    listed.item.id = id == nullptr ? running_number : integer_of(*id, "\"id\"");
-    if (id == nullptr) return;
-    const auto [place, is_new] = lines_by_id_.emplace(listed.item.id, listed.line);
-    if (is_new) return;
-    fault("the id " + std::to_string(listed.item.id) + " is already that of line " +
+  std::int64_t read_id(const json& row, int line, std::int64_t running_number) {
+    const json* value = find(row, "id");
+    if (value == nullptr) return running_number;
+    const std::int64_t id = integer_of(*value, "\"id\"");
+    const auto [place, is_new] = lines_by_id_.emplace(id, line);
+    if (is_new) return id;
+    fault("the id " + std::to_string(id) + " is already that of line " +
           std::to_string(place->second));
   }
 
@@ -212,9 +213,9 @@ ListSchema parse_schema(std::string_view bytes, const std::string& file,
   }
 }
 
-std::vector<ListedImage> parse_image_list(std::string_view bytes, const std::string& file,
-                                          const ListSchema& schema, const DatasetContext& context) {
-  std::vector<ListedImage> images;
+ListedImages parse_image_list(std::string_view bytes, const std::string& file,
+                              const ListSchema& schema, const DatasetContext& context) {
+  ListedImages images;
   LineReader reader(schema);
   for (int line = 1; !bytes.empty(); ++line) {
     const std::size_t end = std::min(bytes.find('\n'), bytes.size());
@@ -225,7 +226,7 @@ std::vector<ListedImage> parse_image_list(std::string_view bytes, const std::str
         fault("has " + std::to_string(text.size()) + " bytes, more than the limit of 1 MiB");
       }
       if (is_blank(text)) continue;
-      images.push_back(reader.read(text, line, static_cast<std::int64_t>(images.size())));
+      reader.read(text, line, images);
     } catch (const JsonFault& found) {
       context.fail(file + ", line " + std::to_string(line) + ": " + found.what() +
                    ". Mend this line, or write the ImageDirectory again.");

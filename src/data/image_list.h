@@ -23,14 +23,14 @@ struct ListSchema {
 ListSchema parse_schema(std::string_view bytes, const std::string& file,
                         const DatasetContext& context);
 
-struct ListedImage {
-  ImageItem item;
-  int line = 0;  // in the list, from 1
+struct ListedImages {
+  ImageItems items;
+  std::vector<int> lines;  // of each in the list, from 1
 };
 
 // The images of a list, in its order. Nothing is looked up on disk. Throws Error kInvalidDataset.
-std::vector<ListedImage> parse_image_list(std::string_view bytes, const std::string& file,
-                                          const ListSchema& schema, const DatasetContext& context);
+ListedImages parse_image_list(std::string_view bytes, const std::string& file,
+                              const ListSchema& schema, const DatasetContext& context);
 
 // Why a path written in a list is not one of a file inside its directory; empty when it is.
 std::string fault_of_listed_path(std::string_view path);

@@ -1,11 +1,13 @@
 # The directory half of the data room: which images there are, and the demo data.
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
 kiln_room(image_set
   SOURCES class_folders.cpp coco.cpp dataset_text.cpp image_directory.cpp
-          image_directory_writer.cpp image_list.cpp image_set.cpp image_set_bytes.cpp rank_order.cpp strict_json.cpp
+          folder_entries.cpp image_directory_writer.cpp image_list.cpp listed_files.cpp source_stamps.cpp image_set.cpp image_set_bytes.cpp
+          image_bytes.cpp image_items.cpp open_file.cpp rank_order.cpp strict_json.cpp
   LINK kiln_base
-  PRIVATE_LINK yaml-cpp nlohmann_json::nlohmann_json)
+  PRIVATE_LINK yaml-cpp nlohmann_json::nlohmann_json ZLIB::ZLIB)
 
 find_path(KILN_OPENCV_INCLUDE_DIR opencv2/core.hpp PATH_SUFFIXES opencv4 REQUIRED)
 find_library(KILN_OPENCV_CORE opencv_core REQUIRED)

@@ -1,6 +1,7 @@
 #include "data/image_set.h"
 
 #include <algorithm>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -39,7 +40,7 @@ void check_is_folder(const DatasetContext& context) {
 bool has_unlabeled_depth(const ImageSet& set) {
   return set.kind == ImageSet::Kind::kUnlabeledFolder &&
          std::any_of(set.items.begin(), set.items.end(), [](const ImageItem& item) {
-           return item.file_name.find('/') != std::string::npos;
+           return item.file_name.find('/') != item.file_name.npos;
          });
 }
 
@@ -90,6 +91,20 @@ ImageSet read_image_set(const fs::path& root, const std::string& name) {
   return set;
 }
 
+void open_archives(ImageSet& set) {
+  for (ImageArchive& archive : set.archives) {
+    if (archive.file.is_open()) continue;
+    const fs::path path = archive.name.empty() ? set.root : set.root / archive.name;
+    try {
+      archive.file = OpenFile(path);
+    } catch (const std::system_error& fault) {
+      const DatasetContext context{.root = set.root, .name = set.name};
+      context.fail("its archive '" + path.string() + "' cannot be read: " + fault.code().message() +
+                   ". Bring it back, and check its permissions.");
+    }
+  }
+}
+
 ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {
   const DatasetContext context{.root = root, .name = name};
   ImageSet set = read_image_set(root, name);
@@ -106,7 +121,11 @@ ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {
                  ErrorCode::kNotLabeledDataset);
   }
   const std::size_t listed = set.items.size();
-  std::erase_if(set.items, [](const ImageItem& item) { return item.label < 0; });
+  if (std::any_of(set.items.begin(), set.items.end(),
+                  [](const ImageItem& item) { return item.label < 0; })) {
+    set.items.remove_unlabeled();
+  }
+  set.items.shrink_to_fit();
   if (set.items.empty()) {
     context.fail(listed == 0 ? "it lists no image. Add images to it."
                              : "none of its " + std::to_string(listed) +
@@ -145,8 +164,9 @@ void map_classes(const ImageSet& train, ImageSet& valid) {
                  " not in the training dataset '" + train.root.string() + "': " + names +
                  ". Add images of them to the training data, or take them out here.");
   }
-  for (ImageItem& item : valid.items) {
-    if (item.label >= 0) item.label = new_ids[item.label];
+  for (std::size_t i = 0; i < valid.items.size(); ++i) {
+    if (const int label = valid.items.label(i); label >= 0)
+      valid.items.set_label(i, new_ids[label]);
   }
   valid.classes = train.classes;
 }

@@ -5,21 +5,20 @@
 // naming file and line.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "data/image.h"
+#include "data/image_items.h"
+#include "data/open_file.h"
+#include "data/source_stamps.h"
 
 namespace kiln {
 
-struct ImageItem {
-  std::string file_name;          // relative to the root, as listed
-  int label = -1;                 // index into classes; -1: no label
-  std::int64_t id = 0;            // as listed, or the running number
-  std::optional<ImageSize> size;  // where the list gives it
+// A file that holds many images.
+struct ImageArchive {
+  std::string name;  // relative to the root; empty: the root itself
+  OpenFile file;     // as long as the set lives, so that no image is lost when the name goes away
 };
 
 struct ImageSet {
@@ -27,16 +26,17 @@ struct ImageSet {
 
   Kind kind = Kind::kImageDirectory;
   std::filesystem::path root;
-  std::string name;                  // how errors call it: "Training dataset"
-  std::vector<std::string> classes;  // by class id; ids no category uses are called "Others"
-  std::vector<ImageItem> items;      // in list order
+  std::string name;                    // how errors call it: "Training dataset"
+  std::vector<std::string> classes;    // by class id; ids no category uses are called "Others"
+  ImageItems items;                    // in list order
+  std::vector<ImageArchive> archives;  // that items are members of
   std::string list_name;     // of an ImageDirectory: its list, relative to the root; else empty
   std::string schema_json;   // `_schema.json`: the stored bytes, or what Convert would write
   std::string samples_json;  // `_samples.json`, likewise
-  std::vector<std::string> notes;  // things worth a warning: files left out, loops of links, …
+  std::vector<SourceStamp> stamps;  // of what was read to list the images
+  std::vector<std::string> notes;   // things worth a warning: files left out, loops of links, …
 
   bool labeled() const { return !classes.empty(); }
-  std::filesystem::path path_of(const ImageItem& item) const { return root / item.file_name; }
 };
 
 // "ImageDirectory", "COCO folder", "class folders", "folder of images".
@@ -44,6 +44,9 @@ std::string describe(ImageSet::Kind kind);
 
 // What is in `root`. `name` is how errors call it ("Training dataset", or a path).
 ImageSet read_image_set(const std::filesystem::path& root, const std::string& name);
+
+// Opens the archives that are not open yet. Error kInvalidDataset.
+void open_archives(ImageSet& set);
 
 // For training: labels present (24), items without label left out, at least one image (18).
 ImageSet read_labeled_image_set(const std::filesystem::path& root, const std::string& name);

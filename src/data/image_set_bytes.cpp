@@ -1,6 +1,7 @@
 #include "data/image_set_bytes.h"
 
 #include <cstring>
+#include <stdexcept>
 
 #include "base/error.h"
 
@@ -15,6 +16,10 @@ class Writer {
   void text(const std::string& value) {
     number(static_cast<std::int64_t>(value.size()));
     bytes_ += value;
+  }
+  void texts(const std::vector<std::string>& values) {
+    number(static_cast<std::int64_t>(values.size()));
+    for (const std::string& value : values) text(value);
   }
   std::string take() { return std::move(bytes_); }
 
@@ -31,10 +36,22 @@ class Reader {
     return value;
   }
   std::string text() { return std::string(next(static_cast<std::size_t>(number()))); }
+  // Of things that take a byte each at least.
+  std::size_t count() {
+    const auto value = static_cast<std::uint64_t>(number());
+    if (value > left_.size()) throw InternalError("the image list is cut short");
+    return value;
+  }
+  std::vector<std::string> texts() {
+    std::vector<std::string> values(count());
+    for (std::string& value : values) value = text();
+    return values;
+  }
+  std::string_view rest() const { return left_; }
 
  private:
   std::string_view next(std::size_t size) {
-    if (size > left_.size()) throw InternalError("the image list from rank 0 is cut short");
+    if (size > left_.size()) throw InternalError("the image list is cut short");
     const std::string_view taken = left_.substr(0, size);
     left_.remove_prefix(size);
     return taken;
@@ -45,41 +62,54 @@ class Reader {
 
 }  // namespace
 
-std::string to_bytes(const ImageSet& set) {
+std::string to_bytes(const ImageSet& set, SetParts parts) {
   Writer writer;
   writer.number(static_cast<std::int64_t>(set.kind));
-  writer.number(static_cast<std::int64_t>(set.classes.size()));
-  for (const std::string& name : set.classes) writer.text(name);
-  writer.number(static_cast<std::int64_t>(set.items.size()));
-  for (const ImageItem& item : set.items) {
-    writer.text(item.file_name);
-    writer.number(item.label);
-    writer.number(item.id);
-    writer.number(item.size ? item.size->height : 0);
-    writer.number(item.size ? item.size->width : 0);
+  writer.texts(set.classes);
+  writer.texts({set.list_name, set.schema_json, set.samples_json});
+  writer.number(static_cast<std::int64_t>(set.archives.size()));
+  for (const ImageArchive& archive : set.archives) writer.text(archive.name);
+  if (parts == SetParts::kWithSources) {
+    writer.texts(set.notes);
+    writer.number(static_cast<std::int64_t>(set.stamps.size()));
+    for (const SourceStamp& stamp : set.stamps) {
+      writer.text(stamp.name);
+      writer.number(stamp.stamp);
+      writer.number(stamp.changed_ns);
+    }
   }
-  for (const std::string* text : {&set.list_name, &set.schema_json, &set.samples_json})
-    writer.text(*text);
-  return writer.take();
+  std::string bytes = writer.take();
+  set.items.append_to(bytes);
+  return bytes;
 }
 
-ImageSet image_set_of(std::string_view bytes) {
+ImageSet image_set_of(std::string_view bytes, SetParts parts) {
   Reader reader(bytes);
   ImageSet set;
   set.kind = static_cast<ImageSet::Kind>(reader.number());
-  set.classes.resize(static_cast<std::size_t>(reader.number()));
-  for (std::string& name : set.classes) name = reader.text();
-  set.items.resize(static_cast<std::size_t>(reader.number()));
-  for (ImageItem& item : set.items) {
-    item.file_name = reader.text();
-    item.label = static_cast<int>(reader.number());
-    item.id = reader.number();
-    const auto height = static_cast<int>(reader.number());
-    const auto width = static_cast<int>(reader.number());
-    if (height > 0) item.size = ImageSize{.height = height, .width = width};
+  set.classes = reader.texts();
+  const std::vector<std::string> texts = reader.texts();
+  if (texts.size() != 3) throw InternalError("the image list is not this program's");
+  set.list_name = texts[0];
+  set.schema_json = texts[1];
+  set.samples_json = texts[2];
+  set.archives.resize(reader.count());
+  for (ImageArchive& archive : set.archives) archive.name = reader.text();
+  if (parts == SetParts::kWithSources) {
+    set.notes = reader.texts();
+    set.stamps.resize(reader.count());
+    for (SourceStamp& stamp : set.stamps) {
+      stamp.name = reader.text();
+      stamp.stamp = reader.number();
+      stamp.changed_ns = reader.number();
+    }
   }
-  for (std::string* text : {&set.list_name, &set.schema_json, &set.samples_json})
-    *text = reader.text();
+  try {
+    std::string_view rest = reader.rest();
+    set.items = ImageItems::take_from(rest);
+  } catch (const std::length_error& fault) {
+    throw InternalError(fault.what());
+  }
   return set;
 }
 

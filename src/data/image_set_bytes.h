@@ -8,10 +8,14 @@
 
 namespace kiln {
 
-// Everything but `root`, `name` and `notes`, which each rank knows or only the reader tells.
-std::string to_bytes(const ImageSet& set);
+// kList: everything but `root` and `name`, which each rank knows, and `notes` and `stamps`, which
+// only the reader tells. kWithSources: these two as well.
+enum class SetParts { kList, kWithSources };
 
-// `bytes` is what to_bytes() of the same build made; throws InternalError otherwise.
-ImageSet image_set_of(std::string_view bytes);
+std::string to_bytes(const ImageSet& set, SetParts parts);
+
+// `bytes` is what to_bytes() of the same build made; throws InternalError otherwise. Archives are
+// named but not open.
+ImageSet image_set_of(std::string_view bytes, SetParts parts);
 
 }  // namespace kiln

@@ -1,7 +1,6 @@
 // The sizes of many images from their headers, read in parallel.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -9,11 +8,14 @@
 
 namespace kiln {
 
-// The size of each item: the list's where it gives one, else the header's; empty where the header
-// cannot be read (the loader will meet that image and say why).
-std::vector<std::optional<ImageSize>> scan_sizes(const ImageSet& set, int num_threads);
+// kCommon: no more than it takes to see that two differ.
+enum class SizesWanted { kAll, kCommon };
 
-// The size that all images share; empty when they differ or none is known.
-std::optional<ImageSize> common_size(const std::vector<std::optional<ImageSize>>& sizes);
+// Fills in sizes that the list does not give, from the headers; how many. A header that cannot be
+// read leaves its size unknown (the loader will meet that image and say why).
+std::size_t scan_sizes(ImageSet& set, SizesWanted wanted);
+
+// The size that all images of all sets share; empty when they differ or none is known.
+std::optional<ImageSize> common_size(const std::vector<const ImageSet*>& sets);
 
 }  // namespace kiln

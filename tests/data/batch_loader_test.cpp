@@ -23,10 +23,12 @@ class BatchLoaderTest : public testing::Test {
   void SetUp() override {
     folder_ = fs::temp_directory_path() / ("kiln_batch_loader_test_" + std::to_string(::getpid()));
     fs::create_directories(folder_);
+    set_.root = folder_;
     for (int i = 0; i < kImages; ++i) {
       const fs::path path = folder_ / (std::to_string(i) + ".png");
       write(path, test::encode_png(test::plain(8, 8, static_cast<std::uint8_t>(i), 7, 9)));
-      items_.push_back({path, i % 3});
+      set_.items.push_back(
+          {.file_name = path.filename().string(), .label = i % 3, .id = i, .size = {}});
     }
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -37,7 +39,7 @@ class BatchLoaderTest : public testing::Test {
 
   BatchLoader::Plan plan(int threads) const {
     BatchLoader::Plan plan;
-    plan.order.resize(items_.size());
+    plan.order.resize(set_.items.size());
     std::iota(plan.order.rbegin(), plan.order.rend(), 0U);  // backwards
     plan.batch_size = 6;
     plan.pixels = {{8, 8}, false};
@@ -48,12 +50,12 @@ class BatchLoaderTest : public testing::Test {
 
   static constexpr int kImages = 40;
   fs::path folder_;
-  std::vector<LoadItem> items_;
+  ImageSet set_;
 };
 
 TEST_F(BatchLoaderTest, HandsOutEveryImageInOrderWithAnyNumberOfThreads) {
   for (const int threads : {1, 2, 7}) {
-    BatchLoader loader(items_, plan(threads));
+    BatchLoader loader(set_, plan(threads));
     EXPECT_EQ(loader.num_batches(), 7);
     std::uint32_t expected = kImages;
     for (int b = 0; b < 7; ++b) {
@@ -78,7 +80,7 @@ TEST_F(BatchLoaderTest, HandsOutEveryImageInOrderWithAnyNumberOfThreads) {
 TEST_F(BatchLoaderTest, DropsTheShortBatchWhenAsked) {
   BatchLoader::Plan dropping = plan(2);
   dropping.drop_last = true;
-  BatchLoader loader(items_, dropping);
+  BatchLoader loader(set_, dropping);
   EXPECT_EQ(loader.num_batches(), 6);
   int count = 0;
   while (const HostBatch* batch = loader.next()) count += batch->count;
@@ -86,11 +88,11 @@ TEST_F(BatchLoaderTest, DropsTheShortBatchWhenAsked) {
 }
 
 TEST_F(BatchLoaderTest, BadImagesLeaveTheirPlaceEmptyAndAreNamed) {
-  write(items_[38].path, "<html>");
-  fs::remove(items_[36].path);
-  write(items_[20].path, test::encode_png(test::plain(8, 9, 1, 2, 3)));
+  write(folder_ / "38.png", "<html>");
+  fs::remove(folder_ / "36.png");
+  write(folder_ / "20.png", test::encode_png(test::plain(8, 9, 1, 2, 3)));
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
-  BatchLoader loader(items_, plan(3));
+  BatchLoader loader(set_, plan(3));
   const HostBatch* batch = loader.next();
   EXPECT_EQ(batch->nominal, 6);
   ASSERT_EQ(batch->count, 4);
@@ -112,10 +114,10 @@ TEST_F(BatchLoaderTest, BadImagesLeaveTheirPlaceEmptyAndAreNamed) {
 
 TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
-  write(items_[39].path, jpeg.substr(0, jpeg.size() * 9 / 10));
+  write(folder_ / "39.png", jpeg.substr(0, jpeg.size() * 9 / 10));
   BatchLoader::Plan resizing = plan(2);
   resizing.pixels.resize = true;
-  BatchLoader loader(items_, resizing);
+  BatchLoader loader(set_, resizing);
   EXPECT_EQ(loader.next()->count, 6);
   const std::vector<BadImage> faults = loader.take_faults();
   ASSERT_EQ(faults.size(), 1U);
@@ -124,8 +126,8 @@ TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
 }
 
 TEST_F(BatchLoaderTest, StopsWithoutBeingReadToTheEnd) {
-  BatchLoader untouched(items_, plan(4));
-  BatchLoader begun(items_, plan(4));
+  BatchLoader untouched(set_, plan(4));
+  BatchLoader begun(set_, plan(4));
   EXPECT_NE(begun.next(), nullptr);
   EXPECT_GE(begun.wait_seconds(), 0.0);
 }
@@ -133,14 +135,14 @@ TEST_F(BatchLoaderTest, StopsWithoutBeingReadToTheEnd) {
 TEST_F(BatchLoaderTest, RethrowsWhatIsNotAnImagesFault) {
   BatchLoader::Plan impossible = plan(2);
   impossible.pixels = {{1 << 20, 1 << 20}, true};  // a batch of 19 TB
-  BatchLoader loader(items_, impossible);
+  BatchLoader loader(set_, impossible);
   EXPECT_ANY_THROW(loader.next());
 }
 
 TEST_F(BatchLoaderTest, AnEmptyOrderHasNoBatch) {
   BatchLoader::Plan empty = plan(2);
   empty.order.clear();
-  BatchLoader loader(items_, empty);
+  BatchLoader loader(set_, empty);
   EXPECT_EQ(loader.num_batches(), 0);
   EXPECT_EQ(loader.next(), nullptr);
 }

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> names_of(const ImageSet& set) {
   std::vector<std::string> names;
-  for (const ImageItem& item : set.items) names.push_back(item.file_name);
+  for (const ImageItem& item : set.items) names.emplace_back(item.file_name);
   return names;
 }
 

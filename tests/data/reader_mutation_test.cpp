@@ -37,9 +37,10 @@ TEST(ReaderMutation, ImageLists) {
   const ListSchema schema =
       parse_schema(schema_text({"cat", "d\u00f6g"}), "_schema.json", kContext);
   expect_no_crash(kList, [&](const std::string& bytes) {
-    for (const ListedImage& listed : parse_image_list(bytes, "images.lst", schema, kContext)) {
-      ASSERT_EQ(fault_of_listed_path(listed.item.file_name), "");
-      ASSERT_LT(listed.item.label, 2);
+    const ListedImages listed = parse_image_list(bytes, "images.lst", schema, kContext);
+    for (const ImageItem& item : listed.items) {
+      ASSERT_EQ(fault_of_listed_path(item.file_name), "");
+      ASSERT_LT(item.label, 2);
     }
   });
 }

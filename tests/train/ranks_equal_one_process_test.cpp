@@ -65,13 +65,15 @@ class Ranks : public testing::Test {
     folder_ = world->broadcast(folder);
     if (world->leads()) draw();
     world->barrier();
+    set_.root = folder_;
     for (int i = 0; i < kImages; ++i)
-      items_.push_back({folder_ / (std::to_string(i) + ".png"), i % 3});
+      set_.items.push_back(
+          {.file_name = std::to_string(i) + ".png", .label = i % 3, .id = i, .size = {}});
   }
   static void TearDownTestSuite() {
     world->barrier();
     if (world->leads()) fs::remove_all(folder_);
-    items_.clear();
+    set_ = {};
   }
 
   static void draw() {
@@ -85,12 +87,12 @@ class Ranks : public testing::Test {
   }
 
   static BatchLoader loader(std::vector<std::uint32_t> order, int batch_size) {
-    return BatchLoader(items_, {.order = std::move(order),
-                                .batch_size = batch_size,
-                                .drop_last = false,
-                                .pixels = {{kSide, kSide}, false},
-                                .num_threads = 1,
-                                .num_slots = 3});
+    return BatchLoader(set_, {.order = std::move(order),
+                              .batch_size = batch_size,
+                              .drop_last = false,
+                              .pixels = {{kSide, kSide}, false},
+                              .num_threads = 1,
+                              .num_slots = 3});
   }
 
   // One epoch of kSteps steps as this share of the work.
@@ -137,11 +139,11 @@ class Ranks : public testing::Test {
   }
 
   static fs::path folder_;
-  static std::vector<LoadItem> items_;
+  static ImageSet set_;
 };
 
 fs::path Ranks::folder_;
-std::vector<LoadItem> Ranks::items_;
+ImageSet Ranks::set_;
 
 TEST_F(Ranks, TrainWhatOneProcessTrains) {
   expect_equal_to_one_process(/*synchronized=*/false, 1);
