@@ -46,8 +46,8 @@ class TrainingRun {
 
  private:
   RankShare share() const;
-  BatchLoader open_loader(const std::vector<LoadItem>& items,
-                          std::vector<std::uint32_t> order) const;
+  BatchLoader open_loader(const std::vector<LoadItem>& items, std::vector<std::uint32_t> order,
+                          const PixelPlan& pixels, int epoch) const;
   BatchLoader open_training_loader(int epoch) const;
   bool train_epoch(int epoch);  // false: a stop signal came first
   bool validate(EpochRecord& record);
@@ -147,11 +147,14 @@ RankShare TrainingRun::share() const {
 }
 
 BatchLoader TrainingRun::open_loader(const std::vector<LoadItem>& items,
-                                     std::vector<std::uint32_t> order) const {
+                                     std::vector<std::uint32_t> order, const PixelPlan& pixels,
+                                     int epoch) const {
   return BatchLoader(items, {.order = std::move(order),
                              .batch_size = config_.batch_size,
                              .drop_last = false,
-                             .pixels = inputs_.pixels,
+                             .pixels = pixels,
+                             .seed = static_cast<std::uint64_t>(config_.random_seed),
+                             .epoch = static_cast<std::uint64_t>(epoch),
                              .num_threads = loader_threads_,
                              .num_slots = loader_threads_ + 2});
 }
@@ -160,7 +163,7 @@ BatchLoader TrainingRun::open_training_loader(int epoch) const {
   const auto order = permutation(
       static_cast<std::uint32_t>(train_items_.size()),
       {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
-  return open_loader(train_items_, training_share(order, share()));
+  return open_loader(train_items_, training_share(order, share()), inputs_.pixels, epoch);
 }
 
 // Stop signals and bad images anywhere are known everywhere after this; false: stop.
@@ -255,7 +258,8 @@ bool TrainingRun::validate(EpochRecord& record) {
   world_.enter("evaluating, epoch " + std::to_string(record.epoch));
   const auto begin = std::chrono::steady_clock::now();
   BatchLoader loader = open_loader(
-      valid_items_, validation_share(static_cast<std::uint32_t>(valid_items_.size()), share()));
+      valid_items_, validation_share(static_cast<std::uint32_t>(valid_items_.size()), share()),
+      inputs_.pixels, record.epoch);
   std::vector<BadImage> faults;
   evaluate(*state_->model, loader, *feed_, &record.valid, [&] {
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));

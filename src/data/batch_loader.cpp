@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/decode.h"
-#include "data/resize.h"
+#include "data/pixels.h"
 
 namespace kiln {
 namespace {
@@ -33,25 +33,6 @@ std::string read_image_file(const std::filesystem::path& path) {
     if (number == ENOENT || number == ENOTDIR) throw ImageFault("file missing");
     throw ImageFault("the file cannot be read: " + error.code().message());
   }
-}
-
-std::string text_of(ImageSize size) {
-  return std::to_string(size.width) + " x " + std::to_string(size.height);
-}
-
-// Writes the pixels of one file to `target`; returns what is damaged. Throws ImageFault.
-std::string load_image(const std::filesystem::path& path, const PixelPlan& plan,
-                       std::uint8_t* target) {
-  DecodedImage decoded = decode_image(read_image_file(path));
-  if (decoded.image.size != plan.output) {
-    if (!plan.resize) {
-      throw ImageFault("its size is " + text_of(decoded.image.size) + ", not " +
-                       text_of(plan.output));
-    }
-    decoded.image = resize_and_crop(decoded.image, plan.output.width);
-  }
-  std::memcpy(target, decoded.image.pixels.data(), decoded.image.pixels.size());
-  return std::move(decoded.damage);
 }
 
 // The place of one image in a batch: the worker that claimed it writes it, the reader looks when
@@ -81,7 +62,7 @@ struct BatchLoader::State {
 
   std::size_t images_of(std::size_t batch) const;
   std::optional<Claim> claim();
-  void fill(const Claim& claim);
+  void fill(const Claim& claim, PixelPath& path);
   void work();
   const HostBatch* hand_out(std::size_t batch);
 
@@ -111,9 +92,6 @@ BatchLoader::State::State(const std::vector<LoadItem>& list, Plan a_plan)
       batch_size(static_cast<std::size_t>(std::max(1, plan.batch_size))),
       image_bytes(static_cast<std::size_t>(plan.pixels.output.height) *
                   static_cast<std::size_t>(plan.pixels.output.width) * 3) {
-  if (plan.pixels.resize && plan.pixels.output.height != plan.pixels.output.width) {
-    throw InternalError("BatchLoader: images are resized to squares only");
-  }
   num_batches = plan.order.size() / batch_size;
   if (!plan.drop_last && plan.order.size() % batch_size != 0) ++num_batches;
   slots.resize(std::min(num_batches, static_cast<std::size_t>(std::max(1, plan.num_slots))));
@@ -154,11 +132,11 @@ std::optional<Claim> BatchLoader::State::claim() {
   return Claim{&slot, next_position++, place};
 }
 
-void BatchLoader::State::fill(const Claim& claim) {
+void BatchLoader::State::fill(const Claim& claim, PixelPath& path) {
   Place& place = claim.slot->places[claim.place];
-  const LoadItem& item = items[plan.order[claim.position]];
+  const std::uint32_t item = plan.order[claim.position];
   try {
-    place.fault = load_image(item.path, plan.pixels,
+    place.fault = path.write(read_image_file(items[item].path), {plan.seed, plan.epoch, item},
                              claim.slot->batch.pixels.data() + claim.place * image_bytes);
     place.good = true;
   } catch (const ImageFault& fault) {
@@ -168,8 +146,9 @@ void BatchLoader::State::fill(const Claim& claim) {
 
 void BatchLoader::State::work() {
   try {
+    PixelPath path(plan.pixels);
     while (const std::optional<Claim> claimed = claim()) {
-      fill(*claimed);
+      fill(*claimed, path);
       const std::scoped_lock lock(mutex);
       if (--claimed->slot->remaining == 0) batch_done.notify_one();
     }

@@ -11,17 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "data/image.h"
+#include "data/pixel_plan.h"
 
 namespace kiln {
-
-// How an image becomes S x S: stored at that size already, it stays; else the short side is resized
-// to round(S * 256 / 224) (antialiased bilinear) and the centre is cut.
-struct PixelPlan {
-  ImageSize output;  // of every image in a batch
-  bool resize =
-      true;  // false: every image must have `output` size already, another size is a bad image
-};
 
 struct LoadItem {
   std::filesystem::path path;
@@ -53,6 +45,7 @@ class BatchLoader {
     int batch_size = 1;
     bool drop_last = false;
     PixelPlan pixels;
+    std::uint64_t seed = 0, epoch = 0;  // of what is drawn for an image; its number is its item's
     int num_threads = 1;
     int num_slots = 4;
   };

@@ -40,7 +40,7 @@ class BatchLoaderTest : public testing::Test {
     plan.order.resize(items_.size());
     std::iota(plan.order.rbegin(), plan.order.rend(), 0U);  // backwards
     plan.batch_size = 6;
-    plan.pixels = {{8, 8}, false};
+    plan.pixels.output = {8, 8};
     plan.num_threads = threads;
     plan.num_slots = 2;
     return plan;
@@ -114,7 +114,7 @@ TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
   write(items_[39].path, jpeg.substr(0, jpeg.size() * 9 / 10));
   BatchLoader::Plan resizing = plan(2);
-  resizing.pixels.resize = true;
+  resizing.pixels.short_side = 9;
   BatchLoader loader(items_, resizing);
   EXPECT_EQ(loader.next()->count, 6);
   const std::vector<BadImage> faults = loader.take_faults();
@@ -132,7 +132,7 @@ TEST_F(BatchLoaderTest, StopsWithoutBeingReadToTheEnd) {
 
 TEST_F(BatchLoaderTest, RethrowsWhatIsNotAnImagesFault) {
   BatchLoader::Plan impossible = plan(2);
-  impossible.pixels = {{1 << 20, 1 << 20}, true};  // a batch of 19 TB
+  impossible.pixels.output = {1 << 20, 1 << 20};  // a batch of 19 TB
   BatchLoader loader(items_, impossible);
   EXPECT_ANY_THROW(loader.next());
 }
