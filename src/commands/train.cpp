@@ -46,7 +46,8 @@ class TrainingRun {
 
  private:
   RankShare share() const;
-  BatchLoader open_loader(const ImageSet& set, std::vector<std::uint32_t> order) const;
+  BatchLoader open_loader(const ImageSet& set, std::vector<std::uint32_t> order,
+                          const PixelPlan& pixels, int epoch) const;
   BatchLoader open_training_loader(int epoch) const;
   bool train_epoch(int epoch);  // false: a stop signal came first
   bool validate(EpochRecord& record);
@@ -142,11 +143,14 @@ RankShare TrainingRun::share() const {
   return {world_.rank(), world_.size(), config_.batch_size, config_.accumulate};
 }
 
-BatchLoader TrainingRun::open_loader(const ImageSet& set, std::vector<std::uint32_t> order) const {
+BatchLoader TrainingRun::open_loader(const ImageSet& set, std::vector<std::uint32_t> order,
+                                     const PixelPlan& pixels, int epoch) const {
   return BatchLoader(set, {.order = std::move(order),
                            .batch_size = config_.batch_size,
                            .drop_last = false,
-                           .pixels = inputs_.pixels,
+                           .pixels = pixels,
+                           .seed = static_cast<std::uint64_t>(config_.random_seed),
+                           .epoch = static_cast<std::uint64_t>(epoch),
                            .num_threads = loader_threads_,
                            .num_slots = loader_threads_ + 2});
 }
@@ -155,7 +159,7 @@ BatchLoader TrainingRun::open_training_loader(int epoch) const {
   const auto order = permutation(
       static_cast<std::uint32_t>(inputs_.train.items.size()),
       {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
-  return open_loader(inputs_.train, training_share(order, share()));
+  return open_loader(inputs_.train, training_share(order, share()), inputs_.pixels, epoch);
 }
 
 // Stop signals and bad images anywhere are known everywhere after this; false: stop.
@@ -250,7 +254,8 @@ bool TrainingRun::validate(EpochRecord& record) {
   const auto begin = std::chrono::steady_clock::now();
   BatchLoader loader = open_loader(
       inputs_.valid,
-      validation_share(static_cast<std::uint32_t>(inputs_.valid.items.size()), share()));
+      validation_share(static_cast<std::uint32_t>(inputs_.valid.items.size()), share()),
+      inputs_.pixels, record.epoch);
   std::vector<BadImage> faults;
   evaluate(*state_->model, loader, *feed_, &record.valid, [&] {
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));

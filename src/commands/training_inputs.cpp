@@ -1,6 +1,5 @@
 #include "commands/training_inputs.h"
 
-#include <cmath>
 #include <sstream>
 
 #include "base/error.h"
@@ -18,15 +17,15 @@ void choose_size(const TrainConfig& config, TrainingInputs& inputs) {
   inputs.size_reason = "--image-size";
   if (side == 0) {
     if (const auto size = common_size({&inputs.train, &inputs.valid})) {
-      inputs.pixels = {.output = *size, .resize = false};
+      inputs.pixels.output = *size;
       inputs.size_reason = "as stored: all images have this size";
       return;
     }
     side = kDefaultImageSize;
     inputs.size_reason = "images have several sizes";
   }
-  inputs.pixels = {.output = {side, side}, .resize = true};
-  inputs.resize_short_side = static_cast<int>(std::lround(side * 256.0 / 224.0));
+  inputs.pixels.output = {side, side};
+  inputs.pixels.short_side = usual_short_side(side);
 }
 
 void choose_normalization(const TrainConfig& config, TrainingInputs& inputs) {
@@ -82,15 +81,15 @@ void choose_pixels(const TrainConfig& config, TrainingInputs& inputs) {
 std::string pack_pixel_choice(const TrainingInputs& inputs) {
   std::ostringstream text;
   text << inputs.pixels.output.height << ' ' << inputs.pixels.output.width << ' '
-       << inputs.pixels.resize << ' ' << inputs.resize_short_side << ' ' << inputs.smallest_batch
-       << ' ' << inputs.normalization_name;
+       << inputs.pixels.short_side << ' ' << inputs.smallest_batch << ' '
+       << inputs.normalization_name;
   return text.str();
 }
 
 void take_pixel_choice(const std::string& text, TrainingInputs& inputs) {
   std::istringstream stream(text);
-  stream >> inputs.pixels.output.height >> inputs.pixels.output.width >> inputs.pixels.resize >>
-      inputs.resize_short_side >> inputs.smallest_batch >> inputs.normalization_name;
+  stream >> inputs.pixels.output.height >> inputs.pixels.output.width >> inputs.pixels.short_side >>
+      inputs.smallest_batch >> inputs.normalization_name;
   inputs.normalization = inputs.normalization_name == "imagenet" ? kImagenet : Normalization{};
   inputs.size_reason = "as rank 0 chose";
 }

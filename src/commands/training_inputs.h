@@ -13,7 +13,6 @@ struct TrainingInputs {
   ImageSet train, valid;  // the validation labels are ids of the training classes
   ModelDirectory untrained;
   PixelPlan pixels;
-  int resize_short_side = 0;  // 0: images are used as stored
   std::string size_reason;    // for the log
   Normalization normalization;
   std::string normalization_name;  // "half" or "imagenet"

@@ -46,8 +46,8 @@ void report_data(const TrainingInputs& inputs, const PlanFacts& facts, Log& log)
          log);
   const ImageSize size = inputs.pixels.output;
   log.info(formatted("image size:       %dx%d (", size.width, size.height) + inputs.size_reason +
-           (inputs.resize_short_side > 0
-                ? formatted("; other sizes: short side to %d, centre cut", inputs.resize_short_side)
+           (inputs.pixels.short_side > 0
+                ? formatted("; other sizes: short side to %d, centre cut", inputs.pixels.short_side)
                 : std::string()) +
            ")");
 }

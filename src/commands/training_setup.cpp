@@ -97,7 +97,7 @@ DataRecord data_record(const TrainingInputs& inputs) {
   data.valid_counts = counts_by_class(inputs.valid, data.classes.size());
   data.image_height = inputs.pixels.output.height;
   data.image_width = inputs.pixels.output.width;
-  data.resize_short_side = inputs.resize_short_side;
+  data.resize_short_side = inputs.pixels.short_side;
   data.normalization = inputs.normalization_name;
   for (std::size_t c = 0; c < 3; ++c) {
     data.mean[c] = inputs.normalization.mean[c];

@@ -13,28 +13,10 @@
 #include "base/error.h"
 #include "data/decode.h"
 #include "data/image_bytes.h"
-#include "data/resize.h"
+#include "data/pixels.h"
 
 namespace kiln {
 namespace {
-
-std::string text_of(ImageSize size) {
-  return std::to_string(size.width) + " x " + std::to_string(size.height);
-}
-
-// Writes the pixels of one file to `target`; returns what is damaged. Throws ImageFault.
-std::string load_image(const std::string& bytes, const PixelPlan& plan, std::uint8_t* target) {
-  DecodedImage decoded = decode_image(bytes);
-  if (decoded.image.size != plan.output) {
-    if (!plan.resize) {
-      throw ImageFault("its size is " + text_of(decoded.image.size) + ", not " +
-                       text_of(plan.output));
-    }
-    decoded.image = resize_and_crop(decoded.image, plan.output.width);
-  }
-  std::memcpy(target, decoded.image.pixels.data(), decoded.image.pixels.size());
-  return std::move(decoded.damage);
-}
 
 // The place of one image in a batch: the worker that claimed it writes it, the reader looks when
 // the batch is done.
@@ -63,7 +45,7 @@ struct BatchLoader::State {
 
   std::size_t images_of(std::size_t batch) const;
   std::optional<Claim> claim();
-  void fill(const Claim& claim, std::string& buffer);
+  void fill(const Claim& claim, PixelPath& path, std::string& buffer);
   void work();
   const HostBatch* hand_out(std::size_t batch);
 
@@ -93,9 +75,6 @@ BatchLoader::State::State(const ImageSet& a_set, Plan a_plan)
       batch_size(static_cast<std::size_t>(std::max(1, plan.batch_size))),
       image_bytes(static_cast<std::size_t>(plan.pixels.output.height) *
                   static_cast<std::size_t>(plan.pixels.output.width) * 3) {
-  if (plan.pixels.resize && plan.pixels.output.height != plan.pixels.output.width) {
-    throw InternalError("BatchLoader: images are resized to squares only");
-  }
   num_batches = plan.order.size() / batch_size;
   if (!plan.drop_last && plan.order.size() % batch_size != 0) ++num_batches;
   slots.resize(std::min(num_batches, static_cast<std::size_t>(std::max(1, plan.num_slots))));
@@ -136,11 +115,12 @@ std::optional<Claim> BatchLoader::State::claim() {
   return Claim{&slot, next_position++, place};
 }
 
-void BatchLoader::State::fill(const Claim& claim, std::string& buffer) {
+void BatchLoader::State::fill(const Claim& claim, PixelPath& path, std::string& buffer) {
   Place& place = claim.slot->places[claim.place];
+  const std::uint32_t item = plan.order[claim.position];
   try {
-    read_image_bytes(set, plan.order[claim.position], buffer);
-    place.fault = load_image(buffer, plan.pixels,
+    read_image_bytes(set, item, buffer);
+    place.fault = path.write(buffer, {plan.seed, plan.epoch, item},
                              claim.slot->batch.pixels.data() + claim.place * image_bytes);
     place.good = true;
   } catch (const ImageFault& fault) {
@@ -150,9 +130,10 @@ void BatchLoader::State::fill(const Claim& claim, std::string& buffer) {
 
 void BatchLoader::State::work() {
   try {
+    PixelPath path(plan.pixels);
     std::string buffer;
     while (const std::optional<Claim> claimed = claim()) {
-      fill(*claimed, buffer);
+      fill(*claimed, path, buffer);
       const std::scoped_lock lock(mutex);
       if (--claimed->slot->remaining == 0) batch_done.notify_one();
     }

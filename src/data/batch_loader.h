@@ -11,16 +11,9 @@
 #include <vector>
 
 #include "data/image_set.h"
+#include "data/pixel_plan.h"
 
 namespace kiln {
-
-// How an image becomes S x S: stored at that size already, it stays; else the short side is resized
-// to round(S * 256 / 224) (antialiased bilinear) and the centre is cut.
-struct PixelPlan {
-  ImageSize output;  // of every image in a batch
-  bool resize =
-      true;  // false: every image must have `output` size already, another size is a bad image
-};
 
 // [N, H, W, 3] in 8 bits; images that could not be decoded are left out and `count` is smaller.
 struct HostBatch {
@@ -47,6 +40,7 @@ class BatchLoader {
     int batch_size = 1;
     bool drop_last = false;
     PixelPlan pixels;
+    std::uint64_t seed = 0, epoch = 0;  // of what is drawn for an image; its number is its item's
     int num_threads = 1;
     int num_slots = 4;
   };

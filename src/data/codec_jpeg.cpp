@@ -38,7 +38,8 @@ struct JpegReader {
   char message[JMSG_LENGTH_MAX] = {};
   int error_code = 0;
   EarlyEnd end;
-  std::uint8_t* pixels = nullptr;    // the output, [H, W, 3]
+  Region window;                     // what is read; never beyond the image
+  std::uint8_t* pixels = nullptr;    // the output, [H, W, 3] of the window
   std::uint8_t* cmyk_row = nullptr;  // [W, 4], where the output colour space is CMYK
 };
 
@@ -131,21 +132,26 @@ bool read_header(JpegReader& reader, std::string_view bytes) {
   return true;
 }
 
+JDIMENSION window_end(const JpegReader& reader) {
+  return static_cast<JDIMENSION>(reader.window.top + reader.window.size.height);
+}
+
 void read_rgb_rows(JpegReader& reader) {
   const std::size_t stride = std::size_t{reader.info.output_width} * 3;
+  const JDIMENSION end = window_end(reader);
   JSAMPROW rows[16];
-  while (reader.info.output_scanline < reader.info.output_height) {
-    const JDIMENSION first = reader.info.output_scanline;
-    const JDIMENSION count = std::min<JDIMENSION>(16, reader.info.output_height - first);
-    for (JDIMENSION i = 0; i < count; ++i) rows[i] = reader.pixels + (first + i) * stride;
-    jpeg_read_scanlines(&reader.info, rows, count);
+  std::uint8_t* out = reader.pixels;
+  while (reader.info.output_scanline < end) {
+    const JDIMENSION count = std::min<JDIMENSION>(16, end - reader.info.output_scanline);
+    for (JDIMENSION i = 0; i < count; ++i) rows[i] = out + i * stride;
+    out += jpeg_read_scanlines(&reader.info, rows, count) * stride;
   }
 }
 
 // Four channels are inverted, as Adobe writes them and Pillow assumes.
 void read_cmyk_rows(JpegReader& reader) {
   std::uint8_t* out = reader.pixels;
-  while (reader.info.output_scanline < reader.info.output_height) {
+  while (reader.info.output_scanline < window_end(reader)) {
     JSAMPROW row = reader.cmyk_row;
     if (jpeg_read_scanlines(&reader.info, &row, 1) != 1) continue;
     for (JDIMENSION x = 0; x < reader.info.output_width; ++x, row += 4, out += 3) {
@@ -157,9 +163,27 @@ void read_cmyk_rows(JpegReader& reader) {
   }
 }
 
-bool read_pixels(JpegReader& reader) {
+bool start(JpegReader& reader) {
   if (setjmp(reader.jump) != 0) return false;
   jpeg_start_decompress(&reader.info);
+  return true;
+}
+
+// Makes the window as wide as the decoder can: it begins at an iMCU. Called once started.
+bool narrow(JpegReader& reader) {
+  if (setjmp(reader.jump) != 0) return false;
+  auto left = static_cast<JDIMENSION>(reader.window.left);
+  auto width = static_cast<JDIMENSION>(reader.window.size.width);
+  jpeg_crop_scanline(&reader.info, &left, &width);
+  reader.window.left = static_cast<int>(left);
+  reader.window.size.width = static_cast<int>(width);
+  return true;
+}
+
+bool read_pixels(JpegReader& reader) {
+  if (setjmp(reader.jump) != 0) return false;
+  if (reader.window.top > 0)
+    jpeg_skip_scanlines(&reader.info, static_cast<JDIMENSION>(reader.window.top));
   if (reader.cmyk_row != nullptr) {
     read_cmyk_rows(reader);
   } else {
@@ -181,17 +205,17 @@ bool all_bits_sent(const jpeg_decompress_struct& info) {
 }
 
 // What is missing, as text; rows that are missing become grey. Throws when they are more than half.
-std::string settle_damage(const JpegReader& reader, Image& image) {
+std::string settle_damage(const JpegReader& reader, ImagePart& image) {
   const jpeg_decompress_struct& info = reader.info;
   const EarlyEnd& end = reader.end;
   if (end.seen && end.in_rows) {
     const int mcu_rows = info.max_v_samp_factor * DCTSIZE;
-    const int good = std::min(static_cast<int>(end.row) * mcu_rows, image.size.height);
-    const int missing = image.size.height - good;
+    const int good = std::min(static_cast<int>(end.row) * mcu_rows, image.whole.height);
+    const int missing = image.whole.height - good;
     std::string text = "JPEG data ends early: " + std::to_string(missing) + " of " +
-                       std::to_string(image.size.height) + " rows missing";
-    if (missing > image.size.height / 2) throw ImageFault(text);
-    const std::size_t stride = static_cast<std::size_t>(image.size.width) * 3;
+                       std::to_string(image.whole.height) + " rows missing";
+    if (missing > image.whole.height / 2) throw ImageFault(text);
+    const std::size_t stride = static_cast<std::size_t>(image.whole.width) * 3;
     std::memset(image.pixels.data() + static_cast<std::size_t>(good) * stride, kMissing,
                 static_cast<std::size_t>(missing) * stride);
     return text;
@@ -216,32 +240,71 @@ struct Attempt {
   ~Attempt() { jpeg_destroy_decompress(&reader.info); }
 };
 
-// Empty when the data ended inside a marker between two scans: the caller may try again without
-// that marker.
-bool try_decode(std::string_view bytes, DecodedImage& result) {
-  Attempt attempt;
-  JpegReader& reader = attempt.reader;
+// Reads the header and refuses what cannot be read.
+ImageSize open_image(JpegReader& reader, std::string_view bytes) {
   if (!read_header(reader, bytes)) fail(reader, true);
   const ImageSize size = checked_size(reader.info.image_width, reader.info.image_height);
   const int components = reader.info.num_components;
   if (components != 1 && components != 3 && components != 4) {
     throw ImageFault("a JPEG of " + std::to_string(components) + " channels is not supported");
   }
-  std::vector<std::uint8_t> cmyk_row;
-  reader.info.out_color_space = JCS_RGB;
-  if (components == 4) {
-    reader.info.out_color_space = JCS_CMYK;
-    cmyk_row.resize(static_cast<std::size_t>(size.width) * 4);
-    reader.cmyk_row = cmyk_row.data();
+  reader.info.out_color_space = components == 4 ? JCS_CMYK : JCS_RGB;
+  return size;
+}
+
+bool read_window(JpegReader& reader, ImagePart& part) {
+  const auto width = static_cast<std::size_t>(reader.window.size.width);
+  std::vector<std::uint8_t> cmyk_row(reader.info.out_color_space == JCS_CMYK ? width * 4 : 0);
+  if (!cmyk_row.empty()) reader.cmyk_row = cmyk_row.data();
+  part.region = reader.window;
+  const std::size_t bytes = width * 3 * static_cast<std::size_t>(reader.window.size.height);
+  if (part.pixels.size() < bytes) part.pixels.resize(bytes);
+  reader.pixels = part.pixels.data();
+  return read_pixels(reader);
+}
+
+// What must be decoded so that the pixels of `wanted` are as in the whole: chroma is upsampled from
+// its neighbours, up to two pixels away.
+Region widened(const Region& wanted, ImageSize whole) {
+  const int left = std::max(0, wanted.left - 2);
+  const int right = std::min(whole.width, wanted.left + wanted.size.width + 2);
+  return {wanted.top, left, {wanted.size.height, right - left}};
+}
+
+bool holds_its_end(const JpegReader& reader, std::string_view bytes) {
+  const std::string_view rest = bytes.substr(bytes.size() - reader.source.bytes_in_buffer);
+  return rest.rfind("\xff\xd9") != std::string_view::npos;
+}
+
+enum class Outcome {
+  kDone,
+  kNeedsWhole,   // the data is unusual: only a decode of the whole tells the pixels and the damage
+  kCutInMarker,  // between two scans: the caller may try again without that marker
+};
+
+Outcome try_decode(std::string_view bytes, const ChooseRegion& choose, ImagePart& part) {
+  Attempt attempt;
+  JpegReader& reader = attempt.reader;
+  part.whole = open_image(reader, bytes);
+  const Region whole = {0, 0, part.whole};
+  reader.window = widened(choose(part.whole), part.whole);
+  if (!holds_its_end(reader, bytes)) reader.window = whole;
+  bool good = start(reader);
+  // Where detail was never sent the decoder smooths, which looks at the neighbours.
+  if (good && reader.info.coef_bits != nullptr && !all_bits_sent(reader.info))
+    reader.window = whole;
+  const bool is_whole = reader.window == whole;
+  good = good && (is_whole || narrow(reader)) && read_window(reader, part);
+  if (!is_whole) {
+    part.damage.clear();
+    return good && reader.errors.num_warnings == 0 ? Outcome::kDone : Outcome::kNeedsWhole;
   }
-  result.image = blank_image(size);
-  reader.pixels = result.image.pixels.data();
-  if (!read_pixels(reader)) {
-    if (reader.end.source_ended && reader.info.input_scan_number > 0) return false;
+  if (!good) {
+    if (reader.end.source_ended && reader.info.input_scan_number > 0) return Outcome::kCutInMarker;
     fail(reader, false);
   }
-  result.damage = settle_damage(reader, result.image);
-  return true;
+  part.damage = settle_damage(reader, part);
+  return Outcome::kDone;
 }
 
 // The last place where a marker that may stand between scans begins, or npos.
@@ -263,16 +326,19 @@ bool is_frame(std::uint8_t marker) {
 
 }  // namespace
 
-DecodedImage decode_jpeg(std::string_view bytes) {
-  DecodedImage result;
+void decode_jpeg(std::string_view bytes, const ChooseRegion& choose, ImagePart& part) {
+  Outcome outcome = try_decode(bytes, choose, part);
+  const auto all = [](ImageSize whole) { return Region{0, 0, whole}; };
   constexpr int kAttempts = 4;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    if (try_decode(bytes, result)) return result;
-    const std::size_t end = last_marker(bytes);
-    if (end == std::string_view::npos) break;
-    bytes = bytes.substr(0, end);
+  for (int attempt = 0; attempt < kAttempts && outcome != Outcome::kDone; ++attempt) {
+    if (outcome == Outcome::kCutInMarker) {
+      const std::size_t end = last_marker(bytes);
+      if (end == std::string_view::npos) break;
+      bytes = bytes.substr(0, end);
+    }
+    outcome = try_decode(bytes, all, part);
   }
-  throw ImageFault("JPEG data ends within a table");
+  if (outcome != Outcome::kDone) throw ImageFault("JPEG data ends within a table");
 }
 
 ImageSize read_jpeg_size(std::string_view bytes) {

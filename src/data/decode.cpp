@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "data/codec.h"
 
@@ -52,6 +53,15 @@ std::string beginning_of(std::string_view bytes) {
   throw ImageFault("not an image: it begins with '" + beginning_of(bytes) + "'");
 }
 
+Image decode_other(std::string_view kind, std::string_view bytes) {
+  if (kind == "PNG") return codec::decode_png(bytes);
+  if (kind == "WebP") return codec::decode_webp(bytes);
+  if (kind == "TIFF") return codec::decode_tiff(bytes);
+  if (kind == "BMP") return codec::decode_bmp(bytes);
+  if (kind == "PNM") return codec::decode_pnm(bytes);
+  fail_unknown(bytes);
+}
+
 }  // namespace
 
 std::string_view image_kind(std::string_view bytes) {
@@ -65,14 +75,25 @@ std::string_view image_kind(std::string_view bytes) {
 }
 
 DecodedImage decode_image(std::string_view bytes) {
+  ImagePart part;
+  decode_part(
+      bytes,
+      [](ImageSize whole) {
+        return Region{0, 0, whole};
+      },
+      part);
+  return {{part.whole, std::move(part.pixels)}, std::move(part.damage)};
+}
+
+void decode_part(std::string_view bytes, const ChooseRegion& choose, ImagePart& part) {
   const std::string_view kind = image_kind(bytes);
-  if (kind == "JPEG") return codec::decode_jpeg(bytes);
-  if (kind == "PNG") return {codec::decode_png(bytes), {}};
-  if (kind == "WebP") return {codec::decode_webp(bytes), {}};
-  if (kind == "TIFF") return {codec::decode_tiff(bytes), {}};
-  if (kind == "BMP") return {codec::decode_bmp(bytes), {}};
-  if (kind == "PNM") return {codec::decode_pnm(bytes), {}};
-  fail_unknown(bytes);
+  if (kind == "JPEG") return codec::decode_jpeg(bytes, choose, part);
+  Image image = decode_other(kind, bytes);
+  choose(image.size);  // which may refuse it
+  part.whole = image.size;
+  part.region = {0, 0, image.size};
+  part.pixels = std::move(image.pixels);
+  part.damage.clear();
 }
 
 ImageSize read_image_size(std::string_view bytes) {

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/make_image.h"
-#include "data/resize.h"
 
 namespace kiln {
 namespace {
@@ -42,7 +42,7 @@ class BatchLoaderTest : public testing::Test {
     plan.order.resize(set_.items.size());
     std::iota(plan.order.rbegin(), plan.order.rend(), 0U);  // backwards
     plan.batch_size = 6;
-    plan.pixels = {{8, 8}, false};
+    plan.pixels.output = {8, 8};
     plan.num_threads = threads;
     plan.num_slots = 2;
     return plan;
@@ -74,6 +74,43 @@ TEST_F(BatchLoaderTest, HandsOutEveryImageInOrderWithAnyNumberOfThreads) {
     EXPECT_EQ(loader.next(), nullptr);
     EXPECT_EQ(loader.next(), nullptr);
     EXPECT_TRUE(loader.take_faults().empty());
+  }
+}
+
+// The bytes of every batch, one after the other.
+std::vector<std::uint8_t> all_pixels(const ImageSet& set, BatchLoader::Plan plan) {
+  const auto image_bytes = static_cast<std::size_t>(plan.pixels.output.height) *
+                           static_cast<std::size_t>(plan.pixels.output.width) * 3;
+  BatchLoader loader(set, std::move(plan));
+  std::vector<std::uint8_t> pixels;
+  while (const HostBatch* batch = loader.next()) {
+    const std::uint8_t* begin = batch->pixels.data();
+    pixels.insert(pixels.end(), begin,
+                  begin + static_cast<std::size_t>(batch->count) * image_bytes);
+  }
+  return pixels;
+}
+
+TEST_F(BatchLoaderTest, DrawsTheSameForAnyNumberOfThreads) {
+  for (std::size_t i = 0; i < set_.items.size(); ++i)
+    write(folder_ / set_.items.file_name(i),
+          test::encode_jpeg(test::noise(20 + static_cast<int>(i % 7), 30)));
+  for (const Augment augment : {Augment::kFlip, Augment::kStandard, Augment::kStrong}) {
+    BatchLoader::Plan drawing = plan(1);
+    drawing.pixels = {.output = {16, 16}, .short_side = 18, .augment = augment};
+    drawing.seed = 4;
+    drawing.epoch = 2;
+    const std::vector<std::uint8_t> expected = all_pixels(set_, drawing);
+    ASSERT_EQ(expected.size(), kImages * 16 * 16 * 3U);
+    for (const int threads : {2, 4, 7}) {
+      drawing.num_threads = threads;
+      EXPECT_EQ(all_pixels(set_, drawing), expected);
+    }
+    drawing.epoch = 3;
+    EXPECT_NE(all_pixels(set_, drawing), expected);
+    drawing.epoch = 2;
+    drawing.seed = 5;
+    EXPECT_NE(all_pixels(set_, drawing), expected);
   }
 }
 
@@ -116,7 +153,7 @@ TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
   write(folder_ / "39.png", jpeg.substr(0, jpeg.size() * 9 / 10));
   BatchLoader::Plan resizing = plan(2);
-  resizing.pixels.resize = true;
+  resizing.pixels.short_side = 9;
   BatchLoader loader(set_, resizing);
   EXPECT_EQ(loader.next()->count, 6);
   const std::vector<BadImage> faults = loader.take_faults();
@@ -134,7 +171,7 @@ TEST_F(BatchLoaderTest, StopsWithoutBeingReadToTheEnd) {
 
 TEST_F(BatchLoaderTest, RethrowsWhatIsNotAnImagesFault) {
   BatchLoader::Plan impossible = plan(2);
-  impossible.pixels = {{1 << 20, 1 << 20}, true};  // a batch of 19 TB
+  impossible.pixels.output = {1 << 20, 1 << 20};  // a batch of 19 TB
   BatchLoader loader(set_, impossible);
   EXPECT_ANY_THROW(loader.next());
 }
@@ -145,28 +182,6 @@ TEST_F(BatchLoaderTest, AnEmptyOrderHasNoBatch) {
   BatchLoader loader(set_, empty);
   EXPECT_EQ(loader.num_batches(), 0);
   EXPECT_EQ(loader.next(), nullptr);
-}
-
-TEST(Resize, CutsTheCentreOfTheResizedImage) {
-  const Image image = test::gradient(300, 500);
-  const Image result = resize_and_crop(image, 224);
-  ASSERT_EQ(result.size, (ImageSize{224, 224}));
-  // Resized by 256 / 300; the cut begins 101 columns and 16 rows in.
-  const double scale = 300.0 / 256.0;
-  for (const int y : {0, 111, 223}) {
-    for (const int x : {0, 111, 223}) {
-      const double source_x = (x + 101 + 0.5) * scale, source_y = (y + 16 + 0.5) * scale;
-      const std::uint8_t* pixel = result.pixels.data() + (y * 224 + x) * 3;
-      EXPECT_NEAR(pixel[0], 40 + 160 * source_x / 500, 1.5);
-      EXPECT_NEAR(pixel[1], 40 + 160 * source_y / 300, 1.5);
-    }
-  }
-}
-
-TEST(Resize, EnlargesSmallImagesAndRefusesLinesOfPixels) {
-  const Image result = resize_and_crop(test::plain(5, 3, 10, 20, 30), 32);
-  EXPECT_EQ(test::largest_difference(result, test::plain(32, 32, 10, 20, 30)), 0);
-  EXPECT_ANY_THROW(resize_and_crop(test::plain(1, 20000, 1, 2, 3), 224));
 }
 
 }  // namespace

@@ -17,6 +17,11 @@ void expect_no_crash(const std::string& valid) {
     const std::size_t samples = 3 * std::size_t(size.height) * std::size_t(size.width);
     ASSERT_EQ(decoded.image.pixels.size(), samples);
     ASSERT_EQ(read_image_size(bytes), size);
+    const Region middle = {size.height / 3, size.width / 3, {(size.height + 2) / 3, 1}};
+    ImagePart part;
+    decode_part(
+        bytes, [&](ImageSize) { return middle; }, part);
+    ASSERT_EQ(part.whole, size);
   });
   EXPECT_GT(refused, test::num_mutations() / 100);
 }

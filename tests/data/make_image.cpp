@@ -11,6 +11,8 @@
 #include <spng.h>
 #include <webp/encode.h>
 
+#include "base/random.h"
+
 namespace kiln::test {
 namespace {
 
@@ -50,6 +52,14 @@ Image gradient(int height, int width) {
   return image;
 }
 
+Image noise(int height, int width) {
+  Image image{{height, width}, {}};
+  RandomSequence random{7};
+  image.pixels.resize(static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * 3);
+  for (std::uint8_t& sample : image.pixels) sample = static_cast<std::uint8_t>(random.below(256));
+  return image;
+}
+
 Image plain(int height, int width, std::uint8_t red, std::uint8_t green, std::uint8_t blue) {
   Image image{{height, width}, {}};
   for (int i = 0; i < height * width; ++i) {
@@ -73,6 +83,10 @@ std::string encode_jpeg(const Image& image, const JpegForm& form) {
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, form.quality, TRUE);
   info.restart_in_rows = form.restart_rows;
+  if (!form.grey && !form.cmyk) {
+    info.comp_info[0].h_samp_factor = form.chroma_width;
+    info.comp_info[0].v_samp_factor = form.chroma_height;
+  }
   if (form.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   std::vector<std::uint8_t> row(static_cast<std::size_t>(image.size.width) * 4);

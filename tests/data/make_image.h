@@ -11,6 +11,9 @@ namespace kiln::test {
 // blue with both.
 Image gradient(int height, int width);
 
+// A picture in which every pixel has a colour of its own, and neighbours differ.
+Image noise(int height, int width);
+
 // One colour all over.
 Image plain(int height, int width, std::uint8_t red, std::uint8_t green, std::uint8_t blue);
 
@@ -20,6 +23,8 @@ struct JpegForm {
   bool grey = false;
   bool cmyk = false;  // inverted, as Adobe writes it; with black ink nowhere
   int restart_rows = 0;
+  int chroma_width = 2;  // pixels that share a chroma sample, across and down
+  int chroma_height = 2;
 };
 
 std::string encode_jpeg(const Image& image, const JpegForm& form = {});

@@ -5,10 +5,11 @@
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "base/files.h"
 #include "data/decode.h"
-#include "data/resize.h"
+#include "data/pixels.h"
 
 namespace {
 
@@ -25,7 +26,12 @@ std::string convert(const std::string& input, int size, const std::string& outpu
     kiln::DecodedImage decoded = kiln::decode_image(bytes);
     if (kiln::read_image_size(bytes) != decoded.image.size)
       return "fault: the header's size differs";
-    if (size > 0) decoded.image = kiln::resize_and_crop(decoded.image, size);
+    if (size > 0) {
+      const kiln::PixelPlan plan = {.output = {size, size},
+                                    .short_side = kiln::usual_short_side(size)};
+      decoded.image = {plan.output, std::vector<std::uint8_t>(3 * size * size)};
+      decoded.damage = kiln::PixelPath(plan).write(bytes, {}, decoded.image.pixels.data());
+    }
     write_pixels(output, decoded.image);
     return decoded.damage.empty() ? "" : "damage: " + decoded.damage;
   } catch (const kiln::ImageFault& fault) {

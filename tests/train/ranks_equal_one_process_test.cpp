@@ -90,7 +90,7 @@ class Ranks : public testing::Test {
     return BatchLoader(set_, {.order = std::move(order),
                               .batch_size = batch_size,
                               .drop_last = false,
-                              .pixels = {{kSide, kSide}, false},
+                              .pixels = {.output = {kSide, kSide}},
                               .num_threads = 1,
                               .num_slots = 3});
   }

@@ -1,0 +1,42 @@
+// What becomes of an image on its way into a batch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "data/image.h"
+
+namespace kiln {
+
+// none: the centre of the resized image. flip: that, mirrored half the time. standard: a random
+// part of the image, mirrored half the time. strong: standard, then one operation of
+// TrivialAugmentWide, then a rectangle erased a quarter of the time.
+enum class Augment { kNone, kFlip, kStandard, kStrong };
+
+struct PixelPlan {
+  ImageSize output;  // of every image in a batch
+  // What the short side is resized to before the centre of `output` size is cut; at least that
+  // size. 0: every image must have `output` size already, another size is a bad image. Of no use to
+  // kStandard and kStrong, which take any size.
+  int short_side = 0;
+  bool keep_exact = true;  // an image that has `output` size already is not resized
+  Augment augment = Augment::kNone;
+  std::array<std::uint8_t, 3> erased = {128, 128, 128};  // RGB of what kStrong erases
+};
+
+// Names what is drawn for an image, so that it depends on nothing else.
+struct DrawKey {
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t image = 0;  // its number in the data set
+};
+
+// round(size * 256 / 224): the short side that goes with a centre of `size`.
+int usual_short_side(int size);
+
+// The one that an option's word names; nothing for other words.
+std::optional<Augment> augment_named(std::string_view word);
+
+}  // namespace kiln

@@ -1,0 +1,141 @@
+#include "data/pixels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "data/augment.h"
+#include "data/decode.h"
+#include "data/resample.h"
+#include "data/trivial_augment.h"
+
+namespace kiln {
+namespace {
+
+// How an image comes to its output.
+struct Placing {
+  ResampleAxis rows, columns;
+};
+
+std::string text_of(ImageSize size) {
+  return std::to_string(size.width) + " x " + std::to_string(size.height);
+}
+
+// Half of `excess`, rounded to the even neighbour as Python's round does.
+int centre_offset(int excess) {
+  const int half = excess / 2;
+  return excess % 2 != 0 && half % 2 != 0 ? half + 1 : half;
+}
+
+// As torchvision's Resize has it: the long side is floored.
+ImageSize resized_size(ImageSize from, std::int64_t short_side) {
+  const std::int64_t long_side =
+      short_side * std::max(from.height, from.width) / std::min(from.height, from.width);
+  if (short_side * long_side > kMaxImagePixels)
+    throw ImageFault("too elongated to resize: " + text_of(from));
+  const auto a = static_cast<int>(short_side), b = static_cast<int>(long_side);
+  return from.height <= from.width ? ImageSize{a, b} : ImageSize{b, a};
+}
+
+Placing place_centre(ImageSize whole, const PixelPlan& plan) {
+  const ImageSize out = plan.output;
+  ImageSize resized = whole;
+  if (whole != out || !plan.keep_exact) {
+    if (plan.short_side == 0)
+      throw ImageFault("its size is " + text_of(whole) + ", not " + text_of(out));
+    resized = resized_size(whole, plan.short_side);
+    if (resized.height < out.height || resized.width < out.width)
+      throw ImageFault("resized to " + text_of(resized) + " it is smaller than " + text_of(out));
+  }
+  return {{0, whole.height, resized.height, centre_offset(resized.height - out.height), out.height},
+          {0, whole.width, resized.width, centre_offset(resized.width - out.width), out.width}};
+}
+
+Placing place_crop(const Region& crop, ImageSize out) {
+  return {{crop.top, crop.size.height, out.height, 0, out.height},
+          {crop.left, crop.size.width, out.width, 0, out.width}};
+}
+
+bool is_copy(const Placing& placing) {
+  return placing.rows.length == placing.rows.resized &&
+         placing.columns.length == placing.columns.resized;
+}
+
+// The wanted pixels, where is_copy().
+Region unchanged_region(const Placing& placing) {
+  const auto& [rows, columns] = placing;
+  return {rows.begin + rows.first, columns.begin + columns.first, {rows.count, columns.count}};
+}
+
+void copy_row(const std::uint8_t* from, int width, bool mirror, std::uint8_t* to) {
+  const auto bytes = static_cast<std::size_t>(width) * 3;
+  if (!mirror) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  for (std::size_t at = 0; at < bytes; at += 3) std::memcpy(to + at, from + bytes - 3 - at, 3);
+}
+
+void copy_region(const PixelView& view, const Region& wanted, bool mirror, std::uint8_t* target) {
+  const auto stride = static_cast<std::size_t>(view.region.size.width) * 3;
+  const std::uint8_t* from = view.pixels +
+                             static_cast<std::size_t>(wanted.top - view.region.top) * stride +
+                             static_cast<std::size_t>(wanted.left - view.region.left) * 3;
+  for (int y = 0; y < wanted.size.height; ++y, from += stride) {
+    copy_row(from, wanted.size.width, mirror, target);
+    target += static_cast<std::size_t>(wanted.size.width) * 3;
+  }
+}
+
+}  // namespace
+
+int usual_short_side(int size) {
+  return static_cast<int>(std::lround(size * 256.0 / 224.0));
+}
+
+std::optional<Augment> augment_named(std::string_view word) {
+  if (word == "none") return Augment::kNone;
+  if (word == "flip") return Augment::kFlip;
+  if (word == "standard") return Augment::kStandard;
+  if (word == "strong") return Augment::kStrong;
+  return std::nullopt;
+}
+
+struct PixelPath::Scratch {
+  ImagePart part;
+  Resampler resampler;
+  std::vector<std::uint8_t> copy;
+};
+
+PixelPath::PixelPath(const PixelPlan& plan) : plan_(plan), scratch_(std::make_unique<Scratch>()) {}
+PixelPath::~PixelPath() = default;
+PixelPath::PixelPath(PixelPath&&) noexcept = default;
+
+std::string PixelPath::write(std::string_view bytes, const DrawKey& key, std::uint8_t* target) {
+  RandomSequence random{key.seed, key.epoch, key.image};
+  const bool mirror = plan_.augment != Augment::kNone && random.below(2) == 1;
+  const bool crops = plan_.augment == Augment::kStandard || plan_.augment == Augment::kStrong;
+  const RandomSequence before_crop = random;
+  Placing placing;
+  ImagePart& part = scratch_->part;
+  const auto choose = [&](ImageSize whole) {
+    random = before_crop;
+    placing =
+        crops ? place_crop(draw_crop(whole, random), plan_.output) : place_centre(whole, plan_);
+    return needed_region(placing.rows, placing.columns);
+  };
+  decode_part(bytes, choose, part);
+  if (is_copy(placing)) {
+    copy_region(part.view(), unchanged_region(placing), mirror, target);
+  } else {
+    scratch_->resampler.write(part.view(), placing.rows, placing.columns, mirror, target);
+  }
+  if (plan_.augment == Augment::kStrong) {
+    apply_operation(draw_operation(random), target, plan_.output, scratch_->copy);
+    random_erase(target, plan_.output, plan_.erased.data(), random);
+  }
+  return std::exchange(part.damage, {});
+}
+
+}  // namespace kiln

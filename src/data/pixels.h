@@ -1,0 +1,32 @@
+// File bytes -> the pixels of one place in a batch: decoded, resized, cut and augmented as a
+// PixelPlan says.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "data/pixel_plan.h"
+
+namespace kiln {
+
+// Keeps its memory from one image to the next. One thread; what it writes depends on the plan, the
+// bytes and the key alone.
+class PixelPath {
+ public:
+  explicit PixelPath(const PixelPlan& plan);
+  ~PixelPath();
+  PixelPath(PixelPath&&) noexcept;
+
+  // Writes RGB, [output.height, output.width, 3], and nothing beyond it. Returns what is damaged in
+  // an image that could be used, else nothing. Throws ImageFault.
+  std::string write(std::string_view bytes, const DrawKey& key, std::uint8_t* target);
+
+ private:
+  struct Scratch;
+  PixelPlan plan_;
+  std::unique_ptr<Scratch> scratch_;
+};
+
+}  // namespace kiln
