@@ -27,6 +27,6 @@ struct TrainingSetup {
 TrainingSetup set_up_training(const TrainConfig& config, World& world);
 
 std::vector<LoadItem> load_items(const ImageSet& set);
-DataRecord data_record(const TrainingInputs& inputs);
+DataRecord data_record(const std::string& augment, const TrainingInputs& inputs);
 
 }  // namespace kiln
