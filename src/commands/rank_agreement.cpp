@@ -175,7 +175,7 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
     if (!world.leads()) *set = image_set_of(bytes, SetParts::kList);
   }
   const std::string pixels = world.broadcast(world.leads() ? pack_pixel_choice(inputs) : "");
-  if (!world.leads()) take_pixel_choice(pixels, inputs);
+  if (!world.leads()) take_pixel_choice(config, pixels, inputs);
   inputs.train.root = config.train_data_path;
   inputs.valid.root = config.valid_data_path;
   inputs.train.name = "Training dataset";

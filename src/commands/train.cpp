@@ -67,7 +67,7 @@ class TrainingRun {
   ImageFaultLedger train_faults_, valid_faults_;
   std::unique_ptr<Communicator> communicator_;  // outlives the state
   std::unique_ptr<TrainState> state_;
-  std::unique_ptr<DeviceFeed> feed_;
+  std::unique_ptr<DeviceFeed> feed_, valid_feed_;  // the second where the sizes differ
   TrainingRecord record_;
   StateDict kept_;  // on rank 0
   Totals kept_totals_;
@@ -125,9 +125,14 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
   const auto& parameters = state_->model->parameters();
   for (const at::Tensor& parameter : parameters) num_parameters += parameter.numel();
   inputs_.untrained.state = {};
-  feed_ = std::make_unique<DeviceFeed>(
-      parameters.front().device(), inputs_.pixels.output, config.batch_size,
-      PixelScaling{inputs_.normalization.mean, inputs_.normalization.std});
+  const auto open_feed = [&](const PixelPlan& pixels) {
+    return std::make_unique<DeviceFeed>(
+        parameters.front().device(), pixels.output, config.batch_size,
+        PixelScaling{inputs_.normalization.mean, inputs_.normalization.std});
+  };
+  feed_ = open_feed(inputs_.pixels);
+  if (inputs_.valid_pixels.output != inputs_.pixels.output)
+    valid_feed_ = open_feed(inputs_.valid_pixels);
   report_plan(config, inputs_,
               {device_.description, describe_ranks(world), world.rank(), world.size(),
                at::get_num_threads(), loader_threads_, num_parameters},
@@ -136,7 +141,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
     log.info(idle + ": `kiln train --ranks auto` uses them all");
   record_.options = config.as_used;
   record_.versions = versions(device_.is_cuda);
-  record_.data = data_record(inputs_);
+  record_.data = data_record(config.augment, inputs_);
 }
 
 RankShare TrainingRun::share() const {
@@ -255,9 +260,10 @@ bool TrainingRun::validate(EpochRecord& record) {
   BatchLoader loader = open_loader(
       inputs_.valid,
       validation_share(static_cast<std::uint32_t>(inputs_.valid.items.size()), share()),
-      inputs_.pixels, record.epoch);
+      inputs_.valid_pixels, record.epoch);
   std::vector<BadImage> faults;
-  evaluate(*state_->model, loader, *feed_, &record.valid, [&] {
+  DeviceFeed& feed = valid_feed_ ? *valid_feed_ : *feed_;
+  evaluate(*state_->model, loader, feed, &record.valid, [&] {
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
     if (world_.size() == 1) valid_faults_.note(std::exchange(faults, {}));
     return stop_signal() != 0;

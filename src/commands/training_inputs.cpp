@@ -1,8 +1,11 @@
 #include "commands/training_inputs.h"
 
+#include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "base/error.h"
+#include "config/command_line.h"
 #include "data/image_index.h"
 #include "model/feature_map.h"
 
@@ -28,25 +31,63 @@ void choose_size(const TrainConfig& config, TrainingInputs& inputs) {
   inputs.pixels.short_side = usual_short_side(side);
 }
 
+// Needs the training pixels.
+void choose_valid_pixels(const TrainConfig& config, TrainingInputs& inputs) {
+  PixelPlan& valid = inputs.valid_pixels;
+  valid = inputs.pixels;
+  if (config.eval_crop > 0) valid.output = {config.eval_crop, config.eval_crop};
+  const int side = std::max(valid.output.height, valid.output.width);
+  check_eval_size(config.eval_resize, side);
+  if (config.eval_resize > 0) {
+    valid.short_side = config.eval_resize;
+    valid.keep_exact = false;
+  } else if (config.eval_crop > 0) {
+    valid.short_side = usual_short_side(side);
+  }
+}
+
+void write_plan(std::ostream& text, const PixelPlan& plan) {
+  text << plan.output.height << ' ' << plan.output.width << ' ' << plan.short_side << ' '
+       << plan.keep_exact << ' ';
+}
+
+void read_plan(std::istream& text, PixelPlan& plan) {
+  text >> plan.output.height >> plan.output.width >> plan.short_side >> plan.keep_exact;
+}
+
 void choose_normalization(const TrainConfig& config, TrainingInputs& inputs) {
   const bool imagenet =
       config.normalization == NormalizationChoice::kImagenet ||
       (config.normalization == NormalizationChoice::kAuto && inputs.untrained.spec.pretrained);
-  inputs.normalization = imagenet ? kImagenet : Normalization{};
   inputs.normalization_name = imagenet ? "imagenet" : "half";
 }
 
-void check_image_size(TrainingInputs& inputs) {
+// What follows from the names alone. What is erased becomes 0 once normalised.
+void settle_pixels(const TrainConfig& config, TrainingInputs& inputs) {
+  inputs.normalization = inputs.normalization_name == "imagenet" ? kImagenet : Normalization{};
+  inputs.pixels.augment = augment_named(config.augment).value();
+  for (std::size_t c = 0; c < 3; ++c)
+    inputs.pixels.erased[c] =
+        static_cast<std::uint8_t>(std::lround(inputs.normalization.mean[c] * 255));
+}
+
+// The pixels of the last feature map.
+int final_map_pixels(const TrainingInputs& inputs, ImageSize size, const std::string& dataset,
+                     const std::string& option) {
   const std::string& model = inputs.untrained.spec.model_name;
-  const int height = final_map_side(model, inputs.pixels.output.height);
-  const int width = final_map_side(model, inputs.pixels.output.width);
-  if (height == 0 || width == 0)
-    throw Error(ErrorCode::kInvalidDataset, "Training dataset is not valid: images of " +
-                                                std::to_string(inputs.pixels.output.width) + "x" +
-                                                std::to_string(inputs.pixels.output.height) +
-                                                " pixels are too small for " + model +
-                                                ": use --image-size 32 or more.");
-  if (height * width == 1) inputs.smallest_batch = 2;
+  const int pixels = final_map_side(model, size.height) * final_map_side(model, size.width);
+  if (pixels == 0)
+    throw Error(ErrorCode::kInvalidDataset,
+                dataset + " dataset is not valid: images of " + std::to_string(size.width) + "x" +
+                    std::to_string(size.height) + " pixels are too small for " + model + ": use " +
+                    option + " 32 or more.");
+  return pixels;
+}
+
+void check_image_sizes(TrainingInputs& inputs) {
+  if (final_map_pixels(inputs, inputs.pixels.output, "Training", "--image-size") == 1)
+    inputs.smallest_batch = 2;
+  final_map_pixels(inputs, inputs.valid_pixels.output, "Validation", "--eval-crop");
 }
 
 }  // namespace
@@ -74,24 +115,27 @@ TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problem
 
 void choose_pixels(const TrainConfig& config, TrainingInputs& inputs) {
   choose_size(config, inputs);
-  check_image_size(inputs);
+  choose_valid_pixels(config, inputs);
+  check_image_sizes(inputs);
   choose_normalization(config, inputs);
+  settle_pixels(config, inputs);
 }
 
 std::string pack_pixel_choice(const TrainingInputs& inputs) {
   std::ostringstream text;
-  text << inputs.pixels.output.height << ' ' << inputs.pixels.output.width << ' '
-       << inputs.pixels.short_side << ' ' << inputs.smallest_batch << ' '
-       << inputs.normalization_name;
+  write_plan(text, inputs.pixels);
+  write_plan(text, inputs.valid_pixels);
+  text << inputs.smallest_batch << ' ' << inputs.normalization_name;
   return text.str();
 }
 
-void take_pixel_choice(const std::string& text, TrainingInputs& inputs) {
+void take_pixel_choice(const TrainConfig& config, const std::string& text, TrainingInputs& inputs) {
   std::istringstream stream(text);
-  stream >> inputs.pixels.output.height >> inputs.pixels.output.width >> inputs.pixels.short_side >>
-      inputs.smallest_batch >> inputs.normalization_name;
-  inputs.normalization = inputs.normalization_name == "imagenet" ? kImagenet : Normalization{};
+  read_plan(stream, inputs.pixels);
+  read_plan(stream, inputs.valid_pixels);
+  stream >> inputs.smallest_batch >> inputs.normalization_name;
   inputs.size_reason = "as rank 0 chose";
+  settle_pixels(config, inputs);
 }
 
 void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs, int num_ranks) {

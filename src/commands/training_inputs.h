@@ -12,8 +12,8 @@ namespace kiln {
 struct TrainingInputs {
   ImageSet train, valid;  // the validation labels are ids of the training classes
   ModelDirectory untrained;
-  PixelPlan pixels;
-  std::string size_reason;    // for the log
+  PixelPlan pixels, valid_pixels;
+  std::string size_reason;  // for the log
   Normalization normalization;
   std::string normalization_name;  // "half" or "imagenet"
   int smallest_batch = 1;          // 2 where BatchNorm sees a 1x1 map
@@ -33,6 +33,6 @@ void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs, i
 
 // What choose_pixels() chose, as text and back, for ranks that have not read the images.
 std::string pack_pixel_choice(const TrainingInputs& inputs);
-void take_pixel_choice(const std::string& text, TrainingInputs& inputs);
+void take_pixel_choice(const TrainConfig& config, const std::string& text, TrainingInputs& inputs);
 
 }  // namespace kiln

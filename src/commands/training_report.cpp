@@ -33,6 +33,14 @@ void report_empty_classes(const ImageSet& set, const std::string& name, const Pl
   if (!empty.empty()) warn(facts, "no " + name + " image has the class " + empty, log);
 }
 
+std::string size_text(const PixelPlan& pixels) {
+  return formatted("%dx%d", pixels.output.width, pixels.output.height);
+}
+
+std::string centre_text(const PixelPlan& pixels) {
+  return formatted("short side to %d, centre cut", pixels.short_side);
+}
+
 void report_data(const TrainingInputs& inputs, const PlanFacts& facts, Log& log) {
   log.info("training data:    " + describe_set(inputs.train));
   log.info("validation data:  " + describe_set(inputs.valid));
@@ -44,12 +52,28 @@ void report_data(const TrainingInputs& inputs, const PlanFacts& facts, Log& log)
          "there is only one class: every answer will be right, and the model will have learned "
          "nothing",
          log);
-  const ImageSize size = inputs.pixels.output;
-  log.info(formatted("image size:       %dx%d (", size.width, size.height) + inputs.size_reason +
-           (inputs.pixels.short_side > 0
-                ? formatted("; other sizes: short side to %d, centre cut", inputs.pixels.short_side)
-                : std::string()) +
-           ")");
+  const bool centred =
+      inputs.pixels.augment == Augment::kNone || inputs.pixels.augment == Augment::kFlip;
+  const PixelPlan &train = inputs.pixels, &valid = inputs.valid_pixels;
+  log.info("image size:       " + size_text(train) + " (" + inputs.size_reason +
+           (centred && train.short_side > 0 ? "; other sizes: " + centre_text(train) : "") + ")");
+  if (valid.output != train.output || valid.short_side != (centred ? train.short_side : 0))
+    log.info("validation size:  " + size_text(valid) + " (" + centre_text(valid) + ")");
+}
+
+// Empty for none.
+std::string augment_text(Augment augment) {
+  switch (augment) {
+    case Augment::kNone:
+      return "";
+    case Augment::kFlip:
+      return "flip (training images are mirrored half the time)";
+    case Augment::kStandard:
+      return "standard (random resized crop, flip)";
+    case Augment::kStrong:
+      return "strong (random resized crop, flip, TrivialAugmentWide, random erasing)";
+  }
+  return "";
 }
 
 }  // namespace
@@ -57,6 +81,8 @@ void report_data(const TrainingInputs& inputs, const PlanFacts& facts, Log& log)
 void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const PlanFacts& facts,
                  Log& log) {
   report_data(inputs, facts, log);
+  if (inputs.pixels.augment != Augment::kNone)
+    log.info("augmentation:     " + augment_text(inputs.pixels.augment));
   const ModelSpec& spec = inputs.untrained.spec;
   log.info("model:            " + spec.model_name + ", " + grouped(facts.num_parameters) +
            " parameters, " +
@@ -110,6 +136,7 @@ void report_closing(const TrainConfig& config, const TrainingRecord& record,
   log.info(formatted("  top-5 accuracy    %.5f", saved->valid.top5_accuracy()));
   log.info(formatted("  validation loss   %.5f", saved->valid.loss()));
   log.info(formatted("  images/s          %.1f", seconds > 0 ? images / seconds : 0));
+  if (config.augment != "none") log.info("  augmentation      " + config.augment);
   log.info("  total time        " + duration_text(record.total_seconds) +
            formatted(" (first step after %.2f s)", record.start_to_first_step_seconds));
   log.info("  peak memory       " + bytes_text(record.peak_memory_bytes) +

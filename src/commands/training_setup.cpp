@@ -90,7 +90,7 @@ TrainingSetup set_up_training(const TrainConfig& config, World& world) {
   return setup;
 }
 
-DataRecord data_record(const TrainingInputs& inputs) {
+DataRecord data_record(const std::string& augment, const TrainingInputs& inputs) {
   DataRecord data;
   data.classes = inputs.train.classes;
   data.train_counts = counts_by_class(inputs.train, data.classes.size());
@@ -98,6 +98,10 @@ DataRecord data_record(const TrainingInputs& inputs) {
   data.image_height = inputs.pixels.output.height;
   data.image_width = inputs.pixels.output.width;
   data.resize_short_side = inputs.pixels.short_side;
+  data.augment = augment;
+  data.eval_height = inputs.valid_pixels.output.height;
+  data.eval_width = inputs.valid_pixels.output.width;
+  data.eval_resize_short_side = inputs.valid_pixels.short_side;
   data.normalization = inputs.normalization_name;
   for (std::size_t c = 0; c < 3; ++c) {
     data.mean[c] = inputs.normalization.mean[c];

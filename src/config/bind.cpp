@@ -82,6 +82,19 @@ void bind_rank_options(Binder& binder, TrainConfig& config) {
   config.expect_ranks = binder.small_integer("expect-ranks");
 }
 
+void bind_pixel_options(Binder& binder, TrainConfig& config) {
+  config.image_size = binder.small_integer("image-size");
+  config.augment = binder.choice("augment");
+  config.eval_resize = binder.small_integer("eval-resize");
+  config.eval_crop = binder.small_integer("eval-crop");
+  try {
+    check_eval_size(config.eval_resize,
+                    config.eval_crop > 0 ? config.eval_crop : config.image_size);
+  } catch (const Error& error) {
+    binder.fault("eval-resize", error.code(), error.message());
+  }
+}
+
 TrainConfig bind_train(Binder binder) {
   TrainConfig config;
   config.untrained_model_path = binder.path("untrained-model-path");
@@ -96,7 +109,7 @@ TrainConfig bind_train(Binder binder) {
   config.patience = binder.small_integer("patience");
   config.print_freq = binder.small_integer("print-freq");
   binder.path("config");
-  config.image_size = binder.small_integer("image-size");
+  bind_pixel_options(binder, config);
   config.normalization = normalization_choice(binder.choice("normalization"));
   config.on_bad_image =
       binder.choice("on-bad-image") == "fail" ? OnBadImage::kFail : OnBadImage::kSkip;
@@ -250,6 +263,15 @@ InspectConfig bind_inspect(Binder binder) {
 }
 
 }  // namespace
+
+void check_eval_size(int short_side, int crop) {
+  if (short_side == 0 || short_side >= crop) return;
+  throw Error(ErrorCode::kParameterParsing,
+              "--eval-resize is " + std::to_string(short_side) +
+                  ", but validation looks at a centre of " + std::to_string(crop) +
+                  " pixels: give --eval-resize " + std::to_string(crop) +
+                  " or more, or a smaller --eval-crop.");
+}
 
 bool log_lies_in_output(const TrainConfig& config) {
   return !config.log_path.empty() && !config.trained_model_path.empty() &&

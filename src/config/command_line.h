@@ -32,6 +32,10 @@ Command parse_command_line(const std::vector<std::string>& arguments, std::strin
 // Such a log folder would make of the output something else than a ModelDirectory.
 bool log_lies_in_output(const TrainConfig& config);
 
+// Error kParameterParsing where the short side that is resized to is smaller than the centre that
+// is cut. 0: not given.
+void check_eval_size(int short_side, int crop);
+
 // The option tables as Markdown, for README.md.
 std::string options_markdown(const std::string& command);
 

@@ -100,6 +100,14 @@ std::vector<Option> train_options() {
           integer("image-size", "auto", 16, 2048, "pixels", kImages,
                   "Height and width that images are brought to. auto: as stored when all share one "
                   "size, else 224."),
+          choice("augment", {"none", "flip", "standard", "strong"}, kImages,
+                 "How training images are varied. flip: mirrored half the time. standard: a random "
+                 "part, flipped. strong: standard, TrivialAugmentWide and random erasing."),
+          integer("eval-resize", "auto", 16, 4096, "pixels", kImages,
+                  "Short side that validation images are resized to. auto: 256/224 of --eval-crop; "
+                  "images of that size already stay as they are."),
+          integer("eval-crop", "auto", 16, 2048, "pixels", kImages,
+                  "Height and width of the centre that validation looks at. auto: as in training."),
           choice("normalization", {"auto", "half", "imagenet"}, kImages,
                  "Mean and standard deviation: half is 0.5 and 0.5. auto: imagenet for pretrained "
                  "models, else half."),

@@ -39,7 +39,10 @@ struct TrainConfig {
   std::int64_t random_seed = 1;
   int patience = 3;
   int print_freq = 10;
-  int image_size = 0;  // 0: auto
+  int image_size = 0;            // 0: auto
+  std::string augment = "none";  // none, flip, standard or strong
+  int eval_resize = 0;           // 0: auto
+  int eval_crop = 0;             // 0: auto
   NormalizationChoice normalization = NormalizationChoice::kAuto;
   OnBadImage on_bad_image = OnBadImage::kSkip;
   Allowance max_bad_images;

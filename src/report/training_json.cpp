@@ -13,6 +13,10 @@ Json object_of(const TextPairs& pairs) {
   return object;
 }
 
+Json short_side(int pixels) {
+  return pixels > 0 ? Json(pixels) : Json();
+}
+
 Json data_json(const DataRecord& data) {
   Json counts = Json::object();
   for (std::size_t c = 0; c < data.classes.size(); ++c)
@@ -21,7 +25,10 @@ Json data_json(const DataRecord& data) {
       {"classes", data.classes},
       {"counts", counts},
       {"image_size", {data.image_height, data.image_width}},
-      {"resize_short_side", data.resize_short_side > 0 ? Json(data.resize_short_side) : Json()},
+      {"resize_short_side", short_side(data.resize_short_side)},
+      {"augment", data.augment},
+      {"eval_size", {data.eval_height, data.eval_width}},
+      {"eval_resize_short_side", short_side(data.eval_resize_short_side)},
       {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}};
 }
 

@@ -144,6 +144,17 @@ TEST(CommandLine, EmptyRequiredPathIsAFault) {
             "--input-path is empty, but must be a path.");
 }
 
+TEST(CommandLine, TheCentreOfValidationImagesFitsInThem) {
+  EXPECT_EQ(fault(train({"--eval-resize", "200", "--eval-crop", "224"})),
+            "--eval-resize is 200, but validation looks at a centre of 224 pixels: give "
+            "--eval-resize 224 or more, or a smaller --eval-crop.");
+  EXPECT_NE(fault(train({"--eval-resize", "200", "--image-size", "224"})), "no fault");
+  EXPECT_EQ(fault(train({"--eval-resize", "200", "--eval-crop", "200", "--image-size", "224"})),
+            "no fault");
+  EXPECT_EQ(faults(train({"--eval-resize", "200", "--eval-crop", "224", "--epochs", "0"})).size(),
+            2U);
+}
+
 TEST(CommandLine, AllFaultsTogetherParsingFirst) {
   const std::vector<Error> all =
       faults({"train", "--epochs", "0", "--colour", "red", "--batch-size", "two", "stray",

@@ -71,6 +71,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Bounds{"--patience", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
                     Bounds{"--print-freq", "0", kAbove0, "1", "1000000000", "1000000001", kAtMost},
                     Bounds{"--image-size", "15", kWithin, "16", "2048", "2049", kWithin},
+                    Bounds{"--eval-resize", "15", kWithin, "16", "4096", "4097", kWithin},
+                    Bounds{"--eval-crop", "15", kWithin, "16", "2048", "2049", kWithin},
                     Bounds{"--max-bad-images", "-1", kFrom0, "0", "1000000000", "1000000001",
                            kAtMost},
                     Bounds{"--max-bad-images", "-1%", kFrom0, "0%", "100%", "100.1%", kAtMost},
@@ -90,7 +92,7 @@ TEST(Ranges, EveryNumericTrainOptionIsTested) {
   for (const Option& option : find_command("train")->options) {
     numeric += option.maximum != 0 ? 1 : 0;
   }
-  EXPECT_EQ(numeric, 18);
+  EXPECT_EQ(numeric, 20);
 }
 
 TEST(Ranges, TheFullMessage) {

@@ -126,6 +126,12 @@ class EqualityTest(JobTest):
             with self.subTest(ranks=ranks):
                 self.assert_equal(f"{ranks} ranks, 1 step", one, self.outcome(ranks, 48, epochs=1), 1e-5, 1e-5, 1e-5)
 
+    def test_one_step_of_augmented_images(self):
+        """What is drawn for an image depends on the image, not on the rank that loads it."""
+        options = {"epochs": 1, "augment": "strong", "image_size": 40}
+        one, two = (self.outcome(ranks, 48, **options) for ranks in (1, 2))
+        self.assert_equal("2 ranks, 1 step, augmented", one, two, 1e-5, 1e-5, 1e-5)
+
     def test_twenty_one_steps(self):
         """With a small learning rate: BatchNorm over few pixels makes any difference grow at every step, so that one
         process with another number of threads is as far away, which is said too."""

@@ -108,6 +108,31 @@ class TrainTest(FlowTest):
         self.assertEqual(other.returncode, 0)
         self.assertNotEqual(models[0], (self.folder / "other/model").read_bytes())
 
+    def test_augmentation_is_drawn_from_the_seed_whatever_the_loader_threads(self):
+        outcomes = []
+        for augment, loaders in (("strong", 1), ("strong", 3), ("standard", 1), ("flip", 1), ("none", 1)):
+            target = self.folder / f"model{len(outcomes)}"
+            result = self.train(trained_model_path=target, loader_threads=loaders, augment=augment, save="last")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("32x32 (as stored: all images have this size)", result.stdout)
+            self.assertEqual(f"augmentation:     {augment} (" in result.stdout, augment != "none")
+            self.assertEqual(f"  augmentation      {augment}\n" in result.stdout, augment != "none")
+            data = json.loads((target / "training.json").read_text())["data"]
+            self.assertEqual((data["augment"], data["eval_size"], data["eval_resize_short_side"]), (augment, [32, 32], None))
+            outcomes.append((target / "model").read_bytes())
+        self.assertEqual(outcomes[0], outcomes[1])
+        self.assertEqual(len(set(outcomes)), 4)
+
+    def test_validation_has_its_own_size(self):
+        result = self.train(image_size=32, eval_resize=72, eval_crop=64)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("validation size:  64x64 (short side to 72, centre cut)", result.stdout)
+        data = json.loads((self.folder / "model/training.json").read_text())["data"]
+        self.assertEqual((data["image_size"], data["eval_size"], data["eval_resize_short_side"]), ([32, 32], [64, 64], 72))
+        small = self.train(eval_resize=20, trained_model_path=self.folder / "small")
+        self.assertEqual(small.returncode, 2, small.stderr)
+        self.assertIn("--eval-resize is 20, but validation looks at a centre of 32 pixels", small.stderr)
+
     def test_saves_the_best_epoch(self):
         result = self.train(epochs=3, learning_rate=0.05, patience=3)
         self.assertEqual(result.returncode, 0, result.stderr)
