@@ -28,6 +28,18 @@ long long peak_memory_bytes() {
   return usage.ru_maxrss * 1024LL;
 }
 
+long long available_memory_bytes() {
+  long long available = 1LL << 62;
+  std::ifstream system("/proc/meminfo");
+  std::string key, unit;
+  for (long long number = 0; system >> key >> number; std::getline(system, unit))
+    if (key == "MemAvailable:") available = number * 1024;
+  std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
+  long long limit = 0, used = 0;  // "max" where there is no limit
+  if (limit_file >> limit && used_file >> used) available = std::min(available, limit - used);
+  return std::max(available, 0LL);
+}
+
 double seconds_since_process_start() {
   std::ifstream file("/proc/self/stat");
   std::string text;

@@ -9,6 +9,10 @@ int usable_cpus();
 // The largest resident memory so far, in bytes.
 long long peak_memory_bytes();
 
+// Memory that may still be taken, in bytes: what the system calls available, within the control
+// group's limit.
+long long available_memory_bytes();
+
 // Seconds since the kernel started this process: loading libraries counts.
 double seconds_since_process_start();
 

@@ -14,16 +14,15 @@
 
 #include "base/error.h"
 #include "base/machine.h"
-#include "base/random.h"
 #include "base/signals.h"
 #include "base/text.h"
 #include "commands/image_fault_ledger.h"
 #include "commands/rank_agreement.h"
+#include "commands/training_loaders.h"
 #include "commands/training_report.h"
 #include "commands/training_setup.h"
 #include "commands/versions.h"
 #include "commands/weights.h"
-#include "data/rank_order.h"
 #include "report/lines.h"
 #include "train/early_stop.h"
 #include "train/epoch.h"
@@ -45,10 +44,6 @@ class TrainingRun {
   int stopped_by() const { return stopped_by_; }  // the stop signal that all ranks agreed on, or 0
 
  private:
-  RankShare share() const;
-  BatchLoader open_loader(const ImageSet& set, std::vector<std::uint32_t> order,
-                          const PixelPlan& pixels, int epoch) const;
-  BatchLoader open_training_loader(int epoch) const;
   bool train_epoch(int epoch);  // false: a stop signal came first
   bool validate(EpochRecord& record);
   bool agree_to_go_on(ImageFaultLedger& ledger, const std::vector<BadImage>& faults);
@@ -68,6 +63,7 @@ class TrainingRun {
   std::unique_ptr<Communicator> communicator_;  // outlives the state
   std::unique_ptr<TrainState> state_;
   std::unique_ptr<DeviceFeed> feed_, valid_feed_;  // the second where the sizes differ
+  std::unique_ptr<TrainingLoaders> loaders_;
   TrainingRecord record_;
   StateDict kept_;  // on rank 0
   Totals kept_totals_;
@@ -133,38 +129,21 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
   feed_ = open_feed(inputs_.pixels);
   if (inputs_.valid_pixels.output != inputs_.pixels.output)
     valid_feed_ = open_feed(inputs_.valid_pixels);
+  CacheChoice cache;
+  world.agree([&] { cache = choose_cache(config, inputs_, world.local_size()); });
+  loaders_ = std::make_unique<TrainingLoaders>(
+      config, inputs_, RankShare{world.rank(), world.size(), config.batch_size, config.accumulate},
+      loader_threads_, cache);
   report_plan(config, inputs_,
               {device_.description, describe_ranks(world), world.rank(), world.size(),
-               at::get_num_threads(), loader_threads_, num_parameters},
+               at::get_num_threads(), loader_threads_, num_parameters, cache.reason,
+               loaders_->most_memory_bytes()},
               log);
   for (const std::string& idle : idle_gpus(world, device_))
     log.info(idle + ": `kiln train --ranks auto` uses them all");
   record_.options = config.as_used;
   record_.versions = versions(device_.is_cuda);
   record_.data = data_record(config.augment, inputs_);
-}
-
-RankShare TrainingRun::share() const {
-  return {world_.rank(), world_.size(), config_.batch_size, config_.accumulate};
-}
-
-BatchLoader TrainingRun::open_loader(const ImageSet& set, std::vector<std::uint32_t> order,
-                                     const PixelPlan& pixels, int epoch) const {
-  return BatchLoader(set, {.order = std::move(order),
-                           .batch_size = config_.batch_size,
-                           .drop_last = false,
-                           .pixels = pixels,
-                           .seed = static_cast<std::uint64_t>(config_.random_seed),
-                           .epoch = static_cast<std::uint64_t>(epoch),
-                           .num_threads = loader_threads_,
-                           .num_slots = loader_threads_ + 2});
-}
-
-BatchLoader TrainingRun::open_training_loader(int epoch) const {
-  const auto order = permutation(
-      static_cast<std::uint32_t>(inputs_.train.items.size()),
-      {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
-  return open_loader(inputs_.train, training_share(order, share()), inputs_.pixels, epoch);
 }
 
 // Stop signals and bad images anywhere are known everywhere after this; false: stop.
@@ -223,7 +202,8 @@ bool TrainingRun::train_epoch(int epoch) {
                           config_.learning_rate * config_.lr_scaling.of(world_.size())};
   const double rate = schedule.rate(epoch - 1);
   world_.enter("training, epoch " + std::to_string(epoch));
-  BatchLoader loader = open_training_loader(epoch);
+  BatchLoader loader = loaders_->training(epoch);
+  loaders_->begin_validation(epoch);
   TrainEpoch training(*state_, loader, *feed_,
                       {.epoch = epoch,
                        .num_epochs = config_.epochs,
@@ -239,6 +219,7 @@ bool TrainingRun::train_epoch(int epoch) {
     if (!agree_to_go_on(train_faults_, loader.take_faults())) return false;
     tell_step(training, epoch, rate);
   }
+  if (epoch < config_.epochs) loaders_->begin_training(epoch + 1);
   require_finite(training, epoch, rate);
   EpochRecord record = training.finish();
   record.train = sum_over_ranks(record.train);
@@ -257,10 +238,7 @@ bool TrainingRun::train_epoch(int epoch) {
 bool TrainingRun::validate(EpochRecord& record) {
   world_.enter("evaluating, epoch " + std::to_string(record.epoch));
   const auto begin = std::chrono::steady_clock::now();
-  BatchLoader loader = open_loader(
-      inputs_.valid,
-      validation_share(static_cast<std::uint32_t>(inputs_.valid.items.size()), share()),
-      inputs_.valid_pixels, record.epoch);
+  BatchLoader loader = loaders_->validation(record.epoch);
   std::vector<BadImage> faults;
   DeviceFeed& feed = valid_feed_ ? *valid_feed_ : *feed_;
   evaluate(*state_->model, loader, feed, &record.valid, [&] {

@@ -92,6 +92,8 @@ void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const 
            formatted(", float32, %d compute and %d loader threads", facts.threads,
                      facts.loader_threads) +
            (facts.num_ranks == 1 ? ", 1 rank" : ""));
+  log.info("loading:          " + bytes_text(facts.most_loader_bytes) +
+           " of memory at most; kept between epochs: " + facts.cache);
   const double rate = config.learning_rate * config.lr_scaling.of(facts.num_ranks);
   const auto global_batch = static_cast<std::size_t>(config.batch_size) *
                             static_cast<std::size_t>(facts.num_ranks * config.accumulate);

@@ -18,6 +18,8 @@ struct PlanFacts {
   int rank = 0, num_ranks = 1;
   int threads = 0, loader_threads = 0;
   long long num_parameters = 0;
+  std::string cache;  // CacheChoice::reason
+  long long most_loader_bytes = 0;
 };
 
 void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const PlanFacts& facts,

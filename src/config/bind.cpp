@@ -69,6 +69,14 @@ void check_train_paths(Binder& binder, const TrainConfig& config) {
   }
 }
 
+void check_cache(Binder& binder, const TrainConfig& config) {
+  if (config.cache != "decoded" || (config.augment != "standard" && config.augment != "strong"))
+    return;
+  binder.fault("cache", ErrorCode::kParameterParsing,
+               "--cache decoded keeps pixels, but --augment " + config.augment +
+                   " takes others in every epoch: use --cache bytes or auto.");
+}
+
 void bind_rank_options(Binder& binder, TrainConfig& config) {
   config.lr_scaling = binder.rate_scaling("lr-scaling");
   config.scan_each = binder.choice("scan") == "each";
@@ -85,6 +93,10 @@ void bind_rank_options(Binder& binder, TrainConfig& config) {
 void bind_pixel_options(Binder& binder, TrainConfig& config) {
   config.image_size = binder.small_integer("image-size");
   config.augment = binder.choice("augment");
+  config.cache = binder.choice("cache");
+  config.cache_bytes = binder.integer("cache-bytes");
+  config.read_ahead = binder.small_integer("read-ahead");
+  check_cache(binder, config);
   config.eval_resize = binder.small_integer("eval-resize");
   config.eval_crop = binder.small_integer("eval-crop");
   try {

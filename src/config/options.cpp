@@ -117,6 +117,15 @@ std::vector<Option> train_options() {
           integer("loader-threads", "auto", 1, 256, "threads", kMachine,
                   "Threads that decode images."),
           integer("threads", "auto", 1, 1024, "threads", kMachine, "Threads that compute."),
+          choice("cache", {"auto", "none", "bytes", "decoded"}, kMachine,
+                 "Keep images in memory between epochs: files as stored, or decoded and resized. "
+                 "auto: decoded where all fit and every epoch takes the same pixels, else bytes of "
+                 "network storage."),
+          integer("cache-bytes", "auto", 1, kMillion * 1'000'000'000, "bytes", kMachine,
+                  "Most memory for that. auto: a quarter of what is available, shared by the "
+                  "processes of a host."),
+          integer("read-ahead", "auto", 1, 4096, "files", kMachine,
+                  "Files to read before they are decoded. auto: 64 where reading is slow."),
           ranks(false, kRanks,
                 "Start so many processes that train one model, as `kiln launch` does. auto: one "
                 "for each GPU of this host."),

@@ -41,6 +41,9 @@ struct TrainConfig {
   int print_freq = 10;
   int image_size = 0;            // 0: auto
   std::string augment = "none";  // none, flip, standard or strong
+  std::string cache = "auto";    // none, bytes, decoded or auto
+  std::int64_t cache_bytes = 0;  // 0: auto
+  int read_ahead = 0;            // 0: auto
   int eval_resize = 0;           // 0: auto
   int eval_crop = 0;             // 0: auto
   NormalizationChoice normalization = NormalizationChoice::kAuto;

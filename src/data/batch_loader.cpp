@@ -1,13 +1,13 @@
 #include "data/batch_loader.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
-#include <mutex>
+#include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -18,7 +18,9 @@
 namespace kiln {
 namespace {
 
-// The place of one image in a batch: the worker that claimed it writes it, the reader looks when
+using Clock = std::chrono::steady_clock;
+
+// The place of one image in a batch: the thread that claimed it writes it, the reader looks when
 // the batch is done.
 struct Place {
   bool good = false;
@@ -28,141 +30,279 @@ struct Place {
 struct Slot {
   HostBatch batch;
   std::vector<Place> places;
-  int remaining = 0;  // images that are not done yet; guarded by the loader's mutex
+  int remaining = 0;  // images that are not done yet
 };
 
-struct Claim {
-  Slot* slot = nullptr;
-  std::size_t position = 0;  // in the order
-  std::size_t place = 0;     // in the batch
+// A file that is read before a decoder wants it.
+struct ReadAhead {
+  bool ready = false;
+  std::string bytes;
+  std::exception_ptr fault;
 };
+
+// What a decoder keeps from one image to the next.
+struct Scratch {
+  explicit Scratch(const PixelPlan& plan) : path(plan) {}
+  PixelPath path;
+  std::string bytes;
+};
+
+class Timer {
+ public:
+  explicit Timer(std::atomic<std::int64_t>& sum) : sum_(sum) {}
+  ~Timer() { sum_ += (Clock::now() - begin_).count(); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  std::atomic<std::int64_t>& sum_;  // of the clock's ticks
+  const Clock::time_point begin_ = Clock::now();
+};
+
+double seconds_of(std::int64_t ticks) {
+  return std::chrono::duration<double>(Clock::duration(ticks)).count();
+}
+
+// The cache holds images before they are mirrored.
+PixelPlan before_mirroring(PixelPlan plan, const ImageCache* cache) {
+  if (cache != nullptr && cache->kind() == CacheKind::kDecoded) plan.augment = Augment::kNone;
+  return plan;
+}
 
 }  // namespace
 
-struct BatchLoader::State {
-  State(const ImageSet& a_set, Plan a_plan);
-  ~State();
+class BatchLoader::State final : public LoaderTeam::Job {
+ public:
+  State(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache);
+  ~State() override { team_.remove(*this); }
 
-  std::size_t images_of(std::size_t batch) const;
-  std::optional<Claim> claim();
-  void fill(const Claim& claim, PixelPath& path, std::string& buffer);
-  void work();
+  std::size_t num_batches() const { return num_batches_; }
+  const HostBatch* next();
+  std::vector<BadImage> take_faults() { return std::exchange(faults_, {}); }
+  double waited_s() const { return waited_s_; }
+  LoaderTimes times() const {
+    return {seconds_of(read_ticks_), seconds_of(decode_ticks_), bytes_read_};
+  }
+
+ private:
+  bool claim_image(std::size_t* position) override;
+  void load(std::size_t position, std::size_t decoder) override;
+  void loaded(std::size_t position, std::exception_ptr failure) override;
+  bool claim_read(std::size_t* position) override;
+  void read(std::size_t position) override;
+
+  bool is_over() const { return failure_ != nullptr || next_position_ >= plan_.order.size(); }
+  Slot& slot_of(std::size_t position) { return slots_[position / batch_size_ % slots_.size()]; }
+  void prepare(Slot& slot, std::size_t batch);
+  bool take_decoded(std::uint32_t item, std::uint8_t* target) const;
+  std::string decode(std::size_t position, Scratch& scratch, std::uint8_t* target);
+  std::string_view bytes_of(std::size_t position, std::string& buffer);
+  bool take_read_ahead(std::size_t position, std::string& buffer);
   const HostBatch* hand_out(std::size_t batch);
 
-  const ImageSet& set;
-  const Plan plan;
-  const std::size_t batch_size, image_bytes;
-  std::size_t num_batches = 0;
-  std::vector<Slot> slots;
+  const ImageSet& set_;
+  LoaderTeam& team_;
+  const Plan plan_;
+  ImageCache* const cache_;
+  const bool caches_pixels_;
+  const std::size_t batch_size_, image_bytes_, num_batches_;
+  std::vector<std::optional<Scratch>> scratch_;  // one a decoder
 
-  std::mutex mutex;
-  std::condition_variable work_or_stop, batch_done;
-  std::size_t next_position = 0;  // of the order, to be claimed
-  std::size_t released = 0;       // batches that the reader is done with
-  bool stopping = false;
-  std::exception_ptr failure;
+  // Under the team's mutex.
+  std::condition_variable batch_done_, read_done_;
+  std::vector<Slot> slots_;
+  std::size_t next_position_ = 0;  // of the order, to be claimed
+  std::size_t next_read_ = 0;      // likewise, by readers
+  std::size_t released_ = 0;       // batches that the reader is done with
+  std::map<std::size_t, ReadAhead> ahead_;
+  std::size_t ahead_bytes_ = 0;
+  std::exception_ptr failure_;
 
-  std::size_t next_batch = 0;  // from here on the reader's own
-  std::vector<BadImage> faults;
-  double waited_s = 0;
+  std::atomic<std::int64_t> read_ticks_ = 0, decode_ticks_ = 0;
+  std::atomic<std::uint64_t> bytes_read_ = 0;
 
-  std::vector<std::jthread> workers;  // last, so that they end first
+  // The reader's own.
+  std::size_t next_batch_ = 0;
+  std::vector<BadImage> faults_;
+  double waited_s_ = 0;
 };
 
-BatchLoader::State::State(const ImageSet& a_set, Plan a_plan)
-    : set(a_set),
-      plan(std::move(a_plan)),
-      batch_size(static_cast<std::size_t>(std::max(1, plan.batch_size))),
-      image_bytes(static_cast<std::size_t>(plan.pixels.output.height) *
-                  static_cast<std::size_t>(plan.pixels.output.width) * 3) {
-  num_batches = plan.order.size() / batch_size;
-  if (!plan.drop_last && plan.order.size() % batch_size != 0) ++num_batches;
-  slots.resize(std::min(num_batches, static_cast<std::size_t>(std::max(1, plan.num_slots))));
-  const std::size_t threads =
-      std::min(plan.order.size(), static_cast<std::size_t>(std::max(1, plan.num_threads)));
-  if (num_batches == 0) return;
-  for (std::size_t i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
+BatchLoader::State::State(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache)
+    : set_(set),
+      team_(team),
+      plan_(std::move(plan)),
+      cache_(cache),
+      caches_pixels_(cache != nullptr && cache->kind() == CacheKind::kDecoded),
+      batch_size_(static_cast<std::size_t>(std::max(1, plan_.batch_size))),
+      image_bytes_(static_cast<std::size_t>(plan_.pixels.output.height) *
+                   static_cast<std::size_t>(plan_.pixels.output.width) * 3),
+      num_batches_((plan_.order.size() + batch_size_ - 1) / batch_size_),
+      scratch_(static_cast<std::size_t>(team.num_decoders())),
+      slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
+  team_.add(*this);
 }
 
-BatchLoader::State::~State() {
-  {
-    const std::scoped_lock lock(mutex);
-    stopping = true;
-  }
-  work_or_stop.notify_all();
+// The next image in order, once its slot is free.
+bool BatchLoader::State::claim_image(std::size_t* position) {
+  const std::size_t batch = next_position_ / batch_size_;
+  if (is_over() || batch >= released_ + slots_.size()) return false;
+  if (next_position_ % batch_size_ == 0) prepare(slot_of(next_position_), batch);
+  if (failure_ != nullptr) return false;
+  *position = next_position_++;
+  return true;
 }
 
-std::size_t BatchLoader::State::images_of(std::size_t batch) const {
-  return std::min(batch_size, plan.order.size() - batch * batch_size);
-}
-
-// The next image in order, once its slot is free; nothing when all are claimed or the loader stops.
-std::optional<Claim> BatchLoader::State::claim() {
-  std::unique_lock lock(mutex);
-  const std::size_t end = std::min(plan.order.size(), num_batches * batch_size);
-  work_or_stop.wait(lock, [&] {
-    return stopping || next_position >= end || next_position / batch_size < released + slots.size();
-  });
-  if (stopping || next_position >= end) return std::nullopt;
-  const std::size_t batch = next_position / batch_size, place = next_position % batch_size;
-  Slot& slot = slots[batch % slots.size()];
-  if (place == 0) {
-    const std::size_t count = images_of(batch);
-    slot.batch.pixels.resize(std::max(slot.batch.pixels.size(), count * image_bytes));
-    slot.places.assign(count, Place{});
-    slot.remaining = static_cast<int>(count);
-  }
-  return Claim{&slot, next_position++, place};
-}
-
-void BatchLoader::State::fill(const Claim& claim, PixelPath& path, std::string& buffer) {
-  Place& place = claim.slot->places[claim.place];
-  const std::uint32_t item = plan.order[claim.position];
+void BatchLoader::State::prepare(Slot& slot, std::size_t batch) {
+  const std::size_t count = std::min(batch_size_, plan_.order.size() - batch * batch_size_);
+  slot.places.assign(count, Place{});
+  slot.remaining = static_cast<int>(count);
   try {
-    read_image_bytes(set, item, buffer);
-    place.fault = path.write(buffer, {plan.seed, plan.epoch, item},
-                             claim.slot->batch.pixels.data() + claim.place * image_bytes);
+    slot.batch.pixels.resize(std::max(slot.batch.pixels.size(), count * image_bytes_));
+  } catch (...) {
+    failure_ = std::current_exception();
+    batch_done_.notify_one();
+  }
+}
+
+void BatchLoader::State::load(std::size_t position, std::size_t decoder) {
+  std::optional<Scratch>& scratch = scratch_[decoder];
+  if (!scratch) scratch.emplace(before_mirroring(plan_.pixels, cache_));
+  const std::size_t index = position % batch_size_;
+  Slot& slot = slot_of(position);
+  Place& place = slot.places[index];
+  std::uint8_t* target = slot.batch.pixels.data() + index * image_bytes_;
+  try {
+    place.fault = decode(position, *scratch, target);
     place.good = true;
   } catch (const ImageFault& fault) {
     place.fault = fault.what();
   }
 }
 
-void BatchLoader::State::work() {
-  try {
-    PixelPath path(plan.pixels);
-    std::string buffer;
-    while (const std::optional<Claim> claimed = claim()) {
-      fill(*claimed, path, buffer);
-      const std::scoped_lock lock(mutex);
-      if (--claimed->slot->remaining == 0) batch_done.notify_one();
-    }
-  } catch (...) {
-    const std::scoped_lock lock(mutex);
-    if (failure == nullptr) failure = std::current_exception();
-    stopping = true;
-    work_or_stop.notify_all();
-    batch_done.notify_one();
+// Returns what is damaged. Throws ImageFault.
+std::string BatchLoader::State::decode(std::size_t position, Scratch& scratch,
+                                       std::uint8_t* target) {
+  const std::uint32_t item = plan_.order[position];
+  const DrawKey key{plan_.seed, plan_.epoch, item};
+  const std::string_view kept = caches_pixels_ ? cache_->find(item) : std::string_view();
+  std::string damage;
+  if (!kept.empty()) {
+    std::memcpy(target, kept.data(), kept.size());
+  } else {
+    const std::string_view bytes = bytes_of(position, scratch.bytes);
+    const Timer timer(decode_ticks_);
+    damage = scratch.path.write(bytes, key, target);
+    if (caches_pixels_ && damage.empty())
+      cache_->keep(item, {reinterpret_cast<const char*>(target), image_bytes_});
   }
+  if (caches_pixels_ && draws_mirror(plan_.pixels, key))
+    mirror_in_place(target, plan_.pixels.output);
+  return damage;
+}
+
+// From the cache, from what was read ahead, or from the file. Throws ImageFault.
+std::string_view BatchLoader::State::bytes_of(std::size_t position, std::string& buffer) {
+  const std::uint32_t item = plan_.order[position];
+  const bool caches_bytes = cache_ != nullptr && cache_->kind() == CacheKind::kBytes;
+  if (caches_bytes)
+    if (const std::string_view kept = cache_->find(item); !kept.empty()) return kept;
+  if (!take_read_ahead(position, buffer)) {
+    const Timer timer(read_ticks_);
+    read_image_bytes(set_, item, buffer);
+    team_.note_read(timer.seconds());
+  }
+  bytes_read_ += buffer.size();
+  if (caches_bytes) cache_->keep(item, buffer);
+  return buffer;
+}
+
+// False: nobody has begun to read it.
+bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& buffer) {
+  std::unique_lock lock(team_.mutex());
+  const auto found = ahead_.find(position);
+  if (found == ahead_.end()) return false;
+  read_done_.wait(lock, [&] { return found->second.ready; });
+  ReadAhead taken = std::move(found->second);
+  ahead_.erase(found);
+  ahead_bytes_ -= taken.bytes.size();
+  lock.unlock();
+  team_.wake_readers();
+  if (taken.fault) std::rethrow_exception(taken.fault);
+  buffer = std::move(taken.bytes);
+  return true;
+}
+
+void BatchLoader::State::loaded(std::size_t position, std::exception_ptr failure) {
+  if (failure != nullptr && failure_ == nullptr) failure_ = std::move(failure);
+  if (--slot_of(position).remaining == 0 || failure_ != nullptr) batch_done_.notify_one();
+}
+
+bool BatchLoader::State::claim_read(std::size_t* position) {
+  const auto distance = static_cast<std::size_t>(team_.read_ahead());
+  next_read_ = std::max(next_read_, next_position_);
+  while (cache_ != nullptr && next_read_ < plan_.order.size() &&
+         !cache_->find(plan_.order[next_read_]).empty())
+    ++next_read_;
+  if (is_over() || next_read_ >= std::min(plan_.order.size(), next_position_ + distance) ||
+      ahead_bytes_ >= LoaderTeam::kReadAheadBytes)
+    return false;
+  *position = next_read_++;
+  ahead_.try_emplace(*position);
+  return true;
+}
+
+void BatchLoader::State::read(std::size_t position) {
+  std::string bytes;
+  std::exception_ptr fault;
+  try {
+    const Timer timer(read_ticks_);
+    read_image_bytes(set_, plan_.order[position], bytes);
+  } catch (...) {
+    fault = std::current_exception();
+  }
+  const std::scoped_lock lock(team_.mutex());
+  ahead_bytes_ += bytes.size();
+  ahead_[position] = {true, std::move(bytes), fault};
+  read_done_.notify_all();
+}
+
+const HostBatch* BatchLoader::State::next() {
+  if (next_batch_ == num_batches_) return nullptr;
+  const Clock::time_point begin = Clock::now();
+  {
+    std::unique_lock lock(team_.mutex());
+    if (released_ != next_batch_) {
+      released_ = next_batch_;
+      team_.wake_decoders();
+    }
+    const Slot& slot = slots_[next_batch_ % slots_.size()];
+    batch_done_.wait(lock, [&] {
+      const bool claimed = next_position_ > next_batch_ * batch_size_;
+      return failure_ != nullptr || (claimed && slot.remaining == 0);
+    });
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+  }
+  waited_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  return hand_out(next_batch_++);
 }
 
 // Closes the gaps that bad images left, and lists the faults.
 const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
-  Slot& slot = slots[number % slots.size()];
+  Slot& slot = slots_[number % slots_.size()];
   HostBatch& batch = slot.batch;
   batch.labels.clear();
   batch.items.clear();
   for (std::size_t i = 0; i < slot.places.size(); ++i) {
     Place& place = slot.places[i];
-    const std::uint32_t item = plan.order[number * batch_size + i];
-    if (!place.fault.empty()) faults.push_back({item, std::move(place.fault), place.good});
+    const std::uint32_t item = plan_.order[number * batch_size_ + i];
+    if (!place.fault.empty()) faults_.push_back({item, std::move(place.fault), place.good});
     if (!place.good) continue;
     const std::size_t target = batch.items.size();
-    if (target != i) {
-      std::memcpy(batch.pixels.data() + target * image_bytes, batch.pixels.data() + i * image_bytes,
-                  image_bytes);
-    }
-    batch.labels.push_back(set.items.label(item));
+    if (target != i)
+      std::memcpy(batch.pixels.data() + target * image_bytes_,
+                  batch.pixels.data() + i * image_bytes_, image_bytes_);
+    batch.labels.push_back(set_.items.label(item));
     batch.items.push_back(item);
   }
   batch.count = static_cast<int>(batch.items.size());
@@ -170,42 +310,30 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
   return &batch;
 }
 
-BatchLoader::BatchLoader(const ImageSet& set, Plan plan)
-    : state_(std::make_unique<State>(set, std::move(plan))) {}
+BatchLoader::BatchLoader(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache)
+    : state_(std::make_unique<State>(set, team, std::move(plan), cache)) {}
 
 BatchLoader::~BatchLoader() = default;
+BatchLoader::BatchLoader(BatchLoader&&) noexcept = default;
 
 int BatchLoader::num_batches() const {
-  return static_cast<int>(state_->num_batches);
+  return static_cast<int>(state_->num_batches());
 }
 
 const HostBatch* BatchLoader::next() {
-  State& state = *state_;
-  if (state.next_batch == state.num_batches) return nullptr;
-  const auto begin = std::chrono::steady_clock::now();
-  {
-    std::unique_lock lock(state.mutex);
-    if (state.released != state.next_batch) {
-      state.released = state.next_batch;
-      state.work_or_stop.notify_all();
-    }
-    const Slot& slot = state.slots[state.next_batch % state.slots.size()];
-    state.batch_done.wait(lock, [&] {
-      const bool claimed = state.next_position > state.next_batch * state.batch_size;
-      return state.failure != nullptr || (claimed && slot.remaining == 0);
-    });
-    if (state.failure != nullptr) std::rethrow_exception(state.failure);
-  }
-  state.waited_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return state.hand_out(state.next_batch++);
+  return state_->next();
 }
 
 std::vector<BadImage> BatchLoader::take_faults() {
-  return std::exchange(state_->faults, {});
+  return state_->take_faults();
 }
 
 double BatchLoader::wait_seconds() const {
-  return state_->waited_s;
+  return state_->waited_s();
+}
+
+LoaderTimes BatchLoader::times() const {
+  return state_->times();
 }
 
 }  // namespace kiln

@@ -1,8 +1,8 @@
-// Image files -> batches of pixels, decoded by worker threads ahead of the reader, handed out in
+// Images -> batches of pixels, read and decoded by a LoaderTeam ahead of the reader, handed out in
 // order.
 //
-// Memory is bounded by `num_slots` batches. Results do not depend on the number of threads. One
-// reader thread.
+// Memory is bounded: `num_slots` batches, and what the team reads ahead. Results depend neither on
+// the number of threads nor on the cache. One reader thread.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "data/image_cache.h"
 #include "data/image_set.h"
+#include "data/loader_team.h"
 #include "data/pixel_plan.h"
 
 namespace kiln {
@@ -31,22 +33,30 @@ struct BadImage {
   bool damaged = false;  // true: decoded as far as it goes, and used
 };
 
+// Where the threads' time went; summed over threads, so it may exceed the time that passed.
+struct LoaderTimes {
+  double read_seconds = 0;    // by decoders and readers
+  double decode_seconds = 0;  // bytes to pixels
+  std::uint64_t bytes_read = 0;
+};
+
 class BatchLoader {
  public:
   // Batches of `batch_size` consecutive entries of `order` (indices into the items of the set); the
-  // last may be shorter unless `drop_last`. The set must outlive the loader.
+  // last may be shorter.
   struct Plan {
     std::vector<std::uint32_t> order;
     int batch_size = 1;
-    bool drop_last = false;
     PixelPlan pixels;
-    std::uint64_t seed = 0, epoch = 0;  // of what is drawn for an image; its number is its item's
-    int num_threads = 1;
+    std::uint64_t seed = 0, epoch = 0;  // of what the pixel plan draws
     int num_slots = 4;
   };
 
-  BatchLoader(const ImageSet& set, Plan plan);
-  ~BatchLoader();  // stops the workers
+  // Begins to load. The set, the team and the cache (nullptr: none; its items are the set's, and
+  // pixels in it were made by the same pixel plan) must outlive the loader.
+  BatchLoader(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache = nullptr);
+  ~BatchLoader();  // stops loading
+  BatchLoader(BatchLoader&& other) noexcept;
 
   int num_batches() const;
 
@@ -60,9 +70,10 @@ class BatchLoader {
 
   // Seconds the reader has waited in next().
   double wait_seconds() const;
+  LoaderTimes times() const;
 
  private:
-  struct State;
+  class State;
   std::unique_ptr<State> state_;
 };
 

@@ -102,6 +102,18 @@ std::optional<Augment> augment_named(std::string_view word) {
   return std::nullopt;
 }
 
+bool draws_mirror(const PixelPlan& plan, const DrawKey& key) {
+  RandomSequence random{key.seed, key.epoch, key.image};
+  return plan.augment != Augment::kNone && random.below(2) == 1;
+}
+
+void mirror_in_place(std::uint8_t* pixels, ImageSize size) {
+  const auto width = static_cast<std::size_t>(size.width);
+  for (int y = 0; y < size.height; ++y, pixels += width * 3)
+    for (std::size_t left = 0; left < width / 2; ++left)
+      std::swap_ranges(pixels + left * 3, pixels + left * 3 + 3, pixels + (width - 1 - left) * 3);
+}
+
 struct PixelPath::Scratch {
   ImagePart part;
   Resampler resampler;

@@ -29,4 +29,10 @@ class PixelPath {
   std::unique_ptr<Scratch> scratch_;
 };
 
+// Whether write() mirrors the image of this key.
+bool draws_mirror(const PixelPlan& plan, const DrawKey& key);
+
+// Left to right; RGB, [size.height, size.width, 3].
+void mirror_in_place(std::uint8_t* pixels, ImageSize size);
+
 }  // namespace kiln

@@ -37,13 +37,12 @@ class BatchLoaderTest : public testing::Test {
     std::ofstream(path, std::ios::binary) << bytes;
   }
 
-  BatchLoader::Plan plan(int threads) const {
+  BatchLoader::Plan plan() const {
     BatchLoader::Plan plan;
     plan.order.resize(set_.items.size());
     std::iota(plan.order.rbegin(), plan.order.rend(), 0U);  // backwards
     plan.batch_size = 6;
     plan.pixels.output = {8, 8};
-    plan.num_threads = threads;
     plan.num_slots = 2;
     return plan;
   }
@@ -55,7 +54,8 @@ class BatchLoaderTest : public testing::Test {
 
 TEST_F(BatchLoaderTest, HandsOutEveryImageInOrderWithAnyNumberOfThreads) {
   for (const int threads : {1, 2, 7}) {
-    BatchLoader loader(set_, plan(threads));
+    LoaderTeam team({.num_decoders = threads});
+    BatchLoader loader(set_, team, plan());
     EXPECT_EQ(loader.num_batches(), 7);
     std::uint32_t expected = kImages;
     for (int b = 0; b < 7; ++b) {
@@ -78,10 +78,11 @@ TEST_F(BatchLoaderTest, HandsOutEveryImageInOrderWithAnyNumberOfThreads) {
 }
 
 // The bytes of every batch, one after the other.
-std::vector<std::uint8_t> all_pixels(const ImageSet& set, BatchLoader::Plan plan) {
+std::vector<std::uint8_t> all_pixels(const ImageSet& set, LoaderTeam& team, BatchLoader::Plan plan,
+                                     ImageCache* cache = nullptr) {
   const auto image_bytes = static_cast<std::size_t>(plan.pixels.output.height) *
                            static_cast<std::size_t>(plan.pixels.output.width) * 3;
-  BatchLoader loader(set, std::move(plan));
+  BatchLoader loader(set, team, std::move(plan), cache);
   std::vector<std::uint8_t> pixels;
   while (const HostBatch* batch = loader.next()) {
     const std::uint8_t* begin = batch->pixels.data();
@@ -96,32 +97,23 @@ TEST_F(BatchLoaderTest, DrawsTheSameForAnyNumberOfThreads) {
     write(folder_ / set_.items.file_name(i),
           test::encode_jpeg(test::noise(20 + static_cast<int>(i % 7), 30)));
   for (const Augment augment : {Augment::kFlip, Augment::kStandard, Augment::kStrong}) {
-    BatchLoader::Plan drawing = plan(1);
+    BatchLoader::Plan drawing = plan();
+    LoaderTeam one({.num_decoders = 1});
     drawing.pixels = {.output = {16, 16}, .short_side = 18, .augment = augment};
     drawing.seed = 4;
     drawing.epoch = 2;
-    const std::vector<std::uint8_t> expected = all_pixels(set_, drawing);
+    const std::vector<std::uint8_t> expected = all_pixels(set_, one, drawing);
     ASSERT_EQ(expected.size(), kImages * 16 * 16 * 3U);
     for (const int threads : {2, 4, 7}) {
-      drawing.num_threads = threads;
-      EXPECT_EQ(all_pixels(set_, drawing), expected);
+      LoaderTeam several({.num_decoders = threads});
+      EXPECT_EQ(all_pixels(set_, several, drawing), expected);
     }
     drawing.epoch = 3;
-    EXPECT_NE(all_pixels(set_, drawing), expected);
+    EXPECT_NE(all_pixels(set_, one, drawing), expected);
     drawing.epoch = 2;
     drawing.seed = 5;
-    EXPECT_NE(all_pixels(set_, drawing), expected);
+    EXPECT_NE(all_pixels(set_, one, drawing), expected);
   }
-}
-
-TEST_F(BatchLoaderTest, DropsTheShortBatchWhenAsked) {
-  BatchLoader::Plan dropping = plan(2);
-  dropping.drop_last = true;
-  BatchLoader loader(set_, dropping);
-  EXPECT_EQ(loader.num_batches(), 6);
-  int count = 0;
-  while (const HostBatch* batch = loader.next()) count += batch->count;
-  EXPECT_EQ(count, 36);
 }
 
 TEST_F(BatchLoaderTest, BadImagesLeaveTheirPlaceEmptyAndAreNamed) {
@@ -129,7 +121,8 @@ TEST_F(BatchLoaderTest, BadImagesLeaveTheirPlaceEmptyAndAreNamed) {
   fs::remove(folder_ / "36.png");
   write(folder_ / "20.png", test::encode_png(test::plain(8, 9, 1, 2, 3)));
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
-  BatchLoader loader(set_, plan(3));
+  LoaderTeam team({.num_decoders = 3});
+  BatchLoader loader(set_, team, plan());
   const HostBatch* batch = loader.next();
   EXPECT_EQ(batch->nominal, 6);
   ASSERT_EQ(batch->count, 4);
@@ -152,9 +145,10 @@ TEST_F(BatchLoaderTest, BadImagesLeaveTheirPlaceEmptyAndAreNamed) {
 TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
   write(folder_ / "39.png", jpeg.substr(0, jpeg.size() * 9 / 10));
-  BatchLoader::Plan resizing = plan(2);
+  LoaderTeam team({.num_decoders = 2});
+  BatchLoader::Plan resizing = plan();
   resizing.pixels.short_side = 9;
-  BatchLoader loader(set_, resizing);
+  BatchLoader loader(set_, team, resizing);
   EXPECT_EQ(loader.next()->count, 6);
   const std::vector<BadImage> faults = loader.take_faults();
   ASSERT_EQ(faults.size(), 1U);
@@ -163,23 +157,76 @@ TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
 }
 
 TEST_F(BatchLoaderTest, StopsWithoutBeingReadToTheEnd) {
-  BatchLoader untouched(set_, plan(4));
-  BatchLoader begun(set_, plan(4));
+  LoaderTeam team({.num_decoders = 4});
+  BatchLoader untouched(set_, team, plan());
+  BatchLoader begun(set_, team, plan());
   EXPECT_NE(begun.next(), nullptr);
   EXPECT_GE(begun.wait_seconds(), 0.0);
 }
 
 TEST_F(BatchLoaderTest, RethrowsWhatIsNotAnImagesFault) {
-  BatchLoader::Plan impossible = plan(2);
+  LoaderTeam team({.num_decoders = 2});
+  BatchLoader::Plan impossible = plan();
   impossible.pixels.output = {1 << 20, 1 << 20};  // a batch of 19 TB
-  BatchLoader loader(set_, impossible);
+  BatchLoader loader(set_, team, impossible);
   EXPECT_ANY_THROW(loader.next());
 }
 
+TEST_F(BatchLoaderTest, WhatIsReadAheadOrKeptChangesNothing) {
+  for (std::size_t i = 0; i < set_.items.size(); ++i)
+    write(folder_ / set_.items.file_name(i), test::encode_jpeg(test::noise(20, 30)));
+  for (const Augment augment : {Augment::kNone, Augment::kFlip, Augment::kStandard}) {
+    BatchLoader::Plan wanted = plan();
+    wanted.pixels = {.output = {16, 16}, .short_side = 18, .augment = augment};
+    wanted.epoch = 3;
+    LoaderTeam plain({.num_decoders = 2, .read_ahead = 0});
+    const std::vector<std::uint8_t> expected = all_pixels(set_, plain, wanted);
+    LoaderTeam ahead({.num_decoders = 3, .read_ahead = 7});
+    EXPECT_EQ(all_pixels(set_, ahead, wanted), expected);
+    for (const CacheKind kind : {CacheKind::kBytes, CacheKind::kDecoded}) {
+      if (kind == CacheKind::kDecoded && augment == Augment::kStandard) continue;
+      for (const std::size_t limit : {std::size_t{6000}, std::size_t{1} << 22}) {
+        ImageCache cache(kind, set_.items.size(), limit);
+        for (const std::uint64_t epoch : {2U, 3U}) {  // the first one fills it
+          wanted.epoch = epoch;
+          const auto pixels = all_pixels(set_, ahead, wanted, &cache);
+          EXPECT_EQ(pixels == expected, epoch == 3 || augment == Augment::kNone);
+        }
+        EXPECT_LE(cache.memory_bytes(), limit);
+        EXPECT_EQ(cache.num_kept() == set_.items.size(), limit > 6000);
+        EXPECT_GT(cache.num_kept(), 0U);
+      }
+    }
+  }
+}
+
+TEST_F(BatchLoaderTest, WhatIsKeptNeedsNoFile) {
+  LoaderTeam team({.num_decoders = 2, .read_ahead = 5});
+  ImageCache cache(CacheKind::kDecoded, set_.items.size(), 1 << 20);
+  const std::vector<std::uint8_t> expected = all_pixels(set_, team, plan(), &cache);
+  fs::remove_all(folder_);
+  EXPECT_EQ(all_pixels(set_, team, plan(), &cache), expected);
+  BatchLoader without(set_, team, plan());
+  EXPECT_EQ(without.next()->count, 0);
+  EXPECT_EQ(without.take_faults().front().fault, "file missing");
+}
+
+TEST_F(BatchLoaderTest, ALoaderThatWaitsItsTurnIsReadyWhenItComes) {
+  LoaderTeam team({.num_decoders = 1});
+  BatchLoader first(set_, team, plan());
+  BatchLoader second(set_, team, plan());
+  for (int i = 0; i < 7; ++i) ASSERT_NE(first.next(), nullptr);
+  EXPECT_EQ(first.next(), nullptr);
+  int batches = 0;
+  while (second.next() != nullptr) ++batches;
+  EXPECT_EQ(batches, 7);
+}
+
 TEST_F(BatchLoaderTest, AnEmptyOrderHasNoBatch) {
-  BatchLoader::Plan empty = plan(2);
+  LoaderTeam team({.num_decoders = 2});
+  BatchLoader::Plan empty = plan();
   empty.order.clear();
-  BatchLoader loader(set_, empty);
+  BatchLoader loader(set_, team, empty);
   EXPECT_EQ(loader.num_batches(), 0);
   EXPECT_EQ(loader.next(), nullptr);
 }

@@ -189,7 +189,7 @@ class DataTest(FailingTest):
             with self.subTest(how=how):
                 self.new_folder()
                 train = self.copy_data()
-                job = self.start_apart(how, train_data_path=train, epochs=100000, patience=100000)
+                job = self.start_apart(how, train_data_path=train, epochs=100000, patience=100000, cache="none")
                 job.wait_for("Epoch: [2")
                 since = time.monotonic()
                 subprocess.run(["nsenter", "-t", str(self.rank_1(job, how)), "-m", "mount", "-t", "tmpfs", "none", train],
@@ -202,7 +202,7 @@ class DataTest(FailingTest):
             with self.subTest(how=how, rank=rank):
                 self.at_night_unless((how, rank) in USUAL)
                 self.new_folder()
-                job, since = self.start_long(how), time.monotonic()
+                job, since = self.start_long(how, cache="none"), time.monotonic()
                 resource.prlimit(job.ranks()[rank], resource.RLIMIT_NOFILE, (3, 3))
                 self.assert_failed(job, since, 3, f"rank {rank} on host ", "Too many open files")
                 if how == LAUNCH:

@@ -39,7 +39,7 @@ class TrainTest(FlowTest):
                               "start_to_first_step_seconds", "total_seconds", "peak_memory_bytes"}, set(training))
         self.assertEqual(set(training["epochs"][0]),
                          {"epoch", "learning_rate", "train_images_per_second", "train_loss", "train_error", "valid_loss",
-                          "top1", "top5", "train_seconds", "valid_seconds", "data_wait_seconds"})
+                          "top1", "top5", "train_seconds", "valid_seconds", "data_wait_seconds", "communication"})
         self.assertEqual(training["data"]["counts"], {name: {"train": 16, "valid": 4} for name in training["data"]["classes"]})
         self.assertEqual(training["data"]["normalization"], {"name": "half", "mean": [0.5] * 3, "std": [0.5] * 3})
         self.assertIsNone(training["data"]["resize_short_side"])
@@ -107,6 +107,25 @@ class TrainTest(FlowTest):
         other = self.train(trained_model_path=self.folder / "other", random_seed=2)
         self.assertEqual(other.returncode, 0)
         self.assertNotEqual(models[0], (self.folder / "other/model").read_bytes())
+
+    def test_same_bits_whatever_is_cached_or_read_ahead(self):
+        ways = ({"cache": "none"}, {"cache": "bytes"}, {"cache": "decoded", "loader_threads": 4, "read_ahead": 5},
+                {"cache": "decoded", "cache_bytes": 12000}, {"cache": "auto"})
+        for augment in ("none", "flip"):
+            models = set()
+            for number, way in enumerate(ways):
+                target = self.folder / f"{augment}-{number}"
+                result = self.train(trained_model_path=target, epochs=3, augment=augment, save="last", image_size=40, **way)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                models.add((target / "model").read_bytes())
+                kept = {"none": "nothing, as asked", "bytes": "files as stored"}.get(way["cache"], "decoded images")
+                self.assertIn(f"kept between epochs: {kept}", result.stdout)
+            self.assertEqual(len(models), 1)
+
+    def test_caches_that_are_refused(self):
+        result = self.train(cache="decoded", augment="standard", epochs=0)
+        self.assert_fails(result, 2, 2, "--cache decoded keeps pixels, but --augment standard", "--epochs is 0")
+        self.assert_fails(self.train(cache="decoded", cache_bytes=3000), 1, 2000, "--cache-bytes is 3000")
 
     def test_augmentation_is_drawn_from_the_seed_whatever_the_loader_threads(self):
         outcomes = []

@@ -87,12 +87,12 @@ class Ranks : public testing::Test {
   }
 
   static BatchLoader loader(std::vector<std::uint32_t> order, int batch_size) {
-    return BatchLoader(set_, {.order = std::move(order),
-                              .batch_size = batch_size,
-                              .drop_last = false,
-                              .pixels = {.output = {kSide, kSide}},
-                              .num_threads = 1,
-                              .num_slots = 3});
+    static LoaderTeam team({.num_decoders = 1});
+    return BatchLoader(set_, team,
+                       {.order = std::move(order),
+                        .batch_size = batch_size,
+                        .pixels = {.output = {kSide, kSide}},
+                        .num_slots = 3});
   }
 
   // One epoch of kSteps steps as this share of the work.

@@ -1,0 +1,84 @@
+#include "commands/training_loaders.h"
+
+#include <utility>
+
+#include "base/random.h"
+
+namespace kiln {
+namespace {
+
+std::optional<int> read_ahead(const TrainConfig& config) {
+  return config.read_ahead > 0 ? std::optional<int>(config.read_ahead) : std::nullopt;
+}
+
+long long image_bytes(const PixelPlan& plan) {
+  return 3LL * plan.output.height * plan.output.width;
+}
+
+}  // namespace
+
+TrainingLoaders::TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs,
+                                 const RankShare& share, int num_threads, const CacheChoice& cache)
+    : config_(config),
+      inputs_(inputs),
+      share_(share),
+      num_slots_(num_threads + 2),
+      cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
+      team_({.num_decoders = num_threads, .read_ahead = read_ahead(config)}),
+      train_cache_(cache.train, inputs.train.items.size(), cache.train_limit_bytes),
+      valid_cache_(cache.valid, inputs.valid.items.size(), cache.valid_limit_bytes) {}
+
+BatchLoader TrainingLoaders::open(const ImageSet& set, const PixelPlan& pixels,
+                                  std::vector<std::uint32_t> order, int epoch, ImageCache& cache) {
+  return BatchLoader(set, team_,
+                     {.order = std::move(order),
+                      .batch_size = config_.batch_size,
+                      .pixels = pixels,
+                      .seed = static_cast<std::uint64_t>(config_.random_seed),
+                      .epoch = static_cast<std::uint64_t>(epoch),
+                      .num_slots = num_slots_},
+                     &cache);
+}
+
+BatchLoader TrainingLoaders::open_training(int epoch) {
+  const auto order = permutation(
+      static_cast<std::uint32_t>(inputs_.train.items.size()),
+      {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
+  return open(inputs_.train, inputs_.pixels, training_share(order, share_), epoch, train_cache_);
+}
+
+BatchLoader TrainingLoaders::open_validation(int epoch) {
+  const auto count = static_cast<std::uint32_t>(inputs_.valid.items.size());
+  return open(inputs_.valid, inputs_.valid_pixels, validation_share(count, share_), epoch,
+              valid_cache_);
+}
+
+void TrainingLoaders::begin_training(int epoch) {
+  next_training_.emplace(open_training(epoch));
+}
+
+void TrainingLoaders::begin_validation(int epoch) {
+  next_validation_.emplace(open_validation(epoch));
+}
+
+BatchLoader TrainingLoaders::training(int epoch) {
+  if (!next_training_) return open_training(epoch);
+  BatchLoader begun = std::move(*next_training_);
+  next_training_.reset();
+  return begun;
+}
+
+BatchLoader TrainingLoaders::validation(int epoch) {
+  if (!next_validation_) return open_validation(epoch);
+  BatchLoader begun = std::move(*next_validation_);
+  next_validation_.reset();
+  return begun;
+}
+
+long long TrainingLoaders::most_memory_bytes() const {
+  const long long batches = num_slots_ * config_.batch_size *
+                            (image_bytes(inputs_.pixels) + image_bytes(inputs_.valid_pixels));
+  return batches + static_cast<long long>(LoaderTeam::kReadAheadBytes + cache_bytes_);
+}
+
+}  // namespace kiln

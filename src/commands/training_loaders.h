@@ -1,0 +1,46 @@
+// The loaders of a training run: one team of threads, a cache for each data set, and for each epoch
+// two loaders, which begin to load before they are wanted.
+#pragma once
+
+#include <optional>
+
+#include "commands/cache_choice.h"
+#include "commands/training_inputs.h"
+#include "data/batch_loader.h"
+#include "data/rank_order.h"
+
+namespace kiln {
+
+class TrainingLoaders {
+ public:
+  // `inputs` must outlive the loaders, and these what they give out.
+  TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs, const RankShare& share,
+                  int num_threads, const CacheChoice& cache);
+
+  // This rank's batches of an epoch, from 1.
+  BatchLoader training(int epoch);
+  BatchLoader validation(int epoch);
+  // Begins with what the threads have time for; training() and validation() give it out.
+  void begin_training(int epoch);
+  void begin_validation(int epoch);
+
+  // Memory that loading takes at most: batches in the making, bytes read ahead, and the caches.
+  long long most_memory_bytes() const;
+
+ private:
+  BatchLoader open(const ImageSet& set, const PixelPlan& pixels, std::vector<std::uint32_t> order,
+                   int epoch, ImageCache& cache);
+  BatchLoader open_training(int epoch);
+  BatchLoader open_validation(int epoch);
+
+  const TrainConfig& config_;
+  const TrainingInputs& inputs_;
+  const RankShare share_;
+  const int num_slots_;
+  const std::size_t cache_bytes_;
+  LoaderTeam team_;
+  ImageCache train_cache_, valid_cache_;
+  std::optional<BatchLoader> next_training_, next_validation_;  // last: they use the others
+};
+
+}  // namespace kiln

@@ -1,0 +1,52 @@
+// What was read or decoded once, kept in memory for the next epochs, never beyond a limit. What is
+// kept stays; what does not fit is left out.
+//
+// Any number of threads may look up and keep, one at a time for the same item.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+// kBytes: files as stored. kDecoded: pixels as a batch takes them, before mirroring; for plans that
+// use the same pixels in every epoch (pixel_plan.h).
+enum class CacheKind { kNone, kBytes, kDecoded };
+
+class ImageCache {
+ public:
+  // For items 0 to num_items - 1. `limit_bytes` holds the cache's own tables too.
+  ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_bytes);
+
+  CacheKind kind() const { return kind_; }
+  // Empty when it is not kept. Valid as long as the cache.
+  std::string_view find(std::size_t item) const;
+  // Keeps a copy where there is room for it.
+  void keep(std::size_t item, std::string_view what);
+
+  std::size_t num_kept() const { return num_kept_; }
+  std::size_t memory_bytes() const;
+
+ private:
+  struct Entry {
+    std::atomic<const char*> begin = nullptr;  // written last
+    std::size_t size = 0;
+  };
+
+  char* room_for(std::size_t size);  // under mutex_; nullptr: none
+
+  const CacheKind kind_;
+  const std::size_t limit_bytes_;
+  std::vector<Entry> entries_;
+  std::atomic<std::size_t> num_kept_ = 0;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  std::size_t block_used_ = 0, block_size_ = 0, memory_bytes_ = 0;
+};
+
+}  // namespace kiln

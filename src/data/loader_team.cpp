@@ -1,0 +1,159 @@
+#include "data/loader_team.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace kiln {
+namespace {
+
+// A read that takes longer is worth a thread of its own: a page-cached file takes a twentieth.
+constexpr double kSlowRead = 400e-6;
+constexpr double kSmoothing = 1.0 / 16;
+// They wait for storage and need no core.
+constexpr int kMostReaders = 16;
+
+}  // namespace
+
+struct LoaderTeam::State {
+  explicit State(const Plan& a_plan) : plan(a_plan) {}
+
+  void decode(std::size_t decoder);
+  void read();
+  Job* claim(bool (Job::*take)(std::size_t*), std::size_t* position) const;
+  void leave(Job& job);
+  void start_readers();
+
+  const Plan plan;
+  std::atomic<double> read_seconds = 0;  // smoothed
+  std::atomic<bool> reads_are_slow = false;
+
+  std::mutex mutex;
+  std::condition_variable decoders_wake, readers_wake, somebody_left;
+  std::vector<Job*> jobs;  // the first is served first
+  bool stopping = false;
+  std::vector<std::jthread> decoders, readers;  // last, so that they end first
+};
+
+LoaderTeam::Job* LoaderTeam::State::claim(bool (Job::*take)(std::size_t*),
+                                          std::size_t* position) const {
+  for (Job* job : jobs) {
+    if (!(job->*take)(position)) continue;
+    ++job->num_busy_;
+    return job;
+  }
+  return nullptr;
+}
+
+void LoaderTeam::State::leave(Job& job) {
+  if (--job.num_busy_ == 0) somebody_left.notify_all();
+}
+
+void LoaderTeam::State::decode(std::size_t decoder) {
+  std::unique_lock lock(mutex);
+  while (!stopping) {
+    std::size_t position = 0;
+    Job* job = claim(&Job::claim_image, &position);
+    if (job == nullptr) {
+      decoders_wake.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    if (!readers.empty()) readers_wake.notify_one();
+    std::exception_ptr failure;
+    try {
+      job->load(position, decoder);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    job->loaded(position, failure);
+    leave(*job);
+  }
+}
+
+void LoaderTeam::State::read() {
+  std::unique_lock lock(mutex);
+  while (!stopping) {
+    std::size_t position = 0;
+    Job* job = claim(&Job::claim_read, &position);
+    if (job == nullptr) {
+      readers_wake.wait(lock);
+      continue;
+    }
+    lock.unlock();
+    job->read(position);
+    lock.lock();
+    leave(*job);
+  }
+}
+
+void LoaderTeam::State::start_readers() {
+  const int wanted = std::min(plan.read_ahead.value_or(kReadAhead), kMostReaders);
+  for (int i = 0; i < wanted; ++i) readers.emplace_back([this] { read(); });
+}
+
+LoaderTeam::LoaderTeam(const Plan& plan) : state_(std::make_unique<State>(plan)) {
+  if (plan.read_ahead) state_->start_readers();
+  for (int i = 0; i < std::max(1, plan.num_decoders); ++i)
+    state_->decoders.emplace_back(
+        [state = state_.get(), i] { state->decode(static_cast<std::size_t>(i)); });
+}
+
+LoaderTeam::~LoaderTeam() {
+  {
+    const std::scoped_lock lock(state_->mutex);
+    state_->stopping = true;
+  }
+  wake_decoders();
+  wake_readers();
+}
+
+int LoaderTeam::num_decoders() const {
+  return std::max(1, state_->plan.num_decoders);
+}
+
+int LoaderTeam::read_ahead() const {
+  if (state_->plan.read_ahead) return *state_->plan.read_ahead;
+  return state_->reads_are_slow ? kReadAhead : 0;
+}
+
+void LoaderTeam::note_read(double seconds) {
+  if (state_->plan.read_ahead || state_->reads_are_slow) return;
+  const double before = state_->read_seconds;
+  const double after = before + (seconds - before) * kSmoothing;
+  state_->read_seconds = after;
+  if (after < kSlowRead) return;
+  const std::scoped_lock lock(state_->mutex);
+  if (!state_->reads_are_slow.exchange(true)) state_->start_readers();
+}
+
+std::mutex& LoaderTeam::mutex() {
+  return state_->mutex;
+}
+
+void LoaderTeam::add(Job& job) {
+  {
+    const std::scoped_lock lock(state_->mutex);
+    state_->jobs.push_back(&job);
+  }
+  wake_decoders();
+  wake_readers();
+}
+
+void LoaderTeam::remove(Job& job) {
+  std::unique_lock lock(state_->mutex);
+  std::erase(state_->jobs, &job);
+  state_->somebody_left.wait(lock, [&] { return job.num_busy_ == 0; });
+}
+
+void LoaderTeam::wake_decoders() {
+  state_->decoders_wake.notify_all();
+}
+
+void LoaderTeam::wake_readers() {
+  state_->readers_wake.notify_all();
+}
+
+}  // namespace kiln

@@ -1,0 +1,69 @@
+// The threads that load images: one fixed team for all loaders of a run. Loaders that were opened
+// earlier are served first, so a loader may be opened long before its batches are wanted: it gets
+// the time that the others leave.
+//
+// Decoders turn files into pixels. Where reading a file takes long (a network mount), readers fetch
+// the bytes ahead of them, so that no decoder waits for a disk. Any thread may open loaders; the
+// team must outlive them.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace kiln {
+
+class LoaderTeam {
+ public:
+  struct Plan {
+    int num_decoders = 1;
+    // Files that are read ahead of the decoders; 0: decoders read for themselves. Empty: as long as
+    // reads take little, as 0, else kReadAhead.
+    std::optional<int> read_ahead = {};
+  };
+  static constexpr int kReadAhead = 64;
+  // What is read ahead and not yet decoded stops growing here.
+  static constexpr std::size_t kReadAheadBytes = std::size_t{64} << 20;
+
+  explicit LoaderTeam(const Plan& plan);
+  ~LoaderTeam();  // when no loader is open any more
+
+  int num_decoders() const;
+  // How far to read ahead now.
+  int read_ahead() const;
+  // A decoder has read a file for itself in so many seconds.
+  void note_read(double seconds);
+
+  // For loaders: what the team asks of them. Functions marked "locked" are called with mutex()
+  // held, the others without.
+  class Job {
+   public:
+    virtual ~Job() = default;
+
+   private:
+    friend class LoaderTeam;
+    virtual bool claim_image(std::size_t* position) = 0;  // locked; false: none now
+    virtual void load(std::size_t position, std::size_t decoder) = 0;
+    virtual void loaded(std::size_t position, std::exception_ptr failure) = 0;  // locked
+    virtual bool claim_read(std::size_t* position) = 0;  // locked; false: none now
+    virtual void read(std::size_t position) = 0;         // throws nothing
+    int num_busy_ = 0;                                   // threads inside, guarded by mutex()
+  };
+
+  std::mutex& mutex();
+  void add(Job& job);
+  // Returns when no thread is inside the job.
+  void remove(Job& job);
+  // There may be new work. Locked or not.
+  void wake_decoders();
+  void wake_readers();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kiln
