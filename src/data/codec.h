@@ -27,7 +27,7 @@ std::uint32_t big32(std::string_view bytes, std::size_t at);
 // One pixel of C, M, Y, K (255 is full ink) as RGB, rounded as Pillow rounds.
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb);
 
-void decode_jpeg(std::string_view bytes, const ChooseRegion& choose, ImagePart& part);
+void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
 Image decode_png(std::string_view bytes);
 Image decode_bmp(std::string_view bytes);
 Image decode_pnm(std::string_view bytes);

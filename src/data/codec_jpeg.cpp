@@ -263,6 +263,22 @@ bool read_window(JpegReader& reader, ImagePart& part) {
   return read_pixels(reader);
 }
 
+// By how much the decoder may reduce what shrinks by so much; see decode_part().
+int reduction_of(double shrinks_by) {
+  if (shrinks_by >= 16) return 4;
+  return shrinks_by >= 6 ? 2 : 1;
+}
+
+// The pixels of the reduced image that hold the region.
+Region reduced(const Region& region, int reduction) {
+  const int top = region.top / reduction, left = region.left / reduction;
+  const auto length = [&](int begin, int count) {
+    return (begin + count + reduction - 1) / reduction - begin / reduction;
+  };
+  return {
+      top, left, {length(region.top, region.size.height), length(region.left, region.size.width)}};
+}
+
 // What must be decoded so that the pixels of `wanted` are as in the whole: chroma is upsampled from
 // its neighbours, up to two pixels away.
 Region widened(const Region& wanted, ImageSize whole) {
@@ -282,18 +298,24 @@ enum class Outcome {
   kCutInMarker,  // between two scans: the caller may try again without that marker
 };
 
-Outcome try_decode(std::string_view bytes, const ChooseRegion& choose, ImagePart& part) {
+Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
   Attempt attempt;
   JpegReader& reader = attempt.reader;
   part.whole = open_image(reader, bytes);
   const Region whole = {0, 0, part.whole};
-  reader.window = widened(choose(part.whole), part.whole);
-  if (!holds_its_end(reader, bytes)) reader.window = whole;
+  const WantedPart wanted = choose(part.whole);
+  part.reduction = 1;
+  reader.window = whole;
+  if (holds_its_end(reader, bytes)) {
+    part.reduction = reduction_of(wanted.shrinks_by);
+    reader.window =
+        widened(reduced(wanted.region, part.reduction), reduced(whole, part.reduction).size);
+  }
+  reader.info.scale_denom = static_cast<unsigned>(part.reduction);
+  const bool is_whole = reader.window == whole;
   bool good = start(reader);
   // Where detail was never sent the decoder smooths, which looks at the neighbours.
-  if (good && reader.info.coef_bits != nullptr && !all_bits_sent(reader.info))
-    reader.window = whole;
-  const bool is_whole = reader.window == whole;
+  if (!is_whole && good && !all_bits_sent(reader.info)) return Outcome::kNeedsWhole;
   good = good && (is_whole || narrow(reader)) && read_window(reader, part);
   if (!is_whole) {
     part.damage.clear();
@@ -326,9 +348,9 @@ bool is_frame(std::uint8_t marker) {
 
 }  // namespace
 
-void decode_jpeg(std::string_view bytes, const ChooseRegion& choose, ImagePart& part) {
+void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
   Outcome outcome = try_decode(bytes, choose, part);
-  const auto all = [](ImageSize whole) { return Region{0, 0, whole}; };
+  const auto all = [](ImageSize whole) { return WantedPart{{0, 0, whole}}; };
   constexpr int kAttempts = 4;
   for (int attempt = 0; attempt < kAttempts && outcome != Outcome::kDone; ++attempt) {
     if (outcome == Outcome::kCutInMarker) {

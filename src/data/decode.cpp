@@ -79,18 +79,19 @@ DecodedImage decode_image(std::string_view bytes) {
   decode_part(
       bytes,
       [](ImageSize whole) {
-        return Region{0, 0, whole};
+        return WantedPart{{0, 0, whole}};
       },
       part);
   return {{part.whole, std::move(part.pixels)}, std::move(part.damage)};
 }
 
-void decode_part(std::string_view bytes, const ChooseRegion& choose, ImagePart& part) {
+void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
   const std::string_view kind = image_kind(bytes);
   if (kind == "JPEG") return codec::decode_jpeg(bytes, choose, part);
   Image image = decode_other(kind, bytes);
   choose(image.size);  // which may refuse it
   part.whole = image.size;
+  part.reduction = 1;
   part.region = {0, 0, image.size};
   part.pixels = std::move(image.pixels);
   part.damage.clear();

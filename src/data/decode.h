@@ -34,22 +34,31 @@ struct DecodedImage {
 // more than half its rows.
 DecodedImage decode_image(std::string_view bytes);
 
-// A part of an image. It may be used again for another image, to keep its memory.
+// A part of an image, maybe at a lower resolution. It may be used again for another image, to keep
+// its memory.
 struct ImagePart {
   ImageSize whole;
-  Region region;                     // what `pixels` holds
+  int reduction = 1;                 // a pixel stands for so many of the image, each way; 1, 2 or 4
+  Region region;                     // what `pixels` holds, in these pixels
   std::vector<std::uint8_t> pixels;  // [H, W, 3] of the region, and unused bytes behind them
   std::string damage;                // as DecodedImage's
   PixelView view() const { return {pixels.data(), region}; }
 };
 
-// The part of an image of that size that is wanted. Pure.
-using ChooseRegion = std::function<Region(ImageSize whole)>;
+struct WantedPart {
+  Region region;
+  double shrinks_by = 1;  // what is made of it is so many times smaller, each way
+};
 
-// As decode_image(), with the same pixels, but only for a region that holds the chosen one: a
-// JPEG's rows below it are not read, so damage that lies there may go unnoticed unless the file is
-// cut.
-void decode_part(std::string_view bytes, const ChooseRegion& choose, ImagePart& part);
+// What is wanted of an image of that size. Pure.
+using ChoosePart = std::function<WantedPart(ImageSize whole)>;
+
+// As decode_image(), but only for a region that holds the wanted one: a JPEG's rows below it are
+// not read, so damage that lies there may go unnoticed unless the file is cut. Pixels are those of
+// decode_image() unless they shrink by 6 or more: a JPEG is then decoded at half its resolution,
+// from 16 on at a quarter. What becomes of it, 32 pixels or more each way, stays within 40 dB of
+// what becomes of the full resolution; see README.md.
+void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
 
 // The size from the header alone; `bytes` may be only the first part of the file (64 KiB do for
 // nearly all; when the header lies further back, ImageFault says so). Throws ImageFault as above.

@@ -38,6 +38,10 @@ ImageSize resized_size(ImageSize from, std::int64_t short_side) {
   return from.height <= from.width ? ImageSize{a, b} : ImageSize{b, a};
 }
 
+ResampleAxis axis_of(int begin, int length, int resized, int first, int count) {
+  return {static_cast<double>(begin), static_cast<double>(length), resized, first, count};
+}
+
 Placing place_centre(ImageSize whole, const PixelPlan& plan) {
   const ImageSize out = plan.output;
   ImageSize resized = whole;
@@ -48,13 +52,28 @@ Placing place_centre(ImageSize whole, const PixelPlan& plan) {
     if (resized.height < out.height || resized.width < out.width)
       throw ImageFault("resized to " + text_of(resized) + " it is smaller than " + text_of(out));
   }
-  return {{0, whole.height, resized.height, centre_offset(resized.height - out.height), out.height},
-          {0, whole.width, resized.width, centre_offset(resized.width - out.width), out.width}};
+  return {
+      axis_of(0, whole.height, resized.height, centre_offset(resized.height - out.height),
+              out.height),
+      axis_of(0, whole.width, resized.width, centre_offset(resized.width - out.width), out.width)};
+}
+
+WantedPart wanted_part(const Placing& placing) {
+  const auto& [rows, columns] = placing;
+  return {needed_region(rows, columns),
+          std::min(rows.length / rows.resized, columns.length / columns.resized)};
+}
+
+// The axis in an image of fewer pixels.
+ResampleAxis reduced(ResampleAxis axis, int reduction) {
+  axis.begin /= reduction;
+  axis.length /= reduction;
+  return axis;
 }
 
 Placing place_crop(const Region& crop, ImageSize out) {
-  return {{crop.top, crop.size.height, out.height, 0, out.height},
-          {crop.left, crop.size.width, out.width, 0, out.width}};
+  return {axis_of(crop.top, crop.size.height, out.height, 0, out.height),
+          axis_of(crop.left, crop.size.width, out.width, 0, out.width)};
 }
 
 bool is_copy(const Placing& placing) {
@@ -65,7 +84,9 @@ bool is_copy(const Placing& placing) {
 // The wanted pixels, where is_copy().
 Region unchanged_region(const Placing& placing) {
   const auto& [rows, columns] = placing;
-  return {rows.begin + rows.first, columns.begin + columns.first, {rows.count, columns.count}};
+  return {static_cast<int>(rows.begin) + rows.first,
+          static_cast<int>(columns.begin) + columns.first,
+          {rows.count, columns.count}};
 }
 
 void copy_row(const std::uint8_t* from, int width, bool mirror, std::uint8_t* to) {
@@ -135,13 +156,14 @@ std::string PixelPath::write(std::string_view bytes, const DrawKey& key, std::ui
     random = before_crop;
     placing =
         crops ? place_crop(draw_crop(whole, random), plan_.output) : place_centre(whole, plan_);
-    return needed_region(placing.rows, placing.columns);
+    return wanted_part(placing);
   };
   decode_part(bytes, choose, part);
   if (is_copy(placing)) {
     copy_region(part.view(), unchanged_region(placing), mirror, target);
   } else {
-    scratch_->resampler.write(part.view(), placing.rows, placing.columns, mirror, target);
+    scratch_->resampler.write(part.view(), reduced(placing.rows, part.reduction),
+                              reduced(placing.columns, part.reduction), mirror, target);
   }
   if (plan_.augment == Augment::kStrong) {
     apply_operation(draw_operation(random), target, plan_.output, scratch_->copy);

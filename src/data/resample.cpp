@@ -12,12 +12,21 @@ struct Span {
   int begin = 0, end = 0;
 };
 
-// The pixels that the filter of the wanted pixel `i` reaches, counted from axis.begin.
+// Where the middle of the wanted pixel `i` lies in the image.
+double middle_of(const ResampleAxis& axis, int i) {
+  return axis.begin + axis.length / axis.resized * (axis.first + i + 0.5);
+}
+
+double radius_of(const ResampleAxis& axis) {
+  return std::max(axis.length / axis.resized, 1.0);
+}
+
+// The pixels of the image that the filter of the wanted pixel `i` reaches.
 Span reach(const ResampleAxis& axis, int i) {
-  const double scale = static_cast<double>(axis.length) / axis.resized;
-  const double middle = scale * (axis.first + i + 0.5) + 0.5, radius = std::max(scale, 1.0);
-  return {std::max(static_cast<int>(middle - radius), 0),
-          std::min(static_cast<int>(middle + radius), axis.length)};
+  const double middle = middle_of(axis, i) + 0.5, radius = radius_of(axis);
+  const double end = std::ceil(axis.begin + axis.length);
+  return {static_cast<int>(std::max(middle - radius, axis.begin)),
+          static_cast<int>(std::min(middle + radius, end))};
 }
 
 // Eight samples: one register of SSE2 and of NEON. The second type of each pair stands anywhere in
@@ -78,26 +87,25 @@ void combine_rows(const std::uint8_t* const* inputs, const std::uint16_t* weight
 Region needed_region(const ResampleAxis& rows, const ResampleAxis& columns) {
   const int top = reach(rows, 0).begin, bottom = reach(rows, rows.count - 1).end;
   const int left = reach(columns, 0).begin, right = reach(columns, columns.count - 1).end;
-  return {rows.begin + top, columns.begin + left, {bottom - top, right - left}};
+  return {top, left, {bottom - top, right - left}};
 }
 
 void Resampler::set_taps(const ResampleAxis& axis, Taps& taps) {
-  const double scale = static_cast<double>(axis.length) / axis.resized;
-  const double radius = std::max(scale, 1.0);
+  const double radius = radius_of(axis);
   taps.taps = 0;
   taps.starts.resize(static_cast<std::size_t>(axis.count));
   for (int i = 0; i < axis.count; ++i) {
     const Span span = reach(axis, i);
-    taps.starts[static_cast<std::size_t>(i)] = axis.begin + span.begin;
+    taps.starts[static_cast<std::size_t>(i)] = span.begin;
     taps.taps = std::max(taps.taps, span.end - span.begin);
   }
   const auto stride = static_cast<std::size_t>(taps.taps);
   taps.weights.assign(stride * static_cast<std::size_t>(axis.count), 0);
   for (int i = 0; i < axis.count; ++i) {
     const Span span = reach(axis, i);
-    const double centre = scale * (axis.first + i + 0.5);
+    const double middle = middle_of(axis, i);
     const auto triangle = [&](int x) {
-      return std::max(0.0, 1.0 - std::abs(x + 0.5 - centre) / radius);
+      return std::max(0.0, 1.0 - std::abs(x + 0.5 - middle) / radius);
     };
     double sum = 0;
     for (int x = span.begin; x < span.end; ++x) sum += triangle(x);

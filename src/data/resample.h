@@ -18,8 +18,8 @@ namespace kiln {
 // Along one side of an image: `length` pixels from `begin` on become `resized` ones, of which
 // `count` from `first` on are wanted.
 struct ResampleAxis {
-  int begin = 0;
-  int length = 0;
+  double begin = 0;
+  double length = 0;
   int resized = 0;
   int first = 0;
   int count = 0;

@@ -167,7 +167,8 @@ TEST_F(BatchLoaderTest, StopsWithoutBeingReadToTheEnd) {
 TEST_F(BatchLoaderTest, RethrowsWhatIsNotAnImagesFault) {
   LoaderTeam team({.num_decoders = 2});
   BatchLoader::Plan impossible = plan();
-  impossible.pixels.output = {1 << 20, 1 << 20};  // a batch of 19 TB
+  impossible.pixels.output = {1 << 30, 1 << 30};  // a batch that no address space holds
+  impossible.batch_size = 3;
   BatchLoader loader(set_, team, impossible);
   EXPECT_ANY_THROW(loader.next());
 }

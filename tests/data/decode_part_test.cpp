@@ -54,7 +54,7 @@ TEST(DecodePart, HasThePixelsOfTheWholeForEveryFormOfJpeg) {
     int smaller = 0;
     for (const Region& wanted : regions_of(image.size)) {
       decode_part(
-          bytes, [&](ImageSize) { return wanted; }, part);
+          bytes, [&](ImageSize) { return WantedPart{wanted}; }, part);
       EXPECT_EQ(part.whole, whole.size);
       EXPECT_EQ(part.damage, "");
       ASSERT_EQ(differing(part, whole, wanted), 0)
@@ -73,7 +73,7 @@ TEST(DecodePart, OfOtherKindsIsTheWhole) {
   decode_part(
       test::encode_png(image),
       [](ImageSize) {
-        return Region{3, 4, {5, 6}};
+        return WantedPart{{3, 4, {5, 6}}};
       },
       part);
   EXPECT_EQ(part.region, (Region{0, 0, {20, 30}}));
@@ -83,7 +83,7 @@ TEST(DecodePart, OfOtherKindsIsTheWhole) {
 // What a cut file is worth may not depend on the part that is looked at.
 TEST(DecodePart, OfACutFileTellsTheDamageOfTheWhole) {
   const std::string bytes = encode_jpeg(test::noise(64, 64));
-  const auto top_rows = [](ImageSize) { return Region{0, 0, {8, 8}}; };
+  const auto top_rows = [](ImageSize) { return WantedPart{{0, 0, {8, 8}}}; };
   for (const std::size_t percent : {30, 70, 90, 99}) {
     const std::string cut = bytes.substr(0, bytes.size() * percent / 100);
     std::string whole_says, part_says;
@@ -109,7 +109,7 @@ TEST(DecodePart, MayBeRefusedByItsChooser) {
   for (const std::string& bytes :
        {encode_jpeg(test::noise(16, 16)), test::encode_ppm(test::noise(16, 16))})
     EXPECT_THROW(decode_part(
-                     bytes, [](ImageSize) -> Region { throw ImageFault("no"); }, part),
+                     bytes, [](ImageSize) -> WantedPart { throw ImageFault("no"); }, part),
                  ImageFault);
 }
 

@@ -3,15 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "data/decode.h"
 #include "data/make_image.h"
 
 namespace kiln {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Written {
   Image image;
@@ -167,6 +173,44 @@ TEST(PixelPath, DependsOnTheKeyAndNothingBefore) {
     }
     EXPECT_EQ(different.size(), augment == Augment::kFlip ? 2U : 60U);
   }
+}
+
+double peak_signal_to_noise(const Image& a, const Image& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.pixels.size(); ++i) {
+    const double difference = static_cast<double>(a.pixels[i]) - b.pixels[i];
+    sum += difference * difference;
+  }
+  return 10 * std::log10(255.0 * 255.0 * static_cast<double>(a.pixels.size()) / (sum + 1e-9));
+}
+
+// JPEGs are decoded at a lower resolution where that cannot be seen; other kinds never are.
+TEST(PixelPath, WhatShrinksMuchIsAsGoodAsFromAFullDecode) {
+  const char* shared = std::getenv("KILN_SHARED");
+  const fs::path photos =
+      (shared != nullptr ? fs::path(shared) : fs::path(KILN_SOURCE_DIR) / "../shared") /
+      "data/photos";
+  if (!fs::is_directory(photos)) GTEST_SKIP() << "no photographs in " << photos;
+  double worst = 99;
+  int compared = 0;
+  for (const fs::path& path : fs::recursive_directory_iterator(photos)) {
+    if (!fs::is_regular_file(path) || ++compared % 4 != 0) continue;
+    const std::string bytes = read_file(path);
+    const std::string pixels = test::encode_ppm(decode_image(bytes).image);
+    for (const int size : {32, 40, 52}) {
+      for (const Augment augment : {Augment::kNone, Augment::kStandard}) {
+        PixelPlan plan = centre_plan(size);
+        plan.augment = augment;
+        const DrawKey key = {1, 2, static_cast<std::uint64_t>(compared)};
+        worst = std::min(worst, peak_signal_to_noise(write(bytes, plan, key).image,
+                                                     write(pixels, plan, key).image));
+      }
+    }
+  }
+  EXPECT_GT(compared, 0);
+  std::printf("the worst has %.1f dB\n", worst);
+  EXPECT_GE(worst, 40.0);
+  EXPECT_LT(worst, 60.0) << "nothing was decoded at a lower resolution";
 }
 
 TEST(PixelPath, TellsTheDamageOfWhatItCouldUse) {
