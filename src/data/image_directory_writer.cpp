@@ -103,7 +103,8 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
 std::string output_name(const ImageSet& set, std::size_t position) {
   const ImageItem& item = set.items[position];
   if (set.kind == ImageSet::Kind::kImageDirectory) return std::string(item.file_name);
-  if (set.kind != ImageSet::Kind::kClassFolders) return "image/" + std::string(item.file_name);
+  if (!set.labeled() || set.kind == ImageSet::Kind::kCoco)
+    return "image/" + std::string(item.file_name);
   return "image/" + std::to_string(item.label) + "_" + std::to_string(item.id) +
          fs::path(item.file_name).extension().string();
 }
