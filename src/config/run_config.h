@@ -95,6 +95,16 @@ struct ConvertConfig {
   std::string input_path, output_path;
 };
 
+struct PackConfig {
+  std::string input_path, output_path;
+  int shard_mb = 256;
+  int short_side = 0;  // 0: as stored
+  int quality = 92;
+  bool shuffle = false;
+  bool balance = false;
+  std::int64_t random_seed = 1;
+};
+
 struct DemoDataConfig {
   std::string output_path;
   int images = 600;
@@ -122,7 +132,7 @@ struct HelpRequest {
 struct VersionRequest {};
 
 using Command =
-    std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, DemoDataConfig,
-                 InspectConfig, BenchCollectiveConfig, HelpRequest, VersionRequest>;
+    std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
+                 DemoDataConfig, InspectConfig, BenchCollectiveConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

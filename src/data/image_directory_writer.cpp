@@ -180,7 +180,7 @@ void remove_empty_folders(const fs::path& folder) {
 
 }  // namespace
 
-void prepare_image_output(const fs::path& folder, const fs::path& input) {
+void prepare_output_folder(const fs::path& folder, const fs::path& input) {
   const fs::path output_place = resolved(folder);
   const fs::path input_place = resolved(input);
   if (is_within(output_place, input_place) || is_within(input_place, output_place)) {
@@ -192,8 +192,12 @@ void prepare_image_output(const fs::path& folder, const fs::path& input) {
     refuse(folder, "it is a file. Choose another output.");
   }
   create_folder(folder);
-  earlier_files(folder);
   { DurableFile probe(folder / "probe"); }
+}
+
+void prepare_image_output(const fs::path& folder, const fs::path& input) {
+  prepare_output_folder(folder, input);
+  earlier_files(folder);
   remove_leftovers(folder);
   for (const fs::path& inner : contents_of(folder).folders) remove_leftovers(folder / inner);
 }
