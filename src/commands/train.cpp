@@ -141,11 +141,11 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
     log.info(idle + ": `kiln train --ranks auto` uses them all");
   record_.options = config.as_used;
   record_.versions = versions(device_.is_cuda);
-  record_.data = data_record(config.augment, inputs_);
+  record_.data = data_record(config, world, inputs_);
 }
 
 RankShare TrainingRun::share() const {
-  return {world_.rank(), world_.size(), config_.batch_size, config_.accumulate};
+  return {inputs_.share_rank, inputs_.num_sharing, config_.batch_size, config_.accumulate};
 }
 
 BatchLoader TrainingRun::open_loader(const ImageSet& set, std::vector<std::uint32_t> order,
@@ -161,9 +161,12 @@ BatchLoader TrainingRun::open_loader(const ImageSet& set, std::vector<std::uint3
 }
 
 BatchLoader TrainingRun::open_training_loader(int epoch) const {
-  const auto order = permutation(
+  auto order = permutation(
       static_cast<std::uint32_t>(inputs_.train.items.size()),
       {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
+  const std::int64_t images_per_step =
+      std::int64_t{inputs_.num_sharing} * config_.batch_size * config_.accumulate;
+  order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * images_per_step));
   return open_loader(inputs_.train, training_share(order, share()), inputs_.pixels, epoch);
 }
 
@@ -172,7 +175,9 @@ bool TrainingRun::agree_to_go_on(ImageFaultLedger& ledger, const std::vector<Bad
   std::vector<double> told = {faults.empty() ? 0.0 : 1.0};
   for (const int signal : kStopSignals) told.push_back(stop_signal() == signal ? 1 : 0);
   const std::vector<double> all = world_.sum(told);
-  if (all[0] > 0) world_.agree([&] { ledger.note(share_faults(world_, faults)); });
+  // A number of another part's image says nothing here: its own ranks note it.
+  if (all[0] > 0)
+    world_.agree([&] { ledger.note(config_.own_parts ? faults : share_faults(world_, faults)); });
   for (std::size_t i = 0; i < kStopSignals.size() && stopped_by_ == 0; ++i)
     if (all[i + 1] > 0) stopped_by_ = kStopSignals[i];
   return stopped_by_ == 0;
@@ -257,10 +262,10 @@ bool TrainingRun::train_epoch(int epoch) {
 bool TrainingRun::validate(EpochRecord& record) {
   world_.enter("evaluating, epoch " + std::to_string(record.epoch));
   const auto begin = std::chrono::steady_clock::now();
-  BatchLoader loader = open_loader(
-      inputs_.valid,
-      validation_share(static_cast<std::uint32_t>(inputs_.valid.items.size()), share()),
-      inputs_.valid_pixels, record.epoch);
+  BatchLoader loader =
+      open_loader(inputs_.valid,
+                  validation_share(static_cast<std::uint32_t>(inputs_.valid.items.size()), share()),
+                  inputs_.valid_pixels, record.epoch);
   std::vector<BadImage> faults;
   DeviceFeed& feed = valid_feed_ ? *valid_feed_ : *feed_;
   evaluate(*state_->model, loader, feed, &record.valid, [&] {

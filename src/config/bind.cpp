@@ -71,7 +71,8 @@ void check_train_paths(Binder& binder, const TrainConfig& config) {
 
 void bind_rank_options(Binder& binder, TrainConfig& config) {
   config.lr_scaling = binder.rate_scaling("lr-scaling");
-  config.scan_each = binder.choice("scan") == "each";
+  config.own_parts = binder.choice("shard-by") == "none";
+  config.scan_each = config.own_parts || binder.choice("scan") == "each";
   config.index_path = binder.path("index");
   config.accumulate = binder.small_integer("accumulate");
   config.sync_batch_norm = binder.boolean("sync-batch-norm");

@@ -60,6 +60,11 @@ std::vector<Option> rank_options() {
                             "Stop unless exactly so many processes have found each other.");
   return {
       lr_scaling,
+      choice(
+          "shard-by", {"rank", "none"}, kRanks,
+          "rank: the processes divide one data set. none: each host has been given its own part, "
+          "or each process by its own data paths; classes are joined, and all make as many steps "
+          "as the smallest part allows."),
       choice("scan", {"once", "each"}, kRanks,
              "Process 0 reads the image folders and tells the others, or each reads for itself and "
              "they compare."),
