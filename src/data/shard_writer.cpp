@@ -93,6 +93,7 @@ std::vector<std::uint32_t> spread_by_class(const ImageItems& items,
   std::stable_sort(places.begin(), places.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::uint32_t> spread;
+  spread.reserve(places.size());
   for (const auto& [place, i] : places) spread.push_back(i);
   return spread;
 }
