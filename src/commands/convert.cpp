@@ -26,7 +26,7 @@ int run_convert(const ConvertConfig& config, Log& log) {
   const ImageSet set = read_image_set(config.input_path, "Input dataset");
   log.info(found_line(set));
   for (const std::string& note : set.notes) log.warning(note);
-  if (set.kind == ImageSet::Kind::kUnlabeledFolder) {
+  if (!set.labeled()) {
     log.warning(
         "The images are not in class folders one level deep, so the output has no labels: "
         "it can be scored, not trained on.");

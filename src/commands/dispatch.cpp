@@ -11,6 +11,7 @@
 #include "commands/init_model.h"
 #include "commands/inspect.h"
 #include "commands/launch.h"
+#include "commands/pack.h"
 #include "commands/train.h"
 #include "commands/training_inputs.h"
 #include "commands/versions.h"
@@ -100,6 +101,7 @@ int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, 
         }
         if constexpr (std::is_same_v<Config, InitModelConfig>) return run_init_model(config, log);
         if constexpr (std::is_same_v<Config, ConvertConfig>) return run_convert(config, log);
+        if constexpr (std::is_same_v<Config, PackConfig>) return run_pack(config, log);
         if constexpr (std::is_same_v<Config, DemoDataConfig>) return run_demo_data(config, log);
         if constexpr (std::is_same_v<Config, InspectConfig>) return run_inspect(config, log);
         report->wanted = false;

@@ -18,6 +18,7 @@
 #include "base/in_parallel.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "data/archive_set.h"
 #include "data/decode.h"
 #include "data/image_bytes.h"
 #include "data/image_set.h"
@@ -330,7 +331,9 @@ int run_inspect(const InspectConfig& config, Log& log) {
   if (!fs::exists(status)) fail_to_open(path, failure);
   Report report;
   int bad = 0;
-  if (!fs::is_directory(status)) {
+  const std::string name = path.filename().string();
+  const bool is_archive = has_archive_extension(name) && !name.ends_with(".pth.tar");
+  if (!fs::is_directory(status) && !is_archive) {
     bad = inspect_file(path, report);
   } else if (is_model_directory(path)) {
     inspect_model_directory(path, report);

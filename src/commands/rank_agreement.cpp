@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "base/text.h"
 #include "commands/failure.h"
 #include "commands/versions.h"
+#include "data/dataset_text.h"
 #include "data/image_set_bytes.h"
 #include "parallel/gpu_assignment.h"
 #include "parallel/nccl.h"
@@ -33,7 +35,8 @@ const std::set<std::string>& own_options() {
 std::string facts_of(const TrainConfig& config) {
   std::string text = "version\t" + program_version() + "\n";
   for (const auto& [name, value] : config.as_used)
-    if (!own_options().contains(name)) text += "--" + name + "\t" + value + "\n";
+    if (!own_options().contains(name) && !(config.own_parts && name.ends_with("-data-path")))
+      text += "--" + name + "\t" + value + "\n";
   return text;
 }
 
@@ -95,6 +98,36 @@ void require_equal_sets(World& world, const ImageSet& set) {
                     other[line] + ", rank 0 found " + first[line] +
                     ". Give every process the same data.");
   }
+}
+
+// Class names end in a zero byte, which no name of a folder holds.
+std::vector<std::string> joined_classes(World& world, const std::vector<std::string>& mine) {
+  std::string text;
+  for (const std::string& name : mine) text += name + '\0';
+  std::set<std::string> names;
+  for (const std::string& theirs : world.gather(text)) {
+    for (std::size_t at = 0; at < theirs.size(); at = theirs.find('\0', at) + 1)
+      names.insert(theirs.substr(at, theirs.find('\0', at) - at));
+  }
+  return {names.begin(), names.end()};
+}
+
+// The ranks' parts become parts of one data set.
+void join_classes(World& world, TrainingInputs& inputs) {
+  ImageSet all;
+  all.root = inputs.train.root;
+  all.classes = joined_classes(world, inputs.train.classes);
+  const std::vector<std::string> pixels = world.gather(pack_pixel_choice(inputs));
+  world.agree([&] {
+    for (ImageSet* set : {&inputs.train, &inputs.valid}) map_classes(all, *set);
+    inputs.train.schema_json = inputs.valid.schema_json = schema_text(all.classes);
+    if (std::any_of(pixels.begin(), pixels.end(),
+                    [&](const std::string& other) { return other != pixels.front(); })) {
+      throw Error(ErrorCode::kInvalidDataset,
+                  "The parts of the training dataset hold images of different sizes, so each "
+                  "process would choose another. Give --image-size.");
+    }
+  });
 }
 
 std::vector<RankDevice> gather_devices(World& world, const Device& device) {
@@ -162,6 +195,10 @@ void require_one_job(World& world, const TrainConfig& config, const Device& devi
 }
 
 void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& inputs) {
+  if (config.own_parts) {
+    join_classes(world, inputs);
+    return;
+  }
   if (world.size() == 1) return;
   if (config.scan_each) {
     world.agree([&] {
@@ -183,6 +220,31 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
   world.agree([&] {
     open_archives(inputs.train);
     open_archives(inputs.valid);
+  });
+}
+
+void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs) {
+  inputs.share_rank = world.rank();
+  inputs.num_sharing = world.size();
+  if (config.own_parts) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    const std::vector<std::string> parts = world.gather(
+        world.hosts()[rank] + '\0' + std::filesystem::canonical(inputs.train.root).string());
+    const auto mine = parts.begin() + world.rank();
+    inputs.share_rank = static_cast<int>(std::count(parts.begin(), mine, *mine));
+    inputs.num_sharing = static_cast<int>(std::count(parts.begin(), parts.end(), *mine));
+  }
+  const std::int64_t images_per_step =
+      std::int64_t{inputs.num_sharing} * config.batch_size * config.accumulate;
+  const auto own = static_cast<std::int64_t>(inputs.train.items.size()) / images_per_step;
+  inputs.steps_per_epoch = own;
+  for (const std::string& steps : world.gather(std::to_string(own)))
+    inputs.steps_per_epoch = std::min<std::int64_t>(inputs.steps_per_epoch, std::stoll(steps));
+  if (inputs.steps_per_epoch > 0) return;
+  world.agree([&] {
+    throw Error(ErrorCode::kInvalidDataset,
+                "One part of the training dataset has fewer images than a step takes of it. Use a "
+                "smaller --batch-size or --accumulate, or larger parts.");
   });
 }
 

@@ -143,7 +143,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
     log.info(idle + ": `kiln train --ranks auto` uses them all");
   record_.options = config.as_used;
   record_.versions = versions(device_.is_cuda);
-  record_.data = data_record(config.augment, inputs_);
+  record_.data = data_record(config, world, inputs_);
 }
 
 // Stop signals and bad images anywhere are known everywhere after this; false: stop.
@@ -151,7 +151,9 @@ bool TrainingRun::agree_to_go_on(ImageFaultLedger& ledger, const std::vector<Bad
   std::vector<double> told = {faults.empty() ? 0.0 : 1.0};
   for (const int signal : kStopSignals) told.push_back(stop_signal() == signal ? 1 : 0);
   const std::vector<double> all = world_.sum(told);
-  if (all[0] > 0) world_.agree([&] { ledger.note(share_faults(world_, faults)); });
+  // A number of another part's image says nothing here: its own ranks note it.
+  if (all[0] > 0)
+    world_.agree([&] { ledger.note(config_.own_parts ? faults : share_faults(world_, faults)); });
   for (std::size_t i = 0; i < kStopSignals.size() && stopped_by_ == 0; ++i)
     if (all[i + 1] > 0) stopped_by_ = kStopSignals[i];
   return stopped_by_ == 0;

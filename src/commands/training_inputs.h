@@ -10,6 +10,9 @@
 namespace kiln {
 
 struct TrainingInputs {
+  // Of the images: those of all ranks, or of the ranks that were given the same part.
+  int share_rank = 0, num_sharing = 1;
+  std::int64_t steps_per_epoch = 0;
   ImageSet train, valid;  // the validation labels are ids of the training classes
   ModelDirectory untrained;
   PixelPlan pixels, valid_pixels;

@@ -18,10 +18,10 @@ long long image_bytes(const PixelPlan& plan) {
 }  // namespace
 
 TrainingLoaders::TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs,
-                                 const RankShare& share, int num_threads, const CacheChoice& cache)
+                                 int num_threads, const CacheChoice& cache)
     : config_(config),
       inputs_(inputs),
-      share_(share),
+      share_{inputs.share_rank, inputs.num_sharing, config.batch_size, config.accumulate},
       num_slots_(num_threads + 2),
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
       team_({.num_decoders = num_threads, .read_ahead = read_ahead(config)}),
@@ -41,9 +41,12 @@ BatchLoader TrainingLoaders::open(const ImageSet& set, const PixelPlan& pixels,
 }
 
 BatchLoader TrainingLoaders::open_training(int epoch) {
-  const auto order = permutation(
+  auto order = permutation(
       static_cast<std::uint32_t>(inputs_.train.items.size()),
       {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
+  const std::int64_t images_per_step =
+      std::int64_t{share_.num_ranks} * share_.batch_size * share_.batches_per_step;
+  order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * images_per_step));
   return open(inputs_.train, inputs_.pixels, training_share(order, share_), epoch, train_cache_);
 }
 

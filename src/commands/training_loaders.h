@@ -14,8 +14,8 @@ namespace kiln {
 class TrainingLoaders {
  public:
   // `inputs` must outlive the loaders, and these what they give out.
-  TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs, const RankShare& share,
-                  int num_threads, const CacheChoice& cache);
+  TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs, int num_threads,
+                  const CacheChoice& cache);
 
   // This rank's batches of an epoch, from 1.
   BatchLoader training(int epoch);

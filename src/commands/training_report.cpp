@@ -105,7 +105,7 @@ void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const 
       "plan:             %d epochs of %zu steps of %zu images, learning rate %g, warm-up %d "
       "epochs, "
       "patience %d, seed %lld",
-      config.epochs, inputs.train.items.size() / global_batch, global_batch, rate,
+      config.epochs, static_cast<std::size_t>(inputs.steps_per_epoch), global_batch, rate,
       config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed)));
   const Schedule schedule{config.epochs, config.num_warmup_steps, rate};
   if (rate < Schedule::kFloor)

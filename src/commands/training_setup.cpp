@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "commands/rank_agreement.h"
 #include "commands/starting_weights.h"
@@ -76,29 +78,41 @@ TrainingSetup set_up_training(const TrainConfig& config, World& world) {
     Problems problems;
     inputs = read_training_inputs(own_part(config, reads_images), problems);
     if (reads_images && problems.empty()) problems.collect([&] { choose_pixels(config, inputs); });
-    if (reads_images && problems.empty())
+    if (reads_images && problems.empty() && !config.own_parts)
       problems.collect([&] { setup.model = build_model(config, inputs, setup.device); });
-    problems.collect([&] { check_batch_size(config, inputs, world.size()); });
+    problems.collect(
+        [&] { check_batch_size(config, inputs, config.own_parts ? 1 : world.size()); });
     problems.collect([&] { check_sync_batch_norm(config, inputs); });
     if (world.leads()) problems.collect([&] { prepare_model_output(config.trained_model_path); });
     problems.throw_if_any();
   });
   share_image_sets(world, config, inputs);
+  divide_images(world, config, inputs);
   world.agree([&] {
     if (!setup.model) setup.model = build_model(config, inputs, setup.device);
   });
   return setup;
 }
 
-DataRecord data_record(const std::string& augment, const TrainingInputs& inputs) {
+DataRecord data_record(const TrainConfig& config, World& world, const TrainingInputs& inputs) {
   DataRecord data;
   data.classes = inputs.train.classes;
-  data.train_counts = counts_by_class(inputs.train, data.classes.size());
-  data.valid_counts = counts_by_class(inputs.valid, data.classes.size());
+  const auto count = [&](const ImageSet& set) {
+    std::vector<long long> counts = counts_by_class(set, data.classes.size());
+    if (!config.own_parts) return counts;
+    std::vector<double> mine(counts.begin(), counts.end());
+    if (inputs.share_rank > 0) std::fill(mine.begin(), mine.end(), 0.0);
+    const std::vector<double> all = world.sum(mine);
+    std::transform(all.begin(), all.end(), counts.begin(),
+                   [](double sum) { return static_cast<long long>(sum); });
+    return counts;
+  };
+  data.train_counts = count(inputs.train);
+  data.valid_counts = count(inputs.valid);
   data.image_height = inputs.pixels.output.height;
   data.image_width = inputs.pixels.output.width;
   data.resize_short_side = inputs.pixels.short_side;
-  data.augment = augment;
+  data.augment = config.augment;
   data.eval_height = inputs.valid_pixels.output.height;
   data.eval_width = inputs.valid_pixels.output.width;
   data.eval_resize_short_side = inputs.valid_pixels.short_side;

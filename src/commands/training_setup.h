@@ -24,6 +24,7 @@ struct TrainingSetup {
 // can be found wrong before the first step is told together. All ranks call it.
 TrainingSetup set_up_training(const TrainConfig& config, World& world);
 
-DataRecord data_record(const std::string& augment, const TrainingInputs& inputs);
+// Counts are of all parts. All ranks call it.
+DataRecord data_record(const TrainConfig& config, World& world, const TrainingInputs& inputs);
 
 }  // namespace kiln

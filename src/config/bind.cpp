@@ -79,7 +79,8 @@ void check_cache(Binder& binder, const TrainConfig& config) {
 
 void bind_rank_options(Binder& binder, TrainConfig& config) {
   config.lr_scaling = binder.rate_scaling("lr-scaling");
-  config.scan_each = binder.choice("scan") == "each";
+  config.own_parts = binder.choice("shard-by") == "none";
+  config.scan_each = config.own_parts || binder.choice("scan") == "each";
   config.index_path = binder.path("index");
   config.accumulate = binder.small_integer("accumulate");
   config.sync_batch_norm = binder.boolean("sync-batch-norm");
@@ -239,6 +240,19 @@ ConvertConfig bind_convert(Binder binder) {
   return config;
 }
 
+PackConfig bind_pack(Binder binder) {
+  PackConfig config{binder.path("input-path"), binder.path("output-path")};
+  config.shard_mb = binder.small_integer("shard-mb");
+  config.short_side = binder.small_integer("short-side");
+  config.quality = binder.small_integer("quality");
+  config.shuffle = binder.boolean("shuffle");
+  config.balance = binder.boolean("balance");
+  config.random_seed = binder.integer("random-seed");
+  require_apart(binder, "output-path", config.output_path, "input-path", config.input_path);
+  binder.throw_if_any();
+  return config;
+}
+
 DemoDataConfig bind_demo_data(Binder binder) {
   DemoDataConfig config;
   config.output_path = binder.path("output-path");
@@ -296,6 +310,7 @@ Command bind_command(const CommandInfo& command, RawArguments& raw) {
   if (command.name == "launch") return bind_launch(binder);
   if (command.name == "init-model") return bind_init_model(binder);
   if (command.name == "convert") return bind_convert(binder);
+  if (command.name == "pack") return bind_pack(binder);
   if (command.name == "demo-data") return bind_demo_data(binder);
   if (command.name == "bench collective") return bind_bench_collective(binder);
   if (command.name == "inspect") return bind_inspect(binder);

@@ -22,7 +22,8 @@ std::vector<Option> component_options() {
       required_path("untrained-model-path", "DIR",
                     "UntrainedModelDirectory to train, as `kiln init-model` writes it."),
       required_path("train-data-path", "DIR",
-                    "Training images: an ImageDirectory, class folders or a COCO folder."),
+                    "Training images: an ImageDirectory, class folders, a COCO folder, an archive "
+                    "or a folder of shards."),
       required_path("valid-data-path", "DIR", "Validation images, in the same forms."),
       required_path("trained-model-path", "DIR", "Where the ModelDirectory is written."),
       integer("epochs", "5", 1, kMillion, "epochs", kTraining, "Passes over the training images."),
@@ -59,6 +60,11 @@ std::vector<Option> rank_options() {
                             "Stop unless exactly so many processes have found each other.");
   return {
       lr_scaling,
+      choice(
+          "shard-by", {"rank", "none"}, kRanks,
+          "rank: the processes divide one data set. none: each host has been given its own part, "
+          "or each process by its own data paths; classes are joined, and all make as many steps "
+          "as the smallest part allows."),
       choice("scan", {"once", "each"}, kRanks,
              "Process 0 reads the image folders and tells the others, or each reads for itself and "
              "they compare."),
@@ -206,6 +212,22 @@ std::vector<Option> bench_collective_options() {
   };
 }
 
+std::vector<Option> pack_options() {
+  const std::string group = "Shards";
+  return {
+      required_path("input-path", "DIR", "Labelled images, in any form that train reads."),
+      required_path("output-path", "DIR", "An empty folder for the shards."),
+      integer("shard-mb", "256", 1, 1 << 20, "MiB", group, "A shard ends before it is larger."),
+      integer("short-side", "auto", 16, 4096, "pixels", group,
+              "Images with a longer short side are reduced to it and stored as JPEG. auto: all are "
+              "stored as they are."),
+      integer("quality", "92", 1, 100, "", group, "Of the JPEG that reduced images become."),
+      yes_or_no("shuffle", ValueKind::kSwitch, "False", group, "Store them in a random order."),
+      yes_or_no("balance", ValueKind::kSwitch, "False", group,
+                "Every shard gets as many images as the others, and its share of each class."),
+      seed(group, "Fixes the order of --shuffle.")};
+}
+
 std::vector<CommandInfo> build_table() {
   return {
       {"train", "Train an untrained model on images into a ModelDirectory.",
@@ -217,10 +239,13 @@ std::vector<CommandInfo> build_table() {
       {"init-model", "Write an untrained DenseNet or ResNet, or one with given weights.",
        "MODEL --untrained-model-path DIR [options]", init_model_options()},
       {"convert",
-       "Turn an image folder, class folders or a COCO folder into an ImageDirectory.",
+       "Turn an image folder, class folders, a COCO folder or an archive into an ImageDirectory.",
        "--input-path DIR --output-path DIR",
-       {required_path("input-path", "DIR", "Images, class folders or a COCO folder."),
+       {required_path("input-path", "DIR", "Images, class folders, a COCO folder or an archive."),
         required_path("output-path", "DIR", "Where the ImageDirectory is written.")}},
+      {"pack",
+       "Write labelled images as tar shards (WebDataset) that train without being unpacked.",
+       "--input-path DIR --output-path DIR [options]", pack_options()},
       {"demo-data",
        "Draw labelled images of coloured shapes to try things with.",
        "--output-path DIR [options]",

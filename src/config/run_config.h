@@ -55,6 +55,7 @@ struct TrainConfig {
   SaveChoice save = SaveChoice::kBest;
   RateScaling lr_scaling;
   bool scan_each = false;  // else rank 0 scans for all
+  bool own_parts = false;  // each host has other images; then each scans
   std::string index_path;  // empty: beside the data
   int accumulate = 1;
   bool sync_batch_norm = false;
@@ -98,6 +99,16 @@ struct ConvertConfig {
   std::string input_path, output_path;
 };
 
+struct PackConfig {
+  std::string input_path, output_path;
+  int shard_mb = 256;
+  int short_side = 0;  // 0: as stored
+  int quality = 92;
+  bool shuffle = false;
+  bool balance = false;
+  std::int64_t random_seed = 1;
+};
+
 struct DemoDataConfig {
   std::string output_path;
   int images = 600;
@@ -125,7 +136,7 @@ struct HelpRequest {
 struct VersionRequest {};
 
 using Command =
-    std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, DemoDataConfig,
-                 InspectConfig, BenchCollectiveConfig, HelpRequest, VersionRequest>;
+    std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
+                 DemoDataConfig, InspectConfig, BenchCollectiveConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -16,6 +16,10 @@ namespace {
 constexpr std::uint32_t kLocalSignature = 0x04034b50;
 constexpr std::size_t kLocalHeaderSize = 30;
 
+// A bomb of one entry: larger than this, and so many times larger than what it inflates from.
+constexpr std::uint64_t kMaxCalmBytes = 64 << 20;
+constexpr std::uint64_t kMaxRatio = 100;
+
 void read_exactly(const OpenFile& file, std::uint64_t offset, char* target, std::size_t size) {
   if (file.read_at(offset, target, size) == size) return;
   throw ImageFault("its archive is shorter than when it was listed");
@@ -55,6 +59,8 @@ void read_member(const ImageSet& set, const ArchiveMember& member, std::size_t l
   using Packing = ArchiveMember::Packing;
   if (std::max(member.size, member.stored_size) > kMaxImageBytes)
     throw ImageFault("the file is larger than 1 GiB");
+  if (member.size > kMaxCalmBytes && member.size / kMaxRatio > member.stored_size)
+    throw ImageFault("it inflates to more than 100 times its size, as no image does");
   const OpenFile& file = set.archives[member.archive].file;
   if (member.packing == Packing::kPlain) {
     buffer.resize(std::min<std::size_t>(member.size, limit));

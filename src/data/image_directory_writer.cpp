@@ -103,7 +103,8 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
 std::string output_name(const ImageSet& set, std::size_t position) {
   const ImageItem& item = set.items[position];
   if (set.kind == ImageSet::Kind::kImageDirectory) return std::string(item.file_name);
-  if (set.kind != ImageSet::Kind::kClassFolders) return "image/" + std::string(item.file_name);
+  if (!set.labeled() || set.kind == ImageSet::Kind::kCoco)
+    return "image/" + std::string(item.file_name);
   return "image/" + std::to_string(item.label) + "_" + std::to_string(item.id) +
          fs::path(item.file_name).extension().string();
 }
@@ -179,7 +180,7 @@ void remove_empty_folders(const fs::path& folder) {
 
 }  // namespace
 
-void prepare_image_output(const fs::path& folder, const fs::path& input) {
+void prepare_output_folder(const fs::path& folder, const fs::path& input) {
   const fs::path output_place = resolved(folder);
   const fs::path input_place = resolved(input);
   if (is_within(output_place, input_place) || is_within(input_place, output_place)) {
@@ -191,8 +192,12 @@ void prepare_image_output(const fs::path& folder, const fs::path& input) {
     refuse(folder, "it is a file. Choose another output.");
   }
   create_folder(folder);
-  earlier_files(folder);
   { DurableFile probe(folder / "probe"); }
+}
+
+void prepare_image_output(const fs::path& folder, const fs::path& input) {
+  prepare_output_folder(folder, input);
+  earlier_files(folder);
   remove_leftovers(folder);
   for (const fs::path& inner : contents_of(folder).folders) remove_leftovers(folder / inner);
 }

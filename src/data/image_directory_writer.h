@@ -12,6 +12,10 @@
 
 namespace kiln {
 
+// Creates `folder` with its parents. Refuses it, Error kFailedToWriteOutputs: it cannot be created
+// or written (a probe file is written and removed); it is `input`, inside it or around it.
+void prepare_output_folder(const std::filesystem::path& folder, const std::filesystem::path& input);
+
 // Refuses `folder` before work starts, Error kFailedToWriteOutputs: it cannot be created or written
 // (a probe file is written and removed); it is `input`, inside it or around it; it holds anything
 // but an earlier ImageDirectory, leftovers of a killed run, names that begin with a dot, and

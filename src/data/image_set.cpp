@@ -1,10 +1,11 @@
 #include "data/image_set.h"
 
 #include <algorithm>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
+#include "data/archive_listing.h"
+#include "data/archive_set.h"
 #include "data/dataset_readers.h"
 
 namespace kiln {
@@ -14,7 +15,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 10;
 
-void check_is_folder(const DatasetContext& context) {
+// Throws unless there is something to read; true: an archive.
+bool check_root(const DatasetContext& context) {
   std::error_code fault;
   const fs::file_status status = fs::status(context.root, fault);
   if (status.type() == fs::file_type::not_found) {
@@ -24,9 +26,11 @@ void check_is_folder(const DatasetContext& context) {
     context.fail("it cannot be read: " + fault.message() + ". Check the path and its permissions.");
   }
   if (!fs::is_directory(status)) {
+    if (has_archive_extension(context.root.filename().string())) return true;
     context.fail(
-        "it is a file where a folder of images belongs. Give the folder; an archive must "
-        "be unpacked first.");
+        "it is a file where a folder of images belongs. Give the folder, or an archive that ends "
+        "in "
+        ".zip, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst.");
   }
   const fs::directory_iterator first(context.root, fault);
   if (fault) {
@@ -35,6 +39,7 @@ void check_is_folder(const DatasetContext& context) {
   if (first == fs::directory_iterator()) {
     context.fail("it is empty. Give a folder with one folder of images a class.");
   }
+  return false;
 }
 
 bool has_unlabeled_depth(const ImageSet& set) {
@@ -71,16 +76,21 @@ std::string describe(ImageSet::Kind kind) {
       return "class folders";
     case ImageSet::Kind::kUnlabeledFolder:
       return "folder of images";
+    case ImageSet::Kind::kArchives:
+      return "archive";
   }
   throw InternalError("unknown kind of image set");
 }
 
 ImageSet read_image_set(const fs::path& root, const std::string& name) {
   const DatasetContext context{.root = root, .name = name};
-  check_is_folder(context);
   ImageSet set;
-  if (is_image_directory(root)) {
+  if (check_root(context)) {
+    set = read_archives(context, {""});
+  } else if (is_image_directory(root)) {
     set = read_image_directory(context);
+  } else if (const auto shards = find_shards(root); !shards.empty()) {
+    set = read_archives(context, shards);
   } else {
     std::vector<std::string> notes;
     std::optional<ImageSet> coco = read_coco(context, notes);
@@ -94,14 +104,7 @@ ImageSet read_image_set(const fs::path& root, const std::string& name) {
 void open_archives(ImageSet& set) {
   for (ImageArchive& archive : set.archives) {
     if (archive.file.is_open()) continue;
-    const fs::path path = archive.name.empty() ? set.root : set.root / archive.name;
-    try {
-      archive.file = OpenFile(path);
-    } catch (const std::system_error& fault) {
-      const DatasetContext context{.root = set.root, .name = set.name};
-      context.fail("its archive '" + path.string() + "' cannot be read: " + fault.code().message() +
-                   ". Bring it back, and check its permissions.");
-    }
+    archive.file = open_archive({.root = set.root, .name = set.name}, archive.name);
   }
 }
 

@@ -1,6 +1,7 @@
 // A folder of labelled images as the program sees it: which files, which classes, in list order.
 //
-// Read from an ImageDirectory (`images.lst` and `_schema.json`), a COCO folder or class folders.
+// Read from an ImageDirectory (`images.lst` and `_schema.json`), a COCO folder, class folders, or
+// archives.
 // Reading never decodes pixels. Faults are Error kInvalidDataset (18) or kNotLabeledDataset (24),
 // naming file and line.
 #pragma once
@@ -22,7 +23,7 @@ struct ImageArchive {
 };
 
 struct ImageSet {
-  enum class Kind { kImageDirectory, kCoco, kClassFolders, kUnlabeledFolder };
+  enum class Kind { kImageDirectory, kCoco, kClassFolders, kUnlabeledFolder, kArchives };
 
   Kind kind = Kind::kImageDirectory;
   std::filesystem::path root;
@@ -39,7 +40,7 @@ struct ImageSet {
   bool labeled() const { return !classes.empty(); }
 };
 
-// "ImageDirectory", "COCO folder", "class folders", "folder of images".
+// "ImageDirectory", "COCO folder", "class folders", "folder of images", "archive".
 std::string describe(ImageSet::Kind kind);
 
 // What is in `root`. `name` is how errors call it ("Training dataset", or a path).

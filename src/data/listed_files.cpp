@@ -50,6 +50,7 @@ std::vector<ListedFolder> group_by_folder(const ImageItems& items) {
     groups[file.substr(0, file.rfind('/') + 1)].push_back(static_cast<std::uint32_t>(i));
   }
   std::vector<ListedFolder> folders;
+  folders.reserve(groups.size());
   for (auto& [name, positions] : groups)
     folders.push_back({std::string(name), std::move(positions)});
   return folders;

@@ -161,10 +161,11 @@ TEST(IndexOfLists, a_listed_file_that_goes_away_is_seen) {
   const ScratchFolder data;
   data.put("images/a.jpg");
   data.put("images/b.jpg");
-  data.put(
-      "labels.json",
-      R"({"images": [{"id": 1, "file_name": "images/a.jpg"}, {"id": 2, "file_name": "images/b.jpg"}],
-               "annotations": [{"image_id": 1, "category_id": 0}, {"image_id": 2, "category_id": 0}],
+  data.put("labels.json",
+           R"({"images": [{"id": 1, "file_name": "images/a.jpg"},
+                          {"id": 2, "file_name": "images/b.jpg"}],
+               "annotations": [{"image_id": 1, "category_id": 0},
+                               {"image_id": 2, "category_id": 0}],
                "categories": [{"id": 0, "name": "cat"}]})");
   const auto then = fs::file_time_type::clock::now() - hours(1);
   fs::last_write_time(data / "images", then);

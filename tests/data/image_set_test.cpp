@@ -104,7 +104,10 @@ TEST(ImageSet, missing_empty_and_wrong_inputs_are_error_18) {
   EXPECT_NE(message_of(scratch.path()).find("is empty"), std::string::npos);
   EXPECT_NE(message_of(scratch / "gone").find("does not exist"), std::string::npos);
   scratch.put("data.zip");
-  EXPECT_NE(message_of(scratch / "data.zip").find("unpacked"), std::string::npos);
+  EXPECT_NE(message_of(scratch / "data.zip").find("neither zip nor tar"), std::string::npos);
+  EXPECT_NE(message_of(scratch.path()).find("data.zip' cannot be used"), std::string::npos);
+  fs::rename(scratch / "data.zip", scratch / "data.txt");
+  EXPECT_NE(message_of(scratch / "data.txt").find("is a file where a folder"), std::string::npos);
   EXPECT_NE(message_of(scratch.path()).find("no image"), std::string::npos);
   fs::create_symlink("ring", scratch / "ring");
   message_of(scratch / "ring");

@@ -1,0 +1,61 @@
+#include "commands/pack.h"
+
+#include <numeric>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "data/image_index.h"
+#include "data/shard_writer.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::uint32_t> chosen_order(const PackConfig& config, std::size_t count) {
+  const auto size = static_cast<std::uint32_t>(count);
+  if (config.shuffle) return permutation(size, {static_cast<std::uint64_t>(config.random_seed)});
+  std::vector<std::uint32_t> order(size);
+  std::iota(order.begin(), order.end(), 0U);
+  return order;
+}
+
+// "photos" of /data/photos/ and of /data/photos.tar.gz.
+std::string shard_name(const fs::path& input) {
+  const fs::path full = fs::weakly_canonical(fs::absolute(input));
+  const std::string name = (full.has_filename() ? full : full.parent_path()).filename().string();
+  const std::string stem = name.substr(0, name.find('.'));
+  return stem.empty() || stem.size() > 80 ? "images" : stem;
+}
+
+}  // namespace
+
+int run_pack(const PackConfig& config, Log& log) {
+  const ImageSet set = read_labeled_image_set(config.input_path, "Input dataset");
+  for (const std::string& note : set.notes) log.warning(note);
+  prepare_shard_output(config.output_path, config.input_path);
+  const PackedShards packed =
+      write_shards(set,
+                   {.name = shard_name(config.input_path),
+                    .shard_bytes = static_cast<std::uint64_t>(config.shard_mb) << 20,
+                    .short_side = config.short_side,
+                    .quality = config.quality,
+                    .balance = config.balance,
+                    .order = chosen_order(config, set.items.size())},
+                   config.output_path);
+  for (const std::string& file : packed.undecodable)
+    log.warning("'" + file + "' cannot be decoded and is packed as it is");
+  ImageSet made = read_labeled_image_set(config.output_path, "Output");
+  if (made.items.size() != set.items.size() || made.classes != set.classes)
+    throw InternalError("the shards do not hold what was packed");
+  scan_sizes(made, SizesWanted::kCommon);
+  write_index(index_beside(config.output_path), made);
+  log.info(formatted("Packed %zu images (%zu reduced) of %zu classes into %zu shards, %.1f MiB: '",
+                     set.items.size(), packed.num_reduced, set.classes.size(), packed.num_shards,
+                     static_cast<double>(packed.num_bytes) / (1 << 20)) +
+           config.output_path + "'.");
+  return 0;
+}
+
+}  // namespace kiln

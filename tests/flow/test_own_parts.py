@@ -1,0 +1,69 @@
+"""`--shard-by none`: each rank has been given its own images, as a platform does that divides them over hosts."""
+import json
+import os
+import shutil
+import subprocess
+
+from flow import KILN, FlowTest, main
+from jobs import ENVIRONMENT
+
+
+class OwnPartsTest(FlowTest):
+    def part(self, number, **counts):
+        """Data of one rank: so many training images of each class, and one of each for validation."""
+        folder = self.folder / f"part{number}"
+        sources = {part: sorted((self.data / part).rglob("*.*")) for part in ("train", "val")}
+        for part in ("train", "val"):
+            for place, (label, count) in enumerate(counts.items()):
+                (folder / part / label).mkdir(parents=True)
+                for image in range(count if part == "train" else 1):
+                    shutil.copy(sources[part][place * 4 % 12 + image % 4], folder / part / label / f"{image}.png")
+        return folder
+
+    def run_parts(self, *parts, **options):
+        words = []
+        for part in parts:
+            words += ([":"] if words else []) + ["-np", "1", KILN, *self.train_arguments(
+                **{"train_data_path": part / "train", "valid_data_path": part / "val", "shard_by": "none", "batch_size": 4,
+                   **options})]
+        return subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", *map(str, words)], capture_output=True,
+                              text=True, timeout=300, env={**os.environ, **ENVIRONMENT})
+
+    def training(self):
+        return json.loads((self.folder / "model/training.json").read_text())
+
+    def test_classes_are_joined_and_the_smallest_part_gives_the_steps(self):
+        result = self.run_parts(self.part(0, cat=10, dog=12), self.part(1, dog=8, elk=9))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("1 epochs of 4 steps of 8 images", result.stdout)
+        self.assertEqual(self.training()["data"]["classes"], ["cat", "dog", "elk"])
+        self.assertEqual(self.training()["data"]["counts"], {"cat": {"train": 10, "valid": 1}, "dog": {"train": 20, "valid": 2},
+                                                             "elk": {"train": 9, "valid": 1}})
+
+    def test_ranks_with_the_same_folder_divide_it(self):
+        models = []
+        for how in ("none", "rank"):
+            shutil.rmtree(self.folder / "model", ignore_errors=True)
+            result = self.run_parts(self.data, self.data, shard_by=how)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            models.append((self.folder / "model/model").read_bytes())
+        self.assertTrue(models[0] == models[1], "the models differ")
+
+    def test_bad_images_are_counted_by_their_own_rank(self):
+        parts = self.part(0, cat=8), self.part(1, cat=8)
+        (parts[1] / "train/cat/3.png").write_bytes(b"no image")
+        result = self.run_parts(*parts, max_bad_images=1, epochs=2)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("bad training image 'cat/3.png'", (self.folder / "logs/70_driver_log_1.txt").read_text())
+        result = self.run_parts(*parts, on_bad_image="fail", trained_model_path=self.folder / "other")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn(str(parts[1]), result.stdout + result.stderr)
+
+    def test_parts_that_do_not_fit_are_refused(self):
+        result = self.run_parts(self.part(0, cat=8), self.part(1, dog=2))
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("Batch size", result.stdout + result.stderr)
+
+
+if __name__ == "__main__":
+    main()
