@@ -11,9 +11,9 @@ def read(pattern):
     return [json.loads(path.read_text()) for path in sorted(folder.glob(pattern))]
 
 
-def kiln_run(training):
+def kiln_run(training, process):
     return {"images_per_second": training["epochs"][-1]["train_images_per_second"],
-            "total_seconds": training["total_seconds"], "peak_memory_bytes": training["peak_memory_bytes"]}
+            "total_seconds": process["total_seconds"], "peak_memory_bytes": process["peak_memory_bytes"]}
 
 
 def step_rates(name):
@@ -32,7 +32,7 @@ def table(title, unit, rows):
               f"  kiln is {ours / middle:.2f} x this")
 
 
-runs = {"kiln": [kiln_run(training) for training in read("kiln-*.json")], "Python trainer, 0 workers": read("peer-0-*.json"),
+runs = {"kiln": list(map(kiln_run, read("kiln-*.json"), read("process-kiln-*.json"))), "Python trainer, 0 workers": read("peer-0-*.json"),
         "Python trainer, 2 workers": read("peer-2-*.json"), "original": read("original-*.json")}
 
 

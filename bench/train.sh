@@ -20,9 +20,10 @@ quick=(--epochs 1 --batch-size $batch --learning-rate 0.05)
 python=(env "PYTHONPATH=$torch:$root/.deps/parity" python3)
 
 train_kiln() { # NAME TRAIN VALID OPTIONS...
-  "$kiln" train --untrained-model-path "$work/untrained" --train-data-path "$2" --valid-data-path "$3" \
+  python3 "$root/bench/measure.py" "$work/process-$1.json" \
+    "$kiln" train --untrained-model-path "$work/untrained" --train-data-path "$2" --valid-data-path "$3" \
     --trained-model-path "$work/model" --log-path "$work/logs" --threads 2 --device cpu --print-freq 1000000 \
-    "${@:4}" >/dev/null
+    "${@:4}"
   mv "$work/model/training.json" "$work/$1.json"
   rm -r "$work/model"
 }

@@ -20,6 +20,11 @@ cmake --preset asan >/dev/null
 cmake --build --preset asan
 ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
 
+# The loader's threads.
+cmake --preset tsan >/dev/null
+cmake --build --preset tsan
+TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_data_load_test --gtest_brief=1
+
 ctest --test-dir build/release --output-on-failure --no-tests=error -j 2
 
 if [ "${1:-}" = --nightly ]; then

@@ -28,12 +28,18 @@ bool is_on_network(const std::string& path) {
   return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
 }
 
+constexpr std::size_t kTableEntry = 16;
+
+std::size_t image_bytes(const PixelPlan& pixels) {
+  return static_cast<std::size_t>(pixels.output.height) *
+         static_cast<std::size_t>(pixels.output.width) * 3;
+}
+
 // Of one set, decoded: pixels and the cache's table.
 std::size_t decoded_bytes(const ImageSet& set, const PixelPlan& pixels) {
-  const std::size_t image = static_cast<std::size_t>(pixels.output.height) *
-                            static_cast<std::size_t>(pixels.output.width) * 3;
+  const std::size_t image = image_bytes(pixels);
   const std::size_t block_ends = set.items.size() * image / 64 + (std::size_t{4} << 20);
-  return set.items.size() * (image + 16) + block_ends;
+  return set.items.size() * (image + kTableEntry) + block_ends;
 }
 
 bool same_pixels_every_epoch(const PixelPlan& plan) {
@@ -102,8 +108,8 @@ CacheChoice choose_cache(const TrainConfig& config, const TrainingInputs& inputs
   choice.reason = decoded ? "decoded images, " + of_limit(train + valid, limit)
                           : "files as stored, at most " + bytes_text(static_cast<long long>(limit));
   divide(decoded ? std::min(limit, train + valid) : limit, train, valid, choice);
-  const std::size_t image = train / inputs.train.items.size();
-  if (decoded && choice.train_limit_bytes < image + inputs.train.items.size() * 16)
+  const std::size_t least = image_bytes(inputs.pixels) + inputs.train.items.size() * kTableEntry;
+  if (decoded && choice.train_limit_bytes < least)
     throw Error(ErrorCode::kUserError,
                 "--cache-bytes is " + std::to_string(limit) +
                     ", which holds not even one decoded "

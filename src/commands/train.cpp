@@ -131,9 +131,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
     valid_feed_ = open_feed(inputs_.valid_pixels);
   CacheChoice cache;
   world.agree([&] { cache = choose_cache(config, inputs_, world.local_size()); });
-  loaders_ = std::make_unique<TrainingLoaders>(
-      config, inputs_, RankShare{world.rank(), world.size(), config.batch_size, config.accumulate},
-      loader_threads_, cache);
+  loaders_ = std::make_unique<TrainingLoaders>(config, inputs_, loader_threads_, cache);
   report_plan(config, inputs_,
               {device_.description, describe_ranks(world), world.rank(), world.size(),
                at::get_num_threads(), loader_threads_, num_parameters, cache.reason,
@@ -286,6 +284,10 @@ void TrainingRun::save() {
     log_.info("No epoch was finished: no model is written.");
     return;
   }
+  // Files are made in memory: what only training needs makes room for them.
+  loaders_.reset();
+  state_.reset();
+  malloc_trim(0);
   if (!world_.leads()) return;
   for (const auto* ledger : {&train_faults_, &valid_faults_})
     record_.image_faults.insert(record_.image_faults.end(), ledger->records().begin(),

@@ -59,7 +59,7 @@ struct GradientBuckets::State {
   std::vector<Bucket> buckets;
   Communicator* communicator = nullptr;
   bool armed = false;
-  std::size_t sent = 0;  // buckets handed to the communicator in this step
+  std::size_t sent = 0;     // buckets handed to the communicator in this step
   double wait_seconds = 0;  // in finish()
 
   void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);

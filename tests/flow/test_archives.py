@@ -142,7 +142,7 @@ class ArchiveTest(FlowTest):
         data = self.copy_data()
         files = sorted(path for path in data.rglob("*") if path.is_file())
         run = subprocess.Popen([KILN, *self.train_arguments(train_data_path=data, epochs=3, max_bad_images=2,
-                                                            loader_threads=1)], stdout=subprocess.PIPE, text=True)
+                                                            cache="none")], stdout=subprocess.PIPE, text=True)
         self.addCleanup(run.stdout.close)
         for line in run.stdout:
             if "Epoch 1," in line:

@@ -110,7 +110,7 @@ class TrainTest(FlowTest):
 
     def test_same_bits_whatever_is_cached_or_read_ahead(self):
         ways = ({"cache": "none"}, {"cache": "bytes"}, {"cache": "decoded", "loader_threads": 4, "read_ahead": 5},
-                {"cache": "decoded", "cache_bytes": 12000}, {"cache": "auto"})
+                {"cache": "decoded", "cache_bytes": 20000}, {"cache": "auto"})
         for augment in ("none", "flip"):
             models = set()
             for number, way in enumerate(ways):
