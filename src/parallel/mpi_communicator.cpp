@@ -24,9 +24,7 @@ class MpiCommunicator : public Communicator {
  public:
   explicit MpiCommunicator(MpiThread& mpi) : mpi_(mpi) {}
 
-  void start_sum(const at::Tensor& values) override {
-    start(Collective::Kind::kSum, kSum, values);
-  }
+  void start_sum(const at::Tensor& values) override { start(Collective::Kind::kSum, kSum, values); }
   void broadcast(const at::Tensor& values) override {
     start(Collective::Kind::kBroadcast, "broadcast of weights", values);
   }

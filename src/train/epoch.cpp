@@ -102,9 +102,8 @@ EpochRecord TrainEpoch::finish() {
   record.average_images_per_second = images_ > 0 ? weighted_rate_ / images_ : 0;
   record.train_images_per_second = images_ / record.train_seconds;
   if (const auto now = state_.gradients.communication())
-    record.communication =
-        CommunicationTime{now->summing - communication_before_->summing,
-                          now->waiting - communication_before_->waiting};
+    record.communication = CommunicationTime{now->summing - communication_before_->summing,
+                                             now->waiting - communication_before_->waiting};
   return record;
 }
 
