@@ -28,6 +28,13 @@ long long peak_memory_bytes() {
   return usage.ru_maxrss * 1024LL;
 }
 
+long long resident_memory_bytes() {
+  std::ifstream file("/proc/self/statm");
+  long long all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
 long long available_memory_bytes() {
   long long available = 1LL << 62;
   std::ifstream system("/proc/meminfo");

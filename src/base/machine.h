@@ -6,8 +6,9 @@ namespace kiln {
 // CPUs that this process may use: the affinity mask, cut by the control group's quota. At least 1.
 int usable_cpus();
 
-// The largest resident memory so far, in bytes.
+// The largest resident memory so far, and that of now, in bytes.
 long long peak_memory_bytes();
+long long resident_memory_bytes();
 
 // Memory that may still be taken, in bytes: what the system calls available, within the control
 // group's limit.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "commands/bench_collective.h"
+#include "commands/bench_loader.h"
 #include "commands/convert.h"
 #include "commands/demo_data.h"
 #include "commands/init_model.h"
@@ -93,6 +94,10 @@ int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, 
         if constexpr (std::is_same_v<Config, TrainConfig>) {
           const std::optional<LaunchConfig> ranks = launch_of(config, arguments);
           return ranks ? launch(*ranks, log, report) : train(config, world, log, report);
+        }
+        if constexpr (std::is_same_v<Config, BenchLoaderConfig>) {
+          log.use_standard_error();
+          return run_bench_loader(config, log);
         }
         if constexpr (std::is_same_v<Config, BenchCollectiveConfig>) {
           log.use_standard_error();

@@ -271,6 +271,20 @@ DemoDataConfig bind_demo_data(Binder binder) {
   return config;
 }
 
+BenchLoaderConfig bind_bench_loader(Binder binder) {
+  BenchLoaderConfig config;
+  config.data = binder.path("data");
+  config.size = binder.small_integer("size");
+  config.augment = binder.choice("augment");
+  config.threads = binder.small_integer("threads");
+  config.batch_size = binder.small_integer("batch-size");
+  config.passes = binder.small_integer("passes");
+  config.step_ms = binder.small_integer("step-ms");
+  config.read_ahead = binder.small_integer("read-ahead");
+  binder.throw_if_any();
+  return config;
+}
+
 BenchCollectiveConfig bind_bench_collective(Binder binder) {
   BenchCollectiveConfig config;
   const int ranks = binder.small_integer("ranks");
@@ -312,6 +326,7 @@ Command bind_command(const CommandInfo& command, RawArguments& raw) {
   if (command.name == "convert") return bind_convert(binder);
   if (command.name == "pack") return bind_pack(binder);
   if (command.name == "demo-data") return bind_demo_data(binder);
+  if (command.name == "bench loader") return bind_bench_loader(binder);
   if (command.name == "bench collective") return bind_bench_collective(binder);
   if (command.name == "inspect") return bind_inspect(binder);
   throw InternalError("bind_command: no binding for '" + command.name + "'");

@@ -199,6 +199,25 @@ std::vector<Option> inspect_options() {
                     "Decode every image and list the bad ones; exit status 1 if there are any.")};
 }
 
+std::vector<Option> bench_loader_options() {
+  return {
+      required_path("data", "PATH", "Images: a folder or archive, as train takes them."),
+      integer("size", "224", 16, 2048, "pixels", kImages,
+              "Height and width that images are brought to."),
+      choice("augment", {"standard", "none", "flip", "strong"}, kImages,
+             "How images are varied, as in training."),
+      integer("batch-size", "64", 1, kMillion, "images", kImages, "Images in a batch."),
+      integer("passes", "3", 1, kMillion, "passes", kMachine,
+              "Passes that are measured, after one that fills the page cache."),
+      integer("step-ms", "0", 0, 60'000, "milliseconds", kMachine,
+              "Sleep so long after every batch, in place of a training step."),
+      integer("threads", "auto", 1, 256, "threads", kMachine,
+              "Threads that decode; one more makes floats of bytes. auto: one for each processor."),
+      integer("read-ahead", "auto", 1, 4096, "files", kMachine,
+              "Files to read before they are decoded. auto: 64 where reading is slow."),
+  };
+}
+
 std::vector<Option> bench_collective_options() {
   return {
       ranks(
@@ -255,6 +274,9 @@ std::vector<CommandInfo> build_table() {
         integer("classes", "3", 1, 10, "classes", kDrawing, "Kinds of shapes."),
         integer("size", "32", 8, 2048, "pixels", kDrawing, "Height and width of an image."),
         seed(kDrawing, "Fixes what is drawn.")}},
+      {"bench loader",
+       "Measure how fast images come from files into batches; prints one JSON object.",
+       "--data PATH [options]", bench_loader_options()},
       {"bench collective",
        "Measure sums over several processes, beside MPI's own; prints one JSON object.",
        "--ranks N|auto [options]", bench_collective_options()},

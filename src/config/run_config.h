@@ -130,13 +130,24 @@ struct BenchCollectiveConfig {
   bool log_path_given = false;
 };
 
+struct BenchLoaderConfig {
+  std::string data;
+  int size = 224;
+  std::string augment = "standard";  // as TrainConfig's
+  int threads = 0;                   // 0: auto
+  int batch_size = 64;
+  int passes = 3;
+  int read_ahead = 0;  // 0: auto
+  int step_ms = 0;
+};
+
 struct HelpRequest {
   std::string text;
 };  // print it, exit 0
 struct VersionRequest {};
 
-using Command =
-    std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
-                 DemoDataConfig, InspectConfig, BenchCollectiveConfig, HelpRequest, VersionRequest>;
+using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
+                             DemoDataConfig, InspectConfig, BenchCollectiveConfig,
+                             BenchLoaderConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -78,7 +78,7 @@ TEST(Help, FitsIn100Columns) {
 TEST(Help, WinsOverFaults) {
   EXPECT_EQ(help({"train", "--epochs", "0", "--help"}), help({"help", "train"}));
   EXPECT_EQ(help({"help", "bench", "collective"}), help({"bench", "collective", "--help"}));
-  EXPECT_EQ(fault({"bench"}), "'bench' is not a command of kiln. Did you mean 'bench collective'?");
+  EXPECT_EQ(fault({"bench"}), "'bench' is not a command of kiln. Did you mean 'bench loader'?");
   EXPECT_EQ(fault({"help", "trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
 }
 

@@ -118,6 +118,28 @@ class DemoDataTest(FlowTest):
         self.assertEqual(files_below(self.folder / "made"), {"thesis.tex": b"precious"})
 
 
+class BenchLoaderTest(FlowTest):
+    def test_one_json_object(self):
+        data = self.copy_data()
+        files = sorted(path for path in data.rglob("*") if path.is_file())
+        files[0].write_bytes(b"no image")
+        result = kiln("bench", "loader", "--data", data, "--size", 20, "--threads", 2, "--passes", 5, "--batch-size", 10,
+                      "--step-ms", 2)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        measured = json.loads(result.stdout)
+        self.assertEqual((measured["images"], measured["bad_images"], measured["threads"]), (47, 1, 2))
+        self.assertEqual(len(measured["resident_bytes_after_passes"]), 5)
+        stored = sum(path.stat().st_size for path in files)
+        self.assertAlmostEqual(measured["megabytes_per_second"] * 47 / measured["images_per_second"] * 1e6, stored, -1)
+        self.assertLessEqual(measured["images_per_second"], 47 / 0.010)  # five steps of 2 ms
+        self.assertGreater(measured["microseconds_per_image"]["decode_and_resize"], 0)
+        self.assertLess(measured["share_waited"], 1)
+
+    def test_what_it_cannot_measure(self):
+        self.assert_refused(kiln("bench", "loader"), 2, "--data PATH is missing")
+        self.assert_refused(kiln("bench", "loader", "--data", self.folder / "nowhere"), 1, "does not exist")
+
+
 class HelpTest(FlowTest):
     def test_without_a_command(self):
         self.assert_refused(kiln(), 2, "train", "init-model", "convert", "demo-data", "inspect", "kiln --help")
@@ -127,7 +149,7 @@ class HelpTest(FlowTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         commands = result.stdout.split("Commands:\n")[1].split("\n\n")[0]
         self.assertEqual([line.split()[0] for line in commands.splitlines() if line[2] != " "],
-                         ["train", "launch", "init-model", "convert", "pack", "demo-data", "bench", "inspect"])
+                         ["train", "launch", "init-model", "convert", "pack", "demo-data", "bench", "bench", "inspect"])
 
     def test_help_of_train(self):
         result = kiln("train", "--help")

@@ -1,0 +1,147 @@
+#include "commands/bench_loader.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/machine.h"
+#include "base/random.h"
+#include "commands/versions.h"
+#include "data/batch_loader.h"
+#include "data/device_feed.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+struct Pass {
+  double seconds = 0, float_seconds = 0, wait_seconds = 0;
+  LoaderTimes times;
+  long long images = 0, bad_images = 0, resident_bytes = 0;
+};
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+class Bench {
+ public:
+  Bench(const BenchLoaderConfig& config, const ImageSet& set, int threads)
+      : config_(config),
+        set_(set),
+        team_({.num_decoders = threads,
+               .read_ahead =
+                   config.read_ahead > 0 ? std::optional<int>(config.read_ahead) : std::nullopt}),
+        feed_(at::kCPU, {config.size, config.size}, config.batch_size,
+              {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}) {}
+
+  Pass run(int number) {
+    const Clock::time_point begin = Clock::now();
+    Pass pass;
+    BatchLoader loader = open(number);
+    while (const HostBatch* batch = loader.next()) {
+      const Clock::time_point here = Clock::now();
+      feed_.put(*batch);
+      pass.float_seconds += seconds_since(here);
+      std::this_thread::sleep_for(std::chrono::milliseconds(config_.step_ms));
+      pass.images += batch->count;
+      pass.bad_images += batch->nominal - batch->count;
+      loader.take_faults();
+    }
+    pass.seconds = seconds_since(begin);
+    pass.wait_seconds = loader.wait_seconds();
+    pass.times = loader.times();
+    pass.resident_bytes = resident_memory_bytes();
+    return pass;
+  }
+
+ private:
+  BatchLoader open(int number) {
+    PixelPlan pixels{.output = {config_.size, config_.size},
+                     .short_side = usual_short_side(config_.size),
+                     .augment = augment_named(config_.augment).value()};
+    const auto epoch = static_cast<std::uint64_t>(number);
+    return BatchLoader(
+        set_, team_,
+        {.order = permutation(static_cast<std::uint32_t>(set_.items.size()), {1, epoch}),
+         .batch_size = config_.batch_size,
+         .pixels = pixels,
+         .seed = 1,
+         .epoch = epoch,
+         .num_slots = team_.num_decoders() + 2});
+  }
+
+  const BenchLoaderConfig& config_;
+  const ImageSet& set_;
+  LoaderTeam team_;
+  DeviceFeed feed_;
+};
+
+double rate_of(const Pass& pass) {
+  return static_cast<double>(pass.images) / pass.seconds;
+}
+
+// Seconds of one stage for an image, in millionths.
+double microseconds(double seconds, const Pass& pass) {
+  return pass.images == 0 ? 0 : seconds * 1e6 / static_cast<double>(pass.images);
+}
+
+Json to_json(const BenchLoaderConfig& config, const std::vector<Pass>& passes, int threads) {
+  std::vector<Pass> sorted = passes;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Pass& a, const Pass& b) { return rate_of(a) < rate_of(b); });
+  const Pass& middle = sorted[sorted.size() / 2];
+  Json resident = Json::array();
+  for (const Pass& pass : passes) resident.push_back(pass.resident_bytes);
+  return {
+      {"version", program_version()},
+      {"data", config.data},
+      {"images", middle.images},
+      {"bad_images", middle.bad_images},
+      {"size", config.size},
+      {"augment", config.augment},
+      {"batch_size", config.batch_size},
+      {"threads", threads},
+      {"passes", passes.size()},
+      {"images_per_second", rate_of(middle)},
+      {"images_per_second_least", rate_of(sorted.front())},
+      {"images_per_second_most", rate_of(sorted.back())},
+      {"megabytes_per_second", static_cast<double>(middle.times.bytes_read) / middle.seconds / 1e6},
+      {"microseconds_per_image",
+       {{"read", microseconds(middle.times.read_seconds, middle)},
+        {"decode_and_resize", microseconds(middle.times.decode_seconds, middle)},
+        {"to_floats", microseconds(middle.float_seconds, middle)},
+        {"waited_for", microseconds(middle.wait_seconds, middle)}}},
+      {"step_ms", config.step_ms},
+      {"share_waited", middle.wait_seconds / middle.seconds},
+      {"peak_memory_bytes", peak_memory_bytes()},
+      {"resident_bytes_after_passes", resident}};
+}
+
+}  // namespace
+
+int run_bench_loader(const BenchLoaderConfig& config, Log& log) {
+  const ImageSet set = read_image_set(config.data, config.data);
+  const int threads = config.threads > 0 ? config.threads : usable_cpus();
+  at::set_num_threads(1);
+  Bench bench(config, set, threads);
+  log.info("a first pass over " + std::to_string(set.items.size()) +
+           " images fills the page cache");
+  bench.run(0);
+  std::vector<Pass> passes;
+  for (int number = 1; number <= config.passes; ++number) {
+    passes.push_back(bench.run(number));
+    log.info("pass " + std::to_string(number) + " of " + std::to_string(config.passes) + ": " +
+             std::to_string(std::lround(rate_of(passes.back()))) + " images/s");
+  }
+  std::printf("%s\n", to_json(config, passes, threads).dump(2).c_str());
+  return 0;
+}
+
+}  // namespace kiln
