@@ -10,6 +10,10 @@ int usable_cpus();
 long long peak_memory_bytes();
 long long resident_memory_bytes();
 
+// From now on memory that is freed is used again and not given back to the system, which would
+// cost a page fault a page. malloc_trim() gives it back.
+void keep_freed_memory();
+
 // Memory that may still be taken, in bytes: what the system calls available, within the control
 // group's limit.
 long long available_memory_bytes();

@@ -129,6 +129,7 @@ Json to_json(const BenchLoaderConfig& config, const std::vector<Pass>& passes, i
 int run_bench_loader(const BenchLoaderConfig& config, Log& log) {
   const ImageSet set = read_image_set(config.data, config.data);
   const int threads = config.threads > 0 ? config.threads : usable_cpus();
+  keep_freed_memory();
   at::set_num_threads(1);
   Bench bench(config, set, threads);
   log.info("a first pass over " + std::to_string(set.items.size()) +

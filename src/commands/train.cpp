@@ -71,13 +71,6 @@ class TrainingRun {
   int stopped_by_ = 0;
 };
 
-// Memory that a step frees is used by the next one: giving it back to the system costs a page fault
-// a page.
-void keep_freed_memory() {
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-}
-
 // Numbers of a whole epoch that nobody can go on with.
 void check_epoch(const EpochRecord& record, const TrainConfig& config) {
   if (record.train.count == 0 || record.valid.count == 0)

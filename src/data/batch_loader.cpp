@@ -158,7 +158,9 @@ void BatchLoader::State::prepare(Slot& slot, std::size_t batch) {
   slot.places.assign(count, Place{});
   slot.remaining = static_cast<int>(count);
   try {
-    slot.batch.pixels.resize(std::max(slot.batch.pixels.size(), count * image_bytes_));
+    // Not set to zero: under the team's lock, and every byte is written by a decoder.
+    if (!slot.batch.pixels)
+      slot.batch.pixels = std::make_unique_for_overwrite<std::uint8_t[]>(count * image_bytes_);
   } catch (...) {
     failure_ = std::current_exception();
     batch_done_.notify_one();
@@ -171,7 +173,7 @@ void BatchLoader::State::load(std::size_t position, std::size_t decoder) {
   const std::size_t index = position % batch_size_;
   Slot& slot = slot_of(position);
   Place& place = slot.places[index];
-  std::uint8_t* target = slot.batch.pixels.data() + index * image_bytes_;
+  std::uint8_t* target = slot.batch.pixels.get() + index * image_bytes_;
   try {
     place.fault = decode(position, *scratch, target);
     place.good = true;
@@ -300,8 +302,8 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
     if (!place.good) continue;
     const std::size_t target = batch.items.size();
     if (target != i)
-      std::memcpy(batch.pixels.data() + target * image_bytes_,
-                  batch.pixels.data() + i * image_bytes_, image_bytes_);
+      std::memcpy(batch.pixels.get() + target * image_bytes_, batch.pixels.get() + i * image_bytes_,
+                  image_bytes_);
     batch.labels.push_back(set_.items.label(item));
     batch.items.push_back(item);
   }

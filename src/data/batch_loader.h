@@ -19,8 +19,8 @@ namespace kiln {
 
 // [N, H, W, 3] in 8 bits; images that could not be decoded are left out and `count` is smaller.
 struct HostBatch {
-  std::vector<std::uint8_t>
-      pixels;  // capacity of the whole batch; the first count * H * W * 3 are valid
+  // Room for the whole batch; the first count * H * W * 3 are valid.
+  std::unique_ptr<std::uint8_t[]> pixels;
   std::vector<std::int64_t> labels;  // [count]
   std::vector<std::uint32_t> items;  // [count] index into the items
   int count = 0;

@@ -85,7 +85,7 @@ std::vector<std::uint8_t> all_pixels(const ImageSet& set, LoaderTeam& team, Batc
   BatchLoader loader(set, team, std::move(plan), cache);
   std::vector<std::uint8_t> pixels;
   while (const HostBatch* batch = loader.next()) {
-    const std::uint8_t* begin = batch->pixels.data();
+    const std::uint8_t* begin = batch->pixels.get();
     pixels.insert(pixels.end(), begin,
                   begin + static_cast<std::size_t>(batch->count) * image_bytes);
   }
