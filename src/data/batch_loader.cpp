@@ -75,7 +75,7 @@ PixelPlan before_mirroring(PixelPlan plan, const ImageCache* cache) {
 class BatchLoader::State final : public LoaderTeam::Job {
  public:
   State(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache);
-  ~State() override { team_.remove(*this); }
+  ~State() override;
 
   std::size_t num_batches() const { return num_batches_; }
   const HostBatch* next();
@@ -143,6 +143,14 @@ BatchLoader::State::State(const ImageSet& set, LoaderTeam& team, Plan plan, Imag
   team_.add(*this);
 }
 
+BatchLoader::State::~State() {
+  team_.remove(*this);
+  const std::scoped_lock lock(team_.mutex());
+  for (Slot& slot : slots_)
+    if (slot.batch.pixels)
+      team_.give_room_back(batch_size_ * image_bytes_, std::move(slot.batch.pixels));
+}
+
 // The next image in order, once its slot is free.
 bool BatchLoader::State::claim_image(std::size_t* position) {
   const std::size_t batch = next_position_ / batch_size_;
@@ -158,9 +166,7 @@ void BatchLoader::State::prepare(Slot& slot, std::size_t batch) {
   slot.places.assign(count, Place{});
   slot.remaining = static_cast<int>(count);
   try {
-    // Not set to zero: under the team's lock, and every byte is written by a decoder.
-    if (!slot.batch.pixels)
-      slot.batch.pixels = std::make_unique_for_overwrite<std::uint8_t[]>(count * image_bytes_);
+    if (!slot.batch.pixels) slot.batch.pixels = team_.take_room(batch_size_ * image_bytes_);
   } catch (...) {
     failure_ = std::current_exception();
     batch_done_.notify_one();

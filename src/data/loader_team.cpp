@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct LoaderTeam::State {
   std::mutex mutex;
   std::condition_variable decoders_wake, readers_wake, somebody_left;
   std::vector<Job*> jobs;  // the first is served first
+  std::multimap<std::size_t, std::unique_ptr<std::uint8_t[]>> rooms;
   bool stopping = false;
   std::vector<std::jthread> decoders, readers;  // last, so that they end first
 };
@@ -146,6 +148,15 @@ void LoaderTeam::remove(Job& job) {
   std::unique_lock lock(state_->mutex);
   std::erase(state_->jobs, &job);
   state_->somebody_left.wait(lock, [&] { return job.num_busy_ == 0; });
+}
+
+std::unique_ptr<std::uint8_t[]> LoaderTeam::take_room(std::size_t bytes) {
+  if (auto kept = state_->rooms.extract(bytes)) return std::move(kept.mapped());
+  return std::make_unique_for_overwrite<std::uint8_t[]>(bytes);
+}
+
+void LoaderTeam::give_room_back(std::size_t bytes, std::unique_ptr<std::uint8_t[]> room) {
+  state_->rooms.emplace(bytes, std::move(room));
 }
 
 void LoaderTeam::wake_decoders() {

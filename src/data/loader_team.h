@@ -9,6 +9,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -57,6 +58,11 @@ class LoaderTeam {
   void add(Job& job);
   // Returns when no thread is inside the job.
   void remove(Job& job);
+  // Memory for batches goes from loader to loader, so that it does not grow with their number.
+  // Not set to zero. Locked.
+  std::unique_ptr<std::uint8_t[]> take_room(std::size_t bytes);
+  void give_room_back(std::size_t bytes, std::unique_ptr<std::uint8_t[]> room);
+
   // There may be new work. Locked or not.
   void wake_decoders();
   void wake_readers();
