@@ -182,10 +182,10 @@ TEST(CommandLine, EveryRequiredPathIsAskedFor) {
 TEST(CommandLine, Commands) {
   EXPECT_TRUE(std::holds_alternative<VersionRequest>(parse_command_line({"--version"}, nullptr)));
   EXPECT_EQ(fault({"trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
-  EXPECT_NE(fault({"score"}).find(
-                "train, launch, init-model, convert, pack, demo-data, bench loader, "
-                "bench collective or inspect"),
-            std::string::npos);
+  EXPECT_NE(
+      fault({"score"}).find("train, launch, init-model, convert, pack, demo-data, bench loader, "
+                            "bench collective or inspect"),
+      std::string::npos);
   EXPECT_NE(fault({}).find("No command is given"), std::string::npos);
   EXPECT_NE(fault({"--epochs", "5"}).find("comes before a command"), std::string::npos);
 }
