@@ -7,7 +7,6 @@
 #include <cstring>
 #include <exception>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -38,13 +37,6 @@ struct ReadAhead {
   bool ready = false;
   std::string bytes;
   std::exception_ptr fault;
-};
-
-// What a decoder keeps from one image to the next.
-struct Scratch {
-  explicit Scratch(const PixelPlan& plan) : path(plan) {}
-  PixelPath path;
-  std::string bytes;
 };
 
 class Timer {
@@ -87,7 +79,7 @@ class BatchLoader::State final : public LoaderTeam::Job {
 
  private:
   bool claim_image(std::size_t* position) override;
-  void load(std::size_t position, std::size_t decoder) override;
+  void load(std::size_t position, LoaderTeam::Decoder& decoder) override;
   void loaded(std::size_t position, std::exception_ptr failure) override;
   bool claim_read(std::size_t* position) override;
   void read(std::size_t position) override;
@@ -96,7 +88,7 @@ class BatchLoader::State final : public LoaderTeam::Job {
   Slot& slot_of(std::size_t position) { return slots_[position / batch_size_ % slots_.size()]; }
   void prepare(Slot& slot, std::size_t batch);
   bool take_decoded(std::uint32_t item, std::uint8_t* target) const;
-  std::string decode(std::size_t position, Scratch& scratch, std::uint8_t* target);
+  std::string decode(std::size_t position, LoaderTeam::Decoder& decoder, std::uint8_t* target);
   std::string_view bytes_of(std::size_t position, std::string& buffer);
   bool take_read_ahead(std::size_t position, std::string& buffer);
   const HostBatch* hand_out(std::size_t batch);
@@ -107,7 +99,7 @@ class BatchLoader::State final : public LoaderTeam::Job {
   ImageCache* const cache_;
   const bool caches_pixels_;
   const std::size_t batch_size_, image_bytes_, num_batches_;
-  std::vector<std::optional<Scratch>> scratch_;  // one a decoder
+  const PixelPlan decoded_plan_;  // up to what the cache keeps
 
   // Under the team's mutex.
   std::condition_variable batch_done_, read_done_;
@@ -138,7 +130,7 @@ BatchLoader::State::State(const ImageSet& set, LoaderTeam& team, Plan plan, Imag
       image_bytes_(static_cast<std::size_t>(plan_.pixels.output.height) *
                    static_cast<std::size_t>(plan_.pixels.output.width) * 3),
       num_batches_((plan_.order.size() + batch_size_ - 1) / batch_size_),
-      scratch_(static_cast<std::size_t>(team.num_decoders())),
+      decoded_plan_(before_mirroring(plan_.pixels, cache)),
       slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
   team_.add(*this);
 }
@@ -173,15 +165,13 @@ void BatchLoader::State::prepare(Slot& slot, std::size_t batch) {
   }
 }
 
-void BatchLoader::State::load(std::size_t position, std::size_t decoder) {
-  std::optional<Scratch>& scratch = scratch_[decoder];
-  if (!scratch) scratch.emplace(before_mirroring(plan_.pixels, cache_));
+void BatchLoader::State::load(std::size_t position, LoaderTeam::Decoder& decoder) {
   const std::size_t index = position % batch_size_;
   Slot& slot = slot_of(position);
   Place& place = slot.places[index];
   std::uint8_t* target = slot.batch.pixels.get() + index * image_bytes_;
   try {
-    place.fault = decode(position, *scratch, target);
+    place.fault = decode(position, decoder, target);
     place.good = true;
   } catch (const ImageFault& fault) {
     place.fault = fault.what();
@@ -189,7 +179,7 @@ void BatchLoader::State::load(std::size_t position, std::size_t decoder) {
 }
 
 // Returns what is damaged. Throws ImageFault.
-std::string BatchLoader::State::decode(std::size_t position, Scratch& scratch,
+std::string BatchLoader::State::decode(std::size_t position, LoaderTeam::Decoder& decoder,
                                        std::uint8_t* target) {
   const std::uint32_t item = plan_.order[position];
   const DrawKey key{plan_.seed, plan_.epoch, item};
@@ -198,9 +188,9 @@ std::string BatchLoader::State::decode(std::size_t position, Scratch& scratch,
   if (!kept.empty()) {
     std::memcpy(target, kept.data(), kept.size());
   } else {
-    const std::string_view bytes = bytes_of(position, scratch.bytes);
+    const std::string_view bytes = bytes_of(position, decoder.bytes);
     const Timer timer(decode_ticks_);
-    damage = scratch.path.write(bytes, key, target);
+    damage = decoder.path.write(bytes, decoded_plan_, key, target);
     if (caches_pixels_ && damage.empty())
       cache_->keep(item, {reinterpret_cast<const char*>(target), image_bytes_});
   }
@@ -234,10 +224,11 @@ bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& buff
   ReadAhead taken = std::move(found->second);
   ahead_.erase(found);
   ahead_bytes_ -= taken.bytes.size();
+  std::swap(buffer, taken.bytes);
+  team_.give_buffer_back(std::move(taken.bytes));
   lock.unlock();
   team_.wake_readers();
   if (taken.fault) std::rethrow_exception(taken.fault);
-  buffer = std::move(taken.bytes);
   return true;
 }
 
@@ -262,6 +253,10 @@ bool BatchLoader::State::claim_read(std::size_t* position) {
 
 void BatchLoader::State::read(std::size_t position) {
   std::string bytes;
+  {
+    const std::scoped_lock lock(team_.mutex());
+    bytes = team_.take_buffer();
+  }
   std::exception_ptr fault;
   try {
     const Timer timer(read_ticks_);

@@ -20,7 +20,7 @@ constexpr int kMostReaders = 16;
 struct LoaderTeam::State {
   explicit State(const Plan& a_plan) : plan(a_plan) {}
 
-  void decode(std::size_t decoder);
+  void decode();
   void read();
   Job* claim(bool (Job::*take)(std::size_t*), std::size_t* position) const;
   void leave(Job& job);
@@ -34,6 +34,7 @@ struct LoaderTeam::State {
   std::condition_variable decoders_wake, readers_wake, somebody_left;
   std::vector<Job*> jobs;  // the first is served first
   std::multimap<std::size_t, std::unique_ptr<std::uint8_t[]>> rooms;
+  std::vector<std::string> buffers;
   bool stopping = false;
   std::vector<std::jthread> decoders, readers;  // last, so that they end first
 };
@@ -52,7 +53,8 @@ void LoaderTeam::State::leave(Job& job) {
   if (--job.num_busy_ == 0) somebody_left.notify_all();
 }
 
-void LoaderTeam::State::decode(std::size_t decoder) {
+void LoaderTeam::State::decode() {
+  Decoder decoder;
   std::unique_lock lock(mutex);
   while (!stopping) {
     std::size_t position = 0;
@@ -99,8 +101,7 @@ void LoaderTeam::State::start_readers() {
 LoaderTeam::LoaderTeam(const Plan& plan) : state_(std::make_unique<State>(plan)) {
   if (plan.read_ahead) state_->start_readers();
   for (int i = 0; i < std::max(1, plan.num_decoders); ++i)
-    state_->decoders.emplace_back(
-        [state = state_.get(), i] { state->decode(static_cast<std::size_t>(i)); });
+    state_->decoders.emplace_back([state = state_.get()] { state->decode(); });
 }
 
 LoaderTeam::~LoaderTeam() {
@@ -157,6 +158,17 @@ std::unique_ptr<std::uint8_t[]> LoaderTeam::take_room(std::size_t bytes) {
 
 void LoaderTeam::give_room_back(std::size_t bytes, std::unique_ptr<std::uint8_t[]> room) {
   state_->rooms.emplace(bytes, std::move(room));
+}
+
+std::string LoaderTeam::take_buffer() {
+  if (state_->buffers.empty()) return {};
+  std::string buffer = std::move(state_->buffers.back());
+  state_->buffers.pop_back();
+  return buffer;
+}
+
+void LoaderTeam::give_buffer_back(std::string buffer) {
+  state_->buffers.push_back(std::move(buffer));
 }
 
 void LoaderTeam::wake_decoders() {

@@ -14,6 +14,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+
+#include "data/pixels.h"
 
 namespace kiln {
 
@@ -38,6 +41,12 @@ class LoaderTeam {
   // A decoder has read a file for itself in so many seconds.
   void note_read(double seconds);
 
+  // What a decoder's thread keeps from one image to the next, of whatever loader.
+  struct Decoder {
+    PixelPath path;
+    std::string bytes;
+  };
+
   // For loaders: what the team asks of them. Functions marked "locked" are called with mutex()
   // held, the others without.
   class Job {
@@ -47,7 +56,7 @@ class LoaderTeam {
    private:
     friend class LoaderTeam;
     virtual bool claim_image(std::size_t* position) = 0;  // locked; false: none now
-    virtual void load(std::size_t position, std::size_t decoder) = 0;
+    virtual void load(std::size_t position, Decoder& decoder) = 0;
     virtual void loaded(std::size_t position, std::exception_ptr failure) = 0;  // locked
     virtual bool claim_read(std::size_t* position) = 0;  // locked; false: none now
     virtual void read(std::size_t position) = 0;         // throws nothing
@@ -62,6 +71,9 @@ class LoaderTeam {
   // Not set to zero. Locked.
   std::unique_ptr<std::uint8_t[]> take_room(std::size_t bytes);
   void give_room_back(std::size_t bytes, std::unique_ptr<std::uint8_t[]> room);
+  // Likewise for files: strings of any length, whose memory is used again. Locked.
+  std::string take_buffer();
+  void give_buffer_back(std::string buffer);
 
   // There may be new work. Locked or not.
   void wake_decoders();

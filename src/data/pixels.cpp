@@ -141,21 +141,21 @@ struct PixelPath::Scratch {
   std::vector<std::uint8_t> copy;
 };
 
-PixelPath::PixelPath(const PixelPlan& plan) : plan_(plan), scratch_(std::make_unique<Scratch>()) {}
+PixelPath::PixelPath() : scratch_(std::make_unique<Scratch>()) {}
 PixelPath::~PixelPath() = default;
 PixelPath::PixelPath(PixelPath&&) noexcept = default;
 
-std::string PixelPath::write(std::string_view bytes, const DrawKey& key, std::uint8_t* target) {
+std::string PixelPath::write(std::string_view bytes, const PixelPlan& plan, const DrawKey& key,
+                             std::uint8_t* target) {
   RandomSequence random{key.seed, key.epoch, key.image};
-  const bool mirror = plan_.augment != Augment::kNone && random.below(2) == 1;
-  const bool crops = plan_.augment == Augment::kStandard || plan_.augment == Augment::kStrong;
+  const bool mirror = plan.augment != Augment::kNone && random.below(2) == 1;
+  const bool crops = plan.augment == Augment::kStandard || plan.augment == Augment::kStrong;
   const RandomSequence before_crop = random;
   Placing placing;
   ImagePart& part = scratch_->part;
   const auto choose = [&](ImageSize whole) {
     random = before_crop;
-    placing =
-        crops ? place_crop(draw_crop(whole, random), plan_.output) : place_centre(whole, plan_);
+    placing = crops ? place_crop(draw_crop(whole, random), plan.output) : place_centre(whole, plan);
     return wanted_part(placing);
   };
   decode_part(bytes, choose, part);
@@ -165,9 +165,9 @@ std::string PixelPath::write(std::string_view bytes, const DrawKey& key, std::ui
     scratch_->resampler.write(part.view(), reduced(placing.rows, part.reduction),
                               reduced(placing.columns, part.reduction), mirror, target);
   }
-  if (plan_.augment == Augment::kStrong) {
-    apply_operation(draw_operation(random), target, plan_.output, scratch_->copy);
-    random_erase(target, plan_.output, plan_.erased.data(), random);
+  if (plan.augment == Augment::kStrong) {
+    apply_operation(draw_operation(random), target, plan.output, scratch_->copy);
+    random_erase(target, plan.output, plan.erased.data(), random);
   }
   return std::exchange(part.damage, {});
 }

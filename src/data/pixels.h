@@ -15,17 +15,17 @@ namespace kiln {
 // bytes and the key alone.
 class PixelPath {
  public:
-  explicit PixelPath(const PixelPlan& plan);
+  PixelPath();
   ~PixelPath();
   PixelPath(PixelPath&&) noexcept;
 
   // Writes RGB, [output.height, output.width, 3], and nothing beyond it. Returns what is damaged in
   // an image that could be used, else nothing. Throws ImageFault.
-  std::string write(std::string_view bytes, const DrawKey& key, std::uint8_t* target);
+  std::string write(std::string_view bytes, const PixelPlan& plan, const DrawKey& key,
+                    std::uint8_t* target);
 
  private:
   struct Scratch;
-  PixelPlan plan_;
   std::unique_ptr<Scratch> scratch_;
 };
 

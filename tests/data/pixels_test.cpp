@@ -30,7 +30,7 @@ Written write(const std::string& bytes, const PixelPlan& plan, const DrawKey& ke
   Written written{{size, std::vector<std::uint8_t>(3 * size.height * size.width + kBehind, 77)},
                   {}};
   std::vector<std::uint8_t>& pixels = written.image.pixels;
-  written.damage = PixelPath(plan).write(bytes, key, pixels.data());
+  written.damage = PixelPath().write(bytes, plan, key, pixels.data());
   EXPECT_EQ(std::count(pixels.end() - kBehind, pixels.end(), 77), kBehind)
       << "written beyond the place";
   pixels.resize(pixels.size() - kBehind);
@@ -162,12 +162,12 @@ TEST(PixelPath, DependsOnTheKeyAndNothingBefore) {
   for (const Augment augment : {Augment::kFlip, Augment::kStandard, Augment::kStrong}) {
     PixelPlan plan = centre_plan(24);
     plan.augment = augment;
-    PixelPath used(plan);
+    PixelPath used;
     std::vector<std::uint8_t> pixels(24 * 24 * 3);
     std::set<std::string> different;
     for (std::uint64_t i = 0; i < 60; ++i) {
-      used.write(other, {9, 9, i}, pixels.data());
-      used.write(bytes, {1, 2, i}, pixels.data());
+      used.write(other, plan, {9, 9, i}, pixels.data());
+      used.write(bytes, plan, {1, 2, i}, pixels.data());
       EXPECT_EQ(pixels, write(bytes, plan, {1, 2, i}).image.pixels) << i;
       different.emplace(pixels.begin(), pixels.end());
     }

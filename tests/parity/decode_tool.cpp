@@ -30,7 +30,7 @@ std::string convert(const std::string& input, int size, const std::string& outpu
       const kiln::PixelPlan plan = {.output = {size, size},
                                     .short_side = kiln::usual_short_side(size)};
       decoded.image = {plan.output, std::vector<std::uint8_t>(3 * size * size)};
-      decoded.damage = kiln::PixelPath(plan).write(bytes, {}, decoded.image.pixels.data());
+      decoded.damage = kiln::PixelPath().write(bytes, plan, {}, decoded.image.pixels.data());
     }
     write_pixels(output, decoded.image);
     return decoded.damage.empty() ? "" : "damage: " + decoded.damage;
