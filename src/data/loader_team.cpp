@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <map>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -153,6 +155,7 @@ void LoaderTeam::remove(Job& job) {
 
 std::unique_ptr<std::uint8_t[]> LoaderTeam::take_room(std::size_t bytes) {
   if (auto kept = state_->rooms.extract(bytes)) return std::move(kept.mapped());
+  if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) throw std::bad_alloc();
   return std::make_unique_for_overwrite<std::uint8_t[]>(bytes);
 }
 

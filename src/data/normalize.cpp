@@ -10,14 +10,18 @@ struct Factors {
   std::array<float, kValues> scale, offset;
 };
 
-// The compiler makes one vectorised version an instruction set; all give the same bits.
-[[gnu::target_clones("avx512f", "avx2", "default")]] void scale_runs(const std::uint8_t* rgb,
-                                                                     std::size_t num_runs,
-                                                                     const Factors& factors,
-                                                                     float* out) {
+[[gnu::always_inline]] inline void scale_runs(const std::uint8_t* rgb, std::size_t num_runs,
+                                              const Factors& factors, float* out) {
   for (std::size_t run = 0; run < num_runs; ++run, rgb += kValues, out += kValues)
     for (std::size_t i = 0; i < kValues; ++i)
       out[i] = static_cast<float>(rgb[i]) * factors.scale[i] + factors.offset[i];
+}
+
+// The same, for the compiler to vectorise with 8 numbers at once where the processor can. Bits are
+// the same: product and sum are rounded apart in both.
+[[gnu::target("avx2")]] void scale_runs_avx2(const std::uint8_t* rgb, std::size_t num_runs,
+                                             const Factors& factors, float* out) {
+  scale_runs(rgb, num_runs, factors, out);
 }
 
 }  // namespace
@@ -30,7 +34,10 @@ void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Pix
     factors.offset[i] = static_cast<float>(-scaling.mean[i % 3] / scaling.std[i % 3]);
   }
   const std::size_t num_runs = num_pixels / kPixels;
-  scale_runs(rgb, num_runs, factors, out);
+  if (__builtin_cpu_supports("avx2"))
+    scale_runs_avx2(rgb, num_runs, factors, out);
+  else
+    scale_runs(rgb, num_runs, factors, out);
   for (std::size_t i = num_runs * kValues; i < num_pixels * 3; ++i)
     out[i] = static_cast<float>(rgb[i]) * factors.scale[i % 3] + factors.offset[i % 3];
 }
