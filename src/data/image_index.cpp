@@ -32,6 +32,23 @@ std::string serialized(const ImageSet& set) {
   return bytes + body;
 }
 
+bool stays_inside(std::string_view name) {
+  if (name.starts_with('/')) return false;
+  for (std::size_t at = name.find(".."); at != name.npos; at = name.find("..", at + 1)) {
+    const bool begins = at == 0 || name[at - 1] == '/';
+    if (begins && (at + 2 == name.size() || name[at + 2] == '/')) return false;
+  }
+  return true;
+}
+
+// An index may come with the data, from anybody.
+bool names_only_files_inside(const ImageSet& set) {
+  for (std::size_t i = 0; i < set.items.size(); ++i)
+    if (set.items.member(i) == nullptr && !stays_inside(set.items.file_name(i))) return false;
+  return std::all_of(set.archives.begin(), set.archives.end(),
+                     [](const ImageArchive& archive) { return stays_inside(archive.name); });
+}
+
 std::optional<ImageSet> parse(std::string_view bytes) {
   if (bytes.size() < kHeaderBytes || !bytes.starts_with(kMagic)) return std::nullopt;
   std::uint64_t hash = 0;
@@ -39,10 +56,11 @@ std::optional<ImageSet> parse(std::string_view bytes) {
   bytes.remove_prefix(kHeaderBytes);
   if (fnv1a(bytes) != hash) return std::nullopt;
   try {
-    return image_set_of(bytes, SetParts::kWithSources);
+    ImageSet set = image_set_of(bytes, SetParts::kWithSources);
+    if (names_only_files_inside(set)) return set;
   } catch (const InternalError&) {
-    return std::nullopt;
   }
+  return std::nullopt;
 }
 
 // The set of `index`; else nothing, and `note` says why an index that is there cannot be used.

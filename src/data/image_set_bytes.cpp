@@ -60,6 +60,19 @@ class Reader {
   std::string_view left_;
 };
 
+// What other code indexes by must be there.
+void require_consistent(const ImageSet& set) {
+  using Kind = ImageSet::Kind;
+  const auto num_classes = static_cast<std::int64_t>(set.classes.size());
+  bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kArchives;
+  for (std::size_t i = 0; good && i < set.items.size(); ++i) {
+    const ArchiveMember* member = set.items.member(i);
+    good = set.items.label(i) >= -1 && set.items.label(i) < num_classes &&
+           (member == nullptr || member->archive < set.archives.size());
+  }
+  if (!good) throw InternalError("the image list contradicts itself");
+}
+
 }  // namespace
 
 std::string to_bytes(const ImageSet& set, SetParts parts) {
@@ -110,6 +123,7 @@ ImageSet image_set_of(std::string_view bytes, SetParts parts) {
   } catch (const std::length_error& fault) {
     throw InternalError(fault.what());
   }
+  require_consistent(set);
   return set;
 }
 

@@ -57,6 +57,27 @@ TEST_F(IndexTest, the_second_start_reads_no_folder) {
   EXPECT_EQ(second.name, "Training dataset");
 }
 
+TEST_F(IndexTest, one_that_points_elsewhere_is_not_believed) {
+  const ImageSet good = read();
+  for (const char* name : {"../cat/1.png", "cat/../../1.png", "/etc/passwd", "cat/.."}) {
+    ImageSet bad = read();
+    bad.items.push_back({.file_name = name, .label = 0, .id = 3, .size = {}});
+    write_index(index_, bad);
+    const ImageSet again = read();
+    EXPECT_EQ(again.items.size(), 3U) << name;
+    ASSERT_EQ(again.notes.size(), 1U);
+    EXPECT_NE(again.notes[0].find("is damaged"), std::string::npos) << again.notes[0];
+  }
+  ImageSet bad = read();
+  bad.items.set_label(1, 2);
+  write_index(index_, bad);
+  EXPECT_EQ(read().items.label(1), good.items.label(1));
+  bad.items.set_label(1, 0);
+  bad.items.push_back({.file_name = "cat/a..b/..c.png", .label = 1, .id = 3, .size = {}});
+  write_index(index_, bad);
+  EXPECT_EQ(read().items.size(), 4U);
+}
+
 TEST_F(IndexTest, a_new_image_a_new_class_and_a_lost_one_are_seen) {
   read();
   put_image("dog/4.png", 8);
