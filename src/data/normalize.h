@@ -12,7 +12,7 @@ struct PixelScaling {
 };
 
 // out = (rgb / 255 - mean) / std, in the order of the bytes: [num_pixels, 3]. Rounded to float
-// after the product and after the sum of rgb * 1 / (255 std) - mean / std. Any thread.
+// after every operation, so the bits are those of torchvision's ToTensor and Normalize. Any thread.
 void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const PixelScaling& scaling,
                       float* out);
 
