@@ -36,6 +36,13 @@ MPI_Comm duplicate(MPI_Comm communicator) {
 
 }  // namespace
 
+std::string mpi_error_text(int status) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(status, text, &length);
+  return text;
+}
+
 bool PendingCollective::done(int* status) {
   if (ring_) return ring_->advance(status);
   int done = 0;

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <optional>
+#include <string>
 
 #include "parallel/collective.h"
 #include "parallel/ring_sum.h"
@@ -23,6 +24,9 @@ class PendingCollective {
   MPI_Request request_ = MPI_REQUEST_NULL;
   std::optional<RingSum> ring_;
 };
+
+// What MPI says of a status that is not MPI_SUCCESS.
+std::string mpi_error_text(int status);
 
 class MpiCollectives {
  public:

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -48,6 +49,7 @@ struct MpiThread::State {
   void run();
   void open();
   void turn();
+  void forget_suspension();
   void start_queued();
   void finish_front();
   void watch();
@@ -56,8 +58,11 @@ struct MpiThread::State {
   void pass_news_on();
   void obey();
   void nap();
-  std::string phase_now() const;
-  std::vector<std::string> hosts_now() const;
+  template <typename Value>
+  Value now(const Value& shared) const {
+    const std::lock_guard lock(mutex);
+    return shared;
+  }
   void fail(std::exception_ptr failure);
   void throw_if_failed() const;
 
@@ -71,7 +76,7 @@ struct MpiThread::State {
   std::deque<Running> running;
   std::uint64_t finished_by_thread = 0;
   std::string told_phase;
-  Clock::time_point told, last_end;
+  Clock::time_point told, last_end, last_turn = Clock::now();
 
   // Shared, under `mutex`.
   mutable std::mutex mutex;
@@ -127,20 +132,26 @@ void MpiThread::State::run() {
   MPI_Finalize();
 }
 
+// A process that was stopped has not waited meanwhile: when it goes on, others are not to blame.
+void MpiThread::State::forget_suspension() {
+  const Clock::time_point now = Clock::now();
+  const Clock::duration gap = now - std::exchange(last_turn, now);
+  if (gap < std::chrono::seconds(1)) return;
+  for (Running& each : running) each.begin += gap;
+}
+
 void MpiThread::State::turn() {
+  forget_suspension();
   obey();
   start_queued();
   while (!running.empty()) {
     int status = MPI_SUCCESS;
     const bool done = running.front().pending.done(&status);
     if (status != MPI_SUCCESS) {
-      char text[MPI_MAX_ERROR_STRING] = "";
-      int length = 0;
-      MPI_Error_string(status, text, &length);
-      fail(std::make_exception_ptr(
-          Error(ErrorCode::kTimeoutOccured, std::string("The ") + running.front().call.what.name +
-                                                " over all ranks failed: " + text +
-                                                ". See the driver logs of the other ranks.")));
+      fail(std::make_exception_ptr(Error(ErrorCode::kTimeoutOccured,
+                                         std::string("The ") + running.front().call.what.name +
+                                             " over all ranks failed: " + mpi_error_text(status) +
+                                             ". See the driver logs of the other ranks.")));
       break;
     }
     if (!done) break;
@@ -194,7 +205,7 @@ void MpiThread::State::listen() {
   pass_news_on();
   const std::optional<RankFailure>& failure = messages->failure();
   if (!failure) return;
-  const std::vector<std::string> names = hosts_now();
+  const std::vector<std::string> names = now(hosts);
   const auto rank_index = static_cast<std::size_t>(failure->rank);
   fail(std::make_exception_ptr(
       FailedElsewhere("rank " + std::to_string(failure->rank) +
@@ -235,23 +246,13 @@ void MpiThread::State::watch() {
   const double waited = seconds_since(front.begin);
   if (stall.asks(waited)) messages->ask_all();
   if (!stall.judges(waited)) return;
-  const std::vector<std::string> names = hosts_now();
+  const std::vector<std::string> names = now(hosts);
   try {
     stall.judge(front.call.what.name, waited,
-                {messages->news(), names, ranks.rank, front.call.place}, phase_now());
+                {messages->news(), names, ranks.rank, front.call.place}, now(phase));
   } catch (const Error&) {
     fail(std::current_exception());
   }
-}
-
-std::string MpiThread::State::phase_now() const {
-  const std::lock_guard lock(mutex);
-  return phase;
-}
-
-std::vector<std::string> MpiThread::State::hosts_now() const {
-  const std::lock_guard lock(mutex);
-  return hosts;
 }
 
 void MpiThread::State::fail(std::exception_ptr failure) {
@@ -357,12 +358,11 @@ std::vector<RankNews> MpiThread::ask_around() {
 
 double MpiThread::seconds_of(const std::string& name) const {
   const std::lock_guard lock(state_->mutex);
-  const auto found = state_->seconds.find(name);
-  return found == state_->seconds.end() ? 0 : found->second;
+  return state_->seconds[name];
 }
 
 std::string MpiThread::phase() const {
-  return state_->phase_now();
+  return state_->now(state_->phase);
 }
 
 void MpiThread::tell_phase(const std::string& phase, bool patient) {
