@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "commands/rank_agreement.h"
+#include "commands/training_setup.h"
 #include "commands/versions.h"
 
 namespace kiln {
@@ -31,11 +32,6 @@ struct Spread {
 Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return {values[values.size() / 2], values.front(), values.back()};
-}
-
-DeviceWish wish_of(DeviceChoice choice) {
-  if (choice == DeviceChoice::kCpu) return DeviceWish::kCpu;
-  return choice == DeviceChoice::kCuda ? DeviceWish::kCuda : DeviceWish::kAuto;
 }
 
 class Bench {
@@ -121,14 +117,12 @@ int run_bench_collective(const BenchCollectiveConfig& config, World& world, Log&
   log.speak_for_rank(world.rank());
   world.enter("measuring");
   Device device;
-  world.agree([&] { device = choose_device(wish_of(config.device), world.local_rank()); });
+  world.agree([&] { device = chosen_device(config.device, world.local_rank()); });
   TrainConfig job = limits;
   job.log_path = config.log_path;
   require_one_job(world, job, device);
   const std::unique_ptr<Communicator> communicator = join_communicator(world, job, device, log);
-  Bench bench(world, *communicator,
-              device.is_cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index))
-                             : at::Device(at::kCPU));
+  Bench bench(world, *communicator, torch_device(device));
   Json json = {{"version", program_version()},
                {"device", device.description},
                {"ranks", world.size()},

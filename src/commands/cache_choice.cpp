@@ -28,22 +28,8 @@ bool is_on_network(const std::string& path) {
   return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
 }
 
-constexpr std::size_t kTableEntry = 16;
-
-std::size_t image_bytes(const PixelPlan& pixels) {
-  return static_cast<std::size_t>(pixels.output.height) *
-         static_cast<std::size_t>(pixels.output.width) * 3;
-}
-
-// Of one set, decoded: pixels and the cache's table.
 std::size_t decoded_bytes(const ImageSet& set, const PixelPlan& pixels) {
-  const std::size_t image = image_bytes(pixels);
-  const std::size_t block_ends = set.items.size() * image / 64 + (std::size_t{4} << 20);
-  return set.items.size() * (image + kTableEntry) + block_ends;
-}
-
-bool same_pixels_every_epoch(const PixelPlan& plan) {
-  return plan.augment == Augment::kNone || plan.augment == Augment::kFlip;
+  return ImageCache::bytes_for(set.items.size(), image_bytes(pixels));
 }
 
 // Each set's part of the limit, by what it would need decoded.
@@ -64,7 +50,7 @@ CacheChoice choose_automatically(const TrainConfig& config, const TrainingInputs
                                  std::size_t limit) {
   const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
   const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
-  const bool train_repeats = same_pixels_every_epoch(inputs.pixels);
+  const bool train_repeats = !takes_random_parts(inputs.pixels.augment);
   const std::size_t wanted = (train_repeats ? train : 0) + valid;
   CacheChoice choice;
   if (wanted <= limit && train_repeats) {
@@ -108,7 +94,8 @@ CacheChoice choose_cache(const TrainConfig& config, const TrainingInputs& inputs
   choice.reason = decoded ? "decoded images, " + of_limit(train + valid, limit)
                           : "files as stored, at most " + bytes_text(static_cast<long long>(limit));
   divide(decoded ? std::min(limit, train + valid) : limit, train, valid, choice);
-  const std::size_t least = image_bytes(inputs.pixels) + inputs.train.items.size() * kTableEntry;
+  const std::size_t least =
+      image_bytes(inputs.pixels) + ImageCache::table_bytes(inputs.train.items.size());
   if (decoded && choice.train_limit_bytes < least)
     throw Error(ErrorCode::kUserError,
                 "--cache-bytes is " + std::to_string(limit) +

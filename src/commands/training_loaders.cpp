@@ -11,8 +11,10 @@ std::optional<int> read_ahead(const TrainConfig& config) {
   return config.read_ahead > 0 ? std::optional<int>(config.read_ahead) : std::nullopt;
 }
 
-long long image_bytes(const PixelPlan& plan) {
-  return 3LL * plan.output.height * plan.output.width;
+BatchLoader take(std::optional<BatchLoader>& begun) {
+  BatchLoader taken = std::move(*begun);
+  begun.reset();
+  return taken;
 }
 
 }  // namespace
@@ -65,23 +67,20 @@ void TrainingLoaders::begin_validation(int epoch) {
 }
 
 BatchLoader TrainingLoaders::training(int epoch) {
-  if (!next_training_) return open_training(epoch);
-  BatchLoader begun = std::move(*next_training_);
-  next_training_.reset();
-  return begun;
+  if (!next_training_) begin_training(epoch);
+  return take(next_training_);
 }
 
 BatchLoader TrainingLoaders::validation(int epoch) {
-  if (!next_validation_) return open_validation(epoch);
-  BatchLoader begun = std::move(*next_validation_);
-  next_validation_.reset();
-  return begun;
+  if (!next_validation_) begin_validation(epoch);
+  return take(next_validation_);
 }
 
 long long TrainingLoaders::most_memory_bytes() const {
-  const long long batches = num_slots_ * config_.batch_size *
-                            (image_bytes(inputs_.pixels) + image_bytes(inputs_.valid_pixels));
-  return batches + static_cast<long long>(LoaderTeam::kReadAheadBytes + cache_bytes_);
+  const std::size_t batch_pair = static_cast<std::size_t>(config_.batch_size) *
+                                 (image_bytes(inputs_.pixels) + image_bytes(inputs_.valid_pixels));
+  return static_cast<long long>(static_cast<std::size_t>(num_slots_) * batch_pair +
+                                LoaderTeam::kReadAheadBytes + cache_bytes_);
 }
 
 }  // namespace kiln

@@ -25,8 +25,7 @@ void warn(const PlanFacts& facts, const std::string& text, Log& log) {
 
 void report_empty_classes(const ImageSet& set, const std::string& name, const PlanFacts& facts,
                           Log& log) {
-  std::vector<long long> counts(set.classes.size());
-  for (const ImageItem& item : set.items) ++counts[static_cast<std::size_t>(item.label)];
+  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   std::string empty;
   for (std::size_t c = 0; c < counts.size(); ++c)
     if (counts[c] == 0) empty += (empty.empty() ? "'" : ", '") + set.classes[c] + "'";

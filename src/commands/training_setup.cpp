@@ -11,12 +11,6 @@
 namespace kiln {
 namespace {
 
-Device chosen_device(DeviceChoice choice, int local_rank) {
-  if (choice == DeviceChoice::kCpu) return choose_device(DeviceWish::kCpu);
-  return choose_device(choice == DeviceChoice::kCuda ? DeviceWish::kCuda : DeviceWish::kAuto,
-                       local_rank);
-}
-
 // Stored weights when they are worth something, else fresh ones from the seed.
 std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const TrainingInputs& inputs,
                                         const Device& device) {
@@ -32,15 +26,8 @@ std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const Trainin
     load_pretrained(*model, inputs.untrained.state, where);
   else
     check_untrained(*model, inputs.untrained.state, where);
-  model->prepare(device.is_cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index))
-                                : at::Device(at::kCPU));
+  model->prepare(torch_device(device));
   return model;
-}
-
-std::vector<long long> counts_by_class(const ImageSet& set, std::size_t num_classes) {
-  std::vector<long long> counts(num_classes);
-  for (const ImageItem& item : set.items) ++counts[static_cast<std::size_t>(item.label)];
-  return counts;
 }
 
 // The paths that this rank is to read itself.
@@ -62,6 +49,17 @@ void check_sync_batch_norm(const TrainConfig& config, const TrainingInputs& inpu
 }
 
 }  // namespace
+
+Device chosen_device(DeviceChoice choice, int local_rank) {
+  if (choice == DeviceChoice::kCpu) return choose_device(DeviceWish::kCpu);
+  return choose_device(choice == DeviceChoice::kCuda ? DeviceWish::kCuda : DeviceWish::kAuto,
+                       local_rank);
+}
+
+at::Device torch_device(const Device& device) {
+  return device.is_cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index))
+                        : at::Device(at::kCPU);
+}
 
 TrainingSetup set_up_training(const TrainConfig& config, World& world) {
   TrainingSetup setup;

@@ -2,6 +2,8 @@
 // step.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <memory>
 
 #include "base/training_record.h"
@@ -19,6 +21,10 @@ struct TrainingSetup {
   TrainingInputs inputs;
   std::unique_ptr<ImageModel> model;  // on the device, in its final memory format
 };
+
+// As choose_device(), for what --device asks; and the same for LibTorch.
+Device chosen_device(DeviceChoice choice, int local_rank);
+at::Device torch_device(const Device& device);
 
 // Chooses the device, compares the ranks, reads the inputs and builds the model. Everything that
 // can be found wrong before the first step is told together. All ranks call it.

@@ -100,12 +100,10 @@ void bind_pixel_options(Binder& binder, TrainConfig& config) {
   check_cache(binder, config);
   config.eval_resize = binder.small_integer("eval-resize");
   config.eval_crop = binder.small_integer("eval-crop");
-  try {
+  binder.check("eval-resize", [&] {
     check_eval_size(config.eval_resize,
                     config.eval_crop > 0 ? config.eval_crop : config.image_size);
-  } catch (const Error& error) {
-    binder.fault("eval-resize", error.code(), error.message());
-  }
+  });
 }
 
 TrainConfig bind_train(Binder binder) {

@@ -87,6 +87,12 @@ class Binder {
     raw_.faults.add(position(name), Error(code, message));
   }
 
+  // The Error that `check` throws becomes a fault of this option.
+  template <typename Check>
+  void check(const char* name, Check&& check) {
+    raw_.faults.collect(position(name), check);
+  }
+
   std::vector<std::pair<std::string, std::string>> as_used() const {
     std::vector<std::pair<std::string, std::string>> options;
     for (const Option& option : command_.options) {

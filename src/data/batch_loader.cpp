@@ -127,8 +127,7 @@ BatchLoader::State::State(const ImageSet& set, LoaderTeam& team, Plan plan, Imag
       cache_(cache),
       caches_pixels_(cache != nullptr && cache->kind() == CacheKind::kDecoded),
       batch_size_(static_cast<std::size_t>(std::max(1, plan_.batch_size))),
-      image_bytes_(static_cast<std::size_t>(plan_.pixels.output.height) *
-                   static_cast<std::size_t>(plan_.pixels.output.width) * 3),
+      image_bytes_(image_bytes(plan_.pixels)),
       num_batches_((plan_.order.size() + batch_size_ - 1) / batch_size_),
       decoded_plan_(before_mirroring(plan_.pixels, cache)),
       slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {

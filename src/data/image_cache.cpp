@@ -13,8 +13,13 @@ constexpr std::size_t kBlock = std::size_t{4} << 20;
 ImageCache::ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_bytes)
     : kind_(kind),
       limit_bytes_(limit_bytes),
-      entries_(kind == CacheKind::kNone || num_items * sizeof(Entry) > limit_bytes ? 0 : num_items),
-      memory_bytes_(entries_.size() * sizeof(Entry)) {}
+      entries_(kind == CacheKind::kNone || table_bytes(num_items) > limit_bytes ? 0 : num_items),
+      memory_bytes_(table_bytes(entries_.size())) {}
+
+// Blocks end with what the next item does not fit into.
+std::size_t ImageCache::bytes_for(std::size_t num_items, std::size_t bytes_each) {
+  return table_bytes(num_items) + num_items * bytes_each + num_items * bytes_each / 64 + kBlock;
+}
 
 std::string_view ImageCache::find(std::size_t item) const {
   if (item >= entries_.size()) return {};

@@ -19,9 +19,19 @@ namespace kiln {
 enum class CacheKind { kNone, kBytes, kDecoded };
 
 class ImageCache {
+  struct Entry {
+    std::atomic<const char*> begin = nullptr;  // written last
+    std::size_t size = 0;
+  };
+
  public:
   // For items 0 to num_items - 1. `limit_bytes` holds the cache's own tables too.
   ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_bytes);
+
+  // A limit within which `num_items` of `bytes_each` bytes fit.
+  static std::size_t bytes_for(std::size_t num_items, std::size_t bytes_each);
+  // Of the table alone, which is there before anything is kept.
+  static std::size_t table_bytes(std::size_t num_items) { return num_items * sizeof(Entry); }
 
   CacheKind kind() const { return kind_; }
   // Empty when it is not kept. Valid as long as the cache.
@@ -33,11 +43,6 @@ class ImageCache {
   std::size_t memory_bytes() const;
 
  private:
-  struct Entry {
-    std::atomic<const char*> begin = nullptr;  // written last
-    std::size_t size = 0;
-  };
-
   char* room_for(std::size_t size);  // under mutex_; nullptr: none
 
   const CacheKind kind_;

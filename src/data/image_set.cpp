@@ -141,6 +141,13 @@ ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {
   return set;
 }
 
+std::vector<long long> counts_by_class(const ImageSet& set, std::size_t num_classes) {
+  std::vector<long long> counts(num_classes);
+  for (std::size_t i = 0; i < set.items.size(); ++i)
+    ++counts[static_cast<std::size_t>(set.items.label(i))];
+  return counts;
+}
+
 void map_classes(const ImageSet& train, ImageSet& valid) {
   const std::unordered_map<std::string, int> train_ids = ids_by_name(train);
   std::vector<int> new_ids(valid.classes.size(), -1);

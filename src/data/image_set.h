@@ -52,6 +52,9 @@ void open_archives(ImageSet& set);
 // For training: labels present (24), items without label left out, at least one image (18).
 ImageSet read_labeled_image_set(const std::filesystem::path& root, const std::string& name);
 
+// Images of each class, of a set where all have a label below `num_classes`.
+std::vector<long long> counts_by_class(const ImageSet& set, std::size_t num_classes);
+
 // Rewrites the labels of `valid` as ids of `train`, by class name. A class that `train` lacks is
 // error 18 naming it.
 void map_classes(const ImageSet& train, ImageSet& valid);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -25,6 +26,18 @@ struct PixelPlan {
   Augment augment = Augment::kNone;
   std::array<std::uint8_t, 3> erased = {128, 128, 128};  // RGB of what kStrong erases
 };
+
+// Of one image in a batch, RGB in 8 bits.
+inline std::size_t image_bytes(const PixelPlan& plan) {
+  return static_cast<std::size_t>(plan.output.height) *
+         static_cast<std::size_t>(plan.output.width) * 3;
+}
+
+// Whether every epoch takes another part of an image; otherwise its pixels are the same each time,
+// but for mirroring.
+inline bool takes_random_parts(Augment augment) {
+  return augment == Augment::kStandard || augment == Augment::kStrong;
+}
 
 // Names what is drawn for an image, so that it depends on nothing else.
 struct DrawKey {

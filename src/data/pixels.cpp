@@ -149,7 +149,7 @@ std::string PixelPath::write(std::string_view bytes, const PixelPlan& plan, cons
                              std::uint8_t* target) {
   RandomSequence random{key.seed, key.epoch, key.image};
   const bool mirror = plan.augment != Augment::kNone && random.below(2) == 1;
-  const bool crops = plan.augment == Augment::kStandard || plan.augment == Augment::kStrong;
+  const bool crops = takes_random_parts(plan.augment);
   const RandomSequence before_crop = random;
   Placing placing;
   ImagePart& part = scratch_->part;
