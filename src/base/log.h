@@ -8,7 +8,9 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace kiln {
 
@@ -35,6 +37,9 @@ class Log {
   void detail(std::string_view text);
   void warning(std::string_view text);
   void error(std::string_view text);  // console: standard error
+
+  // The warnings since the last call; a flood of them only in part.
+  std::vector<std::string> take_warnings();
 
   // Rewrites one line in place when standard output is a terminal; otherwise does nothing. Never in
   // the file.

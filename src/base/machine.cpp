@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <chrono>
 
 #include <algorithm>
 #include <ctime>
@@ -67,6 +68,10 @@ double seconds_since_process_start() {
   const double started =
       std::stod(text.substr(at + 1)) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
+}
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace kiln

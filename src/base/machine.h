@@ -18,6 +18,9 @@ void keep_freed_memory();
 // group's limit.
 long long available_memory_bytes();
 
+// Seconds since 1970, UTC.
+double unix_seconds();
+
 // Seconds since the kernel started this process: loading libraries counts.
 double seconds_since_process_start();
 

@@ -18,12 +18,17 @@
 #include "base/text.h"
 #include "commands/image_fault_ledger.h"
 #include "commands/rank_agreement.h"
+#include "commands/run_sinks.h"
+#include "commands/run_start.h"
 #include "commands/training_loaders.h"
 #include "commands/training_report.h"
 #include "commands/training_setup.h"
 #include "commands/versions.h"
 #include "commands/weights.h"
+#include "report/error_info.h"
 #include "report/lines.h"
+#include "report/run_reporter.h"
+#include "report/training_json.h"
 #include "train/early_stop.h"
 #include "train/epoch.h"
 #include "train/replicas.h"
@@ -41,6 +46,7 @@ class TrainingRun {
   TrainingRun(const TrainConfig& config, World& world, Log& log, TrainingSetup setup);
   void train();
   void save();
+  void fail(const std::exception_ptr& failure);   // tells the sinks how the run ended
   int stopped_by() const { return stopped_by_; }  // the stop signal that all ranks agreed on, or 0
 
  private:
@@ -51,6 +57,8 @@ class TrainingRun {
   Totals sum_over_ranks(const Totals& totals);
   double sum_over_ranks(double value) { return world_.sum({value}).front(); }
   void keep_if_best(const EpochRecord& record);
+  void note_resources();
+  void end_run();
   void tell_step(const TrainEpoch& training, int epoch, double learning_rate);
 
   const TrainConfig& config_;
@@ -64,7 +72,8 @@ class TrainingRun {
   std::unique_ptr<TrainState> state_;
   std::unique_ptr<DeviceFeed> feed_, valid_feed_;  // the second where the sizes differ
   std::unique_ptr<TrainingLoaders> loaders_;
-  TrainingRecord record_;
+  RunReporter reporter_;
+  RunEnd end_;
   StateDict kept_;  // on rank 0
   Totals kept_totals_;
   double last_loss_ = 0;
@@ -98,7 +107,8 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
       inputs_(std::move(setup.inputs)),
       train_faults_("training", inputs_.train, config, world.leads(), log),
       valid_faults_("validation", inputs_.valid, config, world.leads(), log),
-      communicator_(join_communicator(world, config, device_, log)) {
+      communicator_(join_communicator(world, config, device_, log)),
+      reporter_(log) {
   const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
                            .bfloat16 = config.bfloat16_gradients};
   if (communicator_) {
@@ -132,9 +142,12 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
               log);
   for (const std::string& idle : idle_gpus(world, device_))
     log.info(idle + ": `kiln train --ranks auto` uses them all");
-  record_.options = config.as_used;
-  record_.versions = versions(device_.is_cuda);
-  record_.data = data_record(config, world, inputs_);
+  RunStart start = run_start(config, world, inputs_);
+  start.device = device_.description;
+  start.versions = versions(device_.is_cuda);
+  start.num_parameters = num_parameters;
+  if (world.leads()) add_run_sinks(config, &reporter_);
+  reporter_.start(std::move(start));
 }
 
 // Stop signals and bad images anywhere are known everywhere after this; false: stop.
@@ -185,7 +198,9 @@ void TrainingRun::tell_step(const TrainEpoch& training, int epoch, double learni
     record.batch_images_per_second = sum_over_ranks(record.batch_images_per_second);
     record.epoch_images_per_second = sum_over_ranks(record.epoch_images_per_second);
     last_loss_ = record.so_far.loss();
+    record.time = unix_seconds();
     if (world_.leads()) log_.detail(iteration_line(record));
+    if (world_.leads()) reporter_.step(record);
   }
   if (log_.on_terminal()) log_.progress(progress_line(training.timing(), last_loss_));
 }
@@ -206,8 +221,8 @@ bool TrainingRun::train_epoch(int epoch) {
                        .batches_per_step = config_.accumulate,
                        .train_on_empty_batches = config_.sync_batch_norm});
   while (training.step()) {
-    if (record_.start_to_first_step_seconds == 0)
-      record_.start_to_first_step_seconds = seconds_since_process_start();
+    if (end_.start_to_first_step_seconds == 0)
+      end_.start_to_first_step_seconds = seconds_since_process_start();
     world_.at("step " + std::to_string(training.steps_done()));
     if (!agree_to_go_on(train_faults_, loader.take_faults())) return false;
     tell_step(training, epoch, rate);
@@ -221,10 +236,11 @@ bool TrainingRun::train_epoch(int epoch) {
   if (communicator_) average_statistics(*state_->model, *communicator_, world_.size());
   if (communicator_) world_.agree([&] { require_equal_replicas(*state_->model, world_); });
   if (!validate(record)) return false;
-  record_.epochs.push_back(record);
   log_.info(epoch_line(record));
   log_.info(rates_line(record));
   keep_if_best(record);
+  record.time = unix_seconds();
+  reporter_.epoch(record, nullptr);
   return agree_to_go_on(valid_faults_, {});
 }
 
@@ -248,11 +264,11 @@ bool TrainingRun::validate(EpochRecord& record) {
 }
 
 void TrainingRun::keep_if_best(const EpochRecord& record) {
-  const bool first = record_.saved_epoch == 0;
+  const bool first = end_.saved_epoch == 0;
   if (!first && config_.save == SaveChoice::kBest && !is_better(record.valid, kept_totals_)) return;
   if (world_.leads()) kept_ = to_state_dict(*state_->model);
   kept_totals_ = record.valid;
-  record_.saved_epoch = record.epoch;
+  end_.saved_epoch = record.epoch;
 }
 
 void TrainingRun::train() {
@@ -260,12 +276,13 @@ void TrainingRun::train() {
   for (int epoch = 1; epoch <= config_.epochs; ++epoch) {
     const bool goes_on = train_epoch(epoch);
     if (!goes_on) {
-      record_.stopped_early = "signal";
+      end_.stopped_early = "signal";
       log_.info("Stopped by signal " + std::to_string(stopped_by_) + ".");
       return;
     }
-    if (patience.exhausted_after(record_.epochs.back().valid.loss()) && epoch < config_.epochs) {
-      record_.stopped_early = "patience";
+    if (patience.exhausted_after(reporter_.run().epochs.back().valid.loss()) &&
+        epoch < config_.epochs) {
+      end_.stopped_early = "patience";
       log_.info("Early stopped.");
       return;
     }
@@ -273,8 +290,9 @@ void TrainingRun::train() {
 }
 
 void TrainingRun::save() {
-  if (record_.saved_epoch == 0) {
+  if (end_.saved_epoch == 0) {
     log_.info("No epoch was finished: no model is written.");
+    end_run();
     return;
   }
   // Files are made in memory: what only training needs makes room for them.
@@ -283,20 +301,38 @@ void TrainingRun::save() {
   malloc_trim(0);
   if (!world_.leads()) return;
   for (const auto* ledger : {&train_faults_, &valid_faults_})
-    record_.image_faults.insert(record_.image_faults.end(), ledger->records().begin(),
-                                ledger->records().end());
-  record_.peak_memory_bytes = peak_memory_bytes();
-  record_.total_seconds = seconds_since_process_start();
+    end_.image_faults.insert(end_.image_faults.end(), ledger->records().begin(),
+                             ledger->records().end());
+  note_resources();
   TrainedModel model{inputs_.untrained.spec,     std::move(kept_),
                      inputs_.train.classes,      inputs_.train.schema_json,
-                     inputs_.train.samples_json, format_training_json(record_)};
+                     inputs_.train.samples_json, format_training_json(reporter_.run(), end_)};
   model.spec.num_classes = static_cast<int>(inputs_.train.classes.size());
   model.spec.normalization = inputs_.normalization;
   write_directory(config_.trained_model_path, trained_model_files(model));
-  record_.total_seconds = seconds_since_process_start();
-  report_closing(config_, record_,
-                 {train_faults_, valid_faults_, device_.description, peak_device_memory(device_)},
-                 log_);
+  end_.model_path = config_.trained_model_path;
+  end_run();
+  report_closing(config_, reporter_, {train_faults_, valid_faults_}, log_);
+}
+
+void TrainingRun::note_resources() {
+  end_.peak_memory_bytes = peak_memory_bytes();
+  end_.peak_device_bytes = peak_device_memory(device_);
+  end_.total_seconds = seconds_since_process_start();
+}
+
+void TrainingRun::end_run() {
+  note_resources();
+  end_.time = unix_seconds();
+  if (end_.status == RunStatus::kRunning)
+    end_.status = stopped_by_ == 0 ? RunStatus::kFinished : RunStatus::kStopped;
+  reporter_.end(end_);
+}
+
+void TrainingRun::fail(const std::exception_ptr& failure) {
+  end_.status = RunStatus::kFailed;
+  end_.failure = report_failure(failure).messages.front();
+  end_run();
 }
 
 // What the system had no more of while the images were read.
@@ -313,12 +349,7 @@ void throw_if_used_up(const std::system_error& refusal) {
                 found + ". Use a smaller --batch-size, or fewer --loader-threads.");
 }
 
-}  // namespace
-
-int run_train(const TrainConfig& config, World& world, Log& log) {
-  install_stop_signals();
-  keep_freed_memory();
-  TrainingRun run(config, world, log, set_up_training(config, world));
+void train_and_save(TrainingRun& run, World& world) {
   try {
     run.train();
   } catch (const std::system_error& refusal) {
@@ -327,6 +358,20 @@ int run_train(const TrainConfig& config, World& world, Log& log) {
   }
   world.enter("saving", /*patient=*/true);
   world.agree([&] { run.save(); });
+}
+
+}  // namespace
+
+int run_train(const TrainConfig& config, World& world, Log& log) {
+  install_stop_signals();
+  keep_freed_memory();
+  TrainingRun run(config, world, log, set_up_training(config, world));
+  try {
+    train_and_save(run, world);
+  } catch (...) {
+    run.fail(std::current_exception());
+    throw;
+  }
   return run.stopped_by() == 0 ? 0 : 128 + run.stopped_by();
 }
 

@@ -72,6 +72,7 @@ void TrainEpoch::measure(int count) {
 StepRecord TrainEpoch::timing() const {
   StepRecord record;
   record.epoch = plan_.epoch;
+  record.learning_rate = plan_.learning_rate;
   record.num_epochs = plan_.num_epochs;
   record.step = step_;
   record.num_steps = loader_.num_batches() / plan_.batches_per_step;
@@ -95,6 +96,7 @@ StepRecord TrainEpoch::step_record() const {
 EpochRecord TrainEpoch::finish() {
   EpochRecord record;
   record.epoch = plan_.epoch;
+  record.num_steps = step_;
   record.learning_rate = plan_.learning_rate;
   record.train = metrics_.totals();
   record.train_seconds = seconds_between(begin_, Clock::now());

@@ -1,0 +1,14 @@
+#include "commands/run_sinks.h"
+
+#include <filesystem>
+
+#include "report/run_file.h"
+
+namespace kiln {
+
+void add_run_sinks(const TrainConfig& config, RunReporter* reporter) {
+  const std::filesystem::path folder = config.log_path;
+  reporter->add([&] { return make_run_file(folder / kRunFileName); });
+}
+
+}  // namespace kiln

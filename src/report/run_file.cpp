@@ -1,0 +1,129 @@
+#include "report/run_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "report/metrics.h"
+#include "report/run_json.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMostBytes = 4ULL << 30;
+
+Json metrics_json(const std::vector<Metric>& metrics) {
+  Json object = Json::object();
+  for (const Metric& metric : metrics) object[metric.name] = as_json(metric.value);
+  return object;
+}
+
+class RunFile : public RunSink {
+ public:
+  explicit RunFile(const std::filesystem::path& path)
+      : path_(path), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+    if (file_ < 0)
+      throw Error(ErrorCode::kFailedToWriteOutputs,
+                  "'" + path.string() + "' cannot be written: " + std::strerror(errno) + ".");
+  }
+  ~RunFile() override { ::close(file_); }
+  RunFile(const RunFile&) = delete;
+  RunFile& operator=(const RunFile&) = delete;
+
+  std::string_view name() const override { return kRunFileName; }
+
+  void start(const RunStart& start) override { write("start", as_json(start)); }
+  void step(const StepRecord& step) override {
+    Json line = as_json(step);
+    line["metrics"] = metrics_json(step_metrics(step));
+    write("step", line);
+  }
+  void warning(const std::string& text) override { write("warning", {{"text", text}}); }
+  void epoch(const EpochRecord& epoch, const Judgement* judgement) override {
+    Json line = as_json(epoch);
+    line["metrics"] = metrics_json(epoch_metrics(epoch));
+    if (judgement != nullptr) line["judgement"] = as_json(*judgement);
+    write("epoch", line);
+  }
+  void end(const RunRecord& run) override { write("end", as_json(run.end)); }
+
+ private:
+  // One write() a line: a kill leaves whole lines. What a full disk cut short is taken back.
+  void write(const char* event, const Json& fields) {
+    Json line = {{"event", event}};
+    line.update(fields);
+    const std::string text = line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+    const off_t before = ::lseek(file_, 0, SEEK_END);
+    const ssize_t written = ::write(file_, text.data(), text.size());
+    if (written == static_cast<ssize_t>(text.size())) return;
+    const int reason = written < 0 ? errno : ENOSPC;
+    if (written > 0 && ::ftruncate(file_, before) == 0) ::lseek(file_, before, SEEK_SET);
+    throw std::runtime_error("'" + path_.string() +
+                             "' cannot be written: " + std::strerror(reason) + ".");
+  }
+
+  std::filesystem::path path_;
+  int file_;
+};
+
+void add_line(const Json& line, RunRecord* run) {
+  const auto event = line.at("event").get<std::string>();
+  if (event == "start") from_json(line, run->start);
+  if (event == "step") from_json(line, run->steps.emplace_back());
+  if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
+  if (event == "epoch") {
+    from_json(line, run->epochs.emplace_back());
+    if (line.contains("judgement")) from_json(line.at("judgement"), run->judgement);
+  }
+  if (event == "end") from_json(line, run->end);
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::kInvalidDataset, what);
+}
+
+}  // namespace
+
+std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path) {
+  return std::make_unique<RunFile>(path);
+}
+
+RunRecord parse_run(std::string_view text) {
+  RunRecord run;
+  int number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string_view::npos) break;  // the run was killed, or is writing it
+    ++number;
+    try {
+      add_line(Json::parse(text.substr(begin, end - begin)), &run);
+    } catch (const std::exception& failure) {
+      refuse("Line " + std::to_string(number) + " is none that a training run wrote (" +
+             failure.what() + ").");
+    }
+    begin = end + 1;
+  }
+  if (run.start.time == 0)
+    refuse("There is no \"start\" line: no training run wrote it, or none has begun yet.");
+  return run;
+}
+
+RunRecord read_run(const std::filesystem::path& path) {
+  const bool folder = std::filesystem::is_directory(path);
+  const std::filesystem::path file = folder ? path / kRunFileName : path;
+  if (!std::filesystem::exists(file))
+    refuse("There is no '" + file.string() + "': give a --log-path that `kiln train` has used.");
+  try {
+    return parse_run(read_file(file, kMostBytes));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidDataset) throw;
+    refuse("'" + file.string() + "' is no record of a run. " + error.what());
+  }
+}
+
+}  // namespace kiln
