@@ -85,7 +85,7 @@ struct EpochRecord {
 // How many images of each class were taken for which.
 struct ConfusionMatrix {
   int num_classes = 0;
-  std::vector<std::int64_t> counts;  // [truth * num_classes + guess]; empty: none was made
+  std::vector<std::int64_t> counts;  // [truth * num_classes + guess]; empty: above 2000 classes
 
   bool empty() const { return counts.empty(); }
   std::int64_t at(int truth, int guess) const {
@@ -94,9 +94,9 @@ struct ConfusionMatrix {
   }
 };
 
-// The bytes of a small JPEG file; empty: there is none.
 struct Thumbnail {
-  std::string jpeg;
+  int height = 0, width = 0;
+  std::string jpeg;  // the bytes of the file; empty: there is none
 };
 
 // One validation image and what the model said of it.

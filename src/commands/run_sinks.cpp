@@ -2,13 +2,17 @@
 
 #include <filesystem>
 
+#include "report/epochs_csv.h"
 #include "report/run_file.h"
+#include "report/tensorboard.h"
 
 namespace kiln {
 
 void add_run_sinks(const TrainConfig& config, RunReporter* reporter) {
   const std::filesystem::path folder = config.log_path;
   reporter->add([&] { return make_run_file(folder / kRunFileName); });
+  reporter->add([&] { return make_epochs_csv(folder / kEpochsFileName); });
+  reporter->add([&] { return make_tensorboard(folder / "tensorboard"); });
 }
 
 }  // namespace kiln

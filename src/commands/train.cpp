@@ -17,20 +17,19 @@
 #include "base/signals.h"
 #include "base/text.h"
 #include "commands/image_fault_ledger.h"
+#include "commands/judgement.h"
 #include "commands/rank_agreement.h"
-#include "commands/run_sinks.h"
 #include "commands/run_start.h"
+#include "commands/run_telling.h"
 #include "commands/training_loaders.h"
 #include "commands/training_report.h"
 #include "commands/training_setup.h"
 #include "commands/versions.h"
 #include "commands/weights.h"
-#include "report/error_info.h"
-#include "report/lines.h"
-#include "report/run_reporter.h"
 #include "report/training_json.h"
 #include "train/early_stop.h"
 #include "train/epoch.h"
+#include "train/evaluation.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
 
@@ -46,20 +45,18 @@ class TrainingRun {
   TrainingRun(const TrainConfig& config, World& world, Log& log, TrainingSetup setup);
   void train();
   void save();
-  void fail(const std::exception_ptr& failure);   // tells the sinks how the run ended
+  void fail(const std::exception_ptr& failure) { telling_.failed(failure); }
   int stopped_by() const { return stopped_by_; }  // the stop signal that all ranks agreed on, or 0
 
  private:
   bool train_epoch(int epoch);  // false: a stop signal came first
-  bool validate(EpochRecord& record);
+  bool validate(EpochRecord& record, Evaluation& evaluation);
   bool agree_to_go_on(ImageFaultLedger& ledger, const std::vector<BadImage>& faults);
   void require_finite(const TrainEpoch& training, int epoch, double learning_rate);
   Totals sum_over_ranks(const Totals& totals);
   double sum_over_ranks(double value) { return world_.sum({value}).front(); }
-  void keep_if_best(const EpochRecord& record);
-  void note_resources();
-  void end_run();
-  void tell_step(const TrainEpoch& training, int epoch, double learning_rate);
+  bool keep_if_best(const EpochRecord& record);  // whether it was
+  void tell_step(TrainEpoch& training, int epoch, double learning_rate);
 
   const TrainConfig& config_;
   World& world_;
@@ -72,11 +69,9 @@ class TrainingRun {
   std::unique_ptr<TrainState> state_;
   std::unique_ptr<DeviceFeed> feed_, valid_feed_;  // the second where the sizes differ
   std::unique_ptr<TrainingLoaders> loaders_;
-  RunReporter reporter_;
-  RunEnd end_;
+  RunTelling telling_;
   StateDict kept_;  // on rank 0
   Totals kept_totals_;
-  double last_loss_ = 0;
   int stopped_by_ = 0;
 };
 
@@ -108,7 +103,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
       train_faults_("training", inputs_.train, config, world.leads(), log),
       valid_faults_("validation", inputs_.valid, config, world.leads(), log),
       communicator_(join_communicator(world, config, device_, log)),
-      reporter_(log) {
+      telling_(config, world.leads(), device_, log) {
   const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
                            .bfloat16 = config.bfloat16_gradients};
   if (communicator_) {
@@ -146,8 +141,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
   start.device = device_.description;
   start.versions = versions(device_.is_cuda);
   start.num_parameters = num_parameters;
-  if (world.leads()) add_run_sinks(config, &reporter_);
-  reporter_.start(std::move(start));
+  telling_.start(std::move(start));
 }
 
 // Stop signals and bad images anywhere are known everywhere after this; false: stop.
@@ -189,7 +183,7 @@ void TrainingRun::require_finite(const TrainEpoch& training, int epoch, double l
   });
 }
 
-void TrainingRun::tell_step(const TrainEpoch& training, int epoch, double learning_rate) {
+void TrainingRun::tell_step(TrainEpoch& training, int epoch, double learning_rate) {
   if ((training.steps_done() - 1) % config_.print_freq == 0) {
     require_finite(training, epoch, learning_rate);
     StepRecord record = training.step_record();
@@ -197,12 +191,9 @@ void TrainingRun::tell_step(const TrainEpoch& training, int epoch, double learni
     record.so_far = sum_over_ranks(record.so_far);
     record.batch_images_per_second = sum_over_ranks(record.batch_images_per_second);
     record.epoch_images_per_second = sum_over_ranks(record.epoch_images_per_second);
-    last_loss_ = record.so_far.loss();
-    record.time = unix_seconds();
-    if (world_.leads()) log_.detail(iteration_line(record));
-    if (world_.leads()) reporter_.step(record);
+    telling_.step(record);
   }
-  if (log_.on_terminal()) log_.progress(progress_line(training.timing(), last_loss_));
+  telling_.progress(training.timing());
 }
 
 bool TrainingRun::train_epoch(int epoch) {
@@ -221,8 +212,6 @@ bool TrainingRun::train_epoch(int epoch) {
                        .batches_per_step = config_.accumulate,
                        .train_on_empty_batches = config_.sync_batch_norm});
   while (training.step()) {
-    if (end_.start_to_first_step_seconds == 0)
-      end_.start_to_first_step_seconds = seconds_since_process_start();
     world_.at("step " + std::to_string(training.steps_done()));
     if (!agree_to_go_on(train_faults_, loader.take_faults())) return false;
     tell_step(training, epoch, rate);
@@ -235,40 +224,44 @@ bool TrainingRun::train_epoch(int epoch) {
   record.train_images_per_second = sum_over_ranks(record.train_images_per_second);
   if (communicator_) average_statistics(*state_->model, *communicator_, world_.size());
   if (communicator_) world_.agree([&] { require_equal_replicas(*state_->model, world_); });
-  if (!validate(record)) return false;
-  log_.info(epoch_line(record));
-  log_.info(rates_line(record));
-  keep_if_best(record);
-  record.time = unix_seconds();
-  reporter_.epoch(record, nullptr);
+  Evaluation evaluation;
+  if (!validate(record, evaluation)) return false;
+  record.bad_train_images = train_faults_.num_bad();
+  record.bad_valid_images = valid_faults_.num_bad();
+  Judgement judgement;
+  const bool kept = keep_if_best(record);
+  if (kept)
+    judgement = judge(world_, evaluation.verdicts, inputs_.valid, inputs_.valid_pixels, epoch);
+  telling_.epoch(record, kept ? &judgement : nullptr);
   return agree_to_go_on(valid_faults_, {});
 }
 
-bool TrainingRun::validate(EpochRecord& record) {
+bool TrainingRun::validate(EpochRecord& record, Evaluation& evaluation) {
   world_.enter("evaluating, epoch " + std::to_string(record.epoch));
   const auto begin = std::chrono::steady_clock::now();
   BatchLoader loader = loaders_->validation(record.epoch);
   std::vector<BadImage> faults;
   DeviceFeed& feed = valid_feed_ ? *valid_feed_ : *feed_;
-  evaluate(*state_->model, loader, feed, &record.valid, [&] {
+  evaluate(*state_->model, loader, feed, &evaluation, [&] {
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
     if (world_.size() == 1) valid_faults_.note(std::exchange(faults, {}));
     return stop_signal() != 0;
   });
   if (!agree_to_go_on(valid_faults_, faults)) return false;
-  record.valid = sum_over_ranks(record.valid);
+  record.valid = sum_over_ranks(evaluation.totals);
   record.valid_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   world_.agree([&] { check_epoch(record, config_); });
   return true;
 }
 
-void TrainingRun::keep_if_best(const EpochRecord& record) {
-  const bool first = end_.saved_epoch == 0;
-  if (!first && config_.save == SaveChoice::kBest && !is_better(record.valid, kept_totals_)) return;
+bool TrainingRun::keep_if_best(const EpochRecord& record) {
+  const bool first = telling_.outcome().saved_epoch == 0;
+  if (!first && config_.save == SaveChoice::kBest && !is_better(record.valid, kept_totals_))
+    return false;
   if (world_.leads()) kept_ = to_state_dict(*state_->model);
   kept_totals_ = record.valid;
-  end_.saved_epoch = record.epoch;
+  return true;
 }
 
 void TrainingRun::train() {
@@ -276,23 +269,20 @@ void TrainingRun::train() {
   for (int epoch = 1; epoch <= config_.epochs; ++epoch) {
     const bool goes_on = train_epoch(epoch);
     if (!goes_on) {
-      end_.stopped_early = "signal";
-      log_.info("Stopped by signal " + std::to_string(stopped_by_) + ".");
+      telling_.stopped_early("signal", "Stopped by signal " + std::to_string(stopped_by_) + ".");
       return;
     }
-    if (patience.exhausted_after(reporter_.run().epochs.back().valid.loss()) &&
+    if (patience.exhausted_after(telling_.run().epochs.back().valid.loss()) &&
         epoch < config_.epochs) {
-      end_.stopped_early = "patience";
-      log_.info("Early stopped.");
+      telling_.stopped_early("patience", "Early stopped.");
       return;
     }
   }
 }
 
 void TrainingRun::save() {
-  if (end_.saved_epoch == 0) {
-    log_.info("No epoch was finished: no model is written.");
-    end_run();
+  if (telling_.outcome().saved_epoch == 0) {
+    telling_.nothing_saved();
     return;
   }
   // Files are made in memory: what only training needs makes room for them.
@@ -300,39 +290,18 @@ void TrainingRun::save() {
   state_.reset();
   malloc_trim(0);
   if (!world_.leads()) return;
-  for (const auto* ledger : {&train_faults_, &valid_faults_})
-    end_.image_faults.insert(end_.image_faults.end(), ledger->records().begin(),
-                             ledger->records().end());
-  note_resources();
-  TrainedModel model{inputs_.untrained.spec,     std::move(kept_),
-                     inputs_.train.classes,      inputs_.train.schema_json,
-                     inputs_.train.samples_json, format_training_json(reporter_.run(), end_)};
+  std::vector<ImageFaultRecord> faults = train_faults_.records();
+  faults.insert(faults.end(), valid_faults_.records().begin(), valid_faults_.records().end());
+  telling_.saving(std::move(faults));
+  TrainedModel model{
+      inputs_.untrained.spec,     std::move(kept_),
+      inputs_.train.classes,      inputs_.train.schema_json,
+      inputs_.train.samples_json, format_training_json(telling_.run(), telling_.outcome())};
   model.spec.num_classes = static_cast<int>(inputs_.train.classes.size());
   model.spec.normalization = inputs_.normalization;
   write_directory(config_.trained_model_path, trained_model_files(model));
-  end_.model_path = config_.trained_model_path;
-  end_run();
-  report_closing(config_, reporter_, {train_faults_, valid_faults_}, log_);
-}
-
-void TrainingRun::note_resources() {
-  end_.peak_memory_bytes = peak_memory_bytes();
-  end_.peak_device_bytes = peak_device_memory(device_);
-  end_.total_seconds = seconds_since_process_start();
-}
-
-void TrainingRun::end_run() {
-  note_resources();
-  end_.time = unix_seconds();
-  if (end_.status == RunStatus::kRunning)
-    end_.status = stopped_by_ == 0 ? RunStatus::kFinished : RunStatus::kStopped;
-  reporter_.end(end_);
-}
-
-void TrainingRun::fail(const std::exception_ptr& failure) {
-  end_.status = RunStatus::kFailed;
-  end_.failure = report_failure(failure).messages.front();
-  end_run();
+  telling_.saved(config_.trained_model_path);
+  report_closing(config_, telling_.reporter(), {train_faults_, valid_faults_}, log_);
 }
 
 // What the system had no more of while the images were read.

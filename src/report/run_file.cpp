@@ -1,21 +1,15 @@
 #include "report/run_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <stdexcept>
-
 #include "base/error.h"
 #include "base/files.h"
+#include "report/appended_file.h"
 #include "report/metrics.h"
 #include "report/run_json.h"
 
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 4ULL << 30;
+constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
 
 Json metrics_json(const std::vector<Metric>& metrics) {
   Json object = Json::object();
@@ -23,17 +17,13 @@ Json metrics_json(const std::vector<Metric>& metrics) {
   return object;
 }
 
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::kInvalidDataset, what);
+}
+
 class RunFile : public RunSink {
  public:
-  explicit RunFile(const std::filesystem::path& path)
-      : path_(path), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (file_ < 0)
-      throw Error(ErrorCode::kFailedToWriteOutputs,
-                  "'" + path.string() + "' cannot be written: " + std::strerror(errno) + ".");
-  }
-  ~RunFile() override { ::close(file_); }
-  RunFile(const RunFile&) = delete;
-  RunFile& operator=(const RunFile&) = delete;
+  explicit RunFile(const std::filesystem::path& path) : file_(path) {}
 
   std::string_view name() const override { return kRunFileName; }
 
@@ -53,25 +43,19 @@ class RunFile : public RunSink {
   void end(const RunRecord& run) override { write("end", as_json(run.end)); }
 
  private:
-  // One write() a line: a kill leaves whole lines. What a full disk cut short is taken back.
   void write(const char* event, const Json& fields) {
     Json line = {{"event", event}};
     line.update(fields);
-    const std::string text = line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
-    const off_t before = ::lseek(file_, 0, SEEK_END);
-    const ssize_t written = ::write(file_, text.data(), text.size());
-    if (written == static_cast<ssize_t>(text.size())) return;
-    const int reason = written < 0 ? errno : ENOSPC;
-    if (written > 0 && ::ftruncate(file_, before) == 0) ::lseek(file_, before, SEEK_SET);
-    throw std::runtime_error("'" + path_.string() +
-                             "' cannot be written: " + std::strerror(reason) + ".");
+    file_.append(line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
   }
 
-  std::filesystem::path path_;
-  int file_;
+  AppendedFile file_;
 };
 
-void add_line(const Json& line, RunRecord* run) {
+}  // namespace
+
+void add_run_line(std::string_view text, RunRecord* run) {
+  const Json line = Json::parse(text);
   const auto event = line.at("event").get<std::string>();
   if (event == "start") from_json(line, run->start);
   if (event == "step") from_json(line, run->steps.emplace_back());
@@ -82,12 +66,6 @@ void add_line(const Json& line, RunRecord* run) {
   }
   if (event == "end") from_json(line, run->end);
 }
-
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error(ErrorCode::kInvalidDataset, what);
-}
-
-}  // namespace
 
 std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path) {
   return std::make_unique<RunFile>(path);
@@ -101,7 +79,7 @@ RunRecord parse_run(std::string_view text) {
     if (end == std::string_view::npos) break;  // the run was killed, or is writing it
     ++number;
     try {
-      add_line(Json::parse(text.substr(begin, end - begin)), &run);
+      add_run_line(text.substr(begin, end - begin), &run);
     } catch (const std::exception& failure) {
       refuse("Line " + std::to_string(number) + " is none that a training run wrote (" +
              failure.what() + ").");

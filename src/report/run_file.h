@@ -16,8 +16,11 @@ namespace kiln {
 
 inline constexpr const char* kRunFileName = "metrics.jsonl";
 
-// Begins the file anew. Throws Error kFailedToWriteOutputs.
+// Begins the file anew. Throws std::runtime_error.
 std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path);
+
+// Adds what one line tells. Throws std::exception for a line that no run wrote.
+void add_run_line(std::string_view line, RunRecord* run);
 
 // The run in `text`; a last line that is cut short is passed over, unknown keys and events are
 // too. Throws Error kInvalidDataset, with the line's number, for text that is no such file.

@@ -64,10 +64,13 @@ inline void from_json(const Json& json, RunStatus& status) {
 }
 
 inline Json as_json(const Thumbnail& thumbnail) {
-  return base64(thumbnail.jpeg);
+  return {
+      {"height", thumbnail.height}, {"width", thumbnail.width}, {"jpeg", base64(thumbnail.jpeg)}};
 }
 inline void from_json(const Json& json, Thumbnail& thumbnail) {
-  thumbnail.jpeg = from_base64(json.get<std::string>());
+  from_json(json.at("height"), thumbnail.height);
+  from_json(json.at("width"), thumbnail.width);
+  thumbnail.jpeg = from_base64(json.at("jpeg").get<std::string>());
 }
 
 inline Json as_json(const TextPairs& pairs) {
