@@ -78,6 +78,11 @@ void Log::use_standard_error() {
   sinks_->terminal = false;
 }
 
+void Log::speak_plainly() {
+  const std::lock_guard lock(sinks_->mutex);
+  sinks_->terminal = false;
+}
+
 void Log::speak_for_rank(int rank) {
   const std::lock_guard lock(sinks_->mutex);
   sinks_->rank = rank;

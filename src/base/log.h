@@ -24,6 +24,9 @@ class Log {
   // From now on the console is standard error alone: standard output is for a result.
   void use_standard_error();
 
+  // No progress line from now on, as if standard output were no terminal.
+  void speak_plainly();
+
   // This process is rank `rank` of several. The lines of a file opened later carry it, and those of
   // ranks above 0 on the console, where only their warnings and errors appear. No progress line
   // from now on.

@@ -16,6 +16,7 @@
 #include "commands/train.h"
 #include "commands/training_inputs.h"
 #include "commands/versions.h"
+#include "commands/watch.h"
 #include "config/command_line.h"
 #include "report/error_info.h"
 
@@ -49,6 +50,7 @@ int train(const TrainConfig& config, World& world, Log& log, RunReport* report) 
               .stall_warning_s = static_cast<double>(config.stall_warning_s)},
              config.expect_ranks, log);
   if (world.size() > 1) log.speak_for_rank(world.rank());
+  if (config.plain) log.speak_plainly();
   world.agree(
       [&] { open_driver_log(config.log_path, config.log_path_given, world.rank(), log, report); });
   log.info(program_version() + ", train");
@@ -109,6 +111,7 @@ int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, 
         if constexpr (std::is_same_v<Config, PackConfig>) return run_pack(config, log);
         if constexpr (std::is_same_v<Config, DemoDataConfig>) return run_demo_data(config, log);
         if constexpr (std::is_same_v<Config, InspectConfig>) return run_inspect(config, log);
+        if constexpr (std::is_same_v<Config, WatchConfig>) return run_watch(config, log);
         report->wanted = false;
         if constexpr (std::is_same_v<Config, VersionRequest>) return print_versions();
         if constexpr (std::is_same_v<Config, HelpRequest>) std::fputs(config.text.c_str(), stdout);

@@ -3,11 +3,16 @@
 #include <utility>
 
 #include "base/machine.h"
+#include "base/terminal.h"
 #include "commands/run_sinks.h"
 #include "report/error_info.h"
-#include "report/lines.h"
 
 namespace kiln {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLiveLines{100};
+
+}  // namespace
 
 RunTelling::RunTelling(const TrainConfig& config, bool leads, const Device& device, Log& log)
     : config_(config),
@@ -15,7 +20,9 @@ RunTelling::RunTelling(const TrainConfig& config, bool leads, const Device& devi
       log_(log),
       leads_(leads),
       gpu_meter_(leads ? device.uuid : ""),
-      reporter_(log) {}
+      reporter_(log) {
+  live_.utf8 = locale_is_utf8();
+}
 
 void RunTelling::start(RunStart start) {
   if (leads_) add_run_sinks(config_, &reporter_);
@@ -24,7 +31,8 @@ void RunTelling::start(RunStart start) {
 
 void RunTelling::step(StepRecord record) {
   record.time = unix_seconds();
-  last_loss_ = record.so_far.loss();
+  live_.loss = record.so_far.loss();
+  live_.top1 = record.so_far.top1_accuracy();
   gpu_meter_.sample();
   if (leads_) log_.detail(iteration_line(record));
   reporter_.step(record);
@@ -33,7 +41,11 @@ void RunTelling::step(StepRecord record) {
 void RunTelling::progress(const StepRecord& timing) {
   if (end_.start_to_first_step_seconds == 0)
     end_.start_to_first_step_seconds = seconds_since_process_start();
-  if (log_.on_terminal()) log_.progress(progress_line(timing, last_loss_));
+  const auto now = std::chrono::steady_clock::now();
+  if (!log_.on_terminal() || now - shown_ < kBetweenLiveLines) return;
+  shown_ = now;
+  live_.columns = terminal_columns() - 1;
+  log_.progress(progress_line(timing, live_));
 }
 
 void RunTelling::epoch(EpochRecord record, const Judgement* judgement) {

@@ -1,12 +1,14 @@
 // Tells a training run: to the console and the driver log, and to the sinks of rank 0.
 #pragma once
 
+#include <chrono>
 #include <exception>
 
 #include "base/log.h"
 #include "config/run_config.h"
 #include "parallel/device.h"
 #include "parallel/gpu_meter.h"
+#include "report/lines.h"
 #include "report/run_reporter.h"
 
 namespace kiln {
@@ -20,6 +22,7 @@ class RunTelling {
   void start(RunStart start);
   // One that is printed; sums are over all ranks.
   void step(StepRecord record);
+  // After every step: the live line, at most ten times a second.
   void progress(const StepRecord& timing);
   // Ends with the epoch's lines. `judgement` is there where the epoch's model is kept.
   void epoch(EpochRecord record, const Judgement* judgement);
@@ -45,7 +48,8 @@ class RunTelling {
   GpuMeter gpu_meter_;
   RunReporter reporter_;
   RunEnd end_;
-  double last_loss_ = 0;
+  LiveLine live_;
+  std::chrono::steady_clock::time_point shown_;  // the live line
 };
 
 }  // namespace kiln

@@ -132,6 +132,8 @@ void report_closing(const TrainConfig& config, const RunReporter& reporter,
       std::find_if(record.epochs.begin(), record.epochs.end(),
                    [&](const EpochRecord& epoch) { return epoch.epoch == end.saved_epoch; });
   log.info("");
+  for (const std::string& row : epoch_table(record.epochs, end.saved_epoch)) log.info(row);
+  log.info("");
   log.info("result");
   log.info(formatted("  saved epoch       %d of %zu", end.saved_epoch, record.epochs.size()) +
            (end.stopped_early.empty() ? "" : " (stopped early: " + end.stopped_early + ")"));

@@ -140,7 +140,9 @@ std::vector<Option> train_options() {
           choice("save", {"best", "last"}, kReporting,
                  "The epoch that is written: the one with the best top-1, or the last."),
           optional_path("log-path", "DIR", "logs", kReporting,
-                        "Folder of the log file and of module_statistics/error_info.json.")});
+                        "Folder of the log file, of the run's numbers (metrics.jsonl, epochs.csv, "
+                        "tensorboard) and of module_statistics/error_info.json."),
+          plain()});
   append(options, rank_options());
   return options;
 }
@@ -191,9 +193,7 @@ std::vector<Option> init_model_options() {
 }
 
 std::vector<Option> inspect_options() {
-  Option path = required_path("path", "PATH", "What to look at; also accepted without its flag.");
-  path.positional = true;
-  return {path,
+  return {positional_path("path", "PATH", "What to look at; also accepted without its flag."),
           yes_or_no("json", ValueKind::kFlag, "", kReporting, "Print one JSON object, no table."),
           yes_or_no("check", ValueKind::kFlag, "", kReporting,
                     "Decode every image and list the bad ones; exit status 1 if there are any.")};
@@ -280,6 +280,12 @@ std::vector<CommandInfo> build_table() {
       {"bench collective",
        "Measure sums over several processes, beside MPI's own; prints one JSON object.",
        "--ranks N|auto [options]", bench_collective_options()},
+      {"watch",
+       "Follow a running job from another terminal, by what it writes in its --log-path.",
+       "LOG-PATH [--plain]",
+       {positional_path("log-path", "DIR",
+                        "The --log-path of the run; also accepted without its flag."),
+        plain()}},
       {"inspect", "Say what a directory or file holds; check its images.",
        "PATH [--json] [--check]", inspect_options()},
   };

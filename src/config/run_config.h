@@ -66,6 +66,7 @@ struct TrainConfig {
   int expect_ranks = 0;  // 0: as many as there are
   std::string log_path;  // "logs" unless given
   bool log_path_given = false;
+  bool plain = false;  // no live line
   // Start so many ranks; 0: auto. Empty: this process is the run, or one rank of it.
   std::optional<int> ranks;
   std::vector<std::pair<std::string, std::string>>
@@ -141,6 +142,11 @@ struct BenchLoaderConfig {
   int step_ms = 0;
 };
 
+struct WatchConfig {
+  std::string log_path;
+  bool plain = false;  // no live line
+};
+
 struct HelpRequest {
   std::string text;
 };  // print it, exit 0
@@ -148,6 +154,6 @@ struct VersionRequest {};
 
 using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
                              DemoDataConfig, InspectConfig, BenchCollectiveConfig,
-                             BenchLoaderConfig, HelpRequest, VersionRequest>;
+                             BenchLoaderConfig, WatchConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -1,5 +1,8 @@
 #include "report/run_file.h"
 
+#include <fstream>
+#include <iterator>
+
 #include "base/error.h"
 #include "base/files.h"
 #include "report/appended_file.h"
@@ -19,6 +22,33 @@ Json metrics_json(const std::vector<Metric>& metrics) {
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::kInvalidDataset, what);
+}
+
+void add_run_line(std::string_view text, RunRecord* run) {
+  const Json line = Json::parse(text);
+  const auto event = line.at("event").get<std::string>();
+  if (event == "start") from_json(line, run->start);
+  if (event == "step") from_json(line, run->steps.emplace_back());
+  if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
+  if (event == "epoch") {
+    from_json(line, run->epochs.emplace_back());
+    if (line.contains("judgement")) from_json(line.at("judgement"), run->judgement);
+  }
+  if (event == "end") from_json(line, run->end);
+}
+
+// Whole lines; returns where the rest begins, which a run that was killed, or is at it, leaves.
+std::size_t add_lines(std::string_view text, std::uint64_t offset, RunRecord* run) {
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
+    try {
+      add_run_line(text.substr(begin, end - begin), run);
+    } catch (const std::exception& failure) {
+      refuse("The line at byte " + std::to_string(offset + begin) +
+             " is none that a training run wrote (" + failure.what() + ").");
+    }
+  }
+  return begin;
 }
 
 class RunFile : public RunSink {
@@ -54,38 +84,13 @@ class RunFile : public RunSink {
 
 }  // namespace
 
-void add_run_line(std::string_view text, RunRecord* run) {
-  const Json line = Json::parse(text);
-  const auto event = line.at("event").get<std::string>();
-  if (event == "start") from_json(line, run->start);
-  if (event == "step") from_json(line, run->steps.emplace_back());
-  if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
-  if (event == "epoch") {
-    from_json(line, run->epochs.emplace_back());
-    if (line.contains("judgement")) from_json(line.at("judgement"), run->judgement);
-  }
-  if (event == "end") from_json(line, run->end);
-}
-
 std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path) {
   return std::make_unique<RunFile>(path);
 }
 
 RunRecord parse_run(std::string_view text) {
   RunRecord run;
-  int number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string_view::npos) break;  // the run was killed, or is writing it
-    ++number;
-    try {
-      add_run_line(text.substr(begin, end - begin), &run);
-    } catch (const std::exception& failure) {
-      refuse("Line " + std::to_string(number) + " is none that a training run wrote (" +
-             failure.what() + ").");
-    }
-    begin = end + 1;
-  }
+  add_lines(text, 0, &run);
   if (run.start.time == 0)
     refuse("There is no \"start\" line: no training run wrote it, or none has begun yet.");
   return run;
@@ -102,6 +107,29 @@ RunRecord read_run(const std::filesystem::path& path) {
     if (error.code() != ErrorCode::kInvalidDataset) throw;
     refuse("'" + file.string() + "' is no record of a run. " + error.what());
   }
+}
+
+bool RunFollower::read_news() {
+  constexpr std::size_t kHead = 64;  // holds the time of the start
+  std::ifstream file(file_, std::ios::binary);
+  if (!file) return false;
+  std::string head(kHead, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(kHead));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  if (!head.starts_with(head_)) {
+    run_ = {};
+    rest_.clear();
+    read_ = 0;
+  }
+  head_ = std::move(head);
+  file.clear();
+  file.seekg(static_cast<std::streamoff>(read_));
+  const std::string news{std::istreambuf_iterator<char>(file), {}};
+  rest_ += news;
+  const std::uint64_t offset = read_ + news.size() - rest_.size();
+  read_ += news.size();
+  rest_.erase(0, add_lines(rest_, offset, &run_));
+  return !news.empty();
 }
 
 }  // namespace kiln

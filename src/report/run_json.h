@@ -147,6 +147,7 @@ Json as_json(const Record& record) {
 }
 template <HasFields Record>
 void from_json(const Json& json, Record& record) {
+  if (!json.is_object()) throw std::invalid_argument("no object where one belongs");
   visit_fields(record, [&](const char* name, auto& member) {
     const auto found = json.find(name);
     if (found != json.end()) from_json(*found, member);

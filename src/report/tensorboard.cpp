@@ -117,7 +117,8 @@ class Tensorboard : public RunSink {
     ProtoMessage summary;
     const auto add = [&](const std::string& tag, const std::string& description,
                          const ProtoMessage& image) {
-      const ProtoMessage about = ProtoMessage().text(3, description);
+      const ProtoMessage about =
+          ProtoMessage().message(1, ProtoMessage().text(1, "images")).text(3, description);
       summary.message(1, ProtoMessage().text(1, tag).message(4, image).message(9, about));
     };
     if (!judgement.confusion.empty()) {
