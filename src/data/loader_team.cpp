@@ -1,5 +1,7 @@
 #include "data/loader_team.h"
 
+#include "data/decode.h"
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -16,6 +18,21 @@ constexpr double kSlowRead = 400e-6;
 constexpr double kSmoothing = 1.0 / 16;
 // They wait for storage and need no core.
 constexpr int kMostReaders = 16;
+
+// What the decoder that needed most has needed, of files and images that are not huge. All get it
+// then, so that memory is level once each image was met, not once each decoder has met the largest.
+struct Room {
+  std::size_t pixels = 0, file = 0;
+
+  void give(LoaderTeam::Decoder& decoder) const {
+    decoder.path.make_room(pixels);
+    if (decoder.bytes.capacity() < file) decoder.bytes.resize(file);
+  }
+  void learn(const LoaderTeam::Decoder& decoder) {
+    pixels = std::max(pixels, std::min(decoder.path.room(), kRoomForWhole));
+    file = std::max(file, std::min(decoder.bytes.capacity(), kRoomForWhole));
+  }
+};
 
 }  // namespace
 
@@ -36,7 +53,7 @@ struct LoaderTeam::State {
   std::condition_variable decoders_wake, readers_wake, somebody_left;
   std::vector<Job*> jobs;  // the first is served first
   std::multimap<std::size_t, std::unique_ptr<std::uint8_t[]>> rooms;
-  std::vector<std::string> buffers;
+  Room room;
   bool stopping = false;
   std::vector<std::jthread> decoders, readers;  // last, so that they end first
 };
@@ -65,15 +82,18 @@ void LoaderTeam::State::decode() {
       decoders_wake.wait(lock);
       continue;
     }
+    const Room wanted = room;
     lock.unlock();
     if (!readers.empty()) readers_wake.notify_one();
     std::exception_ptr failure;
     try {
+      wanted.give(decoder);
       job->load(position, decoder);
     } catch (...) {
       failure = std::current_exception();
     }
     lock.lock();
+    room.learn(decoder);
     job->loaded(position, failure);
     leave(*job);
   }
@@ -161,17 +181,6 @@ std::unique_ptr<std::uint8_t[]> LoaderTeam::take_room(std::size_t bytes) {
 
 void LoaderTeam::give_room_back(std::size_t bytes, std::unique_ptr<std::uint8_t[]> room) {
   state_->rooms.emplace(bytes, std::move(room));
-}
-
-std::string LoaderTeam::take_buffer() {
-  if (state_->buffers.empty()) return {};
-  std::string buffer = std::move(state_->buffers.back());
-  state_->buffers.pop_back();
-  return buffer;
-}
-
-void LoaderTeam::give_buffer_back(std::string buffer) {
-  state_->buffers.push_back(std::move(buffer));
 }
 
 void LoaderTeam::wake_decoders() {

@@ -44,7 +44,8 @@ class LoaderTeam {
   // What a decoder's thread keeps from one image to the next, of whatever loader.
   struct Decoder {
     PixelPath path;
-    std::string bytes;
+    std::string bytes;       // of the file that it has read
+    std::string read_ahead;  // of the file that a reader has read for it
   };
 
   // For loaders: what the team asks of them. Functions marked "locked" are called with mutex()
@@ -71,9 +72,6 @@ class LoaderTeam {
   // Not set to zero. Locked.
   std::unique_ptr<std::uint8_t[]> take_room(std::size_t bytes);
   void give_room_back(std::size_t bytes, std::unique_ptr<std::uint8_t[]> room);
-  // Likewise for files: strings of any length, whose memory is used again. Locked.
-  std::string take_buffer();
-  void give_buffer_back(std::string buffer);
 
   // There may be new work. Locked or not.
   void wake_decoders();

@@ -145,6 +145,14 @@ PixelPath::PixelPath() : scratch_(std::make_unique<Scratch>()) {}
 PixelPath::~PixelPath() = default;
 PixelPath::PixelPath(PixelPath&&) noexcept = default;
 
+std::size_t PixelPath::room() const {
+  return scratch_->part.pixels.size();
+}
+
+void PixelPath::make_room(std::size_t bytes) {
+  scratch_->part.make_room(bytes);
+}
+
 std::string PixelPath::write(std::string_view bytes, const PixelPlan& plan, const DrawKey& key,
                              std::uint8_t* target) {
   RandomSequence random{key.seed, key.epoch, key.image};

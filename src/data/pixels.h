@@ -24,6 +24,10 @@ class PixelPath {
   std::string write(std::string_view bytes, const PixelPlan& plan, const DrawKey& key,
                     std::uint8_t* target);
 
+  // Bytes kept for decoded pixels, and to keep at least.
+  std::size_t room() const;
+  void make_room(std::size_t bytes);
+
  private:
   struct Scratch;
   std::unique_ptr<Scratch> scratch_;
