@@ -74,7 +74,9 @@ class BatchLoader::State final : public LoaderTeam::Job {
   std::vector<BadImage> take_faults() { return std::exchange(faults_, {}); }
   double waited_s() const { return waited_s_; }
   LoaderTimes times() const {
-    return {seconds_of(read_ticks_), seconds_of(decode_ticks_), bytes_read_};
+    return {seconds_of(read_ticks_),
+            bytes_read_,
+            {decode_seconds_, resample_seconds_, augment_seconds_}};
   }
 
  private:
@@ -91,6 +93,7 @@ class BatchLoader::State final : public LoaderTeam::Job {
   std::string decode(std::size_t position, LoaderTeam::Decoder& decoder, std::uint8_t* target);
   std::string_view bytes_of(std::size_t position, LoaderTeam::Decoder& decoder);
   bool take_read_ahead(std::size_t position, std::string& bytes);
+  void note(const PixelTimes& times);
   const HostBatch* hand_out(std::size_t batch);
 
   const ImageSet& set_;
@@ -111,7 +114,8 @@ class BatchLoader::State final : public LoaderTeam::Job {
   std::size_t ahead_bytes_ = 0;
   std::exception_ptr failure_;
 
-  std::atomic<std::int64_t> read_ticks_ = 0, decode_ticks_ = 0;
+  std::atomic<std::int64_t> read_ticks_ = 0;
+  std::atomic<double> decode_seconds_ = 0, resample_seconds_ = 0, augment_seconds_ = 0;
   std::atomic<std::uint64_t> bytes_read_ = 0;
 
   // The reader's own.
@@ -188,14 +192,20 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderTeam::Decoder
     std::memcpy(target, kept.data(), kept.size());
   } else {
     const std::string_view bytes = bytes_of(position, decoder);
-    const Timer timer(decode_ticks_);
     damage = decoder.path.write(bytes, decoded_plan_, key, target);
+    note(decoder.path.times());
     if (caches_pixels_ && damage.empty())
       cache_->keep(item, {reinterpret_cast<const char*>(target), image_bytes_});
   }
   if (caches_pixels_ && draws_mirror(plan_.pixels, key))
     mirror_in_place(target, plan_.pixels.output);
   return damage;
+}
+
+void BatchLoader::State::note(const PixelTimes& times) {
+  decode_seconds_ += times.decode;
+  resample_seconds_ += times.resample;
+  augment_seconds_ += times.augment;
 }
 
 // From the cache, from what was read ahead, or from the file. Throws ImageFault.
