@@ -33,6 +33,7 @@ long long peak_memory_bytes() {
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_ARENA_MAX, usable_cpus() + 1);
 }
 
 long long resident_memory_bytes() {

@@ -129,7 +129,8 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
     valid_feed_ = open_feed(inputs_.valid_pixels);
   CacheChoice cache;
   world.agree([&] { cache = choose_cache(config, inputs_, world.local_size()); });
-  loaders_ = std::make_unique<TrainingLoaders>(config, inputs_, loader_threads_, cache);
+  loaders_ = std::make_unique<TrainingLoaders>(config, inputs_, loader_threads_, cache,
+                                               host_rooms(feed_->device()));
   report_plan(config, inputs_,
               {device_.description, describe_ranks(world), world.rank(), world.size(),
                at::get_num_threads(), loader_threads_, num_parameters, cache.reason,

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <unordered_map>
 
-#include "data/dataset_readers.h"
+#include "data/image_names.h"
 #include "data/tar_archive.h"
 #include "data/unpack.h"
 #include "data/zip_directory.h"
