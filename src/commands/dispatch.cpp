@@ -5,14 +5,17 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/sagemaker_folder.h"
 #include "commands/bench_collective.h"
 #include "commands/bench_loader.h"
 #include "commands/convert.h"
 #include "commands/demo_data.h"
+#include "commands/describe.h"
 #include "commands/init_model.h"
 #include "commands/inspect.h"
 #include "commands/launch.h"
 #include "commands/pack.h"
+#include "commands/sagemaker.h"
 #include "commands/train.h"
 #include "commands/training_inputs.h"
 #include "commands/versions.h"
@@ -69,9 +72,8 @@ int launch(const LaunchConfig& config, Log& log, RunReport* report) {
   throw problems;
 }
 
-}  // namespace
-
-int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, RunReport* report) {
+int run_command(const std::vector<std::string>& arguments, World& world, Log& log,
+                RunReport* report) {
   std::string log_path = "logs";
   report->wanted =
       !arguments.empty() && (arguments.front() == "train" || arguments.front() == "launch");
@@ -109,12 +111,28 @@ int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, 
         if constexpr (std::is_same_v<Config, PackConfig>) return run_pack(config, log);
         if constexpr (std::is_same_v<Config, DemoDataConfig>) return run_demo_data(config, log);
         if constexpr (std::is_same_v<Config, InspectConfig>) return run_inspect(config, log);
+        if constexpr (std::is_same_v<Config, DescribeConfig>) return run_describe(config);
         report->wanted = false;
         if constexpr (std::is_same_v<Config, VersionRequest>) return print_versions();
         if constexpr (std::is_same_v<Config, HelpRequest>) std::fputs(config.text.c_str(), stdout);
         return 0;
       },
       command);
+}
+
+int run_in_sagemaker(const std::vector<std::string>& arguments, World& world, Log& log,
+                     RunReport* report) {
+  const SageMakerJob job = open_sagemaker_job(arguments, log);
+  if (const int code = prepare_sagemaker_model(job); code != 0) return code;
+  return run_command(job.command, world, log, report);
+}
+
+}  // namespace
+
+int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, RunReport* report) {
+  return is_sagemaker_start(arguments, sagemaker_folder())
+             ? run_in_sagemaker(arguments, world, log, report)
+             : run_command(arguments, world, log, report);
 }
 
 }  // namespace kiln

@@ -141,6 +141,11 @@ struct BenchLoaderConfig {
   int step_ms = 0;
 };
 
+struct DescribeConfig {
+  std::string format, command;
+  std::string image;  // empty: kiln, with this version as tag
+};
+
 struct HelpRequest {
   std::string text;
 };  // print it, exit 0
@@ -148,6 +153,6 @@ struct VersionRequest {};
 
 using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
                              DemoDataConfig, InspectConfig, BenchCollectiveConfig,
-                             BenchLoaderConfig, HelpRequest, VersionRequest>;
+                             BenchLoaderConfig, DescribeConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln
