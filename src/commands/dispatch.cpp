@@ -1,6 +1,7 @@
 #include "commands/dispatch.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <type_traits>
 
@@ -54,7 +55,9 @@ int train(const TrainConfig& config, World& world, Log& log, RunReport* report) 
   if (world.size() > 1) log.speak_for_rank(world.rank());
   world.agree(
       [&] { open_driver_log(config.log_path, config.log_path_given, world.rank(), log, report); });
-  log.info(program_version() + ", train");
+  const char* azure_run = std::getenv("AZUREML_RUN_ID");
+  log.info(program_version() + ", train" +
+           (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
   return run_train(config, world, log);
 }
 
