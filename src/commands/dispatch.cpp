@@ -22,6 +22,7 @@
 #include "commands/versions.h"
 #include "config/command_line.h"
 #include "report/error_info.h"
+#include "report/failure_note.h"
 
 namespace kiln {
 namespace {
@@ -127,7 +128,20 @@ int run_in_sagemaker(const std::vector<std::string>& arguments, World& world, Lo
                      RunReport* report) {
   const SageMakerJob job = open_sagemaker_job(arguments, log);
   if (const int code = prepare_sagemaker_model(job); code != 0) return code;
-  return run_command(job.command, world, log, report);
+  if (job.hosts.size() == 1) return run_command(job.command, world, log, report);
+  const SshPlace place = open_ssh_place(job);
+  if (!job.leads()) return follow_sagemaker_job(job, place, log);
+  lead_through_ssh(job, place);
+  HeldHosts others(place, {job.hosts.begin() + 1, job.hosts.end()});
+  try {
+    const int code = run_command(job.command, world, log, report);
+    others.tell({code, code == 0 ? "" : failure_note()});
+    return code;
+  } catch (...) {
+    const FailureReport failure = report_failure(std::current_exception());
+    others.tell({failure.exit_code, failure.messages.front()});
+    throw;
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/sagemaker_folder.h"
 #include "parallel/nvidia_driver.h"
+#include "report/failure_note.h"
 
 namespace kiln {
 namespace {
@@ -35,6 +36,10 @@ int run_kiln(const std::vector<std::string>& arguments) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+void set_unless_given(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), /*overwrite=*/0);
+}
+
 }  // namespace
 
 SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& log) {
@@ -51,6 +56,38 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
 
 int prepare_sagemaker_model(const SageMakerJob& job) {
   return job.preparation.empty() ? 0 : run_kiln(job.preparation);
+}
+
+SshPlace open_ssh_place(const SageMakerJob& job) {
+  const char* key = std::getenv("KILN_HOSTS_KEY");
+  SshPlace place{sagemaker_folder() / "ssh", key == nullptr ? "/etc/kiln/hosts_key" : key,
+                 job.network_interface};
+  set_up_ssh(place);
+  return place;
+}
+
+void lead_through_ssh(const SageMakerJob& job, const SshPlace& place) {
+  set_unless_given("OMPI_MCA_plm_rsh_agent", ssh_command(place));
+  set_unless_given("OMPI_MCA_plm_rsh_no_tree_spawn", "1");
+  if (job.network_interface.empty()) return;
+  for (const char* name :
+       {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "NCCL_SOCKET_IFNAME"})
+    set_unless_given(name, job.network_interface);
+}
+
+int follow_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Log& log) {
+  const std::string& leader = job.hosts.front();
+  log.info("host " + leader + " leads and starts ranks here over ssh");
+  const JobEnd end = follow(place, leader);
+  if (end.exit_code == 0) {
+    log.info("host " + leader + " has finished the job");
+    return 0;
+  }
+  // What a rank of this host has left there says more.
+  std::error_code failure;
+  if (!std::filesystem::exists(sagemaker_folder() / "output/failure", failure))
+    leave_failure_note(end.text);
+  throw FailedElsewhere("host " + leader, end.text, end.exit_code);
 }
 
 }  // namespace kiln

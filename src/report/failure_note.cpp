@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "base/sagemaker_folder.h"
 
@@ -26,6 +27,11 @@ void leave_failure_note(const std::string& text) {
   const std::filesystem::path output = sagemaker_folder() / "output";
   if (std::filesystem::exists(termination_log, absent)) std::ofstream(termination_log) << cut(text);
   if (std::filesystem::is_directory(output, absent)) std::ofstream(output / "failure") << cut(text);
+}
+
+std::string failure_note() {
+  std::ifstream file(sagemaker_folder() / "output/failure");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace kiln

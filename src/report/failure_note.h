@@ -9,4 +9,7 @@ namespace kiln {
 // can be written. Cut to the 1024 bytes that SageMaker takes. Never throws.
 void leave_failure_note(const std::string& text);
 
+// What stands in SageMaker's output/failure.
+std::string failure_note();
+
 }  // namespace kiln
