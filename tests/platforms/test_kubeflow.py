@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -125,6 +126,28 @@ class CommandTest(unittest.TestCase):
             done = subprocess.run([KILN, "train", "--epochs", text], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2)
             self.assertIn("a placeholder that the pipeline has not filled in", done.stderr)
+
+
+class PipelineTest(unittest.TestCase):
+    def run_script(self, path, *arguments):
+        done = subprocess.run([sys.executable, ROOT / path, *map(str, arguments)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_example(self):
+        """examples/kubeflow/pipeline.py compiles, and train waits for the three others."""
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "pipeline.yaml"
+            self.run_script("examples/kubeflow/pipeline.py", out)
+            tasks = yaml.safe_load(out.read_text())["root"]["dag"]["tasks"]
+        self.assertEqual(set(tasks["kiln-train"]["dependentTasks"]), {"kiln-init-model", "kiln-convert", "kiln-convert-2"})
+
+    def test_the_files_of_a_release(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_script("components/kubeflow/compile.py", folder)
+            self.assertEqual({path.name for path in pathlib.Path(folder).iterdir()},
+                             {pathlib.Path(path).name for path in KUBEFLOW.values()})
+            for path in KUBEFLOW.values():
+                self.assertEqual(yaml.safe_load(pathlib.Path(folder, pathlib.Path(path).name).read_text()), compiled(path))
 
 
 class SchemaTest(unittest.TestCase):
