@@ -2,7 +2,7 @@
 # Make a Debian 12 machine ready to build and test Kiln. Safe to run again: finished steps are skipped.
 #
 #   environment/install.sh            everything (about 4 minutes on a bare machine)
-#   environment/install.sh --no-tests without the Python that only tests/parity uses
+#   environment/install.sh --no-tests without the Python that only tests use
 #
 # Needs root (or sudo), python3 with pip (installed here if missing) and the machine's own package settings.
 # LibTorch goes to .deps/libtorch, unless KILN_TORCH_ROOT points to one that is there already.
@@ -51,7 +51,7 @@ step() {
   sum=$(cat "${lists[@]}" | sha256sum)
   if [ "$(cat "$stamp" 2>/dev/null)" = "$sum" ]; then echo "$title: there already"; return; fi
   local begin=$SECONDS
-  "$@"
+  "$@" || return 1
   echo "$sum" >"$stamp"
   echo "$title: installed in $((SECONDS - begin)) s"
 }
@@ -60,13 +60,22 @@ install_libtorch() {
   rm -rf "$deps/libtorch" "$deps/headers"
   unpack wheels-libtorch.txt "$deps/libtorch"
   unpack wheels-cuda-headers.txt "$deps/headers"
-  cp -r "$deps/headers/nvidia/cu13/include/." "$deps/libtorch/nvidia/cu13/include/"
+  cp -r "$deps/headers/nvidia/cu13/include/." "$deps/libtorch/nvidia/cu13/include/" ||
+    fail "the CUDA headers could not be put beside LibTorch's"
   rm -rf "$deps/headers"
 }
 
 install_parity() {
   rm -rf "$deps/parity"
   unpack wheels-parity.txt "$deps/parity"
+}
+
+# One of them is published as source alone: the setuptools of the parity tests builds it.
+install_clients() {
+  rm -rf "$deps/clients"
+  PYTHONPATH=$deps/parity python3 -m pip --disable-pip-version-check install -q --no-cache-dir --no-compile --no-deps \
+    --require-hashes --use-pep517 --no-build-isolation --target "$deps/clients" --root-user-action ignore \
+    -r "$here/clients.txt" >>"$log" 2>&1 || { rm -rf "$deps/clients"; return 1; }
 }
 
 # A container may lack python3 altogether, so the Debian packages come first.
@@ -89,4 +98,6 @@ else
 fi
 if [ "${1:-}" != --no-tests ]; then
   step "Python for the parity tests" "$deps/parity.stamp" wheels-parity.txt -- install_parity
+  step "The platforms' clients" "$deps/clients.stamp" clients.txt -- install_clients ||
+    echo "The platforms' clients: could not be installed ($log), so tests/platforms will be skipped"
 fi

@@ -1,24 +1,29 @@
 #include "commands/dispatch.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/sagemaker_folder.h"
 #include "commands/bench_collective.h"
 #include "commands/bench_loader.h"
 #include "commands/convert.h"
 #include "commands/demo_data.h"
+#include "commands/describe.h"
 #include "commands/init_model.h"
 #include "commands/inspect.h"
 #include "commands/launch.h"
 #include "commands/pack.h"
+#include "commands/sagemaker.h"
 #include "commands/train.h"
 #include "commands/training_inputs.h"
 #include "commands/versions.h"
 #include "commands/watch.h"
 #include "config/command_line.h"
 #include "report/error_info.h"
+#include "report/failure_note.h"
 
 namespace kiln {
 namespace {
@@ -53,7 +58,9 @@ int train(const TrainConfig& config, World& world, Log& log, RunReport* report) 
   if (config.plain) log.speak_plainly();
   world.agree(
       [&] { open_driver_log(config.log_path, config.log_path_given, world.rank(), log, report); });
-  log.info(program_version() + ", train");
+  const char* azure_run = std::getenv("AZUREML_RUN_ID");
+  log.info(program_version() + ", train" +
+           (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
   return run_train(config, world, log);
 }
 
@@ -71,9 +78,8 @@ int launch(const LaunchConfig& config, Log& log, RunReport* report) {
   throw problems;
 }
 
-}  // namespace
-
-int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, RunReport* report) {
+int run_command(const std::vector<std::string>& arguments, World& world, Log& log,
+                RunReport* report) {
   std::string log_path = "logs";
   report->wanted =
       !arguments.empty() && (arguments.front() == "train" || arguments.front() == "launch");
@@ -112,12 +118,41 @@ int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, 
         if constexpr (std::is_same_v<Config, DemoDataConfig>) return run_demo_data(config, log);
         if constexpr (std::is_same_v<Config, InspectConfig>) return run_inspect(config, log);
         if constexpr (std::is_same_v<Config, WatchConfig>) return run_watch(config, log);
+        if constexpr (std::is_same_v<Config, DescribeConfig>) return run_describe(config);
         report->wanted = false;
         if constexpr (std::is_same_v<Config, VersionRequest>) return print_versions();
         if constexpr (std::is_same_v<Config, HelpRequest>) std::fputs(config.text.c_str(), stdout);
         return 0;
       },
       command);
+}
+
+int run_in_sagemaker(const std::vector<std::string>& arguments, World& world, Log& log,
+                     RunReport* report) {
+  const SageMakerJob job = open_sagemaker_job(arguments, log);
+  if (const int code = prepare_sagemaker_model(job); code != 0) return code;
+  if (job.hosts.size() == 1) return run_command(job.command, world, log, report);
+  const SshPlace place = open_ssh_place(job);
+  if (!job.leads()) return follow_sagemaker_job(job, place, log);
+  lead_through_ssh(job, place);
+  HeldHosts others(place, {job.hosts.begin() + 1, job.hosts.end()});
+  try {
+    const int code = run_command(job.command, world, log, report);
+    others.tell({code, code == 0 ? "" : failure_note()});
+    return code;
+  } catch (...) {
+    const FailureReport failure = report_failure(std::current_exception());
+    others.tell({failure.exit_code, failure.messages.front()});
+    throw;
+  }
+}
+
+}  // namespace
+
+int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, RunReport* report) {
+  return is_sagemaker_start(arguments, sagemaker_folder())
+             ? run_in_sagemaker(arguments, world, log, report)
+             : run_command(arguments, world, log, report);
 }
 
 }  // namespace kiln

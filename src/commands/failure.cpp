@@ -1,6 +1,9 @@
 #include "commands/failure.h"
 
+#include <string>
+
 #include "report/error_info.h"
+#include "report/failure_note.h"
 
 namespace kiln {
 
@@ -9,8 +12,12 @@ int tell_failure(const std::exception_ptr& failure, const RunReport& report, Wor
   const FailureReport told = report_failure(failure);
   const bool first = world.announce_failure(told.messages.front(), told.exit_code);
   for (const std::string& message : told.messages) log.error(message);
-  if (report.wanted && first && !told.error_info.empty())
-    write_error_info(report.path, told.error_info, log);
+  if (!first || told.error_info.empty()) return told.exit_code;
+  if (report.wanted) write_error_info(report.path, told.error_info, log);
+  std::string sentences;
+  for (const std::string& message : told.messages)
+    sentences += (sentences.empty() ? "" : "\n") + message;
+  leave_failure_note(sentences);
   return told.exit_code;
 }
 

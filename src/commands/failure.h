@@ -1,4 +1,5 @@
-// How a failure of the run is told, once: to the other ranks, on the console, in error_info.json.
+// How a failure of the run is told, once: to the other ranks, on the console, in error_info.json
+// and where the platform looks for it.
 #pragma once
 
 #include <exception>
@@ -15,7 +16,8 @@ struct RunReport {
   std::filesystem::path path;
 };
 
-// Returns the exit code. Of several ranks the lowest that failed writes error_info.json.
+// Returns the exit code. Of several ranks the lowest that failed writes error_info.json
+// and the platform's note.
 int tell_failure(const std::exception_ptr& failure, const RunReport& report, World& world,
                  Log& log);
 

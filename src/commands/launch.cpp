@@ -25,6 +25,7 @@
 #include "parallel/mpirun_output.h"
 #include "parallel/nvidia_driver.h"
 #include "report/error_info.h"
+#include "report/failure_note.h"
 
 namespace kiln {
 namespace {
@@ -282,6 +283,7 @@ void Launch::report(const JobFailure& failure) {
   const auto code = ErrorCode::kFailedToCompleteOperation;
   write_error_info(error_info_.path(),
                    error_info_of(std::string(error_id(code)), static_cast<int>(code), text), log_);
+  leave_failure_note(text);
 }
 
 int Launch::conclude(int code) {
@@ -329,6 +331,11 @@ int choose_num_ranks(const LaunchConfig& config) {
 
 bool is_launched() {
   return std::getenv("KILN_LAUNCHED") != nullptr && find_launcher().mpi;
+}
+
+bool needs_launch(int ranks, DeviceChoice device) {
+  if (ranks > 0) return true;
+  return device != DeviceChoice::kCpu && ask_nvidia_driver().num_devices > 0;
 }
 
 int run_launch(const LaunchConfig& config, Log& log) {

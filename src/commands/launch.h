@@ -15,12 +15,16 @@ namespace kiln {
 // another's MPI job.
 bool is_launched();
 
+// Whether `ranks` (0: auto) are more than this process: auto without a GPU to train on is not.
+bool needs_launch(int ranks, DeviceChoice device);
+
 // What `train --ranks` and `bench collective --ranks` ask for; `arguments` begin with the command.
-// Empty without --ranks, and in a rank that launch started.
+// Empty without --ranks, in a rank that launch started, and where this process is enough.
 template <typename Config>
 std::optional<LaunchConfig> launch_of(const Config& config,
                                       const std::vector<std::string>& arguments) {
-  if (!config.ranks || is_launched()) return std::nullopt;
+  if (!config.ranks || is_launched() || !needs_launch(*config.ranks, config.device))
+    return std::nullopt;
   return LaunchConfig{.ranks = *config.ranks,
                       .hosts = {},
                       .device = config.device,

@@ -9,6 +9,10 @@
 
 namespace kiln {
 
+std::string version_number() {
+  return KILN_VERSION;
+}
+
 std::string program_version() {
   return "kiln " KILN_VERSION " (" KILN_COMMIT ")";
 }

@@ -308,6 +308,12 @@ WatchConfig bind_watch(Binder binder) {
   return config;
 }
 
+DescribeConfig bind_describe(Binder binder) {
+  DescribeConfig config{binder.choice("format"), binder.choice("command"), binder.path("image")};
+  binder.throw_if_any();
+  return config;
+}
+
 InspectConfig bind_inspect(Binder binder) {
   InspectConfig config{binder.path("path"), binder.boolean("json"), binder.boolean("check")};
   binder.throw_if_any();
@@ -342,6 +348,7 @@ Command bind_command(const CommandInfo& command, RawArguments& raw) {
   if (command.name == "bench collective") return bind_bench_collective(binder);
   if (command.name == "watch") return bind_watch(binder);
   if (command.name == "inspect") return bind_inspect(binder);
+  if (command.name == "describe") return bind_describe(binder);
   throw InternalError("bind_command: no binding for '" + command.name + "'");
 }
 

@@ -123,7 +123,10 @@ class Binder {
   void read(const char* name, Use&& use) {
     const Option& option = *find_option(command_, name);
     if (const RawValue* value = raw_.find(name)) {
-      raw_.faults.collect(value->position, [&] { use(option, value->text, value->where); });
+      raw_.faults.collect(value->position, [&] {
+        refuse_placeholder(value->text, value->where);
+        use(option, value->text, value->where);
+      });
     } else if (!option.default_text.empty()) {
       use(option, option.default_text, "--" + option.name);
     }

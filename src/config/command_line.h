@@ -36,7 +36,4 @@ bool log_lies_in_output(const TrainConfig& config);
 // is cut. 0: not given.
 void check_eval_size(int short_side, int crop);
 
-// The option tables as Markdown, for README.md.
-std::string options_markdown(const std::string& command);
-
 }  // namespace kiln

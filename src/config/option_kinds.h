@@ -39,4 +39,7 @@ Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std
 Option plain();
 void append(std::vector<Option>& options, std::vector<Option> more);
 
+// Says of each option what it is on a designer's canvas.
+void place_on_canvas(std::vector<CommandInfo>& commands);
+
 }  // namespace kiln

@@ -134,7 +134,7 @@ std::vector<Option> train_options() {
                   "Files to read before they are decoded. auto: 64 where reading is slow."),
           ranks(false, kRanks,
                 "Start so many processes that train one model, as `kiln launch` does. auto: one "
-                "for each GPU of this host."),
+                "for each GPU of this host, or this process alone where there is none."),
           choice("device", {"auto", "cuda", "cpu"}, kMachine,
                  "Where to train. auto: the CPU only where no NVIDIA device is present."),
           choice("save", {"best", "last"}, kReporting,
@@ -247,8 +247,28 @@ std::vector<Option> pack_options() {
       seed(group, "Fixes the order of --shuffle.")};
 }
 
+// Of the commands in the table so far.
+std::vector<Option> describe_options(const std::vector<CommandInfo>& commands) {
+  std::vector<std::string> names;
+  for (const CommandInfo& command : commands) names.push_back(command.name);
+  Option format = choice(
+      "format", {"component", "kubeflow", "json-schema", "markdown", "sagemaker-metrics"},
+      kReporting,
+      "component: Azure ML. kubeflow: Kubeflow Pipelines. json-schema: every option, also for "
+      "editors of a --config file. markdown: a table. sagemaker-metrics: the MetricDefinitions of "
+      "train's epoch line.");
+  format.default_text = "";
+  format.required = true;
+  Option command = choice("command", names, kReporting, "The command that is described.");
+  command.value_name = "COMMAND";
+  return {format, command,
+          optional_path("image", "IMAGE", "", kReporting,
+                        "The container image that a component names, with its registry and tag. "
+                        "Without it: kiln, with this version as tag.")};
+}
+
 std::vector<CommandInfo> build_table() {
-  return {
+  std::vector<CommandInfo> commands = {
       {"train", "Train an untrained model on images into a ModelDirectory.",
        "--untrained-model-path DIR --train-data-path DIR --valid-data-path DIR "
        "--trained-model-path DIR [options]",
@@ -289,6 +309,11 @@ std::vector<CommandInfo> build_table() {
       {"inspect", "Say what a directory or file holds; check its images.",
        "PATH [--json] [--check]", inspect_options()},
   };
+  commands.push_back({"describe",
+                      "Print a command's options as a component file, a schema or a table.",
+                      "--format FORMAT [options]", describe_options(commands)});
+  place_on_canvas(commands);
+  return commands;
 }
 
 bool same_name(std::string_view a, std::string_view b) {

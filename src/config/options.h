@@ -1,5 +1,5 @@
-// Every command and every option, once: parsing, range checks, help and the README's tables are
-// made from this table.
+// Every command and every option, once: parsing, range checks, help, and what `kiln describe`
+// prints (component files, schemas, the README's tables) are made from this table.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,19 @@ enum class ValueKind {
   kAllowance,       // a count, or a share such as 1%
 };
 
+// What an option is on a designer's canvas, for the component files.
+enum class Canvas {
+  kHidden,
+  kParameter,
+  kDataIn,  // a folder of images
+  kDataOut,
+  kModelIn,  // a folder that holds a model
+  kModelOut,
+  kFileIn,       // one file, which may be left out
+  kRanksOfHost,  // where nobody else starts the ranks: auto
+  kKubeflowRun,  // the JSON text with which Kubeflow tells where the artifact `metrics` goes
+};
+
 struct Option {
   std::string name;          // without dashes
   std::string value_name;    // as help shows it: DIR, N, auto|N
@@ -36,6 +49,7 @@ struct Option {
   std::int64_t minimum = 0;
   std::int64_t maximum = 0;
   std::vector<std::string> choices = {};
+  Canvas canvas = Canvas::kHidden;
 };
 
 struct CommandInfo {

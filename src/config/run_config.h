@@ -147,13 +147,19 @@ struct WatchConfig {
   bool plain = false;  // no live line
 };
 
+struct DescribeConfig {
+  std::string format, command;
+  std::string image;  // empty: kiln, with this version as tag
+};
+
 struct HelpRequest {
   std::string text;
 };  // print it, exit 0
 struct VersionRequest {};
 
-using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
-                             DemoDataConfig, InspectConfig, BenchCollectiveConfig,
-                             BenchLoaderConfig, WatchConfig, HelpRequest, VersionRequest>;
+using Command =
+    std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
+                 DemoDataConfig, InspectConfig, BenchCollectiveConfig, BenchLoaderConfig,
+                 WatchConfig, DescribeConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -173,6 +173,14 @@ std::string choice_value(const Option& option, const std::string& text, const st
                                                 join_choices(option.choices) + "." + guess);
 }
 
+void refuse_placeholder(const std::string& text, const std::string& where) {
+  if (!text.starts_with("{{$") && !text.starts_with("{\"IfPresent")) return;
+  throw Error(ErrorCode::kParameterParsing,
+              where + " is '" + text +
+                  "', a placeholder that the pipeline has not filled in: give this input a value "
+                  "there.");
+}
+
 std::string path_value(const std::string& text, const std::string& where) {
   if (text.empty()) fail_to_parse(text, where, "a path");
   return text;

@@ -19,6 +19,8 @@ Allowance allowance_value(const Option& option, const std::string& text, const s
 RateScaling rate_scaling_value(const Option& option, const std::string& text,
                                const std::string& where);
 std::string choice_value(const Option& option, const std::string& text, const std::string& where);
+// Error kParameterParsing for a placeholder that Kubeflow Pipelines has passed on as it stands.
+void refuse_placeholder(const std::string& text, const std::string& where);
 std::string path_value(const std::string& text, const std::string& where);
 
 }  // namespace kiln

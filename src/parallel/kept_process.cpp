@@ -188,7 +188,8 @@ std::optional<int> KeptProcess::ended() {
   int status = 0;
   if (!code_ && ::waitpid(keeper_, &status, WNOHANG) == keeper_) {
     code_ = code_of(status);
-    kill_descendants();
+    // A keeper that was killed leaves what it kept to this process, which may have other children.
+    if (WIFSIGNALED(status)) kill_descendants();
   }
   return code_;
 }

@@ -32,6 +32,11 @@ Launcher find_launcher() {
     launcher.expected_size = tasks;
     launcher.expectation = "the Slurm step has " + std::to_string(tasks) +
                            " tasks: start it with srun --mpi=pmix (or with one task).";
+  } else if (const int nodes = number_in("AZUREML_NODE_COUNT"); nodes > 1 && !launcher.mpi) {
+    launcher.expected_size = nodes;
+    launcher.expectation = "Azure ML gave it " + std::to_string(nodes) +
+                           " nodes: set the job's distribution to type mpi, with a "
+                           "process_count_per_instance.";
   }
   if (!launcher.mpi && number_in("PMI_SIZE") > 1)
     throw Error(ErrorCode::kUserError,

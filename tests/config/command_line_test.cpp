@@ -184,7 +184,7 @@ TEST(CommandLine, Commands) {
   EXPECT_EQ(fault({"trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
   EXPECT_NE(
       fault({"score"}).find("train, launch, init-model, convert, pack, demo-data, bench loader, "
-                            "bench collective or inspect"),
+                            "bench collective, inspect or describe"),
       std::string::npos);
   EXPECT_NE(fault({}).find("No command is given"), std::string::npos);
   EXPECT_NE(fault({"--epochs", "5"}).find("comes before a command"), std::string::npos);
@@ -248,6 +248,14 @@ TEST(CommandLine, WhatCouldBeReadComesWithTheFaults) {
     EXPECT_EQ(faults.config().batch_size, 7);
     EXPECT_EQ(faults.config().epochs, 0);
     EXPECT_TRUE(log_lies_in_output(faults.config()));
+  }
+}
+
+TEST(CommandLine, PlaceholdersOfAPipelineAreRefused) {
+  for (const char* text : {"{{$.inputs.parameters['epochs']}}", R"({"IfPresent": {}})"}) {
+    ErrorCode code{};
+    EXPECT_NE(fault(train({"--epochs", text}), &code).find("has not filled in"), std::string::npos);
+    EXPECT_EQ(code, ErrorCode::kParameterParsing);
   }
 }
 

@@ -93,15 +93,5 @@ TEST(Help, TheTableIsWellFormed) {
   }
 }
 
-TEST(Markdown, HasARowForEveryOption) {
-  for (const CommandInfo& command : command_table()) {
-    const std::string text = options_markdown(command.name);
-    for (const Option& option : command.options) {
-      EXPECT_NE(text.find("| `--" + option.name + "` |"), std::string::npos);
-    }
-  }
-  EXPECT_EQ(options_markdown("score"), "");
-}
-
 }  // namespace
 }  // namespace kiln

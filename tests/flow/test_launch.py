@@ -114,8 +114,12 @@ class WrongCommandLineTest(LaunchTest):
     def test_auto_without_a_gpu_asks_for_a_number(self):
         result = self.launch("--ranks", "auto")
         self.assert_refused(result, 1, "give a number of ranks")
-        result = kiln(*self.train_arguments(ranks="auto"))
-        self.assert_refused(result, 1, "give a number of ranks")
+
+    def test_train_with_auto_and_without_a_gpu_is_one_process(self):
+        result = kiln(*self.train_arguments(ranks="auto"), environment={"PATH": "/nonexistent"})
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("1 rank", result.stdout)
+        self.assertFalse((self.folder / "logs/70_mpi_log.txt").exists())
 
     def test_without_mpirun_its_package_is_named(self):
         result = self.launch("--ranks", 2, environment={"PATH": "/nonexistent"})

@@ -14,7 +14,7 @@ import time
 import flow
 
 PACKAGES = os.environ.get("KILN_PARITY_PACKAGES") or str(pathlib.Path(__file__).parents[2] / ".deps/parity")
-HOSTILE = 'a "quoted", <script>name</script>'
+HOSTILE = 'a "quoted", <script>name<b>'
 METRICS = ["learning rate", "Train images per second", "Train loss", "Train error", "Valid loss",
            "Top-1 validation accuracy", "Top-5 validation accuracy"]
 

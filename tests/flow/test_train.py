@@ -78,13 +78,19 @@ class TrainTest(FlowTest):
         self.assertIn("warm-up will lower it", result.stdout)
         self.assertIn("the learning rate never reaches its peak", result.stdout)
 
-    def test_error_info_lies_where_azure_ml_looks_for_it(self):
+    def test_files_lie_where_azure_ml_looks_for_them(self):
         for epochs, exit_code in ((1, 0), (0, 1)):
-            result = kiln(*self.train_arguments(epochs=epochs), cwd=self.folder, environment={"AZUREML_RUN_ID": "run"})
+            result = kiln(*self.train_arguments(epochs=epochs, log_path=None), cwd=self.folder,
+                          environment={"AZUREML_RUN_ID": "lucky_kiwi", "AZUREML_NODE_COUNT": "1"})
             self.assertEqual(result.returncode, exit_code, result.stderr)
             info = json.loads((self.folder / "outputs/module_statistics/error_info.json").read_text())["Exception"]
             self.assertEqual(info is None, exit_code == 0)
         self.assertEqual((info["ErrorId"], info["ErrorCode"]), ("GreaterThan", 4))
+        self.assertIn("Azure ML run lucky_kiwi", (self.folder / "logs/70_driver_log_0.txt").read_text())
+
+    def test_nodes_of_azure_ml_that_do_not_know_each_other(self):
+        result = kiln(*self.train_arguments(), environment={"AZUREML_NODE_COUNT": "2"})
+        self.assert_fails(result, 1, 2000, "This job has 1 rank, but Azure ML gave it 2 nodes", "type mpi")
 
     def test_coco_folders_and_image_directories_train_like_class_folders(self):
         models = []

@@ -6,8 +6,8 @@ from tree import SRC, TreeTest, backticked, cpp_files, main, numbered_lines, row
 
 README = (SRC / "README.md").read_text(encoding="utf-8")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
-SYSTEM_HEADERS = {"dirent.h", "dlfcn.h", "errno.h", "fcntl.h", "malloc.h", "poll.h", "pthread.h", "sched.h", "signal.h",
-                  "spawn.h", "termios.h", "unistd.h", "sys/*", "linux/*"}
+SYSTEM_HEADERS = {"arpa/inet.h", "dirent.h", "dlfcn.h", "errno.h", "fcntl.h", "ifaddrs.h", "malloc.h", "poll.h",
+                  "pthread.h", "sched.h", "signal.h", "spawn.h", "termios.h", "unistd.h", "sys/*", "linux/*"}
 
 
 def room_of(path):

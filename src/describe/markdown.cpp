@@ -1,7 +1,6 @@
 #include <string>
 
-#include "config/command_line.h"
-#include "config/options.h"
+#include "describe/component.h"
 
 namespace kiln {
 namespace {
@@ -26,11 +25,9 @@ std::string default_cell(const Option& option) {
 
 }  // namespace
 
-std::string options_markdown(const std::string& command_name) {
-  const CommandInfo* command = find_command(command_name);
-  if (command == nullptr) return "";
+std::string options_markdown(const CommandInfo& command) {
   std::string text = "| Option | Default | Range | Unit | Meaning |\n|---|---|---|---|---|\n";
-  for (const Option& option : command->options) {
+  for (const Option& option : command.options) {
     text += "| `--" + option.name + "` | " + default_cell(option) + " | " +
             cell(range_text(option)) + " | " + cell(option.unit) + " | " + cell(option.help) +
             " |\n";

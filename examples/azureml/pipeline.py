@@ -1,0 +1,39 @@
+"""init-model -> convert -> train on two nodes with two processes each, by Azure ML's SDK: python pipeline.py
+
+Submits to the workspace of config.json. Put your own compute and data assets, and into the component files the image in
+your registry (kiln describe --format component --image REGISTRY/kiln:TAG).
+"""
+import pathlib
+
+from azure.ai.ml import Input, MLClient, MpiDistribution, dsl, load_component
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+init_model = load_component(source=ROOT / "components/init-model.yaml")
+convert = load_component(source=ROOT / "components/convert.yaml")
+train_model = load_component(source=ROOT / "component.yaml")
+
+
+@dsl.pipeline(display_name="Train with Kiln", default_compute="gpu-cluster")
+def train_with_kiln(train_photos, valid_photos):
+    network = init_model(model_name="resnet50")
+    train_images = convert(input_path=train_photos)
+    valid_images = convert(input_path=valid_photos)
+    train = train_model(untrained_model_path=network.outputs.untrained_model_path,
+                        train_data_path=train_images.outputs.output_path,
+                        valid_data_path=valid_images.outputs.output_path,
+                        epochs=90, batch_size=64, num_warmup_steps=5, augment="standard")
+    train.distribution = MpiDistribution(process_count_per_instance=2)
+    train.resources = {"instance_count": 2, "shm_size": "8g"}
+    return {"model": train.outputs.trained_model_path}
+
+
+def build_pipeline():
+    return train_with_kiln(Input(type="uri_folder", path="azureml:train-photos@latest"),
+                           Input(type="uri_folder", path="azureml:valid-photos@latest"))
+
+
+if __name__ == "__main__":
+    from azure.identity import DefaultAzureCredential
+
+    client = MLClient.from_config(DefaultAzureCredential())
+    print(client.jobs.create_or_update(build_pipeline(), experiment_name="kiln").studio_url)

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Fine-tune a pretrained ResNet-18 on your photos: fine-tune.sh WEIGHTS PHOTOS OUT [more options of kiln train]
+#
+# WEIGHTS: a state dict as torchvision publishes it (.pth) or .safetensors. PHOTOS: class folders in train and in val.
+# The learning rate is a tenth of what fresh weights take; images are normalized as the weights expect.
+set -euo pipefail
+weights=$1 photos=$2 out=$3
+shift 3
+kiln=${KILN:-kiln}
+
+mkdir -p "$out"
+"$kiln" init-model resnet18 --weights "$weights" --untrained-model-path "$out/untrained"
+exec "$kiln" train --ranks auto --learning-rate 0.01 --augment flip \
+  --untrained-model-path "$out/untrained" \
+  --train-data-path "$photos/train" --valid-data-path "$photos/val" \
+  --trained-model-path "$out/model" --log-path "$out/logs" "$@"

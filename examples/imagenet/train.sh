@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# ResNet-50 on ImageNet-1k: train.sh SHARDS OUT [more options of kiln train]
+#
+# On one host, a process for each GPU (8 GPUs: a global batch of 512). On two hosts with 8 GPUs each, where both see the same
+# folders, HOSTS=node1:8,node2:8 train.sh … makes it 16 (a global batch of 1024).
+# Before, once, with the images as class folders (1000 folders of JPEGs in train and in val):
+#
+#   kiln pack --input-path imagenet/train --output-path SHARDS/train --short-side 256 --shuffle --balance
+#   kiln pack --input-path imagenet/val   --output-path SHARDS/val   --short-side 256
+set -euo pipefail
+shards=$1 out=$2
+shift 2
+kiln=${KILN:-kiln}
+
+mkdir -p "$out"
+"$kiln" init-model resnet50 --zero-init-residual --untrained-model-path "$out/untrained"
+options=(--config "$(dirname "$0")/resnet50.yaml" --untrained-model-path "$out/untrained"
+  --train-data-path "$shards/train" --valid-data-path "$shards/val"
+  --trained-model-path "$out/model" --log-path "$out/logs" "$@")
+if [ -n "${HOSTS:-}" ]; then
+  exec "$kiln" launch --ranks auto --hosts "$HOSTS" -- train "${options[@]}"
+fi
+exec "$kiln" train --ranks auto "${options[@]}"

@@ -1,0 +1,30 @@
+"""init-model -> convert -> train in Kubeflow Pipelines: python pipeline.py OUT.yaml, then upload that file.
+
+Put your own storage, and into the component files the image in your registry (kiln describe --format kubeflow --image
+REGISTRY/kiln:TAG). train starts a process for each GPU of its pod; for several pods see mpijob.yaml and trainjob.yaml.
+"""
+import pathlib
+import sys
+
+from kfp import compiler, components, dsl
+
+COMPONENTS = pathlib.Path(__file__).resolve().parents[2] / "components/kubeflow"
+init_model = components.load_component_from_file(str(COMPONENTS / "init-model.yaml"))
+convert = components.load_component_from_file(str(COMPONENTS / "convert.yaml"))
+train = components.load_component_from_file(str(COMPONENTS / "train.yaml"))
+
+
+@dsl.pipeline(name="train-with-kiln")
+def train_with_kiln(train_photos: str = "s3://bucket/photos/train", valid_photos: str = "s3://bucket/photos/valid",
+                    epochs: int = 90):
+    network = init_model(model_name="resnet50")
+    sets = [convert(input_path=dsl.importer(artifact_uri=uri, artifact_class=dsl.Dataset).output)
+            for uri in (train_photos, valid_photos)]
+    training = train(untrained_model_path=network.outputs["untrained_model_path"],
+                     train_data_path=sets[0].outputs["output_path"], valid_data_path=sets[1].outputs["output_path"],
+                     epochs=epochs, batch_size=64, augment="standard")
+    training.set_accelerator_type("nvidia.com/gpu").set_accelerator_limit(4).set_memory_limit("64G")
+
+
+if __name__ == "__main__":
+    compiler.Compiler().compile(train_with_kiln, sys.argv[1])

@@ -1,0 +1,36 @@
+#include "commands/describe.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "commands/versions.h"
+#include "config/options.h"
+#include "describe/component.h"
+#include "report/metric_definitions.h"
+
+namespace kiln {
+namespace {
+
+std::string description(const DescribeConfig& config) {
+  const CommandInfo& command = *find_command(config.command);
+  if (config.format == "sagemaker-metrics") return metric_definitions();
+  if (config.format == "markdown") return options_markdown(command);
+  if (config.format == "json-schema") return json_schema(command);
+  if (!is_component(command))
+    throw Error(ErrorCode::kUserError, "`kiln " + command.name +
+                                           "` is no step of a pipeline, so there is no component "
+                                           "of it: describe train, init-model, convert or pack.");
+  const ComponentFacts facts{version_number(),
+                             config.image.empty() ? "kiln:" + version_number() : config.image};
+  return config.format == "kubeflow" ? kubeflow_component(command, facts)
+                                     : azure_component(command, facts);
+}
+
+}  // namespace
+
+int run_describe(const DescribeConfig& config) {
+  std::fputs(description(config).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace kiln

@@ -1,0 +1,11 @@
+// `kiln describe`: prints a command's options in a form that a platform reads.
+#pragma once
+
+#include "config/run_config.h"
+
+namespace kiln {
+
+// Error kUserError for a component form of a command that is no step of a pipeline.
+int run_describe(const DescribeConfig& config);
+
+}  // namespace kiln

@@ -1,0 +1,93 @@
+#include "commands/sagemaker.h"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/sagemaker_folder.h"
+#include "parallel/nvidia_driver.h"
+#include "report/failure_note.h"
+
+namespace kiln {
+namespace {
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text = "kiln";
+  for (const std::string& word : words) text += " " + word;
+  return text;
+}
+
+// kiln with these arguments; its exit code.
+int run_kiln(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {"kiln"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  pid_t child = -1;
+  int status = 0;
+  if (::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ) != 0 ||
+      ::waitpid(child, &status, 0) != child)
+    throw Error(ErrorCode::kFailedToCompleteOperation,
+                "The system has no process left in which to make the untrained model.");
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void set_unless_given(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), /*overwrite=*/0);
+}
+
+}  // namespace
+
+SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& log) {
+  const SageMakerJob job =
+      sagemaker_job(sagemaker_folder(), arguments, ask_nvidia_driver().num_devices);
+  const char* name = std::getenv("TRAINING_JOB_NAME");
+  log.info("SageMaker job" + std::string(name == nullptr ? "" : " ") +
+           (name == nullptr ? "" : name) + ", host " + job.current_host + " of " +
+           std::to_string(job.hosts.size()));
+  if (!job.preparation.empty()) log.info("as: " + joined(job.preparation));
+  log.info("as: " + joined(job.command));
+  return job;
+}
+
+int prepare_sagemaker_model(const SageMakerJob& job) {
+  return job.preparation.empty() ? 0 : run_kiln(job.preparation);
+}
+
+SshPlace open_ssh_place(const SageMakerJob& job) {
+  const char* key = std::getenv("KILN_HOSTS_KEY");
+  SshPlace place{sagemaker_folder() / "ssh", key == nullptr ? "/etc/kiln/hosts_key" : key,
+                 job.network_interface};
+  set_up_ssh(place);
+  return place;
+}
+
+void lead_through_ssh(const SageMakerJob& job, const SshPlace& place) {
+  set_unless_given("OMPI_MCA_plm_rsh_agent", ssh_command(place));
+  set_unless_given("OMPI_MCA_plm_rsh_no_tree_spawn", "1");
+  if (job.network_interface.empty()) return;
+  for (const char* name :
+       {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include", "NCCL_SOCKET_IFNAME"})
+    set_unless_given(name, job.network_interface);
+}
+
+int follow_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Log& log) {
+  const std::string& leader = job.hosts.front();
+  log.info("host " + leader + " leads and starts ranks here over ssh");
+  const JobEnd end = follow(place, leader);
+  if (end.exit_code == 0) {
+    log.info("host " + leader + " has finished the job");
+    return 0;
+  }
+  // What a rank of this host has left there says more.
+  std::error_code failure;
+  if (!std::filesystem::exists(sagemaker_folder() / "output/failure", failure))
+    leave_failure_note(end.text);
+  throw FailedElsewhere("host " + leader, end.text, end.exit_code);
+}
+
+}  // namespace kiln

@@ -1,0 +1,183 @@
+#include "config/sagemaker.h"
+
+#include <algorithm>
+
+#include "config/closest.h"
+#include "config/raw.h"
+#include "config/sagemaker_tree.h"
+#include "config/values.h"
+
+namespace kiln {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kRanksPerHost = "sagemaker_mpi_num_of_processes_per_host";
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ErrorCode::kParameterParsing, message);
+}
+
+bool belongs_to_the_sdk(const std::string& name) {
+  return name.starts_with("sagemaker_") || name == "_tuning_objective_metric";
+}
+
+// Its value is a place in SageMaker's folder.
+bool is_place(const Option* option) {
+  return option != nullptr && option->required && option->kind == ValueKind::kPath;
+}
+
+class Translation {
+ public:
+  Translation(const std::filesystem::path& folder, Words own, int num_gpus)
+      : folder_(folder), own_(std::move(own)), ranks_per_host_(std::max(num_gpus, 1)) {}
+
+  SageMakerJob run() {
+    tree_ = read_sagemaker_tree(folder_, problems_);
+    problems_.throw_if_any();
+    for (const auto& [name, text] : tree_.hyperparameters)
+      problems_.collect([&, &parameter = name, &value = text] { take(parameter, value); });
+    problems_.collect([&] { add_path("train-data-path", {"train", "training"}); });
+    problems_.collect([&] { add_path("valid-data-path", {"validation", "valid", "test"}); });
+    problems_.collect([&] { add_model(); });
+    problems_.throw_if_any();
+    return job();
+  }
+
+ private:
+  void take(const std::string& name, const std::string& text) {
+    if (name == kRanksPerHost) {
+      const auto count = integer_value(*find_option(train_, "ranks"), text, kRanksPerHost);
+      if (count > 0) ranks_per_host_ = static_cast<int>(count);
+    }
+    if (belongs_to_the_sdk(name)) return;
+    const Option* of_train = find_option(train_, name);
+    const Option* of_model = find_option(init_model_, name);
+    if (of_train == nullptr && of_model == nullptr) refuse_unknown(name);
+    if (is_place(of_train))
+      fail("The hyperparameter '" + name + "' is a path, which the job's channels decide here.");
+    if (of_train != nullptr) train_words_.push_back("--" + of_train->name + "=" + text);
+    if (of_model != nullptr) model_words_.push_back("--" + of_model->name + "=" + text);
+    if (of_train == nullptr) of_model_alone_ = name;
+  }
+
+  [[noreturn]] void refuse_unknown(std::string name) const {
+    const std::string given = name;
+    std::replace(name.begin(), name.end(), '_', '-');
+    Words names;
+    for (const CommandInfo* command : {&train_, &init_model_})
+      for (const Option& option : command->options)
+        if (!is_place(&option)) names.push_back(option.name);
+    const std::string guess = did_you_mean(name, names);
+    fail("'" + given + "' is not a hyperparameter of kiln." +
+         (guess.empty() ? " `kiln train --help` lists them, and for a job without a channel "
+                          "'model' `kiln init-model --help`."
+                        : guess));
+  }
+
+  std::string place_of(const std::string& channel) const {
+    return (folder_ / "input/data" / channel).string();
+  }
+
+  void add_path(const std::string& option, const Words& names) {
+    for (const std::string& name : names) {
+      const auto found = tree_.channels.find(name);
+      if (found == tree_.channels.end()) continue;
+      if (found->second.is_pipe)
+        fail("The channel '" + name +
+             "' comes in Pipe mode, which kiln cannot read yet: choose File or FastFile for it.");
+      if (found->second.is_sharded) sharded_.push_back(option);
+      train_words_.push_back("--" + option + "=" + place_of(name));
+      return;
+    }
+    fail("The job has no channel '" + names.front() + "', which --" + option +
+         " is read from: add it (also accepted: " + join_choices({names.begin() + 1, names.end()}) +
+         ").");
+  }
+
+  void add_model() {
+    std::string path = place_of("model");
+    if (tree_.channels.contains("model")) {
+      if (!of_model_alone_.empty())
+        fail("The hyperparameter '" + of_model_alone_ +
+             "' describes a new network, but the channel 'model' brings one: leave one of them "
+             "out.");
+      model_words_.clear();
+    } else {
+      if (parse_arguments(init_model_, model_words_).find("model-name") == nullptr)
+        fail(
+            "There is no model to train: add the channel 'model', or the hyperparameter "
+            "'model-name', such as resnet50.");
+      path = (folder_ / "untrained-model").string();
+      model_words_.insert(model_words_.begin(), {"init-model", "--untrained-model-path=" + path});
+    }
+    train_words_.push_back("--untrained-model-path=" + path);
+  }
+
+  // A copy of the training images on every host, and a part of the others, is no way to divide.
+  void add_sharding(const RawArguments& given) {
+    if (sharded_.empty() || tree_.hosts.size() < 2 || given.find("shard-by") != nullptr) return;
+    if (sharded_.front() != "train-data-path")
+      fail(
+          "The validation images are distributed over the hosts (ShardedByS3Key), but the "
+          "training images are not: distribute both, or none.");
+    train_words_.push_back("--shard-by=none");
+  }
+
+  SageMakerJob job() {
+    train_words_.insert(train_words_.end(), own_.begin(), own_.end());
+    const RawArguments given = parse_arguments(train_, train_words_);
+    problems_.collect([&] { add_sharding(given); });
+    problems_.throw_if_any();
+    train_words_.push_back("--trained-model-path=" + (folder_ / "model").string());
+    if (given.find("log-path") == nullptr)
+      train_words_.push_back("--log-path=" + (folder_ / "output/data/logs").string());
+    if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && given.find("ranks") == nullptr)
+      train_words_.push_back("--ranks=" + std::to_string(ranks_per_host_));
+    train_words_.insert(train_words_.begin(), "train");
+    return {model_words_, with_launch(), tree_.hosts, tree_.current_host, tree_.network_interface};
+  }
+
+  Words with_launch() const {
+    if (tree_.hosts.size() == 1) return train_words_;
+    const std::string slots = std::to_string(ranks_per_host_);
+    std::string hosts;
+    for (const std::string& host : tree_.hosts)
+      hosts += (hosts.empty() ? "" : ",") + host + ":" + slots;
+    Words words = {"launch", "--ranks=auto", "--hosts=" + hosts, "--"};
+    words.insert(words.end(), train_words_.begin(), train_words_.end());
+    return words;
+  }
+
+  const CommandInfo& train_ = *find_command("train");
+  const CommandInfo& init_model_ = *find_command("init-model");
+  const std::filesystem::path& folder_;
+  Words own_;
+  int ranks_per_host_;
+  SageMakerTree tree_;
+  Problems problems_;
+  Words train_words_, model_words_;
+  Words sharded_;               // the path options whose channels every host has a part of
+  std::string of_model_alone_;  // a hyperparameter that only init-model has
+};
+
+}  // namespace
+
+bool is_sagemaker_start(const std::vector<std::string>& arguments,
+                        const std::filesystem::path& folder) {
+  std::error_code failure;
+  if (arguments.empty() || arguments.front() != "train" ||
+      !std::filesystem::exists(folder / "input/config/resourceconfig.json", failure))
+    return false;
+  const RawArguments raw =
+      parse_arguments(*find_command("train"), {arguments.begin() + 1, arguments.end()});
+  return !raw.help && std::none_of(raw.mentioned.begin(), raw.mentioned.end(),
+                                   [](const Option* option) { return option->required; });
+}
+
+SageMakerJob sagemaker_job(const std::filesystem::path& folder,
+                           const std::vector<std::string>& arguments, int num_gpus) {
+  return Translation(folder, {arguments.begin() + 1, arguments.end()}, num_gpus).run();
+}
+
+}  // namespace kiln

@@ -1,0 +1,36 @@
+// A training job of Amazon SageMaker as the command lines that a user would have typed for it, so
+// that nothing else in the program knows of SageMaker.
+//
+// Hyperparameters are options of train and init-model, `-` and `_` alike; channels are its inputs:
+// train or training; validation, valid or test; model, and without it the network is made by
+// init-model. The model goes to model/, logs to output/data/logs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+struct SageMakerJob {
+  // `init-model …` where no channel brings a model: for every host. Empty otherwise.
+  std::vector<std::string> preparation;
+  // `train …`, or of several hosts `launch … -- train …`: for the host that leads.
+  std::vector<std::string> command;
+  std::vector<std::string> hosts;  // the first leads
+  std::string current_host;
+  std::string network_interface;
+
+  bool leads() const { return hosts.front() == current_host; }
+};
+
+// Whether `arguments` are `train` without any of its paths, and `folder` is SageMaker's.
+bool is_sagemaker_start(const std::vector<std::string>& arguments,
+                        const std::filesystem::path& folder);
+
+// `arguments` as they were given; what they say beside `train` is added to the hyperparameters.
+// `num_gpus` of this host, each of which gets a rank; 0: one rank. Throws Problems.
+SageMakerJob sagemaker_job(const std::filesystem::path& folder,
+                           const std::vector<std::string>& arguments, int num_gpus);
+
+}  // namespace kiln

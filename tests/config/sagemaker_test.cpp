@@ -1,0 +1,194 @@
+#include "config/sagemaker.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/error.h"
+#include "parse.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kChannels =
+    R"({"train": {"TrainingInputMode": "File"}, "validation": {}, "model": {}})";
+
+class SageMaker : public testing::Test {
+ protected:
+  SageMaker() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "input/config");
+    write("resourceconfig", R"({"current_host": "algo-1", "hosts": ["algo-1"]})");
+    write("inputdataconfig", kChannels);
+    write("hyperparameters", "{}");
+  }
+  ~SageMaker() override { fs::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / "input/config" / (name + ".json")) << text;
+  }
+  void two_hosts() {
+    write("resourceconfig", R"({"current_host": "algo-2", "hosts": ["algo-1", "algo-2"],
+                                "network_interface_name": "eth0"})");
+  }
+  SageMakerJob job(int num_gpus = 0, const Words& own = {"train"}) const {
+    return sagemaker_job(folder_, own, num_gpus);
+  }
+  Words command(int num_gpus = 0, const Words& own = {"train"}) const {
+    Words words = job(num_gpus, own).command;
+    std::sort(words.begin(), words.end());
+    return words;
+  }
+  std::string fault(const std::string& hyperparameters) {
+    write("hyperparameters", hyperparameters);
+    return fault();
+  }
+  std::string fault() const {
+    try {
+      job();
+    } catch (const Problems& problems) {
+      EXPECT_EQ(problems.errors().front().code(), ErrorCode::kParameterParsing);
+      std::string text;
+      for (const Error& error : problems.errors()) text += error.message() + "\n";
+      return text;
+    }
+    return "no fault";
+  }
+
+  const fs::path folder_ = fs::path(testing::TempDir()) / "kiln-sagemaker";
+  const std::string data_ = (folder_ / "input/data/").string();
+  Words paths(const Words& more) const {
+    Words words = {"train",
+                   "--train-data-path=" + data_ + "train",
+                   "--valid-data-path=" + data_ + "validation",
+                   "--untrained-model-path=" + data_ + "model",
+                   "--trained-model-path=" + (folder_ / "model").string(),
+                   "--log-path=" + (folder_ / "output/data/logs").string()};
+    words.insert(words.end(), more.begin(), more.end());
+    std::sort(words.begin(), words.end());
+    return words;
+  }
+};
+
+bool contains(const Words& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+TEST_F(SageMaker, IsAStartOfTrainWithoutPaths) {
+  EXPECT_TRUE(is_sagemaker_start({"train"}, folder_));
+  EXPECT_TRUE(is_sagemaker_start({"train", "--epochs", "3"}, folder_));
+  EXPECT_FALSE(is_sagemaker_start({"train", "--train_data_path", "x"}, folder_));
+  EXPECT_FALSE(is_sagemaker_start({"train", "--help"}, folder_));
+  EXPECT_FALSE(is_sagemaker_start({"convert"}, folder_));
+  EXPECT_FALSE(is_sagemaker_start({}, folder_));
+  EXPECT_FALSE(is_sagemaker_start({"train"}, folder_ / "elsewhere"));
+}
+
+TEST_F(SageMaker, PutsChannelsAndOutputsInTheirPlaces) {
+  EXPECT_EQ(command(), paths({}));
+  EXPECT_TRUE(job().preparation.empty());
+  EXPECT_TRUE(job().leads());
+}
+
+TEST_F(SageMaker, KnowsTheOtherNamesOfChannels) {
+  write("inputdataconfig", R"({"training": {}, "test": {}, "model": {}, "weights": {}})");
+  EXPECT_TRUE(contains(command(), "--train-data-path=" + data_ + "training"));
+  EXPECT_TRUE(contains(command(), "--valid-data-path=" + data_ + "test"));
+}
+
+TEST_F(SageMaker, TakesHyperparametersInEveryForm) {
+  write("hyperparameters", R"({"epochs": "3", "learning_rate": "\"0.01\"", "augment": "flip",
+    "save": "\"last\"", "sync-batch-norm": "True", "batch-size": 4,
+    "sagemaker_program": "\"train.py\"", "_tuning_objective_metric": "validation:top1"})");
+  EXPECT_EQ(command(), paths({"--epochs=3", "--learning-rate=0.01", "--augment=flip", "--save=last",
+                              "--sync-batch-norm=True", "--batch-size=4"}));
+}
+
+TEST_F(SageMaker, AddsArgumentsOfTheContainer) {
+  EXPECT_EQ(command(0, {"train", "--epochs", "3"}), paths({"--epochs", "3"}));
+}
+
+TEST_F(SageMaker, MakesTheModelWhereNoChannelBringsOne) {
+  write("inputdataconfig", R"({"train": {}, "validation": {}})");
+  write("hyperparameters", R"({"model_name": "resnet18", "random_seed": "7"})");
+  const std::string place = "--untrained-model-path=" + (folder_ / "untrained-model").string();
+  EXPECT_EQ(job().preparation,
+            (Words{"init-model", place, "--model-name=resnet18", "--random-seed=7"}));
+  EXPECT_TRUE(contains(command(), place));
+  EXPECT_TRUE(contains(command(), "--random-seed=7"));
+  EXPECT_FALSE(contains(command(), "--model-name=resnet18"));
+}
+
+TEST_F(SageMaker, StartsARankForEachGpu) {
+  EXPECT_EQ(command(8), paths({"--ranks=8"}));
+  write("hyperparameters", R"({"sagemaker_mpi_num_of_processes_per_host": "4"})");
+  EXPECT_EQ(command(8), paths({"--ranks=4"}));
+  write("hyperparameters", R"({"ranks": "2"})");
+  EXPECT_EQ(command(8), paths({"--ranks=2"}));
+}
+
+TEST_F(SageMaker, LaunchesOverSeveralHosts) {
+  two_hosts();
+  const SageMakerJob found = job(4);
+  EXPECT_FALSE(found.leads());
+  EXPECT_EQ(found.network_interface, "eth0");
+  EXPECT_EQ(Words(found.command.begin(), found.command.begin() + 5),
+            (Words{"launch", "--ranks=auto", "--hosts=algo-1:4,algo-2:4", "--", "train"}));
+  EXPECT_FALSE(contains(found.command, "--ranks=4"));
+}
+
+TEST_F(SageMaker, KeepsHostsToTheirPart) {
+  const auto channels = [&](const char* train, const char* valid) {
+    write("inputdataconfig", std::string(R"({"model": {}, "train": {"S3DistributionType": ")") +
+                                 train + R"("}, "valid": {"S3DistributionType": ")" + valid +
+                                 R"("}})");
+  };
+  channels("ShardedByS3Key", "FullyReplicated");
+  EXPECT_FALSE(contains(command(), "--shard-by=none")) << "one host has everything";
+  two_hosts();
+  EXPECT_TRUE(contains(command(), "--shard-by=none"));
+  channels("FullyReplicated", "FullyReplicated");
+  EXPECT_FALSE(contains(command(), "--shard-by=none"));
+  channels("FullyReplicated", "ShardedByS3Key");
+  EXPECT_NE(fault().find("distribute both, or none"), std::string::npos);
+}
+
+TEST_F(SageMaker, RefusesPipes) {
+  write("inputdataconfig",
+        R"({"train": {"TrainingInputMode": "Pipe"}, "validation": {}, "model": {}})");
+  EXPECT_EQ(fault(),
+            "The channel 'train' comes in Pipe mode, which kiln cannot read yet: choose "
+            "File or FastFile for it.\n");
+}
+
+TEST_F(SageMaker, NamesWhatIsMissing) {
+  write("inputdataconfig", "{}");
+  const std::string text = fault();
+  for (const char* words : {"no channel 'train'", "no channel 'validation'", "no model to train"})
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+}
+
+TEST_F(SageMaker, RefusesWrongHyperparameters) {
+  const auto expect = [&](const std::string& hyperparameters, const std::string& words) {
+    const std::string text = fault(hyperparameters);
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  };
+  expect(R"({"learning_rat": "1"})",
+         "'learning_rat' is not a hyperparameter of kiln. Did you mean "
+         "'learning-rate'?");
+  expect(R"({"colour": "1"})", "`kiln train --help` lists them");
+  expect(R"({"epochs": "[1, 2]"})", "'epochs' is '[1, 2]', a list or an object");
+  expect(R"({"epochs": {"a": 1}})", "'epochs' holds a list or an object");
+  expect(R"({"train_data_path": "x"})", "the job's channels decide");
+  expect(R"({"model-name": "resnet18"})", "the channel 'model' brings one");
+  expect(R"(["epochs"])", "does not hold a JSON object");
+  expect("{", "does not hold a JSON object");
+  fs::remove(folder_ / "input/config/hyperparameters.json");
+  EXPECT_NE(fault().find("hyperparameters.json' cannot be read"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln

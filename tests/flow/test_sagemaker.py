@@ -1,0 +1,186 @@
+"""`kiln train` in the folder that Amazon SageMaker lays out, made up here: one host, success and failure."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from flow import KILN, FlowTest, become_nobody, files_below, kiln, main
+
+CHANNELS = {"train": "train", "validation": "val"}
+
+
+class SageMakerTest(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.tree = self.folder / "ml"
+        for name in ("input/config", "input/data", "model", "output/data"):
+            (self.tree / name).mkdir(parents=True)
+
+    def lay_out(self, hyperparameters=(), channels=CHANNELS, with_model=True, **modes):
+        """The tree for one host; channels are links to demo data, hyperparameters texts as the SDK sends them."""
+        channels = dict(channels)
+        for channel, part in channels.items():
+            (self.tree / "input/data" / channel).symlink_to(self.data / part)
+        if with_model:
+            (self.tree / "input/data/model").symlink_to(self.untrained)
+            channels["model"] = ""
+        self.write("inputdataconfig", {name: {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated",
+                                              "RecordWrapperType": "None", **modes} for name in channels})
+        self.write("resourceconfig", {"current_host": "algo-1", "hosts": ["algo-1"], "network_interface_name": "eth0"})
+        self.write("hyperparameters", {"epochs": "1", "batch_size": "8", "threads": "2", "device": "\"cpu\"",
+                                       **dict(hyperparameters)})
+
+    def write(self, name, content):
+        (self.tree / f"input/config/{name}.json").write_text(json.dumps(content))
+
+    def start(self, *arguments, **settings):
+        return kiln("train", *arguments, environment={"SAGEMAKER_BASE_DIR": str(self.tree), "TRAINING_JOB_NAME": "shapes-7"},
+                    cwd=self.folder, **settings)
+
+    def failure(self):
+        return (self.tree / "output/failure").read_text()
+
+    def assert_trained(self, result):
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(kiln("inspect", self.tree / "model").returncode, 0)
+        self.assertFalse((self.tree / "output/failure").exists())
+
+    def assert_failed(self, result, code, *words):
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        for word in words:
+            self.assertIn(word, self.failure())
+            self.assertIn(word, result.stderr)
+        self.assertLessEqual(len(self.failure().encode()), 1024)
+        self.assertFalse((self.tree / "model/_meta.yaml").exists())
+
+
+class SuccessTest(SageMakerTest):
+    def test_trains_as_the_same_options_do_elsewhere(self):
+        self.lay_out({"learning-rate": "0.01", "save": "\"last\"", "sagemaker_program": "\"train.py\""})
+        result = self.start()
+        self.assert_trained(result)
+        self.assertIn("SageMaker job shapes-7, host algo-1 of 1", result.stdout)
+        self.assertEqual(self.train(learning_rate=0.01, save="last").returncode, 0)
+        self.assertEqual((self.tree / "model/model").read_bytes(), (self.folder / "model/model").read_bytes())
+        self.assertIn("output/data/logs/70_driver_log_0.txt", files_below(self.tree))
+
+    def test_makes_the_model_where_no_channel_brings_one(self):
+        self.lay_out({"model_name": "\"resnet18\"", "random_seed": "1"}, with_model=False)
+        result = self.start()
+        self.assert_trained(result)
+        self.assertEqual(self.train().returncode, 0)
+        self.assertEqual((self.tree / "model/model").read_bytes(), (self.folder / "model/model").read_bytes())
+
+    def test_its_metrics_are_found_in_the_output(self):
+        self.lay_out()
+        output = self.start().stdout
+        definitions = json.loads(kiln("describe", "--format", "sagemaker-metrics").stdout)
+        self.assertGreaterEqual(len(definitions), 6)
+        for definition in definitions:
+            self.assertEqual(len(re.findall(definition["Regex"], output)), 1, definition)
+
+    def test_starts_several_ranks(self):
+        self.lay_out({"sagemaker_mpi_num_of_processes_per_host": "2", "threads": "1"})
+        result = self.start()
+        self.assert_trained(result)
+        self.assertIn("launch: 2 ranks", result.stdout)
+        logs = {path.name for path in (self.tree / "output/data/logs").iterdir()}
+        self.assertLessEqual({"70_driver_log_0.txt", "70_driver_log_1.txt", "70_mpi_log.txt"}, logs)
+
+    def test_arguments_of_the_container_are_added(self):
+        self.lay_out()
+        result = self.start("--augment", "flip")
+        self.assert_trained(result)
+        self.assertIn("augmentation:     flip", result.stdout)
+
+    def test_stopped_job_keeps_its_model(self):
+        self.lay_out({"epochs": "100000", "patience": "100000"})
+        job = subprocess.Popen([KILN, "train"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.folder,
+                               env={**os.environ, "SAGEMAKER_BASE_DIR": str(self.tree)})
+        self.addCleanup(job.kill)
+        for line in job.stdout:
+            if line.startswith("Epoch 2,"):
+                break
+        begin = time.monotonic()
+        job.send_signal(signal.SIGTERM)
+        output, _ = job.communicate()
+        self.assertEqual(job.returncode, 143, output)
+        self.assertLess(time.monotonic() - begin, 100, "SageMaker kills after 120 s")
+        self.assertEqual(kiln("inspect", self.tree / "model").returncode, 0)
+
+
+class FailureTest(SageMakerTest):
+    def test_hyperparameters(self):
+        self.lay_out()
+        cases = (({"epoch": "3"}, "'epoch' is not a hyperparameter of kiln. Did you mean 'epochs'?"),
+                 ({"epochs": "three"}, "--epochs is 'three'"), ({"epochs": ""}, "--epochs is empty"),
+                 ({"epochs": "{\"first\": 3}"}, "a list or an object"), ({"augment": "\"\""}, "--augment is empty"),
+                 ({"model_name": "resnet18"}, "the channel 'model' brings one"),
+                 ({"learning_rate": "0.1", "learning-rate": "0.2"}, "--learning-rate is given twice"))
+        for hyperparameters, words in cases:
+            with self.subTest(hyperparameters=hyperparameters):
+                self.write("hyperparameters", hyperparameters)
+                self.assert_failed(self.start(), 2, words)
+        self.write("hyperparameters", {"epochs": "0"})
+        self.assert_failed(self.start(), 1, "--epochs is 0")
+
+    def test_channels(self):
+        self.lay_out(channels={"train": "train"}, with_model=False)
+        self.assert_failed(self.start(), 2, "no channel 'validation'", "no model to train")
+
+    def test_pipe_mode(self):
+        self.lay_out(TrainingInputMode="Pipe")
+        self.assert_failed(self.start(), 2, "comes in Pipe mode")
+
+    def test_no_network_of_this_name(self):
+        self.lay_out({"model_name": "resnet19"}, with_model=False)
+        self.assert_failed(self.start(), 1, "resnet19")
+
+    def test_bad_data(self):
+        self.lay_out({"batch_size": "1000"})
+        self.assert_failed(self.start(), 1, "Batch size")
+
+    def test_read_only_model_folder(self):
+        self.lay_out()
+        if os.geteuid() == 0 and kiln("--version", preexec=become_nobody).returncode != 0:
+            self.skipTest("another user cannot run this binary: a folder above it is closed")
+        for folder in (self.shared_folder, self.folder):
+            folder.chmod(0o755)
+        for folder in (self.tree / "output", self.tree / "output/data"):
+            folder.chmod(0o777)
+        (self.tree / "model").chmod(0o555)
+        result = self.start(preexec=become_nobody if os.geteuid() == 0 else None)
+        self.assert_failed(result, 3, str(self.tree / "model"))
+
+    def test_failing_rank(self):
+        self.lay_out({"sagemaker_mpi_num_of_processes_per_host": "2", "batch_size": "25"})
+        self.assert_failed(self.start(), 1, "25 on each of 2 ranks")
+
+    def test_without_the_tree_train_asks_for_its_paths(self):
+        shutil.rmtree(self.tree / "input")
+        result = self.start()
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--train-data-path DIR is missing", result.stderr)
+
+
+class KubernetesTest(FlowTest):
+    def test_failure_comes_into_the_termination_log(self):
+        """/dev/termination-log, in a private /dev that has little more than it."""
+        nodes = ["null", "zero", "full", "random", "urandom"]
+        script = "; ".join(["set -e", f"cd '{self.folder}'", "mkdir dev",
+                            *(f"touch dev/{node}; mount --bind /dev/{node} dev/{node}" for node in nodes),
+                            "echo old > dev/termination-log", "mount --rbind dev /dev",
+                            f"'{KILN}' convert --input-path nowhere --output-path made || cat /dev/termination-log"])
+        done = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], capture_output=True,
+                              text=True)
+        if "unshare" in done.stderr or "mount:" in done.stderr:
+            self.skipTest("a private mount namespace is not permitted here: " + done.stderr.strip())
+        self.assertIn("nowhere", done.stdout)
+        self.assertNotIn("old", done.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Shared by the platform tests: the repository, the real binary, and the platforms' own readers."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KILN = os.environ.get("KILN", str(ROOT / "build/release/kiln"))
+CLIENTS = ROOT / ".deps/clients"
+
+COMPONENTS = {"train": "component.yaml", "init-model": "components/init-model.yaml",
+              "convert": "components/convert.yaml", "pack": "components/pack.yaml"}
+KUBEFLOW = {command: f"components/kubeflow/{command}.yaml" for command in COMPONENTS}
+
+
+def describe(format_name, *more):
+    """What `kiln describe` prints."""
+    done = subprocess.run([KILN, "describe", "--format", format_name, *more], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def use_clients():
+    """Makes the packages of environment/clients.txt importable; ends the test as skipped where they are not installed."""
+    if not CLIENTS.is_dir():
+        print(f"SKIPPED: {CLIENTS} is not there; environment/install.sh makes it from environment/clients.txt")
+        sys.exit(77)
+    sys.path.insert(0, str(CLIENTS))
+    os.environ["PYTHONPATH"] = str(CLIENTS)
+
+
+def main():
+    program = unittest.main(exit=False, verbosity=2, module="__main__")
+    result = program.result
+    if not result.wasSuccessful() or result.testsRun == 0:
+        sys.exit(1)
+    sys.exit(77 if len(result.skipped) == result.testsRun else 0)

@@ -1,0 +1,106 @@
+"""Components and pipelines as azure-ai-ml reads them, and by rules of our own for what it lets pass."""
+import copy
+import importlib.util
+import pathlib
+import re
+import shlex
+import subprocess
+import tempfile
+import unittest
+
+from platforms import COMPONENTS, KILN, ROOT, main, use_clients
+
+use_clients()
+import yaml  # noqa: E402
+from azure.ai.ml import load_component, load_job  # noqa: E402
+
+from azure_rules import faults  # noqa: E402
+
+EXAMPLES = ROOT / "examples/azureml"
+
+
+def read(path):
+    return yaml.safe_load((ROOT / path).read_text())
+
+
+class ComponentTest(unittest.TestCase):
+    def test_the_sdk_loads_them(self):
+        for command, path in COMPONENTS.items():
+            with self.subTest(path=path):
+                component = load_component(source=ROOT / path)
+                result = component._validate()
+                self.assertTrue(result.passed, result.error_messages)
+                self.assertEqual(component.name, "kiln_" + command.replace("-", "_"))
+
+    def test_own_rules(self):
+        for path in COMPONENTS.values():
+            with self.subTest(path=path):
+                self.assertEqual(faults(read(path)), [])
+
+    def test_own_rules_find_what_is_edited_badly(self):
+        edits = {"out of its range": lambda c: c["inputs"]["epochs"].update(default=0),
+                 "fractional default": lambda c: c["inputs"]["epochs"].update(default=2.5),
+                 "none of its choices": lambda c: c["inputs"]["augment"].update(default="wild"),
+                 "does not use config": lambda c: c.update(command=c["command"].replace("$[[--config ${{inputs.config}}]]", "")),
+                 "config is optional, but": lambda c: c.update(command=re.sub(r"\$\[\[|\]\]", "", c["command"])),
+                 "epochs is required, but": lambda c: c.update(
+                     command=c["command"].replace("--epochs ${{inputs.epochs}}", "$[[--epochs ${{inputs.epochs}}]]")),
+                 "an image and a build": lambda c: c["environment"].update(build={"path": "."}),
+                 "process_count_per_instance is missing": lambda c: c.update(distribution={"type": "mpi"}),
+                 "unknown key owner": lambda c: c.update(owner="me"),
+                 "unknown key resources.gpus": lambda c: c["resources"].update(gpus=2),
+                 "reserved name": lambda c: c["inputs"].update({"class": {"type": "string"}}),
+                 "backslash": lambda c: c.update(command=c["command"] + " \\")}
+        for fault, edit in edits.items():
+            with self.subTest(fault=fault):
+                component = copy.deepcopy(read("component.yaml"))
+                edit(component)
+                self.assertIn(fault, "; ".join(faults(component)))
+
+
+class CommandTest(unittest.TestCase):
+    """The command as Azure fills it in, with every default: the program itself must take it."""
+
+    def filled_in(self, component, values):
+        command = re.sub(r"\$\[\[.*?\]\]", "", component["command"])
+        defaults = {name: value["default"] for name, value in component["inputs"].items() if "default" in value}
+        return re.sub(r"\$\{\{(?:inputs|outputs)\.(\w+)\}\}", lambda found: str({**defaults, **values}[found[1]]), command)
+
+    def test_convert_and_train_from_their_components(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            subprocess.run([KILN, "demo-data", "--output-path", folder / "data", "--images", "60"], check=True,
+                           capture_output=True)
+            steps = [("components/init-model.yaml", {"untrained_model_path": folder / "untrained"}),
+                     ("components/convert.yaml", {"input_path": folder / "data/train", "output_path": folder / "images"}),
+                     ("component.yaml", {"untrained_model_path": folder / "untrained", "train_data_path": folder / "images",
+                                         "valid_data_path": folder / "data/val", "trained_model_path": folder / "model",
+                                         "epochs": 1})]
+            for path, values in steps:
+                command = shlex.split(self.filled_in(read(path), values))
+                self.assertEqual(command[0], "kiln")
+                done = subprocess.run([KILN, *command[1:]], capture_output=True, text=True, cwd=folder)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertTrue((folder / "model/_meta.yaml").exists())
+
+
+class PipelineTest(unittest.TestCase):
+    def assert_two_nodes_with_two_processes(self, job):
+        result = job._validate()
+        self.assertTrue(result.passed, result.error_messages)
+        train = job.jobs["train"]
+        self.assertEqual(train.resources.instance_count, 2)
+        self.assertEqual(train.distribution.process_count_per_instance, 2)
+
+    def test_yaml(self):
+        self.assert_two_nodes_with_two_processes(load_job(source=EXAMPLES / "pipeline.yml"))
+
+    def test_python(self):
+        spec = importlib.util.spec_from_file_location("pipeline", EXAMPLES / "pipeline.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        self.assert_two_nodes_with_two_processes(module.build_pipeline())
+
+
+if __name__ == "__main__":
+    main()

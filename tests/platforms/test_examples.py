@@ -1,0 +1,154 @@
+"""The scripts under examples/, run on small data with the real binary; srun and aws are stand-ins that note how they are called."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from platforms import KILN, ROOT, describe, main
+
+EXAMPLES = ROOT / "examples"
+SMALL = ["--epochs", "1", "--batch-size", "8", "--device", "cpu", "--threads", "1", "--loader-threads", "1"]
+
+
+class ExampleTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-examples-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.kiln("demo-data", "--output-path", self.folder / "data", "--images", "60")
+
+    def kiln(self, *arguments):
+        subprocess.run([KILN, *map(str, arguments)], check=True, capture_output=True)
+
+    def program(self, name, text):
+        """A stand-in of this name, before all others on PATH."""
+        (self.folder / "bin").mkdir(exist_ok=True)
+        path = self.folder / "bin" / name
+        path.write_text("#!/bin/bash\n" + text)
+        path.chmod(0o755)
+
+    def run_example(self, name, *arguments, **environment):
+        settings = {**os.environ, "KILN": KILN, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **environment}
+        return subprocess.run([EXAMPLES / name, *map(str, arguments)], capture_output=True, text=True, env=settings,
+                              cwd=self.folder, timeout=300)
+
+    def assert_trained(self, done, model):
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertTrue((model / "_meta.yaml").exists())
+
+
+class ScriptsTest(ExampleTest):
+    def test_imagenet(self):
+        """imagenet/train.sh and its resnet50.yaml, on shards made as its first lines say."""
+        for part in ("train", "val"):
+            self.kiln("pack", "--input-path", self.folder / "data" / part, "--output-path", self.folder / "shards" / part,
+                      "--short-side", 256)
+        done = self.run_example("imagenet/train.sh", self.folder / "shards", self.folder / "out", *SMALL, "--image-size", 32,
+                                "--eval-crop", 32)
+        self.assert_trained(done, self.folder / "out/model")
+        self.assertIn("augmentation:     standard", done.stdout)
+
+    def test_fine_tune(self):
+        """fine-tune/fine-tune.sh, with weights that kiln wrote."""
+        self.kiln("init-model", "resnet18", "--untrained-model-path", self.folder / "weights")
+        done = self.run_example("fine-tune/fine-tune.sh", self.folder / "weights/model", self.folder / "data",
+                                self.folder / "out", *SMALL)
+        self.assert_trained(done, self.folder / "out/model")
+        self.assertIn("pretrained weights", done.stdout)
+        self.assertIn("normalization:    imagenet", done.stdout)
+
+
+class QuickstartTest(ExampleTest):
+    def test_trains_to_what_it_promises(self):
+        """quickstart.sh, in a copy of the repository in which everything is installed and built."""
+        if os.environ.get("KILN_NIGHTLY") != "1":
+            self.skipTest("only with KILN_NIGHTLY=1")
+        for name in ("examples", "environment", "build/release"):
+            (self.folder / name).mkdir(parents=True)
+        self.program("cmake", "true\n")
+        (self.folder / "environment/install.sh").symlink_to(self.folder / "bin/cmake")
+        (self.folder / "build/release/kiln").symlink_to(KILN)
+        script = shutil.copy(EXAMPLES / "quickstart.sh", self.folder / "examples")
+        done = subprocess.run([script], capture_output=True, text=True, timeout=900,
+                              env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
+        self.assert_trained(done, self.folder / "build/quickstart/model")
+        best = re.search(r"top-1 accuracy +([0-9.]+)", done.stdout)
+        self.assertGreater(float(best[1]), 0.95)
+
+
+class SlurmTest(ExampleTest):
+    def run_slurm(self, **environment):
+        (self.folder / "data/val").rename(self.folder / "data/valid")
+        self.kiln("init-model", "resnet18", "--untrained-model-path", self.folder / "data/untrained")
+        return self.run_example("slurm/train.sbatch", *SMALL, DATA=str(self.folder / "data"), OUT=str(self.folder / "out"),
+                                SLURM_NTASKS="2", **environment)
+
+    def test_srun_with_pmix(self):
+        self.program("srun", 'echo "srun $*"; while [ "${1#--}" != "$1" ]; do shift; done\n'
+                             "SLURM_STEP_NUM_TASKS=2 exec mpirun --oversubscribe -np 2 \"$@\"\n")
+        done = self.run_slurm(CONTAINER="registry/kiln:1")
+        self.assert_trained(done, self.folder / "out/model")
+        self.assertIn("srun --mpi=pmix --kill-on-bad-exit=1 --container-image=registry/kiln:1", done.stdout)
+        self.assertIn("ranks:            2 on host", done.stdout)
+
+    def test_srun_without_pmix(self):
+        self.program("srun", 'while [ "${1#--}" != "$1" ]; do shift; done\nSLURM_STEP_NUM_TASKS=2 exec "$@"\n')
+        done = self.run_slurm()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("This job has 1 rank", done.stderr)
+
+    def test_mpirun(self):
+        self.program("mpirun", f'exec {shutil.which("mpirun")} --oversubscribe "$@"\n')
+        done = self.run_slurm(LAUNCHER="mpirun")
+        self.assert_trained(done, self.folder / "out/model")
+
+
+class SageMakerTest(ExampleTest):
+    def test_job(self):
+        """sagemaker/submit.sh sends sagemaker/job.json with metrics; kiln trains in the tree that SageMaker makes of it."""
+        self.program("aws", 'echo "$1 $2 $3"; printf %s "$4" > request.json\n')
+        done = self.run_example("sagemaker/submit.sh", PWD_OF_TEST=str(self.folder))
+        request_path = EXAMPLES / "sagemaker/request.json"
+        self.addCleanup(request_path.unlink, missing_ok=True)
+        self.assertEqual(done.stdout, "sagemaker create-training-job --cli-input-json\n", done.stderr)
+        request = json.loads(request_path.read_text())
+        self.assertEqual(request["AlgorithmSpecification"]["MetricDefinitions"], json.loads(describe("sagemaker-metrics")))
+        self.assertTrue(all(isinstance(value, str) for value in request["HyperParameters"].values()))
+        tree = self.lay_out(request)
+        environment = {**os.environ, "SAGEMAKER_BASE_DIR": str(tree)}
+        done = subprocess.run([KILN, "train", "--device", "cpu", "--image-size", "32"], capture_output=True, text=True,
+                              env=environment)
+        self.assert_trained(done, tree / "model")
+
+    def lay_out(self, request):
+        tree = self.folder / "ml"
+        for below in ("input/config", "input/data", "model", "output/data"):
+            (tree / below).mkdir(parents=True)
+        for channel, part in zip(request["InputDataConfig"], ("train", "val")):
+            (tree / "input/data" / channel["ChannelName"]).symlink_to(self.folder / "data" / part)
+        channels = {channel["ChannelName"]: {
+            "TrainingInputMode": "File",
+            "S3DistributionType": channel["DataSource"]["S3DataSource"]["S3DataDistributionType"]}
+            for channel in request["InputDataConfig"]}
+        small = {"epochs": "1", "batch-size": "8", "num-warmup-steps": "0", "model-name": "resnet18"}
+        files = {"hyperparameters": {**request["HyperParameters"], **small}, "inputdataconfig": channels,
+                 "resourceconfig": {"current_host": "algo-1", "hosts": ["algo-1"]}}
+        for name, content in files.items():
+            (tree / f"input/config/{name}.json").write_text(json.dumps(content))
+        return tree
+
+
+class AllExamplesTest(unittest.TestCase):
+    def test_every_example_is_named_in_a_test(self):
+        tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("*") if path.suffix in (".py", ".sh"))
+        forgotten = [str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*")
+                     if path.is_file() and path.suffix != ".pyc" and path.name not in tests]
+        self.assertEqual(forgotten, [])
+
+
+if __name__ == "__main__":
+    main()

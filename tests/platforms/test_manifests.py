@@ -1,0 +1,114 @@
+"""MPIJob and TrainJob: their pods by Kubernetes' own schema, the rest by Trainer's own types and by rules of our own."""
+import copy
+import subprocess
+import tempfile
+import unittest
+
+from platforms import KILN, ROOT, main, use_clients
+
+use_clients()
+import kubernetes_validate  # noqa: E402
+import yaml  # noqa: E402
+from kubeflow_trainer_api import models  # noqa: E402
+
+from manifests import mount_faults, mpijob_faults, pods  # noqa: E402
+
+KUBERNETES = "1.32"
+MPIJOB = ROOT / "examples/kubeflow/mpijob.yaml"
+TRAINJOB = ROOT / "examples/kubeflow/trainjob.yaml"
+
+
+def check_pods(test, manifest, count):
+    found = pods(manifest)
+    test.assertEqual(len(found), count)
+    for pod in found:
+        kubernetes_validate.validate(pod, KUBERNETES, strict=True)
+        test.assertEqual(mount_faults(pod), [])
+
+
+def check_arguments(test, container, ranks):
+    """kiln itself takes the arguments; its only fault is that /data is not here."""
+    test.assertEqual(container["command"], ["kiln"])
+    test.assertIn(f"--ranks={ranks}", container["args"])
+    test.assertIn(f"--expect-ranks={ranks}", container["args"])
+    train = container["args"][container["args"].index("--") + 1:]
+    done = subprocess.run([KILN, *(word for word in train if not word.startswith("--log-path"))], capture_output=True, text=True,
+                          cwd=test.enterContext(tempfile.TemporaryDirectory()))
+    test.assertNotEqual(done.returncode, 2, done.stderr)
+
+
+class MpiJobTest(unittest.TestCase):
+    def setUp(self):
+        self.job = yaml.safe_load(MPIJOB.read_text())
+
+    def test_it_is_what_the_operator_takes(self):
+        self.assertEqual(mpijob_faults(self.job), [])
+        check_pods(self, self.job, 2)
+
+    def test_ranks_fit_the_slots(self):
+        replicas = self.job["spec"]["mpiReplicaSpecs"]
+        (worker,) = replicas["Worker"]["template"]["spec"]["containers"]
+        slots = self.job["spec"]["slotsPerWorker"]
+        self.assertEqual(worker["resources"]["limits"]["nvidia.com/gpu"], str(slots))
+        (launcher,) = replicas["Launcher"]["template"]["spec"]["containers"]
+        check_arguments(self, launcher, slots * replicas["Worker"]["replicas"])
+
+    def test_the_rules_find_what_is_edited_badly(self):
+        edits = {"unknown key spec.slots": lambda j: j["spec"].update(slots=4),
+                 "unknown key spec.runPolicy.clean": lambda j: j["spec"]["runPolicy"].update(clean=1),
+                 "it is no MPIJob": lambda j: j.update(apiVersion="kubeflow.org/v1"),
+                 "neither Launcher nor Worker": lambda j: j["spec"]["mpiReplicaSpecs"].update(
+                     Chief=j["spec"]["mpiReplicaSpecs"]["Worker"]),
+                 "Launcher must have 1": lambda j: j["spec"]["mpiReplicaSpecs"]["Launcher"].update(replicas=2),
+                 "Worker must have a replica": lambda j: j["spec"]["mpiReplicaSpecs"]["Worker"].pop("replicas"),
+                 "name is too long": lambda j: j["metadata"].update(name="k" * 60),
+                 "unknown key Worker.count": lambda j: j["spec"]["mpiReplicaSpecs"]["Worker"].update(count=1),
+                 "the restartPolicy Never or": lambda j: j["spec"]["mpiReplicaSpecs"]["Worker"].update(restartPolicy="Always"),
+                 "which is overridden": lambda j: j["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"].update(
+                     restartPolicy="Never"),
+                 "cleanPodPolicy must be": lambda j: j["spec"]["runPolicy"].update(cleanPodPolicy="Some"),
+                 "mpiImplementation must be": lambda j: j["spec"].update(mpiImplementation="Open MPI")}
+        for fault, edit in edits.items():
+            with self.subTest(fault=fault):
+                job = copy.deepcopy(self.job)
+                edit(job)
+                self.assertIn(fault, "; ".join(mpijob_faults(job)))
+
+    def test_a_typo_in_a_pod_is_found(self):
+        pod = pods(self.job)[0]
+        pod["spec"]["containers"][0]["imagee"] = "kiln"
+        with self.assertRaises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(pod, KUBERNETES, strict=True)
+        pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "nowhere", "mountPath": "/x"}]
+        self.assertIn("nowhere, which is no volume", "".join(mount_faults(pod)))
+
+
+class TrainJobTest(unittest.TestCase):
+    def setUp(self):
+        self.runtime, self.job = yaml.safe_load_all(TRAINJOB.read_text())
+
+    def assert_known(self, model, manifest):
+        """Trainer's types drop what they do not know: everything must come back."""
+        self.assertEqual(model.from_dict(manifest).to_dict(), manifest)
+
+    def test_trainer_knows_every_key(self):
+        self.assertEqual((self.runtime["kind"], self.job["kind"]), ("TrainingRuntime", "TrainJob"))
+        self.assert_known(models.TrainerV1alpha1TrainJob, self.job)
+        self.assert_known(models.TrainerV1alpha1TrainingRuntime, self.runtime)
+        self.assertEqual(self.job["spec"]["runtimeRef"]["name"], self.runtime["metadata"]["name"])
+        check_pods(self, self.runtime, 2)
+
+    def test_a_typo_is_found(self):
+        self.job["spec"]["trainer"]["numNode"] = 2
+        with self.assertRaises(AssertionError):
+            self.assert_known(models.TrainerV1alpha1TrainJob, self.job)
+
+    def test_ranks_fit_the_nodes(self):
+        trainer, policy = self.job["spec"]["trainer"], self.runtime["spec"]["mlPolicy"]
+        self.assertEqual((trainer["numNodes"], trainer["numProcPerNode"]),
+                         (policy["numNodes"], policy["mpi"]["numProcPerNode"]))
+        check_arguments(self, trainer, trainer["numNodes"] * trainer["numProcPerNode"])
+
+
+if __name__ == "__main__":
+    main()
