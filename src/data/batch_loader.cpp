@@ -218,7 +218,7 @@ std::string_view BatchLoader::State::bytes_of(std::size_t position, LoaderTeam::
   if (!is_there) {
     const Timer timer(read_ticks_);
     read_image_bytes(set_, item, decoder.bytes);
-    team_.note_read(timer.seconds());
+    team_.note_read(timer.seconds(), decoder.bytes.size());
   }
   const std::string& bytes = is_there ? decoder.read_ahead : decoder.bytes;
   bytes_read_ += bytes.size();

@@ -13,8 +13,10 @@
 namespace kiln {
 namespace {
 
-// A read that takes longer is worth a thread of its own: a page-cached file takes a twentieth.
+// A read that waits longer is worth a thread of its own: a page-cached file takes a twentieth. What
+// its bytes take to copy is not waiting.
 constexpr double kSlowRead = 400e-6;
+constexpr double kCopiedBytesPerSecond = 2e9;
 constexpr double kSmoothing = 1.0 / 16;
 // They wait for storage and need no core.
 constexpr int kMostReaders = 16;
@@ -26,7 +28,7 @@ struct Need {
 
   void give(LoaderTeam::Decoder& decoder) const {
     decoder.path.make_room(pixels);
-    if (decoder.bytes.capacity() < file) decoder.bytes.resize(file);
+    if (decoder.bytes.capacity() < file) std::string(file, '\0').swap(decoder.bytes);
   }
   void learn(const LoaderTeam::Decoder& decoder) {
     pixels = std::max(pixels, std::min(decoder.path.room(), kRoomForWhole));
@@ -144,10 +146,11 @@ int LoaderTeam::read_ahead() const {
   return state_->reads_are_slow ? kReadAhead : 0;
 }
 
-void LoaderTeam::note_read(double seconds) {
+void LoaderTeam::note_read(double seconds, std::size_t bytes) {
   if (state_->plan.read_ahead > 0 || state_->reads_are_slow) return;
+  const double waited = seconds - static_cast<double>(bytes) / kCopiedBytesPerSecond;
   const double before = state_->read_seconds;
-  const double after = before + (seconds - before) * kSmoothing;
+  const double after = before + (waited - before) * kSmoothing;
   state_->read_seconds = after;
   if (after < kSlowRead) return;
   const std::scoped_lock lock(state_->mutex);

@@ -44,8 +44,8 @@ class LoaderTeam {
   int num_decoders() const;
   // How far to read ahead now.
   int read_ahead() const;
-  // A decoder has read a file for itself in so many seconds.
-  void note_read(double seconds);
+  // A decoder has read a file of so many bytes for itself.
+  void note_read(double seconds, std::size_t bytes);
 
   // What a decoder's thread keeps from one image to the next, of whatever loader.
   struct Decoder {

@@ -137,6 +137,17 @@ class BenchLoaderTest(FlowTest):
         self.assertGreater(min(stages["read"], stages["decode"], stages["resample"], stages["to_floats"]), 0)
         self.assertLess(measured["share_waited"], 1)
 
+    def test_memory_is_level_whatever_parts_of_the_images_are_taken(self):
+        made = kiln("demo-data", "--output-path", self.folder / "large", "--images", 10, "--classes", 2, "--size", 1200)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for path in (self.folder / "large").rglob("*.png"):
+            path.unlink()
+        result = kiln("bench", "loader", "--data", self.folder / "large/train", "--size", 224, "--augment", "standard",
+                      "--threads", 2, "--passes", 12, "--batch-size", 2)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        resident = json.loads(result.stdout)["resident_bytes_after_passes"]
+        self.assertLess(max(resident[2:]) - resident[1], 4 << 20)  # most of it is room for readers, should reads be slow
+
     def test_what_it_cannot_measure(self):
         self.assert_refused(kiln("bench", "loader"), 2, "--data PATH is missing")
         self.assert_refused(kiln("bench", "loader", "--data", self.folder / "nowhere"), 1, "does not exist")
