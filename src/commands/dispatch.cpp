@@ -7,12 +7,14 @@
 #include "base/error.h"
 #include "commands/bench_collective.h"
 #include "commands/bench_loader.h"
+#include "commands/compare.h"
 #include "commands/convert.h"
 #include "commands/demo_data.h"
 #include "commands/init_model.h"
 #include "commands/inspect.h"
 #include "commands/launch.h"
 #include "commands/pack.h"
+#include "commands/report.h"
 #include "commands/train.h"
 #include "commands/training_inputs.h"
 #include "commands/versions.h"
@@ -109,6 +111,8 @@ int dispatch(const std::vector<std::string>& arguments, World& world, Log& log, 
         if constexpr (std::is_same_v<Config, PackConfig>) return run_pack(config, log);
         if constexpr (std::is_same_v<Config, DemoDataConfig>) return run_demo_data(config, log);
         if constexpr (std::is_same_v<Config, InspectConfig>) return run_inspect(config, log);
+        if constexpr (std::is_same_v<Config, ReportConfig>) return run_report(config, log);
+        if constexpr (std::is_same_v<Config, CompareConfig>) return run_compare(config, log);
         report->wanted = false;
         if constexpr (std::is_same_v<Config, VersionRequest>) return print_versions();
         if constexpr (std::is_same_v<Config, HelpRequest>) std::fputs(config.text.c_str(), stdout);

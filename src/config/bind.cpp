@@ -294,6 +294,18 @@ BenchCollectiveConfig bind_bench_collective(Binder binder) {
   return config;
 }
 
+ReportConfig bind_report(Binder binder) {
+  ReportConfig config{binder.path("log-path"), binder.path("output-path")};
+  binder.throw_if_any();
+  return config;
+}
+
+CompareConfig bind_compare(Binder binder) {
+  CompareConfig config{binder.paths("log-path"), binder.path("output-path")};
+  binder.throw_if_any();
+  return config;
+}
+
 InspectConfig bind_inspect(Binder binder) {
   InspectConfig config{binder.path("path"), binder.boolean("json"), binder.boolean("check")};
   binder.throw_if_any();
@@ -327,6 +339,8 @@ Command bind_command(const CommandInfo& command, RawArguments& raw) {
   if (command.name == "bench loader") return bind_bench_loader(binder);
   if (command.name == "bench collective") return bind_bench_collective(binder);
   if (command.name == "inspect") return bind_inspect(binder);
+  if (command.name == "report") return bind_report(binder);
+  if (command.name == "compare") return bind_compare(binder);
   throw InternalError("bind_command: no binding for '" + command.name + "'");
 }
 
