@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 namespace kiln {
 namespace {
@@ -65,15 +66,26 @@ std::vector<ClassScore> class_scores(const ConfusionMatrix& matrix) {
   return scores;
 }
 
+int most_often_taken_for(const ConfusionMatrix& matrix, int truth) {
+  int most = -1;
+  for (int guess = 0; guess < matrix.num_classes; ++guess)
+    if (guess != truth && matrix.at(truth, guess) > 0 &&
+        (most < 0 || matrix.at(truth, guess) > matrix.at(truth, most)))
+      most = guess;
+  return most;
+}
+
 std::vector<Confusion> worst_confusions(const ConfusionMatrix& matrix, std::size_t most) {
   std::vector<Confusion> pairs;
   for (int truth = 0; !matrix.empty() && truth < matrix.num_classes; ++truth)
     for (int guess = 0; guess < matrix.num_classes; ++guess)
       if (truth != guess && matrix.at(truth, guess) > 0)
         pairs.push_back({truth, guess, matrix.at(truth, guess)});
-  std::stable_sort(pairs.begin(), pairs.end(),
-                   [](const Confusion& a, const Confusion& b) { return a.images > b.images; });
-  pairs.resize(std::min(most, pairs.size()));
+  const auto end = pairs.begin() + static_cast<std::ptrdiff_t>(std::min(most, pairs.size()));
+  std::partial_sort(pairs.begin(), end, pairs.end(), [](const Confusion& a, const Confusion& b) {
+    return std::tuple(-a.images, a.truth, a.guess) < std::tuple(-b.images, b.truth, b.guess);
+  });
+  pairs.erase(end, pairs.end());
   return pairs;
 }
 

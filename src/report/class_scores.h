@@ -21,6 +21,9 @@ struct ClassScore {
 // Worst recall first, then more images first; classes without images last.
 std::vector<ClassScore> class_scores(const ConfusionMatrix& matrix);
 
+// What images of the class `truth` are taken for most often, when not for it; -1: they never are.
+int most_often_taken_for(const ConfusionMatrix& matrix, int truth);
+
 struct Confusion {
   int truth = 0, guess = 0;
   std::int64_t images = 0;

@@ -97,11 +97,10 @@ class Finder {
   void memorised() {
     const EpochRecord& last = *summary_.last;
     const double gap = last.train.top1_accuracy() - last.valid.top1_accuracy();
-    const auto lowest = std::min_element(
-        run_.epochs.begin(), run_.epochs.end(),
-        [](const EpochRecord& a, const EpochRecord& b) { return a.valid.loss() < b.valid.loss(); });
-    const bool rose =
-        last.epoch - lowest->epoch >= 2 && last.valid.loss() > kLossRise * lowest->valid.loss();
+    const EpochRecord* lowest = lowest_loss();
+    const bool rose = lowest != nullptr && last.epoch - lowest->epoch >= 2 &&
+                      std::isfinite(last.valid.loss()) &&
+                      last.valid.loss() > kLossRise * lowest->valid.loss();
     if (gap > kMemorised)
       warn(formatted(
           "It knows its training images (%s right) better than new ones (%s): it overfits. More "
@@ -118,6 +117,16 @@ class Finder {
           "overfitting.");
   }
 
+  // Of validation; null where no loss is a number.
+  const EpochRecord* lowest_loss() const {
+    const EpochRecord* lowest = nullptr;
+    for (const EpochRecord& epoch : run_.epochs)
+      if (std::isfinite(epoch.valid.loss()) &&
+          (lowest == nullptr || epoch.valid.loss() < lowest->valid.loss()))
+        lowest = &epoch;
+    return lowest;
+  }
+
   void still_rising() {
     const auto& epochs = run_.epochs;
     if (epochs.size() < kFewestEpochsForTrends || summary_.best != summary_.last) return;
@@ -125,23 +134,26 @@ class Finder {
     const double gained = summary_.last->valid.top1_accuracy() - earlier.valid.top1_accuracy();
     if (gained < kStillRising) return;
     note(
-        formatted("The last epoch was the best, and top-1 rose by %.1f points over the last %zu: "
+        formatted("The last epoch was the best, and top-1 rose by %.1f points after epoch %d: "
                   "more `--epochs` would probably do better.",
-                  100 * gained, epochs.size() / 4));
+                  100 * gained, earlier.epoch));
   }
 
   void weakest_class() {
     const std::vector<ClassScore> scores = class_scores(run_.judgement.confusion);
     if (scores.empty() || scores.front().images == 0) return;
     const ClassScore& worst = scores.front();
-    if (worst.recall() >= kWeakRecall * summary_.best->valid.top1_accuracy()) return;
+    const double weak = kWeakRecall * summary_.best->valid.top1_accuracy();
+    const auto num_weak = std::count_if(scores.begin(), scores.end(), [&](const ClassScore& score) {
+      return score.recall() < weak;
+    });
+    if (num_weak == 0) return;
     std::string text = "Of the images of " + quoted_class(run_.start.data, worst.label) + " only " +
                        percent(worst.recall()) + " are recognised";
-    for (const Confusion& pair : worst_confusions(run_.judgement.confusion, SIZE_MAX)) {
-      if (pair.truth != worst.label) continue;
-      text += ", most others are taken for " + quoted_class(run_.start.data, pair.guess);
-      break;
-    }
+    if (const int guess = most_often_taken_for(run_.judgement.confusion, worst.label); guess >= 0)
+      text += ", most others are taken for " + quoted_class(run_.start.data, guess);
+    if (num_weak > 1)
+      text += formatted("; of %td more classes less than half as many as on average", num_weak - 1);
     warn(text + ".");
   }
 
@@ -219,7 +231,7 @@ Finding verdict(const RunRecord& run) {
   if (interval.low > summary.largest_share)
     return {Judged::kGood,
             "It learned: " + right + " of the validation images are recognised; " + guessing + "."};
-  return {Judged::kWarning, "It has not learned: " + right +
+  return {Judged::kWarning, "Nothing shows that it has learned: " + right +
                                 " of the validation images are recognised, and " + guessing + "."};
 }
 

@@ -13,11 +13,11 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostRows = 2000;
+constexpr std::size_t kMostRows = 1000;
 constexpr int kMostMatrixRows = 40;
 constexpr std::size_t kMostPairs = 12;
 constexpr std::size_t kMostImages = 24;
-constexpr std::size_t kMostImageBytes = 600'000;
+constexpr std::size_t kMostImageBytes = 400'000;
 constexpr int kSmallImage = 96;  // pixels; up to here a thumbnail is enlarged pixel by pixel
 
 std::string name_html(const RunRecord& run, int label) {
@@ -33,11 +33,7 @@ std::string share_html(double share) {
 // What the class is most often taken for, and how often; empty for never.
 std::string taken_for(const RunRecord& run, int label) {
   const ConfusionMatrix& matrix = run.judgement.confusion;
-  int most = -1;
-  for (int guess = 0; guess < matrix.num_classes; ++guess)
-    if (guess != label && matrix.at(label, guess) > 0 &&
-        (most < 0 || matrix.at(label, guess) > matrix.at(label, most)))
-      most = guess;
+  const int most = most_often_taken_for(matrix, label);
   if (most < 0) return "";
   return name_html(run, most) + " " +
          element("span class=\"quiet\"", grouped(matrix.at(label, most)));
@@ -123,7 +119,7 @@ std::string classes_html(const RunRecord& run) {
       "found. Precision: the share of the answers with this class that are right.",
       run.judgement.epoch);
   if (rows.size() < scores.size())
-    lead += formatted(" The first %zu of %zu classes.", rows.size(), scores.size());
+    lead += formatted(" Shown are %zu of %zu classes.", rows.size(), scores.size());
   return section("classes", "Class by class",
                  element("p", lead) + table("Classes, worst recall first",
                                             {{"class", false},

@@ -37,7 +37,7 @@ std::string figures_html(const std::vector<NamedRun>& runs) {
 template <typename Value>
 std::string chart_of(const std::vector<NamedRun>& runs, const char* title, Unit unit,
                      Value&& value) {
-  LineChart chart{title, unit, {}, 0, ""};
+  LineChart chart{title, unit, {}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     Series series{
         shortened(runs[i].name, kMostName), static_cast<int>(i % kNumColours), false, false, {}};

@@ -11,9 +11,9 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostItems = 100;  // of a list
-constexpr std::size_t kMostClasses = 2000;
-constexpr std::size_t kMostText = 1000;  // characters of one item
+constexpr std::size_t kMostItems = 50;  // of a list
+constexpr std::size_t kMostClasses = 1000;
+constexpr std::size_t kMostText = 500;  // characters of one item
 
 // "and 12 more" where only kMostItems of `count` are shown.
 std::string more(std::size_t count) {

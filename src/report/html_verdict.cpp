@@ -1,5 +1,5 @@
 // The top of the report: did it work, and can it be trusted.
-#include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 #include "report/findings.h"
@@ -104,7 +104,7 @@ std::string verdict_html(const RunRecord& run) {
     tiles = accuracy_tiles(summary);
     tiles += tile("Speed",
                   figure("images-per-second", summary.images_per_second,
-                         formatted("%.0f", summary.images_per_second) + " images/s"),
+                         grouped(std::llround(summary.images_per_second)) + " images/s"),
                   "in training");
   }
   tiles += tile("Time", figure("seconds", summary.seconds, duration_text(summary.seconds)),

@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostCharacters = 60;
+constexpr std::size_t kMostCharacters = 40;
 
 bool begins_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;

@@ -11,7 +11,7 @@ namespace kiln {
 // Printable, and cut to `most` characters with an ellipsis.
 std::string shortened(std::string_view text, std::size_t most);
 
-// Of the class `label`, at most 60 characters; "class 7" where the record has no name for it.
+// Of the class `label`, at most 40 characters; "class 7" where the record has no name for it.
 std::string class_name(const DataRecord& data, int label);
 
 // The same in quotes for a sentence, between the isolating marks of Unicode (UAX 9), so that a

@@ -17,12 +17,11 @@ constexpr std::size_t kMostPoints = 600;
 constexpr std::size_t kMostRows = 200;
 constexpr std::size_t kMostDots = 40;
 
+// What the words and the table tell of.
 std::vector<const Series*> told(const LineChart& chart) {
   std::vector<const Series*> series;
   for (const Series& one : chart.series)
     if (!one.is_background && !one.points.empty()) series.push_back(&one);
-  if (series.empty())
-    for (const Series& one : chart.series) series.push_back(&one);
   return series;
 }
 
@@ -68,14 +67,14 @@ std::string line_svg(const Series& series, const ChartFrame& frame) {
 }
 
 std::string mark_svg(const LineChart& chart, const ChartFrame& frame) {
-  if (chart.marked_epoch == 0) return "";
-  const double left = frame.left(chart.marked_epoch);
+  if (chart.kept_epoch == 0) return "";
+  const double left = frame.left(chart.kept_epoch);
   const bool at_right = left > kWidth / 2;
   return formatted("<path class=\"mark\" d=\"M%.1f %.1fV%.1f\"/>", left, kTop, kHeight - kBottom) +
          element(formatted("text class=\"mark\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"",
                            left + (at_right ? -5 : 5), kHeight - kBottom - 6,
                            at_right ? "end" : "start"),
-                 escaped(chart.mark));
+                 "kept");
 }
 
 std::string legend(const LineChart& chart) {
@@ -95,7 +94,6 @@ std::string legend(const LineChart& chart) {
 std::string in_words(const LineChart& chart) {
   std::string text = chart.title + " by epoch.";
   for (const Series* series : told(chart)) {
-    if (series->points.empty()) continue;
     text += " " + series->name + " from " + value_text(series->points.front().y, chart.unit) +
             " to " + value_text(series->points.back().y, chart.unit) + ".";
   }
@@ -183,6 +181,9 @@ std::string ChartFrame::svg(const std::string& label, const std::string& content
 }
 
 std::string line_chart_html(const LineChart& chart) {
+  if (std::all_of(chart.series.begin(), chart.series.end(),
+                  [](const Series& series) { return series.points.empty(); }))
+    return "";
   const ChartFrame frame = frame_of(chart);
   std::string lines;
   for (const bool background : {true, false})

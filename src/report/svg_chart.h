@@ -17,7 +17,7 @@ std::string value_text(double value, Unit unit);
 struct Series {
   std::string name;
   int colour = 0;              // 0 to 7, of report.css
-  bool is_background = false;  // thin, and only in the table when nothing else is there
+  bool is_background = false;  // thin, and not in the table
   bool holds = false;          // each value since the whole epoch before it, as a stair
   std::vector<Point> points;   // x in epochs, ascending; y may be NaN or infinite
 };
@@ -26,11 +26,10 @@ struct LineChart {
   std::string title;
   Unit unit = Unit::kPlain;
   std::vector<Series> series;
-  int marked_epoch = 0;  // 0: none
-  std::string mark;      // what it is: "saved"
+  int kept_epoch = 0;  // is marked; 0: none
 };
 
-// A `<figure>`. Long series are thinned.
+// A `<figure>`; empty where no series has points. Long series are thinned.
 std::string line_chart_html(const LineChart& chart);
 
 // Places all charts share, in units of the picture.

@@ -1,14 +1,13 @@
 """Makes metrics.jsonl files of runs that never were, for tests of what is made from them. Standard library only."""
-import base64
 import json
 import math
 import random
 
 ANIMALS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 # A JPEG file of 8x8 grey pixels.
-JPEG = base64.b64encode(bytes.fromhex(
-    "ffd8ffdb004300" + "08" * 64 + "ffc0000b080008000801011100" + "ffc40014000100000000000000000000000000000007"
-    "ffc40014100100000000000000000000000000000000" + "ffda0008010100003f007fffd9")).decode()
+JPEG = ("/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAgGBgcGBQgHBwcJCQgKDBQNDAsLDBkSEw8UHRofHh0aHBwgJC4nICIsIxwcKDcpLDAx"
+        "NDQ0Hyc5PTgyPC4zNDL/wAALCAAIAAgBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAAAP/EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAI"
+        "AQEAAD8AP//Z")
 LABELS_OF_STRANGERS = ("<script>document.title = 'taken over'</script>", "\"quotes\" & 'more'", "two\nlines\tand a tab",
                        "\u202eמימין לשמאל", "x" * 300, "</title><img src=x onerror=alert(1)>")
 
