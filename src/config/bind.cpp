@@ -302,6 +302,9 @@ ReportConfig bind_report(Binder binder) {
 
 CompareConfig bind_compare(Binder binder) {
   CompareConfig config{binder.paths("log-path"), binder.path("output-path")};
+  if (config.log_paths.size() == 1)
+    binder.fault("log-path", ErrorCode::kParameterParsing,
+                 "Only one run is given: `kiln compare` wants two or more.");
   binder.throw_if_any();
   return config;
 }

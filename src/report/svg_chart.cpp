@@ -160,9 +160,7 @@ std::string ChartFrame::grid() const {
       numbers += element(
           formatted("text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\"", left(mark), kHeight - 8),
           x.mark_text(mark));
-  numbers +=
-      element(formatted("text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\"", kLeft - 12, kHeight - 8),
-              "epoch");
+  numbers += element(formatted("text x=\"0\" y=\"%.0f\"", kHeight - 8), "epoch");
   return "<path class=\"grid\" d=\"" + lines + "\"/>" + element("g class=\"numbers\"", numbers);
 }
 
