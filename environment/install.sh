@@ -2,7 +2,7 @@
 # Make a Debian 12 machine ready to build and test Kiln. Safe to run again: finished steps are skipped.
 #
 #   environment/install.sh            everything (about 4 minutes on a bare machine)
-#   environment/install.sh --no-tests without the Python that only tests use
+#   environment/install.sh --no-tests without what only the tests use: a browser and Python packages
 #
 # Needs root (or sudo), python3 with pip (installed here if missing) and the machine's own package settings.
 # LibTorch goes to .deps/libtorch, unless KILN_TORCH_ROOT points to one that is there already.
@@ -24,10 +24,11 @@ fail() {
 }
 
 missing_packages() {
-  local package
+  local package lists=("$here/packages-build.txt")
+  [ "${1:-}" = --no-tests ] || lists+=("$here/packages-test.txt")
   while read -r package; do
     [ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || echo "$package"
-  done <"$here/packages-build.txt"
+  done < <(cat "${lists[@]}")
 }
 
 # unpack LIST FOLDER: the wheels of LIST, by hash and without a resolver, into FOLDER.
@@ -79,7 +80,7 @@ install_clients() {
 }
 
 # A container may lack python3 altogether, so the Debian packages come first.
-mapfile -t missing < <(missing_packages)
+mapfile -t missing < <(missing_packages "$@")
 if [ ${#missing[@]} -gt 0 ]; then
   begin=$SECONDS
   as_root apt-get update >>"$log" 2>&1 || fail "apt-get update failed"

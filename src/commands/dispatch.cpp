@@ -9,6 +9,7 @@
 #include "base/sagemaker_folder.h"
 #include "commands/bench_collective.h"
 #include "commands/bench_loader.h"
+#include "commands/compare.h"
 #include "commands/convert.h"
 #include "commands/demo_data.h"
 #include "commands/describe.h"
@@ -16,6 +17,7 @@
 #include "commands/inspect.h"
 #include "commands/launch.h"
 #include "commands/pack.h"
+#include "commands/report.h"
 #include "commands/sagemaker.h"
 #include "commands/train.h"
 #include "commands/training_inputs.h"
@@ -119,6 +121,8 @@ int run_command(const std::vector<std::string>& arguments, World& world, Log& lo
         if constexpr (std::is_same_v<Config, InspectConfig>) return run_inspect(config, log);
         if constexpr (std::is_same_v<Config, WatchConfig>) return run_watch(config, log);
         if constexpr (std::is_same_v<Config, DescribeConfig>) return run_describe(config);
+        if constexpr (std::is_same_v<Config, ReportConfig>) return run_report(config, log);
+        if constexpr (std::is_same_v<Config, CompareConfig>) return run_compare(config, log);
         report->wanted = false;
         if constexpr (std::is_same_v<Config, VersionRequest>) return print_versions();
         if constexpr (std::is_same_v<Config, HelpRequest>) std::fputs(config.text.c_str(), stdout);

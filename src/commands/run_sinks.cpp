@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "report/epochs_csv.h"
+#include "report/html_page.h"
 #include "report/run_file.h"
 #include "report/tensorboard.h"
 
@@ -16,6 +17,7 @@ void add_run_sinks(const TrainConfig& config, RunReporter* reporter) {
   reporter->add([&] { return make_run_file(folder / kRunFileName); });
   reporter->add([&] { return make_epochs_csv(folder / kEpochsFileName); });
   reporter->add([&] { return make_tensorboard(folder / "tensorboard"); });
+  reporter->add([&] { return make_html_report(folder / kReportName); });
 }
 
 }  // namespace kiln

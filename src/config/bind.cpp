@@ -308,8 +308,23 @@ WatchConfig bind_watch(Binder binder) {
   return config;
 }
 
+ReportConfig bind_report(Binder binder) {
+  ReportConfig config{binder.path("log-path"), binder.path("output-path")};
+  binder.throw_if_any();
+  return config;
+}
+
 DescribeConfig bind_describe(Binder binder) {
   DescribeConfig config{binder.choice("format"), binder.choice("command"), binder.path("image")};
+  binder.throw_if_any();
+  return config;
+}
+
+CompareConfig bind_compare(Binder binder) {
+  CompareConfig config{binder.paths("log-path"), binder.path("output-path")};
+  if (config.log_paths.size() == 1)
+    binder.fault("log-path", ErrorCode::kParameterParsing,
+                 "Only one run is given: `kiln compare` wants two or more.");
   binder.throw_if_any();
   return config;
 }
@@ -349,6 +364,8 @@ Command bind_command(const CommandInfo& command, RawArguments& raw) {
   if (command.name == "watch") return bind_watch(binder);
   if (command.name == "inspect") return bind_inspect(binder);
   if (command.name == "describe") return bind_describe(binder);
+  if (command.name == "report") return bind_report(binder);
+  if (command.name == "compare") return bind_compare(binder);
   throw InternalError("bind_command: no binding for '" + command.name + "'");
 }
 

@@ -199,6 +199,26 @@ std::vector<Option> inspect_options() {
                     "Decode every image and list the bad ones; exit status 1 if there are any.")};
 }
 
+std::vector<Option> report_options() {
+  Option log_path = required_path("log-path", "DIR",
+                                  "The --log-path of a run, or its metrics.jsonl; also accepted "
+                                  "without its flag.");
+  log_path.positional = true;
+  return {log_path, optional_path("output-path", "FILE", "", kPaths,
+                                  "Where the page is written. Without it: report.html beside "
+                                  "metrics.jsonl.")};
+}
+
+std::vector<Option> compare_options() {
+  Option log_path = required_path("log-path", "RUN",
+                                  "The --log-path of a run, once for each; also accepted without "
+                                  "its flag.");
+  log_path.positional = true;
+  log_path.repeatable = true;
+  return {log_path, optional_path("output-path", "FILE", "compare.html", kPaths,
+                                  "Where the page with all of them is written.")};
+}
+
 std::vector<Option> bench_loader_options() {
   return {
       required_path("data", "PATH", "Images: a folder or archive, as train takes them."),
@@ -308,6 +328,10 @@ std::vector<CommandInfo> build_table() {
         plain()}},
       {"inspect", "Say what a directory or file holds; check its images.",
        "PATH [--json] [--check]", inspect_options()},
+      {"report", "Write the page about a training run, finished or not.", "LOG-PATH [options]",
+       report_options()},
+      {"compare", "Show several training runs beside each other: a table, and a page.",
+       "RUN RUN... [options]", compare_options()},
   };
   commands.push_back({"describe",
                       "Print a command's options as a component file, a schema or a table.",

@@ -124,6 +124,16 @@ struct InspectConfig {
   bool check = false;
 };
 
+struct ReportConfig {
+  std::string log_path;     // or its metrics.jsonl
+  std::string output_path;  // empty: in it
+};
+
+struct CompareConfig {
+  std::vector<std::string> log_paths;
+  std::string output_path;
+};
+
 struct BenchCollectiveConfig {
   std::optional<int> ranks;  // as TrainConfig's
   DeviceChoice device = DeviceChoice::kAuto;
@@ -157,9 +167,9 @@ struct HelpRequest {
 };  // print it, exit 0
 struct VersionRequest {};
 
-using Command =
-    std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
-                 DemoDataConfig, InspectConfig, BenchCollectiveConfig, BenchLoaderConfig,
-                 WatchConfig, DescribeConfig, HelpRequest, VersionRequest>;
+using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
+                             DemoDataConfig, InspectConfig, BenchCollectiveConfig,
+                             BenchLoaderConfig, WatchConfig, DescribeConfig, ReportConfig,
+                             CompareConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln
