@@ -4,7 +4,7 @@
 #   environment/build-image.sh cpu|cuda [IMAGE] [FOLDER]    IMAGE defaults to kiln:VERSION-cpu or -cuda
 #
 # FOLDER/bundle, made by bundle.sh --whole on Debian 12, takes the place of the first stage, which would install and build.
-# BASE_IMAGE names another base than debian:bookworm-slim. Where PIP_CERT or PIP_CONFIG_FILE is set, pip inside the build
+# ENGINE chooses one of the three, BASE_IMAGE another base than debian:bookworm-slim. Where PIP_CERT or PIP_CONFIG_FILE is set, pip inside the build
 # gets that file, as a secret that stays out of the image.
 set -euo pipefail
 
@@ -23,7 +23,7 @@ find_engine() {
   exit 1
 }
 
-engine=$(find_engine)
+engine=${ENGINE:-$(find_engine)}
 options=(--build-arg "VARIANT=$variant" --build-arg "VERSION=$version"
   --build-arg "COMMIT=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" --tag "$image")
 if [ -n "${BASE_IMAGE:-}" ]; then options+=(--build-arg "BASE_IMAGE=$BASE_IMAGE"); fi
