@@ -19,9 +19,9 @@ RUN cmake --preset release -DKILN_COMMIT=${COMMIT} && cmake --build --preset rel
     environment/bundle.sh --whole ${VARIANT} /bundle && rm -rf build
 
 FROM ${BASE_IMAGE}
-RUN --mount=type=bind,from=build,source=/bundle,target=/bundle \
-    --mount=type=bind,source=environment,target=/environment \
-    /environment/image/install.sh /bundle /environment/packages-run.txt
+# The cache of podman and buildah does not look into mounts, but into what is copied.
+COPY --from=build /bundle/checksum /opt/kiln/
+RUN --mount=type=bind,from=build,source=/bundle,target=/bundle /bundle/setup/install.sh
 # mpirun crashes without HOME where the user has no passwd entry, and refuses root unless told twice.
 ENV HOME=/tmp \
     OMPI_ALLOW_RUN_AS_ROOT=1 \

@@ -4,13 +4,14 @@
 #   environment/bundle.sh OUT [BUILD]                     without LibTorch's and NVIDIA's libraries: on the other machine set
 #                                                         KILN_TORCH_ROOT to a folder with torch/ and nvidia/
 #                                                         (wheels-libtorch.txt says how it is made) and run OUT/kiln
-#   environment/bundle.sh --whole cpu|cuda OUT [BUILD]    with them, for the image: bin/, lib/, licences/ and components.jsonl;
-#                                                         cpu leaves the GPU module and its libraries out
+#   environment/bundle.sh --whole cpu|cuda OUT [BUILD]    with them, their licences and OUT/setup/install.sh, which makes a bare
+#                                                         Debian 12 run it: what the image is made of; cpu leaves the
+#                                                         GPU module and its libraries out
 #
 # BUILD defaults to build/release. glibc's own libraries stay behind.
 set -euo pipefail
 
-usage() { sed -n '2,10p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+usage() { sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 fail() { echo "bundle.sh: $1" >&2; exit 1; }
 
 variant=without-libtorch
@@ -85,5 +86,8 @@ LAUNCHER
   chmod +x "$out/kiln"
 else
   "$environment/components.py" "$root" "$origins" "$out"
+  mkdir -p "$out/setup"
+  cp "$environment"/image/* "$environment/packages-run.txt" "$out/setup/"
+  (cd "$out" && find . -type f ! -name checksum -print0 | sort -z | xargs -0 sha256sum | sha256sum >checksum)
 fi
 echo "$out: $(du -sm "$out" | cut -f1) MB, $(find "$out/lib" -type f | wc -l) libraries"

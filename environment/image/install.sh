@@ -1,14 +1,13 @@
 #!/bin/sh
-# Runs inside the image that is being made: the packages, then what of the bundle they do not bring, under /opt/kiln.
-#
-#   install.sh BUNDLE PACKAGES      BUNDLE: of bundle.sh --whole; PACKAGES: a file, one a line
+# Makes a bare Debian 12 run the bundle that this is part of (bundle.sh --whole): the packages, then what of the bundle they
+# do not bring, under /opt/kiln. Meant for the image; as root.
 set -eu
-bundle=$1
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
+bundle=$(dirname "$here")
 export DEBIAN_FRONTEND=noninteractive
 
 apt-get update -q
-xargs -a "$2" apt-get install -q -y --no-install-recommends
+xargs -a "$here/packages-run.txt" apt-get install -q -y --no-install-recommends
 # The server made keys for itself; those of a job come from its mount.
 rm -rf /etc/ssh/ssh_host_* /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/log/*
 
