@@ -36,6 +36,11 @@ int print_versions() {
   return 0;
 }
 
+int print_help(const HelpRequest& help) {
+  std::fputs(help.text.c_str(), help.asked_for ? stdout : stderr);
+  return help.asked_for ? 0 : 2;
+}
+
 // A log folder that was asked for must work; the default one only if it can be.
 void open_driver_log(const std::string& log_path, bool given, int rank, Log& log,
                      RunReport* report) {
@@ -125,7 +130,7 @@ int run_command(const std::vector<std::string>& arguments, World& world, Log& lo
         if constexpr (std::is_same_v<Config, CompareConfig>) return run_compare(config, log);
         report->wanted = false;
         if constexpr (std::is_same_v<Config, VersionRequest>) return print_versions();
-        if constexpr (std::is_same_v<Config, HelpRequest>) std::fputs(config.text.c_str(), stdout);
+        if constexpr (std::is_same_v<Config, HelpRequest>) return print_help(config);
         return 0;
       },
       command);

@@ -164,7 +164,8 @@ struct DescribeConfig {
 
 struct HelpRequest {
   std::string text;
-};  // print it, exit 0
+  bool asked_for = true;  // print it, exit 0; otherwise to standard error, exit 2
+};
 struct VersionRequest {};
 
 using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
