@@ -2,7 +2,7 @@
 # Make a Debian 12 machine ready to build and test Kiln. Safe to run again: finished steps are skipped.
 #
 #   environment/install.sh            everything (about 4 minutes on a bare machine)
-#   environment/install.sh --no-tests without the Python that only tests/parity uses
+#   environment/install.sh --no-tests without the Python that only tests use
 #
 # Needs root (or sudo), python3 with pip (installed here if missing) and the machine's own package settings.
 # LibTorch goes to .deps/libtorch, unless KILN_TORCH_ROOT points to one that is there already.
@@ -69,6 +69,11 @@ install_parity() {
   unpack wheels-parity.txt "$deps/parity"
 }
 
+install_mlflow() {
+  rm -rf "$deps/mlflow"
+  unpack wheels-mlflow.txt "$deps/mlflow"
+}
+
 # A container may lack python3 altogether, so the Debian packages come first.
 mapfile -t missing < <(missing_packages)
 if [ ${#missing[@]} -gt 0 ]; then
@@ -89,4 +94,5 @@ else
 fi
 if [ "${1:-}" != --no-tests ]; then
   step "Python for the parity tests" "$deps/parity.stamp" wheels-parity.txt -- install_parity
+  step "MLflow for its test" "$deps/mlflow.stamp" wheels-mlflow.txt -- install_mlflow
 fi

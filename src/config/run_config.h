@@ -66,6 +66,9 @@ struct TrainConfig {
   int expect_ranks = 0;  // 0: as many as there are
   std::string log_path;  // "logs" unless given
   bool log_path_given = false;
+  bool mlflow_log_model = false;
+  std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
+  std::string kfp_metrics;         // a file; empty: none
   // Start so many ranks; 0: auto. Empty: this process is the run, or one rank of it.
   std::optional<int> ranks;
   std::vector<std::pair<std::string, std::string>>
