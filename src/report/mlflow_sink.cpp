@@ -47,6 +47,12 @@ std::vector<MlflowPoint> points_of(const std::vector<Metric>& metrics, double ti
   return points;
 }
 
+// A label is no path: servers refuse names such as "a/../b".
+std::string recall_name(std::string label) {
+  std::replace(label.begin(), label.end(), '/', '_');
+  return mlflow_name("Recall/class " + label);
+}
+
 // How much of each class is recognised. Labels that would share a name get their number.
 std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
   const ConfusionMatrix& confusion = run.judgement.confusion;
@@ -59,9 +65,8 @@ std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
     std::int64_t count = 0;
     for (int guess = 0; guess < confusion.num_classes; ++guess) count += confusion.at(truth, guess);
     if (count == 0) continue;
-    const std::string& label = run.start.data.classes[static_cast<std::size_t>(truth)];
-    std::string name = mlflow_name("Recall/" + label);
-    if (!names.insert(name).second) name = "Recall/class " + std::to_string(truth);
+    std::string name = recall_name(run.start.data.classes[static_cast<std::size_t>(truth)]);
+    if (!names.insert(name).second) name = "Recall/number " + std::to_string(truth);
     recalls.push_back(
         {name, static_cast<double>(confusion.at(truth, truth)) / static_cast<double>(count)});
   }

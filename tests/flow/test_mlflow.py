@@ -1,18 +1,20 @@
 """Runs told to a real MLflow server, to servers that fail in every way, and to Kubeflow Pipelines."""
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import pathlib
 
 from flow import KILN, files_below, main
 from jobs import JobTest
 from mlflow_server import BREAK, HANG, PACKAGES, MlflowServer, Relay
 
+TOOL = os.environ.get("KILN_MLFLOW_TOOL", str(pathlib.Path(KILN).parent / "kiln_mlflow_tool"))
+LARGEST = sys.float_info.max  # what MLflow keeps of infinity
 TOKEN = "geheim-0815"
 PAGE = (200, {"Content-Type": "text/html"}, b"<html>Please log in</html>")
 
@@ -75,7 +77,7 @@ class MlflowTest(JobTest):
         (run,) = self.server.runs("whole")
         self.assertEqual(run["info"]["status"], "FINISHED")
         told = self.told_metrics(job)
-        self.assertLessEqual({"learning rate", "Train loss", "Valid loss", "Top-1 validation accuracy", "Step/loss"}, set(told))
+        self.assertLessEqual({"Train loss", "Valid loss", "Top-1 validation accuracy", "Step/loss"}, set(told))
         for name, points in told.items():
             self.assertEqual(sorted(self.server.history(run, name)), points, name)
         params = {param["key"]: param["value"] for param in run["data"]["params"]}
@@ -88,6 +90,17 @@ class MlflowTest(JobTest):
             self.assertEqual(sent["model/" + name], data)
         self.assertEqual(sent["training.json"], sent["model/training.json"])
         self.assertEqual({headers["Authorization"] for _, _, headers, _ in relay.requests}, {f"Bearer {TOKEN}"})
+
+    def test_odd_numbers_and_labels_are_taken(self):
+        result = subprocess.run([TOOL, self.server.url], capture_output=True, text=True, timeout=120)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(result.stdout.splitlines()[-1], "")
+        (run,) = self.server.runs("odd")
+        self.assertEqual(self.server.history(run, "Train loss"), [(1, "NaN"), (2, LARGEST)])
+        self.assertEqual(self.server.history(run, "Valid loss")[0], (1, -LARGEST))
+        names = {metric["key"] for metric in run["data"]["metrics"] if metric["key"].startswith("Recall/")}
+        self.assertEqual(names, {"Recall/class _script_alert_1___script_", "Recall/class say _no__or_yes", "Recall/class ..",
+                                 "Recall/class _______", "Recall/class " + "w" * 237, "Recall/class a_.._b"})
 
     def test_a_given_run_is_used_and_left_open(self):
         run_id = self.server.ask("runs/create", experiment_id="0", start_time=1)["run"]["info"]["run_id"]
@@ -141,10 +154,11 @@ class MlflowTest(JobTest):
         for name, job in jobs.items():
             with self.subTest(server=name):
                 self.assert_trained(job)
-                reason = relays[name][1]
-                self.assertRegex(job.output, f"warning: MLflow at {relays[name][0].url} does not take all of this run: .*{reason}")
+                relay, reason = relays[name]
+                self.assertRegex(job.output, f"warning: MLflow at {relay.url} does not take all of this run: .*{reason}")
                 self.assertEqual(job.output.count("does not take all"), 1)
-                self.assertRegex(job.output, re.compile(rf"^  lost +MLflow: (\d+) of \1 points.*could not be sent: .*{reason}", re.M))
+                lost = rf"^  lost +MLflow: (\d+) of \1 points.*could not be sent: .*{reason}"
+                self.assertRegex(job.output, re.compile(lost, re.M))
         self.assertIn("training.json, how the run ended could not be sent: Empty reply", jobs["dies"].output)
 
     def test_a_run_id_that_does_not_exist_is_said(self):
@@ -153,15 +167,17 @@ class MlflowTest(JobTest):
         self.assertRegex(job.output, r"it answers 404 \(.*not found.*\): MLFLOW_RUN_ID must name a run of this server")
 
     def test_kubeflow_gets_its_files_and_file_stores_are_refused(self):
-        outputs = {"artifacts": {"metrics": {"artifacts": [{"name": "m", "uri": "s3://b/m", "type": {"schemaTitle": "system.Metrics"}}]}},
-                   "outputFile": str(self.server_folder / "executor_output.json")}
+        given = {"name": "m", "uri": "s3://b/m", "type": {"schemaTitle": "system.Metrics"}}
+        output_file = self.server_folder / "executor_output.json"
+        outputs = {"artifacts": {"metrics": {"artifacts": [given]}}, "outputFile": str(output_file)}
         job = self.begin("file:///tmp/mlruns", kfp_executor_input=json.dumps({"inputs": {}, "outputs": outputs}),
                          kfp_metrics=self.server_folder / "mlpipeline-metrics.json")
         self.assert_trained(job)
         self.assertIn("warning: MLFLOW_TRACKING_URI names a folder, not a server", job.output)
-        told = {name: points[-1][1] for name, points in self.told_metrics(job).items() if not name.startswith("Step/")}
-        output = json.loads((self.server_folder / "executor_output.json").read_text())
-        self.assertEqual(output, {"artifacts": {"metrics": {"artifacts": [{"name": "m", "uri": "s3://b/m", "metadata": told}]}}})
+        told = {name: points[-1][1] for name, points in self.told_metrics(job).items() if "Step/" not in name}
+        output = json.loads(output_file.read_text())
+        made = {"name": "m", "uri": "s3://b/m", "metadata": told}
+        self.assertEqual(output, {"artifacts": {"metrics": {"artifacts": [made]}}})
         metrics = json.loads((self.server_folder / "mlpipeline-metrics.json").read_text())["metrics"]
         self.assertIn({"name": "top-1-validation-accuracy", "numberValue": told["Top-1 validation accuracy"],
                        "format": "PERCENTAGE"}, metrics)
