@@ -79,6 +79,11 @@ install_clients() {
     -r "$here/clients.txt" >>"$log" 2>&1 || { rm -rf "$deps/clients"; return 1; }
 }
 
+install_mlflow() {
+  rm -rf "$deps/mlflow"
+  unpack wheels-mlflow.txt "$deps/mlflow"
+}
+
 # A container may lack python3 altogether, so the Debian packages come first.
 package_lists=("$here/packages-build.txt")
 if [ "${1:-}" != --no-tests ]; then package_lists+=("$here/packages-test.txt"); fi
@@ -103,4 +108,5 @@ if [ "${1:-}" != --no-tests ]; then
   step "Python for the parity tests" "$deps/parity.stamp" wheels-parity.txt -- install_parity
   step "The platforms' clients" "$deps/clients.stamp" clients.txt -- install_clients ||
     echo "The platforms' clients: could not be installed ($log), so tests/platforms will be skipped"
+  step "MLflow for its test" "$deps/mlflow.stamp" wheels-mlflow.txt -- install_mlflow
 fi

@@ -142,6 +142,9 @@ TrainConfig bind_train(Binder binder) {
   config.log_path = binder.path("log-path");
   config.log_path_given = binder.given("log-path");
   config.plain = wants_plain(binder);
+  config.mlflow_log_model = binder.boolean("mlflow-log-model");
+  config.kfp_executor_input = binder.path("kfp-executor-input");
+  config.kfp_metrics = binder.path("kfp-metrics");
   config.as_used = binder.as_used();
   check_train_paths(binder, config);
   try {

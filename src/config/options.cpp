@@ -84,6 +84,18 @@ std::vector<Option> rank_options() {
   };
 }
 
+std::vector<Option> tracking_options() {
+  return {
+      yes_or_no("mlflow-log-model", ValueKind::kSwitch, "False", kReporting,
+                "Send the ModelDirectory to MLflow too, where MLFLOW_TRACKING_URI names a server."),
+      optional_path("kfp-executor-input", "JSON", "", kReporting,
+                    "What Kubeflow Pipelines puts in for {executorInput: null}: the metrics of the "
+                    "saved epoch go to its output of type Metrics."),
+      optional_path("kfp-metrics", "FILE", "", kReporting,
+                    "Write the metrics of the saved epoch as Kubeflow Pipelines 1 reads them."),
+  };
+}
+
 std::vector<Option> train_options() {
   std::vector<Option> options = component_options();
   Option max_bad = {.name = "max-bad-images",
@@ -143,6 +155,7 @@ std::vector<Option> train_options() {
                         "Folder of the log file, of the run's numbers (metrics.jsonl, epochs.csv, "
                         "tensorboard) and of module_statistics/error_info.json."),
           plain()});
+  append(options, tracking_options());
   append(options, rank_options());
   return options;
 }

@@ -67,6 +67,9 @@ struct TrainConfig {
   std::string log_path;  // "logs" unless given
   bool log_path_given = false;
   bool plain = false;  // no live line
+  bool mlflow_log_model = false;
+  std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
+  std::string kfp_metrics;         // a file; empty: none
   // Start so many ranks; 0: auto. Empty: this process is the run, or one rank of it.
   std::optional<int> ranks;
   std::vector<std::pair<std::string, std::string>>

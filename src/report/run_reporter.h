@@ -25,6 +25,7 @@ class RunReporter {
   void epoch(const EpochRecord& epoch, const Judgement* judgement);
   void end(RunEnd end);
 
+  Log& log() { return log_; }
   const RunRecord& run() const { return run_; }
   // A line for each sink that lost something.
   std::vector<std::string> losses() const;
