@@ -84,7 +84,7 @@ class RunFile:
         """Gives the last epoch a confusion matrix and wrong images."""
         cells = confusion(self.rng, self.valid_counts, .74)
         wrong = [{"file": f"image/{number}.png", "truth": truth, "guess": guess,
-                  "confidence": .999 - .004 * number, "thumbnail": jpeg}
+                  "confidence": .999 - .004 * number, "thumbnail": {"height": 8, "width": 8, "jpeg": jpeg}}
                  for number, (truth, guess, _) in enumerate([cell for cell in cells if cell[0] != cell[1]][:12])]
         last = [event for event in self.events if event["event"] == "epoch"][-1]
         last["judgement"] = {"epoch": last["epoch"], "most_wrong": wrong, "samples": [],
