@@ -82,8 +82,7 @@ TEST_F(KfpTest, WritesTheFileOfTheFirstVersion) {
   make_kfp_metrics_file(folder_ / "metrics.json")->end(run_);
   const Json diverged = written("metrics.json").at("metrics");
   EXPECT_FALSE(diverged.empty());
-  for (const Json& metric : diverged)
-    EXPECT_NE(metric.at("name"), "valid-loss");
+  for (const Json& metric : diverged) EXPECT_NE(metric.at("name"), "valid-loss");
 }
 
 }  // namespace
