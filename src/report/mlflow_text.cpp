@@ -76,10 +76,10 @@ std::string mlflow_server_url(const std::string& tracking_uri, std::string* user
   while (rest.ends_with('/')) rest.pop_back();
   const std::size_t at = rest.substr(0, rest.find('/')).rfind('@');
   if (at != std::string::npos) {
-    const std::size_t divider = std::min(rest.find(':'), at);
-    *user = decoded(std::string_view(rest).substr(0, divider));
-    *password = decoded(
-        std::string_view(rest).substr(std::min(divider + 1, at), at - std::min(divider + 1, at)));
+    const std::string login = rest.substr(0, at);
+    const std::size_t divider = std::min(login.find(':'), login.size());
+    *user = decoded(login.substr(0, divider));
+    *password = decoded(login.substr(std::min(divider + 1, login.size())));
     rest = rest.substr(at + 1);
   }
   if (rest.empty() || rest.front() == '/') refuse("names no host");
