@@ -26,9 +26,8 @@ TEST(MetricDefinitions, FindTheFiguresOfTheEpochLine) {
     found[metric["Name"]] = std::stod(match[1]);
   }
   const std::map<std::string, double> expected = {
-      {"train:images_per_second", 12.74}, {"train:loss", 0.000125},
-      {"train:error", 0.666667},          {"validation:loss", 1.11136},
-      {"validation:top1", 0.16667},       {"validation:top5", 1.0}};
+      {"train:images_per_second", 12.74}, {"train:loss", 0.000125},     {"train:error", 0.666667},
+      {"validation:loss", 1.11136},       {"validation:top1", 0.16667}, {"validation:top5", 1.0}};
   EXPECT_EQ(found, expected);
 }
 
