@@ -140,6 +140,7 @@ bool says_ready(int descriptor) {
 // Closes the line; ssh ends when the other side has read all, or is killed after `patience`.
 void hang_up(const HeldHosts::Line& line, std::chrono::seconds patience) {
   ::close(line.input);
+  if (line.ssh <= 0) return;  // not a process: these numbers stand for all
   const auto last = steady_clock::now() + patience;
   while (::waitpid(line.ssh, nullptr, WNOHANG) == 0) {
     if (steady_clock::now() > last) ::kill(line.ssh, SIGKILL);
