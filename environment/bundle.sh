@@ -1,35 +1,80 @@
 #!/usr/bin/env bash
-# Gather the program and the shared libraries that a bare Linux lacks into one folder that can be copied.
+# Gather the program and the shared libraries that another machine lacks into one folder that can be copied.
 #
-#   environment/bundle.sh OUT [BUILD]      BUILD defaults to build/release
+#   environment/bundle.sh OUT [BUILD]                     without LibTorch's and NVIDIA's libraries: on the other machine set
+#                                                         KILN_TORCH_ROOT to a folder with torch/ and nvidia/
+#                                                         (wheels-libtorch.txt says how it is made) and run OUT/kiln
+#   environment/bundle.sh --whole cpu|cuda OUT [BUILD]    with them, their licences and OUT/setup/install.sh, which makes a bare
+#                                                         Debian 12 run it: what the image is made of; cpu leaves the
+#                                                         GPU module and its libraries out
 #
-# Left out: glibc's own libraries, and LibTorch's and NVIDIA's. On the other machine set KILN_TORCH_ROOT to a folder
-# with torch/ and nvidia/ (environment/wheels-libtorch.txt says how it is made) and run OUT/kiln.
+# BUILD defaults to build/release. glibc's own libraries stay behind.
 set -euo pipefail
 
-[ $# -ge 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+fail() { echo "bundle.sh: $1" >&2; exit 1; }
+
+variant=without-libtorch
+if [ "${1:-}" = --whole ]; then
+  variant=${2:-}
+  case $variant in cpu | cuda) shift 2 ;; *) usage ;; esac
+fi
+[ $# -ge 1 ] || usage
 out=$1
-build=${2:-$(dirname "$0")/../build/release}
-[ -x "$build/kiln" ] || { echo "bundle.sh: $build/kiln is not there: build first" >&2; exit 1; }
+environment=$(cd "$(dirname "$0")" && pwd)
+build=${2:-$environment/../build/release}
+[ -x "$build/kiln" ] || fail "$build/kiln is not there: build first"
+root=$(sed -n 's/^KILN_TORCH_ROOT:PATH=//p' "$build/CMakeCache.txt")
+
+binaries=("$build/kiln")
+[ "$variant" = cpu ] || binaries+=("$build/libkiln_cuda.so")
+
+# What CUDA's libraries and LibTorch open by a name that no linker sees.
+opened_by_name=()
+if [ "$variant" = cuda ]; then
+  opened_by_name=("$root"/torch/lib/lib{torch_cuda_linalg,caffe2_nvrtc}.so "$root"/nvidia/cudnn/lib/libcudnn_*.so.9
+    "$root"/nvidia/cu13/lib/libnvrtc{,-builtins}.so.13*)
+fi
+
+# "SONAME PATH" of all that `binaries` need, and of what is opened by name.
+closure() {
+  local path found
+  found=$(ldd "${binaries[@]}" "${opened_by_name[@]}")
+  # libcuda.so.1 is the driver's, of the machine that runs it.
+  if grep 'not found' <<<"$found" | grep -v libcuda.so.1 >&2; then fail "these libraries are missing on this machine"; fi
+  awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' <<<"$found"
+  for path in "${opened_by_name[@]}"; do echo "$(basename "$path") $path"; done
+}
+
+is_left_out() {
+  case $1 in
+    libc.so.* | libm.so.* | libdl.so.* | librt.so.* | libpthread.so.* | ld-linux* | libresolv.so.*) return 0 ;;
+    libtorch* | libc10* | libcu* | libnv* | libnccl* | libgomp-*) [ "$variant" = without-libtorch ] ;;
+    *) return 1 ;;
+  esac
+}
 
 mkdir -p "$out/bin" "$out/lib"
-cp "$build/kiln" "$build/libkiln_cuda.so" "$out/bin/"
-strip "$out/bin/kiln" "$out/bin/libkiln_cuda.so"
+cp "${binaries[@]}" "$out/bin/"
+strip "$out"/bin/*
 # Whatever run path the build machine had, the bundle's is its own lib folder.
-patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$out/bin/kiln" "$out/bin/libkiln_cuda.so"
+patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$out"/bin/*
 
-ldd "$build/kiln" "$build/libkiln_cuda.so" | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-  while read -r library; do
-    case $(basename "$library") in
-      libc.so.* | libm.so.* | libdl.so.* | librt.so.* | libpthread.so.* | ld-linux* | libresolv.so.*) ;;
-      libtorch* | libc10* | libcu* | libnv* | libnccl* | libgomp-*) ;;
-      *) cp -L "$library" "$out/lib/" ;;
-    esac
-  done
-strip --strip-unneeded "$out"/lib/* 2>/dev/null || true
-patchelf --force-rpath --set-rpath '$ORIGIN' "$out"/lib/*
+origins=$(mktemp)
+trap 'rm -f "$origins"' EXIT
+closure | sort -u -k1,1 | while read -r name path; do
+  if is_left_out "$name"; then continue; fi
+  cp -L "$path" "$out/lib/$name"
+  realpath "$path" >>"$origins"
+  case $(realpath "$path") in
+    "$(realpath "$root")"/nvidia/*) ;;  # its licence has it passed on as it is
+    "$(realpath "$root")"/*) strip --strip-unneeded "$out/lib/$name" ;;
+    *) strip --strip-unneeded "$out/lib/$name" && patchelf --force-rpath --set-rpath '$ORIGIN' "$out/lib/$name" ;;
+  esac
+done
 
-cat >"$out/kiln" <<'LAUNCHER'
+if [ "$variant" = without-libtorch ]; then
+  cat >"$out/kiln" <<'LAUNCHER'
 #!/bin/sh
 # LibTorch's libraries find NVIDIA's by their own run path.
 root=${KILN_TORCH_ROOT:?set it to the folder that holds torch/ and nvidia/}
@@ -38,5 +83,11 @@ LD_LIBRARY_PATH=$root/torch/lib:$root/nvidia/nccl/lib:$root/nvidia/cu13/lib${LD_
 export LD_LIBRARY_PATH
 exec "$here/bin/kiln" "$@"
 LAUNCHER
-chmod +x "$out/kiln"
+  chmod +x "$out/kiln"
+else
+  "$environment/components.py" "$root" "$origins" "$out"
+  mkdir -p "$out/setup"
+  cp "$environment"/image/* "$environment/packages-run.txt" "$out/setup/"
+  (cd "$out" && find . -type f ! -name checksum -print0 | sort -z | xargs -0 sha256sum | sha256sum >checksum)
+fi
 echo "$out: $(du -sm "$out" | cut -f1) MB, $(find "$out/lib" -type f | wc -l) libraries"

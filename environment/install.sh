@@ -2,7 +2,7 @@
 # Make a Debian 12 machine ready to build and test Kiln. Safe to run again: finished steps are skipped.
 #
 #   environment/install.sh            everything (about 4 minutes on a bare machine)
-#   environment/install.sh --no-tests without the Python that only tests use
+#   environment/install.sh --no-tests without what only tests and checks use
 #
 # Needs root (or sudo), python3 with pip (installed here if missing) and the machine's own package settings.
 # LibTorch goes to .deps/libtorch, unless KILN_TORCH_ROOT points to one that is there already.
@@ -23,11 +23,12 @@ fail() {
   exit 1
 }
 
+# missing_packages LISTS…
 missing_packages() {
   local package
-  while read -r package; do
+  cat "$@" | while read -r package; do
     [ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || echo "$package"
-  done <"$here/packages-build.txt"
+  done
 }
 
 # unpack LIST FOLDER: the wheels of LIST, by hash and without a resolver, into FOLDER.
@@ -78,8 +79,15 @@ install_clients() {
     -r "$here/clients.txt" >>"$log" 2>&1 || { rm -rf "$deps/clients"; return 1; }
 }
 
+install_mlflow() {
+  rm -rf "$deps/mlflow"
+  unpack wheels-mlflow.txt "$deps/mlflow"
+}
+
 # A container may lack python3 altogether, so the Debian packages come first.
-mapfile -t missing < <(missing_packages)
+package_lists=("$here/packages-build.txt")
+if [ "${1:-}" != --no-tests ]; then package_lists+=("$here/packages-test.txt"); fi
+mapfile -t missing < <(missing_packages "${package_lists[@]}")
 if [ ${#missing[@]} -gt 0 ]; then
   begin=$SECONDS
   as_root apt-get update >>"$log" 2>&1 || fail "apt-get update failed"
@@ -100,4 +108,5 @@ if [ "${1:-}" != --no-tests ]; then
   step "Python for the parity tests" "$deps/parity.stamp" wheels-parity.txt -- install_parity
   step "The platforms' clients" "$deps/clients.stamp" clients.txt -- install_clients ||
     echo "The platforms' clients: could not be installed ($log), so tests/platforms will be skipped"
+  step "MLflow for its test" "$deps/mlflow.stamp" wheels-mlflow.txt -- install_mlflow
 fi

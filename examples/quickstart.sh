@@ -21,4 +21,4 @@ build/release/kiln train \
   --trained-model-path "$out/model" --log-path "$out/logs" \
   --epochs 4 --batch-size 32 --learning-rate 0.01
 build/release/kiln inspect "$out/model"
-echo "The model is in $out/model, the log in $out/logs."
+echo "Open $out/logs/report.html in a browser. The model is in $out/model."

@@ -4,12 +4,14 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "commands/dispatch.h"
 #include "commands/failure.h"
 #include "parallel/world.h"
 #include "report/error_info.h"
 
 int main(int argc, char** argv) {
+  kiln::end_on_stop_signals_as_process_1();
   kiln::Log log;
   kiln::RunReport report;
   kiln::World world;

@@ -23,7 +23,7 @@ constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
     advice = "Free some space there or choose another output.";
   if (error == EROFS) advice = "It is read-only: mount it writable or choose another output.";
   throw Error(ErrorCode::kFailedToWriteOutputs,
-              "'" + path.string() + "' cannot be written: " + std::strerror(error) + ". " + advice);
+              "'" + path.string() + "' cannot be written: " + system_words(error) + ". " + advice);
 }
 
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
@@ -53,6 +53,12 @@ std::uint64_t checksum_of_file(const std::filesystem::path& path, std::uint64_t*
 }
 
 }  // namespace
+
+std::string system_words(int error) {
+  std::string words = std::strerror(error);
+  if (error == EACCES || error == EPERM) words += " for user " + std::to_string(::geteuid());
+  return words;
+}
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -52,6 +52,10 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
 // that refuse this are let be.
 void sync_folder(const std::filesystem::path& folder);
 
+// The system's words for the error number; where permissions are lacking, with the user who lacks
+// them: inside a container that is seldom the one outside.
+std::string system_words(int error);
+
 // Files of DurableFile that a killed run left in `folder`.
 bool is_leftover(std::string_view file_name);
 void remove_leftovers(const std::filesystem::path& folder);

@@ -8,12 +8,15 @@
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 
 namespace kiln {
 namespace {
+
+constexpr std::size_t kMostWarnings = 1000;
 
 // `%^` and friends have no field for Python's level names padded to ten, so the level is a custom
 // flag.
@@ -41,6 +44,7 @@ struct Log::Sinks {
   bool progress_shown = false;
   int rank = 0;
   std::string name = "kiln";  // as the file's lines give it
+  std::vector<std::string> warnings;
 
   void keep(std::string_view raw) {
     const std::lock_guard lock(mutex);
@@ -54,6 +58,7 @@ struct Log::Sinks {
     if (progress_shown) std::fputs("\r\x1b[K", stdout);
     progress_shown = false;
     if (stream == stderr) std::fflush(stdout);
+    if (level == spdlog::level::warn && warnings.size() < kMostWarnings) warnings.push_back(text);
     const bool shown = rank == 0 || level != spdlog::level::info;
     const std::string whose = rank == 0 ? "" : "rank " + std::to_string(rank) + ": ";
     if (shown)
@@ -70,6 +75,11 @@ Log::~Log() = default;
 void Log::use_standard_error() {
   const std::lock_guard lock(sinks_->mutex);
   sinks_->console = stderr;
+  sinks_->terminal = false;
+}
+
+void Log::speak_plainly() {
+  const std::lock_guard lock(sinks_->mutex);
   sinks_->terminal = false;
 }
 
@@ -108,6 +118,10 @@ void Log::detail(std::string_view text) {
 }
 void Log::warning(std::string_view text) {
   sinks_->say(sinks_->console, "warning: ", text, spdlog::level::warn);
+}
+std::vector<std::string> Log::take_warnings() {
+  const std::lock_guard lock(sinks_->mutex);
+  return std::exchange(sinks_->warnings, {});
 }
 void Log::error(std::string_view text) {
   sinks_->say(stderr, "error: ", text, spdlog::level::err);

@@ -8,7 +8,9 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace kiln {
 
@@ -21,6 +23,9 @@ class Log {
 
   // From now on the console is standard error alone: standard output is for a result.
   void use_standard_error();
+
+  // No progress line from now on, as if standard output were no terminal.
+  void speak_plainly();
 
   // This process is rank `rank` of several. The lines of a file opened later carry it, and those of
   // ranks above 0 on the console, where only their warnings and errors appear. No progress line
@@ -35,6 +40,9 @@ class Log {
   void detail(std::string_view text);
   void warning(std::string_view text);
   void error(std::string_view text);  // console: standard error
+
+  // The warnings since the last call; a flood of them only in part.
+  std::vector<std::string> take_warnings();
 
   // Rewrites one line in place when standard output is a terminal; otherwise does nothing. Never in
   // the file.

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <chrono>
 
 #include <algorithm>
 #include <ctime>
@@ -32,6 +33,7 @@ long long peak_memory_bytes() {
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_ARENA_MAX, usable_cpus() + 1);
 }
 
 long long resident_memory_bytes() {
@@ -67,6 +69,10 @@ double seconds_since_process_start() {
   const double started =
       std::stod(text.substr(at + 1)) / static_cast<double>(::sysconf(_SC_CLK_TCK));
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
+}
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace kiln

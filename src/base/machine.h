@@ -11,12 +11,16 @@ long long peak_memory_bytes();
 long long resident_memory_bytes();
 
 // From now on memory that is freed is used again and not given back to the system, which would
-// cost a page fault a page. malloc_trim() gives it back.
+// cost a page fault a page. malloc_trim() gives it back. Threads that mostly wait share it: so many
+// heaps as processors, and one.
 void keep_freed_memory();
 
 // Memory that may still be taken, in bytes: what the system calls available, within the control
 // group's limit.
 long long available_memory_bytes();
+
+// Seconds since 1970, UTC.
+double unix_seconds();
 
 // Seconds since the kernel started this process: loading libraries counts.
 double seconds_since_process_start();

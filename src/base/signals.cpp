@@ -10,19 +10,31 @@ namespace {
 
 volatile std::sig_atomic_t received = 0;
 
+void handle_stop_signals(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  ::sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+}
+
+void end(int signal) {
+  ::_exit(128 + signal);
+}
+
 void remember(int signal) {
-  if (received != 0) ::_exit(128 + signal);
+  if (received != 0) end(signal);
   received = signal;
 }
 
 }  // namespace
 
+void end_on_stop_signals_as_process_1() {
+  if (::getpid() == 1) handle_stop_signals(end);
+}
+
 void install_stop_signals() {
-  struct sigaction action {};
-  action.sa_handler = remember;
-  action.sa_flags = SA_RESTART;
-  ::sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+  handle_stop_signals(remember);
 }
 
 int stop_signal() {

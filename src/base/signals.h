@@ -4,6 +4,10 @@
 
 namespace kiln {
 
+// Process 1 of a container has no default action for signals and would go on until it is killed:
+// from now on it ends on a stop signal, with its exit code, as every other process does.
+void end_on_stop_signals_as_process_1();
+
 // From now on SIGTERM, SIGINT and SIGUSR1 are remembered; a second one ends the process at once
 // with its exit code.
 void install_stop_signals();

@@ -25,13 +25,25 @@ struct Totals {
   }
 };
 
+// Where the time of training steps went, in seconds of rank 0.
+struct StepTimes {
+  double data_wait = 0;      // until the next batch was there
+  double forward = 0;        // copying the batch, forward pass and loss
+  double backward = 0;       // and the sums over the ranks that ran behind it
+  double communication = 0;  // waiting for sums after backward
+  double optimizer = 0;
+};
+
 // The designer's iteration line: this batch, and the epoch so far. Averages of times and rates are
 // weighted by images.
 struct StepRecord {
-  int epoch = 0;  // from 1
+  double time = 0;  // Unix seconds at which it was noted
+  int epoch = 0;    // from 1
   int num_epochs = 0;
-  int step = 0;  // from 1
+  int step = 0;  // from 1, of the epoch
   int num_steps = 0;
+  double learning_rate = 0;
+  StepTimes times;  // of the epoch so far
   double batch_seconds = 0, epoch_seconds = 0;
   double batch_images_per_second = 0, epoch_images_per_second = 0;
   Totals batch, so_far;
@@ -46,8 +58,16 @@ struct CommunicationTime {
   double waiting = 0;
 };
 
+// What NVIDIA's management library tells of this rank's GPU, averaged over an epoch.
+struct GpuLoad {
+  double utilisation_percent = 0;
+  double power_watts = 0;
+};
+
 struct EpochRecord {
-  int epoch = 0;  // from 1
+  double time = 0;  // Unix seconds at which it was noted
+  int epoch = 0;    // from 1
+  int num_steps = 0;
   double learning_rate = 0;
   double average_images_per_second =
       0;  // the designer's train_ips: rates of the batches, averaged over images
@@ -55,6 +75,45 @@ struct EpochRecord {
   Totals train, valid;
   double train_seconds = 0, valid_seconds = 0, data_wait_seconds = 0;
   std::optional<CommunicationTime> communication;  // of rank 0, where it is measured
+  StepTimes times;                                 // sums over the steps of the epoch
+  long long peak_memory_bytes = 0;                 // of rank 0, since it began
+  long long peak_device_bytes = 0;                 // likewise; 0: no GPU
+  std::optional<GpuLoad> gpu;                      // of rank 0
+  int bad_train_images = 0, bad_valid_images = 0;  // left out since the run began
+};
+
+// How many images of each class were taken for which.
+struct ConfusionMatrix {
+  int num_classes = 0;
+  std::vector<std::int64_t> counts;  // [truth * num_classes + guess]; empty: above 2000 classes
+
+  bool empty() const { return counts.empty(); }
+  std::int64_t at(int truth, int guess) const {
+    return counts[static_cast<std::size_t>(truth) * static_cast<std::size_t>(num_classes) +
+                  static_cast<std::size_t>(guess)];
+  }
+};
+
+struct Thumbnail {
+  int height = 0, width = 0;
+  std::string jpeg;  // the bytes of the file; empty: there is none
+};
+
+// One validation image and what the model said of it.
+struct JudgedImage {
+  std::string file;       // as the data set names it
+  int truth = 0;          // index into the classes
+  int guess = 0;          // likewise
+  double confidence = 0;  // softmax of the guess, 0 to 1
+  Thumbnail thumbnail;
+};
+
+// What validation showed beyond its sums, for the epoch whose model is kept.
+struct Judgement {
+  int epoch = 0;  // 0: none
+  ConfusionMatrix confusion;
+  std::vector<JudgedImage> most_wrong;  // wrong, the most confident first
+  std::vector<JudgedImage> samples;     // evenly taken from the validation set, right or wrong
 };
 
 struct ImageFaultRecord {

@@ -35,9 +35,7 @@ class Bench {
   Bench(const BenchLoaderConfig& config, const ImageSet& set, int threads)
       : config_(config),
         set_(set),
-        team_({.num_decoders = threads,
-               .read_ahead =
-                   config.read_ahead > 0 ? std::optional<int>(config.read_ahead) : std::nullopt}),
+        team_({.num_decoders = threads, .read_ahead = config.read_ahead}),
         feed_(at::kCPU, {config.size, config.size}, config.batch_size,
               {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}) {}
 
@@ -115,7 +113,9 @@ Json to_json(const BenchLoaderConfig& config, const std::vector<Pass>& passes, i
       {"megabytes_per_second", static_cast<double>(middle.times.bytes_read) / middle.seconds / 1e6},
       {"microseconds_per_image",
        {{"read", microseconds(middle.times.read_seconds, middle)},
-        {"decode_and_resize", microseconds(middle.times.decode_seconds, middle)},
+        {"decode", microseconds(middle.times.pixels.decode, middle)},
+        {"resample", microseconds(middle.times.pixels.resample, middle)},
+        {"augment", microseconds(middle.times.pixels.augment, middle)},
         {"to_floats", microseconds(middle.float_seconds, middle)},
         {"waited_for", microseconds(middle.wait_seconds, middle)}}},
       {"step_ms", config.step_ms},

@@ -9,6 +9,7 @@
 #include "base/sagemaker_folder.h"
 #include "commands/bench_collective.h"
 #include "commands/bench_loader.h"
+#include "commands/compare.h"
 #include "commands/convert.h"
 #include "commands/demo_data.h"
 #include "commands/describe.h"
@@ -16,10 +17,12 @@
 #include "commands/inspect.h"
 #include "commands/launch.h"
 #include "commands/pack.h"
+#include "commands/report.h"
 #include "commands/sagemaker.h"
 #include "commands/train.h"
 #include "commands/training_inputs.h"
 #include "commands/versions.h"
+#include "commands/watch.h"
 #include "config/command_line.h"
 #include "report/error_info.h"
 #include "report/failure_note.h"
@@ -31,6 +34,11 @@ int print_versions() {
   for (const auto& [name, version] : versions(/*with_cuda=*/true))
     std::printf("%-9s %s\n", name.c_str(), version.c_str());
   return 0;
+}
+
+int print_help(const HelpRequest& help) {
+  std::fputs(help.text.c_str(), help.asked_for ? stdout : stderr);
+  return help.asked_for ? 0 : 2;
 }
 
 // A log folder that was asked for must work; the default one only if it can be.
@@ -54,6 +62,7 @@ int train(const TrainConfig& config, World& world, Log& log, RunReport* report) 
               .stall_warning_s = static_cast<double>(config.stall_warning_s)},
              config.expect_ranks, log);
   if (world.size() > 1) log.speak_for_rank(world.rank());
+  if (config.plain) log.speak_plainly();
   world.agree(
       [&] { open_driver_log(config.log_path, config.log_path_given, world.rank(), log, report); });
   const char* azure_run = std::getenv("AZUREML_RUN_ID");
@@ -115,10 +124,13 @@ int run_command(const std::vector<std::string>& arguments, World& world, Log& lo
         if constexpr (std::is_same_v<Config, PackConfig>) return run_pack(config, log);
         if constexpr (std::is_same_v<Config, DemoDataConfig>) return run_demo_data(config, log);
         if constexpr (std::is_same_v<Config, InspectConfig>) return run_inspect(config, log);
+        if constexpr (std::is_same_v<Config, WatchConfig>) return run_watch(config, log);
         if constexpr (std::is_same_v<Config, DescribeConfig>) return run_describe(config);
+        if constexpr (std::is_same_v<Config, ReportConfig>) return run_report(config, log);
+        if constexpr (std::is_same_v<Config, CompareConfig>) return run_compare(config, log);
         report->wanted = false;
         if constexpr (std::is_same_v<Config, VersionRequest>) return print_versions();
-        if constexpr (std::is_same_v<Config, HelpRequest>) std::fputs(config.text.c_str(), stdout);
+        if constexpr (std::is_same_v<Config, HelpRequest>) return print_help(config);
         return 0;
       },
       command);

@@ -18,6 +18,7 @@
 #include "data/image_set_bytes.h"
 #include "parallel/gpu_assignment.h"
 #include "parallel/nccl.h"
+#include "parallel/shared_memory.h"
 #include "parallel/stall_watch.h"
 #include "report/error_info.h"
 
@@ -270,7 +271,9 @@ std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig&
                                                 const Device& device, Log& log) {
   if (world.size() == 1) return nullptr;
   if (!device.is_cuda) return make_mpi_communicator(*world.mpi());
-  send_nccl_log_to(config.log_path, world.rank());
+  const std::string warning = shared_memory_warning(world.local_size());
+  if (!warning.empty() && world.local_rank() == 0) log.warning(warning);
+  const auto nccl_log = send_nccl_log_to(config.log_path, world.rank());
   std::string id;
   world.agree([&] { id = world.leads() ? make_nccl_id() : ""; });
   NcclPlan plan;
@@ -280,7 +283,12 @@ std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig&
   plan.id = world.broadcast(id);
   plan.deadline_s = config.collective_timeout_s;
   plan.watch = watch_over_mpi(world, config, log);
-  return make_nccl_communicator(plan);
+  std::unique_ptr<Communicator> communicator = make_nccl_communicator(plan);
+  const std::string network = nccl_log ? network_in_nccl_log(*nccl_log) : "";
+  if (!network.empty())
+    log.info("network:          " + network + " (NCCL between hosts; more in " +
+             nccl_log->string() + ")");
+  return communicator;
 }
 
 std::string describe_ranks(const World& world) {

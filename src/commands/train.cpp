@@ -17,15 +17,19 @@
 #include "base/signals.h"
 #include "base/text.h"
 #include "commands/image_fault_ledger.h"
+#include "commands/judgement.h"
 #include "commands/rank_agreement.h"
+#include "commands/run_start.h"
+#include "commands/run_telling.h"
 #include "commands/training_loaders.h"
 #include "commands/training_report.h"
 #include "commands/training_setup.h"
 #include "commands/versions.h"
 #include "commands/weights.h"
-#include "report/lines.h"
+#include "report/training_json.h"
 #include "train/early_stop.h"
 #include "train/epoch.h"
+#include "train/evaluation.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
 
@@ -41,17 +45,18 @@ class TrainingRun {
   TrainingRun(const TrainConfig& config, World& world, Log& log, TrainingSetup setup);
   void train();
   void save();
+  void fail(const std::exception_ptr& failure) { telling_.failed(failure); }
   int stopped_by() const { return stopped_by_; }  // the stop signal that all ranks agreed on, or 0
 
  private:
   bool train_epoch(int epoch);  // false: a stop signal came first
-  bool validate(EpochRecord& record);
+  bool validate(EpochRecord& record, Evaluation& evaluation);
   bool agree_to_go_on(ImageFaultLedger& ledger, const std::vector<BadImage>& faults);
   void require_finite(const TrainEpoch& training, int epoch, double learning_rate);
   Totals sum_over_ranks(const Totals& totals);
   double sum_over_ranks(double value) { return world_.sum({value}).front(); }
-  void keep_if_best(const EpochRecord& record);
-  void tell_step(const TrainEpoch& training, int epoch, double learning_rate);
+  bool keep_if_best(const EpochRecord& record);  // whether it was
+  void tell_step(TrainEpoch& training, int epoch, double learning_rate);
 
   const TrainConfig& config_;
   World& world_;
@@ -64,10 +69,9 @@ class TrainingRun {
   std::unique_ptr<TrainState> state_;
   std::unique_ptr<DeviceFeed> feed_, valid_feed_;  // the second where the sizes differ
   std::unique_ptr<TrainingLoaders> loaders_;
-  TrainingRecord record_;
+  RunTelling telling_;
   StateDict kept_;  // on rank 0
   Totals kept_totals_;
-  double last_loss_ = 0;
   int stopped_by_ = 0;
 };
 
@@ -98,7 +102,8 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
       inputs_(std::move(setup.inputs)),
       train_faults_("training", inputs_.train, config, world.leads(), log),
       valid_faults_("validation", inputs_.valid, config, world.leads(), log),
-      communicator_(join_communicator(world, config, device_, log)) {
+      communicator_(join_communicator(world, config, device_, log)),
+      telling_(config, world.leads(), device_, log) {
   const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
                            .bfloat16 = config.bfloat16_gradients};
   if (communicator_) {
@@ -124,7 +129,8 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
     valid_feed_ = open_feed(inputs_.valid_pixels);
   CacheChoice cache;
   world.agree([&] { cache = choose_cache(config, inputs_, world.local_size()); });
-  loaders_ = std::make_unique<TrainingLoaders>(config, inputs_, loader_threads_, cache);
+  loaders_ = std::make_unique<TrainingLoaders>(config, inputs_, loader_threads_, cache,
+                                               host_rooms(feed_->device()));
   report_plan(config, inputs_,
               {device_.description, describe_ranks(world), world.rank(), world.size(),
                at::get_num_threads(), loader_threads_, num_parameters, cache.reason,
@@ -132,9 +138,11 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
               log);
   for (const std::string& idle : idle_gpus(world, device_))
     log.info(idle + ": `kiln train --ranks auto` uses them all");
-  record_.options = config.as_used;
-  record_.versions = versions(device_.is_cuda);
-  record_.data = data_record(config, world, inputs_);
+  RunStart start = run_start(config, world, inputs_);
+  start.device = device_.description;
+  start.versions = versions(device_.is_cuda);
+  start.num_parameters = num_parameters;
+  telling_.start(std::move(start));
 }
 
 // Stop signals and bad images anywhere are known everywhere after this; false: stop.
@@ -176,7 +184,7 @@ void TrainingRun::require_finite(const TrainEpoch& training, int epoch, double l
   });
 }
 
-void TrainingRun::tell_step(const TrainEpoch& training, int epoch, double learning_rate) {
+void TrainingRun::tell_step(TrainEpoch& training, int epoch, double learning_rate) {
   if ((training.steps_done() - 1) % config_.print_freq == 0) {
     require_finite(training, epoch, learning_rate);
     StepRecord record = training.step_record();
@@ -184,10 +192,9 @@ void TrainingRun::tell_step(const TrainEpoch& training, int epoch, double learni
     record.so_far = sum_over_ranks(record.so_far);
     record.batch_images_per_second = sum_over_ranks(record.batch_images_per_second);
     record.epoch_images_per_second = sum_over_ranks(record.epoch_images_per_second);
-    last_loss_ = record.so_far.loss();
-    if (world_.leads()) log_.detail(iteration_line(record));
+    telling_.step(record);
   }
-  if (log_.on_terminal()) log_.progress(progress_line(training.timing(), last_loss_));
+  telling_.progress(training.timing());
 }
 
 bool TrainingRun::train_epoch(int epoch) {
@@ -206,8 +213,6 @@ bool TrainingRun::train_epoch(int epoch) {
                        .batches_per_step = config_.accumulate,
                        .train_on_empty_batches = config_.sync_batch_norm});
   while (training.step()) {
-    if (record_.start_to_first_step_seconds == 0)
-      record_.start_to_first_step_seconds = seconds_since_process_start();
     world_.at("step " + std::to_string(training.steps_done()));
     if (!agree_to_go_on(train_faults_, loader.take_faults())) return false;
     tell_step(training, epoch, rate);
@@ -220,39 +225,44 @@ bool TrainingRun::train_epoch(int epoch) {
   record.train_images_per_second = sum_over_ranks(record.train_images_per_second);
   if (communicator_) average_statistics(*state_->model, *communicator_, world_.size());
   if (communicator_) world_.agree([&] { require_equal_replicas(*state_->model, world_); });
-  if (!validate(record)) return false;
-  record_.epochs.push_back(record);
-  log_.info(epoch_line(record));
-  log_.info(rates_line(record));
-  keep_if_best(record);
+  Evaluation evaluation;
+  if (!validate(record, evaluation)) return false;
+  record.bad_train_images = train_faults_.num_bad();
+  record.bad_valid_images = valid_faults_.num_bad();
+  Judgement judgement;
+  const bool kept = keep_if_best(record);
+  if (kept)
+    judgement = judge(world_, evaluation.verdicts, inputs_.valid, inputs_.valid_pixels, epoch);
+  telling_.epoch(record, kept ? &judgement : nullptr);
   return agree_to_go_on(valid_faults_, {});
 }
 
-bool TrainingRun::validate(EpochRecord& record) {
+bool TrainingRun::validate(EpochRecord& record, Evaluation& evaluation) {
   world_.enter("evaluating, epoch " + std::to_string(record.epoch));
   const auto begin = std::chrono::steady_clock::now();
   BatchLoader loader = loaders_->validation(record.epoch);
   std::vector<BadImage> faults;
   DeviceFeed& feed = valid_feed_ ? *valid_feed_ : *feed_;
-  evaluate(*state_->model, loader, feed, &record.valid, [&] {
+  evaluate(*state_->model, loader, feed, &evaluation, [&] {
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
     if (world_.size() == 1) valid_faults_.note(std::exchange(faults, {}));
     return stop_signal() != 0;
   });
   if (!agree_to_go_on(valid_faults_, faults)) return false;
-  record.valid = sum_over_ranks(record.valid);
+  record.valid = sum_over_ranks(evaluation.totals);
   record.valid_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   world_.agree([&] { check_epoch(record, config_); });
   return true;
 }
 
-void TrainingRun::keep_if_best(const EpochRecord& record) {
-  const bool first = record_.saved_epoch == 0;
-  if (!first && config_.save == SaveChoice::kBest && !is_better(record.valid, kept_totals_)) return;
+bool TrainingRun::keep_if_best(const EpochRecord& record) {
+  const bool first = telling_.outcome().saved_epoch == 0;
+  if (!first && config_.save == SaveChoice::kBest && !is_better(record.valid, kept_totals_))
+    return false;
   if (world_.leads()) kept_ = to_state_dict(*state_->model);
   kept_totals_ = record.valid;
-  record_.saved_epoch = record.epoch;
+  return true;
 }
 
 void TrainingRun::train() {
@@ -260,21 +270,20 @@ void TrainingRun::train() {
   for (int epoch = 1; epoch <= config_.epochs; ++epoch) {
     const bool goes_on = train_epoch(epoch);
     if (!goes_on) {
-      record_.stopped_early = "signal";
-      log_.info("Stopped by signal " + std::to_string(stopped_by_) + ".");
+      telling_.stopped_early("signal", "Stopped by signal " + std::to_string(stopped_by_) + ".");
       return;
     }
-    if (patience.exhausted_after(record_.epochs.back().valid.loss()) && epoch < config_.epochs) {
-      record_.stopped_early = "patience";
-      log_.info("Early stopped.");
+    if (patience.exhausted_after(telling_.run().epochs.back().valid.loss()) &&
+        epoch < config_.epochs) {
+      telling_.stopped_early("patience", "Early stopped.");
       return;
     }
   }
 }
 
 void TrainingRun::save() {
-  if (record_.saved_epoch == 0) {
-    log_.info("No epoch was finished: no model is written.");
+  if (telling_.outcome().saved_epoch == 0) {
+    telling_.nothing_saved();
     return;
   }
   // Files are made in memory: what only training needs makes room for them.
@@ -282,21 +291,18 @@ void TrainingRun::save() {
   state_.reset();
   malloc_trim(0);
   if (!world_.leads()) return;
-  for (const auto* ledger : {&train_faults_, &valid_faults_})
-    record_.image_faults.insert(record_.image_faults.end(), ledger->records().begin(),
-                                ledger->records().end());
-  record_.peak_memory_bytes = peak_memory_bytes();
-  record_.total_seconds = seconds_since_process_start();
-  TrainedModel model{inputs_.untrained.spec,     std::move(kept_),
-                     inputs_.train.classes,      inputs_.train.schema_json,
-                     inputs_.train.samples_json, format_training_json(record_)};
+  std::vector<ImageFaultRecord> faults = train_faults_.records();
+  faults.insert(faults.end(), valid_faults_.records().begin(), valid_faults_.records().end());
+  telling_.saving(std::move(faults));
+  TrainedModel model{
+      inputs_.untrained.spec,     std::move(kept_),
+      inputs_.train.classes,      inputs_.train.schema_json,
+      inputs_.train.samples_json, format_training_json(telling_.run(), telling_.outcome())};
   model.spec.num_classes = static_cast<int>(inputs_.train.classes.size());
   model.spec.normalization = inputs_.normalization;
   write_directory(config_.trained_model_path, trained_model_files(model));
-  record_.total_seconds = seconds_since_process_start();
-  report_closing(config_, record_,
-                 {train_faults_, valid_faults_, device_.description, peak_device_memory(device_)},
-                 log_);
+  telling_.saved(config_.trained_model_path);
+  report_closing(config_, telling_.reporter(), {train_faults_, valid_faults_}, log_);
 }
 
 // What the system had no more of while the images were read.
@@ -313,12 +319,7 @@ void throw_if_used_up(const std::system_error& refusal) {
                 found + ". Use a smaller --batch-size, or fewer --loader-threads.");
 }
 
-}  // namespace
-
-int run_train(const TrainConfig& config, World& world, Log& log) {
-  install_stop_signals();
-  keep_freed_memory();
-  TrainingRun run(config, world, log, set_up_training(config, world));
+void train_and_save(TrainingRun& run, World& world) {
   try {
     run.train();
   } catch (const std::system_error& refusal) {
@@ -327,6 +328,20 @@ int run_train(const TrainConfig& config, World& world, Log& log) {
   }
   world.enter("saving", /*patient=*/true);
   world.agree([&] { run.save(); });
+}
+
+}  // namespace
+
+int run_train(const TrainConfig& config, World& world, Log& log) {
+  install_stop_signals();
+  keep_freed_memory();
+  TrainingRun run(config, world, log, set_up_training(config, world));
+  try {
+    train_and_save(run, world);
+  } catch (...) {
+    run.fail(std::current_exception());
+    throw;
+  }
   return run.stopped_by() == 0 ? 0 : 128 + run.stopped_by();
 }
 

@@ -7,10 +7,6 @@
 namespace kiln {
 namespace {
 
-std::optional<int> read_ahead(const TrainConfig& config) {
-  return config.read_ahead > 0 ? std::optional<int>(config.read_ahead) : std::nullopt;
-}
-
 BatchLoader take(std::optional<BatchLoader>& begun) {
   BatchLoader taken = std::move(*begun);
   begun.reset();
@@ -20,13 +16,16 @@ BatchLoader take(std::optional<BatchLoader>& begun) {
 }  // namespace
 
 TrainingLoaders::TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs,
-                                 int num_threads, const CacheChoice& cache)
+                                 int num_threads, const CacheChoice& cache,
+                                 LoaderTeam::NewRoom new_room)
     : config_(config),
       inputs_(inputs),
       share_{inputs.share_rank, inputs.num_sharing, config.batch_size, config.accumulate},
       num_slots_(num_threads + 2),
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
-      team_({.num_decoders = num_threads, .read_ahead = read_ahead(config)}),
+      team_({.num_decoders = num_threads,
+             .read_ahead = config.read_ahead,
+             .new_room = std::move(new_room)}),
       train_cache_(cache.train, inputs.train.items.size(), cache.train_limit_bytes),
       valid_cache_(cache.valid, inputs.valid.items.size(), cache.valid_limit_bytes) {}
 

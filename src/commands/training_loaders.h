@@ -13,9 +13,9 @@ namespace kiln {
 
 class TrainingLoaders {
  public:
-  // `inputs` must outlive the loaders, and these what they give out.
+  // `inputs` must outlive the loaders, and these what they give out. `new_room`: LoaderTeam's.
   TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs, int num_threads,
-                  const CacheChoice& cache);
+                  const CacheChoice& cache, LoaderTeam::NewRoom new_room);
 
   // This rank's batches of an epoch, from 1.
   BatchLoader training(int epoch);

@@ -119,8 +119,10 @@ void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const 
     warn(facts, "warm-up takes all epochs: the learning rate never reaches its peak", log);
 }
 
-void report_closing(const TrainConfig& config, const TrainingRecord& record,
+void report_closing(const TrainConfig& config, const RunReporter& reporter,
                     const ClosingFacts& facts, Log& log) {
+  const RunRecord& record = reporter.run();
+  const RunEnd& end = record.end;
   double images = 0, seconds = 0;
   for (const EpochRecord& epoch : record.epochs) {
     images += static_cast<double>(epoch.train.count);
@@ -128,24 +130,27 @@ void report_closing(const TrainConfig& config, const TrainingRecord& record,
   }
   const auto saved =
       std::find_if(record.epochs.begin(), record.epochs.end(),
-                   [&](const EpochRecord& epoch) { return epoch.epoch == record.saved_epoch; });
+                   [&](const EpochRecord& epoch) { return epoch.epoch == end.saved_epoch; });
+  log.info("");
+  for (const std::string& row : epoch_table(record.epochs, end.saved_epoch)) log.info(row);
   log.info("");
   log.info("result");
-  log.info(formatted("  saved epoch       %d of %zu", record.saved_epoch, record.epochs.size()) +
-           (record.stopped_early.empty() ? "" : " (stopped early: " + record.stopped_early + ")"));
+  log.info(formatted("  saved epoch       %d of %zu", end.saved_epoch, record.epochs.size()) +
+           (end.stopped_early.empty() ? "" : " (stopped early: " + end.stopped_early + ")"));
   log.info(formatted("  top-1 accuracy    %.5f", saved->valid.top1_accuracy()));
   log.info(formatted("  top-5 accuracy    %.5f", saved->valid.top5_accuracy()));
   log.info(formatted("  validation loss   %.5f", saved->valid.loss()));
   log.info(formatted("  images/s          %.1f", seconds > 0 ? images / seconds : 0));
   if (config.augment != "none") log.info("  augmentation      " + config.augment);
-  log.info("  total time        " + duration_text(record.total_seconds) +
-           formatted(" (first step after %.2f s)", record.start_to_first_step_seconds));
-  log.info("  peak memory       " + bytes_text(record.peak_memory_bytes) +
-           (facts.peak_device_bytes > 0 ? ", GPU " + bytes_text(facts.peak_device_bytes) : ""));
+  log.info("  total time        " + duration_text(end.total_seconds) +
+           formatted(" (first step after %.2f s)", end.start_to_first_step_seconds));
+  log.info("  peak memory       " + bytes_text(end.peak_memory_bytes) +
+           (end.peak_device_bytes > 0 ? ", GPU " + bytes_text(end.peak_device_bytes) : ""));
   log.info(formatted("  bad images        %d training, %d validation; damaged but used: %d, %d",
                      facts.train_faults.num_bad(), facts.valid_faults.num_bad(),
                      facts.train_faults.num_damaged(), facts.valid_faults.num_damaged()));
   log.info("  model             " + config.trained_model_path);
+  for (const std::string& loss : reporter.losses()) log.info("  lost              " + loss);
 }
 
 }  // namespace kiln

@@ -8,7 +8,7 @@
 #include "base/training_record.h"
 #include "commands/image_fault_ledger.h"
 #include "commands/training_inputs.h"
-#include "report/training_json.h"
+#include "report/run_reporter.h"
 
 namespace kiln {
 
@@ -28,11 +28,9 @@ void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const 
 struct ClosingFacts {
   const ImageFaultLedger& train_faults;
   const ImageFaultLedger& valid_faults;
-  std::string device;
-  long long peak_device_bytes = 0;
 };
 
-void report_closing(const TrainConfig& config, const TrainingRecord& record,
+void report_closing(const TrainConfig& config, const RunReporter& reporter,
                     const ClosingFacts& facts, Log& log);
 
 }  // namespace kiln

@@ -92,34 +92,4 @@ TrainingSetup set_up_training(const TrainConfig& config, World& world) {
   return setup;
 }
 
-DataRecord data_record(const TrainConfig& config, World& world, const TrainingInputs& inputs) {
-  DataRecord data;
-  data.classes = inputs.train.classes;
-  const auto count = [&](const ImageSet& set) {
-    std::vector<long long> counts = counts_by_class(set, data.classes.size());
-    if (!config.own_parts) return counts;
-    std::vector<double> mine(counts.begin(), counts.end());
-    if (inputs.share_rank > 0) std::fill(mine.begin(), mine.end(), 0.0);
-    const std::vector<double> all = world.sum(mine);
-    std::transform(all.begin(), all.end(), counts.begin(),
-                   [](double sum) { return static_cast<long long>(sum); });
-    return counts;
-  };
-  data.train_counts = count(inputs.train);
-  data.valid_counts = count(inputs.valid);
-  data.image_height = inputs.pixels.output.height;
-  data.image_width = inputs.pixels.output.width;
-  data.resize_short_side = inputs.pixels.short_side;
-  data.augment = config.augment;
-  data.eval_height = inputs.valid_pixels.output.height;
-  data.eval_width = inputs.valid_pixels.output.width;
-  data.eval_resize_short_side = inputs.valid_pixels.short_side;
-  data.normalization = inputs.normalization_name;
-  for (std::size_t c = 0; c < 3; ++c) {
-    data.mean[c] = inputs.normalization.mean[c];
-    data.std[c] = inputs.normalization.std[c];
-  }
-  return data;
-}
-
 }  // namespace kiln

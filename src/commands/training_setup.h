@@ -11,7 +11,6 @@
 #include "model/image_model.h"
 #include "parallel/device.h"
 #include "parallel/world.h"
-#include "report/training_json.h"
 
 namespace kiln {
 
@@ -29,8 +28,5 @@ at::Device torch_device(const Device& device);
 // Chooses the device, compares the ranks, reads the inputs and builds the model. Everything that
 // can be found wrong before the first step is told together. All ranks call it.
 TrainingSetup set_up_training(const TrainConfig& config, World& world);
-
-// Counts are of all parts. All ranks call it.
-DataRecord data_record(const TrainConfig& config, World& world, const TrainingInputs& inputs);
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 // Names and texts -> the structs of run_config.h, with what must hold between options.
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -53,6 +54,12 @@ NormalizationChoice normalization_choice(const std::string& word) {
 DeviceChoice device_choice(const std::string& word) {
   if (word == "cuda") return DeviceChoice::kCuda;
   return word == "cpu" ? DeviceChoice::kCpu : DeviceChoice::kAuto;
+}
+
+// By the convention of https://no-color.org.
+bool wants_plain(Binder& binder) {
+  const char* no_color = std::getenv("NO_COLOR");
+  return binder.boolean("plain") || (no_color != nullptr && *no_color != '\0');
 }
 
 void check_train_paths(Binder& binder, const TrainConfig& config) {
@@ -134,6 +141,10 @@ TrainConfig bind_train(Binder binder) {
   config.save = binder.choice("save") == "last" ? SaveChoice::kLast : SaveChoice::kBest;
   config.log_path = binder.path("log-path");
   config.log_path_given = binder.given("log-path");
+  config.plain = wants_plain(binder);
+  config.mlflow_log_model = binder.boolean("mlflow-log-model");
+  config.kfp_executor_input = binder.path("kfp-executor-input");
+  config.kfp_metrics = binder.path("kfp-metrics");
   config.as_used = binder.as_used();
   check_train_paths(binder, config);
   try {
@@ -294,8 +305,29 @@ BenchCollectiveConfig bind_bench_collective(Binder binder) {
   return config;
 }
 
+WatchConfig bind_watch(Binder binder) {
+  WatchConfig config{binder.path("log-path"), wants_plain(binder)};
+  binder.throw_if_any();
+  return config;
+}
+
+ReportConfig bind_report(Binder binder) {
+  ReportConfig config{binder.path("log-path"), binder.path("output-path")};
+  binder.throw_if_any();
+  return config;
+}
+
 DescribeConfig bind_describe(Binder binder) {
   DescribeConfig config{binder.choice("format"), binder.choice("command"), binder.path("image")};
+  binder.throw_if_any();
+  return config;
+}
+
+CompareConfig bind_compare(Binder binder) {
+  CompareConfig config{binder.paths("log-path"), binder.path("output-path")};
+  if (config.log_paths.size() == 1)
+    binder.fault("log-path", ErrorCode::kParameterParsing,
+                 "Only one run is given: `kiln compare` wants two or more.");
   binder.throw_if_any();
   return config;
 }
@@ -332,8 +364,11 @@ Command bind_command(const CommandInfo& command, RawArguments& raw) {
   if (command.name == "demo-data") return bind_demo_data(binder);
   if (command.name == "bench loader") return bind_bench_loader(binder);
   if (command.name == "bench collective") return bind_bench_collective(binder);
+  if (command.name == "watch") return bind_watch(binder);
   if (command.name == "inspect") return bind_inspect(binder);
   if (command.name == "describe") return bind_describe(binder);
+  if (command.name == "report") return bind_report(binder);
+  if (command.name == "compare") return bind_compare(binder);
   throw InternalError("bind_command: no binding for '" + command.name + "'");
 }
 

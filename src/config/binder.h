@@ -26,6 +26,16 @@ class Binder {
     return value;
   }
 
+  // Of a repeatable option, in their order.
+  std::vector<std::string> paths(const char* name) {
+    std::vector<std::string> values;
+    for (const RawValue& value : raw_.values)
+      if (value.option->name == name)
+        raw_.faults.collect(value.position,
+                            [&] { values.push_back(path_value(value.text, value.where)); });
+    return values;
+  }
+
   std::int64_t integer(const char* name) {
     std::int64_t value = 0;
     read(name, [&](const Option& option, const std::string& text, const std::string& where) {

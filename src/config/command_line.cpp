@@ -102,10 +102,7 @@ Command parse_launch(const CommandInfo& command, const std::vector<std::string>&
 }  // namespace
 
 Command parse_command_line(const std::vector<std::string>& arguments, std::string* log_path) {
-  if (arguments.empty()) {
-    fail("No command is given: the commands are " + join_choices(command_names()) +
-         "; `kiln --help` says more.");
-  }
+  if (arguments.empty()) return HelpRequest{general_help(), /*asked_for=*/false};
   const std::string& first = arguments.front();
   if (first == "--version") return VersionRequest{};
   if (is_help(first)) {

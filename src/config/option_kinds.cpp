@@ -16,6 +16,12 @@ Option required_path(std::string name, std::string value_name, std::string help)
           .required = true};
 }
 
+Option positional_path(std::string name, std::string value_name, std::string help) {
+  Option path = required_path(std::move(name), std::move(value_name), std::move(help));
+  path.positional = true;
+  return path;
+}
+
 Option optional_path(std::string name, std::string value_name, std::string default_text,
                      std::string group, std::string help) {
   return {.name = std::move(name),
@@ -85,6 +91,12 @@ Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std
           .group = std::move(group),
           .help = std::move(help),
           .kind = kind};
+}
+
+Option plain() {
+  return yes_or_no("plain", ValueKind::kSwitch, "False", kReporting,
+                   "No live line on a terminal, plain lines as in a file. So does the variable "
+                   "NO_COLOR.");
 }
 
 void append(std::vector<Option>& options, std::vector<Option> more) {

@@ -24,6 +24,8 @@ inline const std::string kModel = "Model";
 inline const std::string kDrawing = "Drawing";
 
 Option required_path(std::string name, std::string value_name, std::string help);
+// May be given without its name.
+Option positional_path(std::string name, std::string value_name, std::string help);
 Option optional_path(std::string name, std::string value_name, std::string default_text,
                      std::string group, std::string help);
 Option integer(std::string name, std::string default_text, std::int64_t minimum,
@@ -34,6 +36,7 @@ Option choice(std::string name, std::vector<std::string> choices, std::string gr
 Option seed(std::string group, std::string help);
 Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,
                  std::string help);
+Option plain();
 void append(std::vector<Option>& options, std::vector<Option> more);
 
 // Says of each option what it is on a designer's canvas.

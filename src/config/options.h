@@ -46,6 +46,7 @@ struct Option {
   ValueKind kind = ValueKind::kPath;
   bool required = false;
   bool positional = false;  // may also be given without its name
+  bool repeatable = false;  // may be given several times; then several values
   std::int64_t minimum = 0;
   std::int64_t maximum = 0;
   std::vector<std::string> choices = {};

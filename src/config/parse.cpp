@@ -134,7 +134,8 @@ class ArgumentParser {
       return;
     }
     for (const Option& option : command_.options) {
-      if (!option.positional || raw_.find(option.name) != nullptr) continue;
+      const bool is_taken = raw_.find(option.name) != nullptr && !option.repeatable;
+      if (!option.positional || is_taken) continue;
       store(option, text);
       return;
     }
@@ -145,7 +146,7 @@ class ArgumentParser {
 
   void store(const Option& option, const std::string& text) {
     raw_.mentioned.push_back(&option);
-    if (const RawValue* earlier = raw_.find(option.name)) {
+    if (const RawValue* earlier = raw_.find(option.name); earlier && !option.repeatable) {
       fault("--" + option.name + " is given twice, as '" + earlier->text + "' and as '" + text +
             "': give it once.");
       return;

@@ -42,7 +42,7 @@ class Faults {
 };
 
 struct RawArguments {
-  std::vector<RawValue> values;          // each option at most once
+  std::vector<RawValue> values;          // each option at most once, but repeatable ones
   std::vector<const Option*> mentioned;  // given, be it wrongly; not reported as missing
   Faults faults;
   bool help = false;

@@ -66,6 +66,10 @@ struct TrainConfig {
   int expect_ranks = 0;  // 0: as many as there are
   std::string log_path;  // "logs" unless given
   bool log_path_given = false;
+  bool plain = false;  // no live line
+  bool mlflow_log_model = false;
+  std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
+  std::string kfp_metrics;         // a file; empty: none
   // Start so many ranks; 0: auto. Empty: this process is the run, or one rank of it.
   std::optional<int> ranks;
   std::vector<std::pair<std::string, std::string>>
@@ -123,6 +127,16 @@ struct InspectConfig {
   bool check = false;
 };
 
+struct ReportConfig {
+  std::string log_path;     // or its metrics.jsonl
+  std::string output_path;  // empty: in it
+};
+
+struct CompareConfig {
+  std::vector<std::string> log_paths;
+  std::string output_path;
+};
+
 struct BenchCollectiveConfig {
   std::optional<int> ranks;  // as TrainConfig's
   DeviceChoice device = DeviceChoice::kAuto;
@@ -141,6 +155,11 @@ struct BenchLoaderConfig {
   int step_ms = 0;
 };
 
+struct WatchConfig {
+  std::string log_path;
+  bool plain = false;  // no live line
+};
+
 struct DescribeConfig {
   std::string format, command;
   std::string image;  // empty: kiln, with this version as tag
@@ -148,11 +167,13 @@ struct DescribeConfig {
 
 struct HelpRequest {
   std::string text;
-};  // print it, exit 0
+  bool asked_for = true;  // print it, exit 0; otherwise to standard error, exit 2
+};
 struct VersionRequest {};
 
 using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
                              DemoDataConfig, InspectConfig, BenchCollectiveConfig,
-                             BenchLoaderConfig, DescribeConfig, HelpRequest, VersionRequest>;
+                             BenchLoaderConfig, WatchConfig, DescribeConfig, ReportConfig,
+                             CompareConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

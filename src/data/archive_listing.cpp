@@ -4,7 +4,7 @@
 #include <system_error>
 #include <unordered_map>
 
-#include "data/dataset_readers.h"
+#include "data/image_names.h"
 #include "data/tar_archive.h"
 #include "data/unpack.h"
 #include "data/zip_directory.h"
@@ -99,6 +99,20 @@ bool is_zip(const OpenFile& file) {
   return first == "PK\x03\x04" || first == "PK\x05\x06";
 }
 
+struct OpenArchive {
+  OpenFile file;
+  bool is_unpacked = false;
+};
+
+OpenArchive open_or_unpack(const DatasetContext& context, const std::string& archive) {
+  return named(context, archive, [&]() -> OpenArchive {
+    const fs::path path = path_of(context, archive);
+    OpenFile file(path);
+    if (is_compressed(file)) return {unpacked(path), true};
+    return {std::move(file), false};
+  });
+}
+
 void list_members(ArchiveListing& listing) {
   if (listing.file.size() == 0) throw ArchiveFault("it is empty");
   if (is_zip(listing.file)) {
@@ -124,28 +138,22 @@ void list_members(ArchiveListing& listing) {
 }  // namespace
 
 OpenFile open_archive(const DatasetContext& context, const std::string& archive) {
-  return named(context, archive, [&] {
-    const fs::path path = path_of(context, archive);
-    OpenFile file(path);
-    return is_compressed(file) ? unpacked(path) : std::move(file);
-  });
+  return open_or_unpack(context, archive).file;
 }
 
 ArchiveListing list_archive(const DatasetContext& context, const std::string& archive) {
+  OpenArchive open = open_or_unpack(context, archive);
   ArchiveListing listing;
-  listing.file = open_archive(context, archive);
-  named(context, archive, [&] {
-    list_members(listing);
-    const fs::path path = path_of(context, archive);
-    const OpenFile packed(path);
-    if (!is_compressed(packed)) return;
+  listing.file = std::move(open.file);
+  named(context, archive, [&] { list_members(listing); });
+  if (open.is_unpacked) {
     listing.note =
-        "'" + path.string() + "' is compressed: it takes " +
+        "'" + path_of(context, archive).string() + "' is compressed: it takes " +
         std::to_string(listing.file.size() >> 20) + " MiB of '" +
         fs::temp_directory_path().string() +
         "' until this process ends (TMPDIR names another folder; an uncompressed tar, or "
         "'kiln pack', needs none)";
-  });
+  }
   return listing;
 }
 

@@ -14,6 +14,7 @@
 #include "data/dataset_readers.h"
 #include "data/dataset_text.h"
 #include "data/folder_entries.h"
+#include "data/image_names.h"
 
 namespace kiln {
 namespace {
@@ -202,7 +203,7 @@ bool has_archive_extension(std::string_view file_name) {
 std::vector<std::string> find_shards(const fs::path& root) {
   std::vector<std::string> shards;
   try {
-    for (const auto& [name, kind] : FolderEntries(root)) {
+    for (const auto& [name, kind, may_be_link] : FolderEntries(root)) {
       if (name.starts_with('.') || name == "lost+found") continue;
       if (kind == FolderEntry::Kind::kFolder || has_image_extension(name)) return {};
       if (kind == FolderEntry::Kind::kFile && has_archive_extension(name))
@@ -234,8 +235,8 @@ ImageSet read_archives(const DatasetContext& context, const std::vector<std::str
   Assembly(context, std::move(listings), archives, set).run();
   if (set.items.empty()) {
     context.fail(
-        "no image is in it. Give an archive with one folder of images a class; images end in .jpg, "
-        ".jpeg, .png, .bmp, .ppm, .pgm, .tif, .tiff or .webp.");
+        std::string("no image is in it. Give an archive with one folder of images a class; ") +
+        kImageNamesAdvice);
   }
   set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);

@@ -74,7 +74,9 @@ class BatchLoader::State final : public LoaderTeam::Job {
   std::vector<BadImage> take_faults() { return std::exchange(faults_, {}); }
   double waited_s() const { return waited_s_; }
   LoaderTimes times() const {
-    return {seconds_of(read_ticks_), seconds_of(decode_ticks_), bytes_read_};
+    return {seconds_of(read_ticks_),
+            bytes_read_,
+            {decode_seconds_, resample_seconds_, augment_seconds_}};
   }
 
  private:
@@ -89,8 +91,9 @@ class BatchLoader::State final : public LoaderTeam::Job {
   void prepare(Slot& slot, std::size_t batch);
   bool take_decoded(std::uint32_t item, std::uint8_t* target) const;
   std::string decode(std::size_t position, LoaderTeam::Decoder& decoder, std::uint8_t* target);
-  std::string_view bytes_of(std::size_t position, std::string& buffer);
-  bool take_read_ahead(std::size_t position, std::string& buffer);
+  std::string_view bytes_of(std::size_t position, LoaderTeam::Decoder& decoder);
+  bool take_read_ahead(std::size_t position, std::string& bytes);
+  void note(const PixelTimes& times);
   const HostBatch* hand_out(std::size_t batch);
 
   const ImageSet& set_;
@@ -111,7 +114,8 @@ class BatchLoader::State final : public LoaderTeam::Job {
   std::size_t ahead_bytes_ = 0;
   std::exception_ptr failure_;
 
-  std::atomic<std::int64_t> read_ticks_ = 0, decode_ticks_ = 0;
+  std::atomic<std::int64_t> read_ticks_ = 0;
+  std::atomic<double> decode_seconds_ = 0, resample_seconds_ = 0, augment_seconds_ = 0;
   std::atomic<std::uint64_t> bytes_read_ = 0;
 
   // The reader's own.
@@ -187,9 +191,9 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderTeam::Decoder
   if (!kept.empty()) {
     std::memcpy(target, kept.data(), kept.size());
   } else {
-    const std::string_view bytes = bytes_of(position, decoder.bytes);
-    const Timer timer(decode_ticks_);
+    const std::string_view bytes = bytes_of(position, decoder);
     damage = decoder.path.write(bytes, decoded_plan_, key, target);
+    note(decoder.path.times());
     if (caches_pixels_ && damage.empty())
       cache_->keep(item, {reinterpret_cast<const char*>(target), image_bytes_});
   }
@@ -198,24 +202,32 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderTeam::Decoder
   return damage;
 }
 
+void BatchLoader::State::note(const PixelTimes& times) {
+  decode_seconds_ += times.decode;
+  resample_seconds_ += times.resample;
+  augment_seconds_ += times.augment;
+}
+
 // From the cache, from what was read ahead, or from the file. Throws ImageFault.
-std::string_view BatchLoader::State::bytes_of(std::size_t position, std::string& buffer) {
+std::string_view BatchLoader::State::bytes_of(std::size_t position, LoaderTeam::Decoder& decoder) {
   const std::uint32_t item = plan_.order[position];
   const bool caches_bytes = cache_ != nullptr && cache_->kind() == CacheKind::kBytes;
   if (caches_bytes)
     if (const std::string_view kept = cache_->find(item); !kept.empty()) return kept;
-  if (!take_read_ahead(position, buffer)) {
+  const bool is_there = take_read_ahead(position, decoder.read_ahead);
+  if (!is_there) {
     const Timer timer(read_ticks_);
-    read_image_bytes(set_, item, buffer);
-    team_.note_read(timer.seconds());
+    read_image_bytes(set_, item, decoder.bytes);
+    team_.note_read(timer.seconds(), decoder.bytes.size());
   }
-  bytes_read_ += buffer.size();
-  if (caches_bytes) cache_->keep(item, buffer);
-  return buffer;
+  const std::string& bytes = is_there ? decoder.read_ahead : decoder.bytes;
+  bytes_read_ += bytes.size();
+  if (caches_bytes) cache_->keep(item, bytes);
+  return bytes;
 }
 
 // False: nobody has begun to read it.
-bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& buffer) {
+bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& bytes) {
   std::unique_lock lock(team_.mutex());
   const auto found = ahead_.find(position);
   if (found == ahead_.end()) return false;
@@ -223,9 +235,8 @@ bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& buff
   ReadAhead taken = std::move(found->second);
   ahead_.erase(found);
   ahead_bytes_ -= taken.bytes.size();
-  std::swap(buffer, taken.bytes);
-  team_.give_buffer_back(std::move(taken.bytes));
   lock.unlock();
+  bytes = std::move(taken.bytes);
   team_.wake_readers();
   if (taken.fault) std::rethrow_exception(taken.fault);
   return true;
@@ -252,10 +263,6 @@ bool BatchLoader::State::claim_read(std::size_t* position) {
 
 void BatchLoader::State::read(std::size_t position) {
   std::string bytes;
-  {
-    const std::scoped_lock lock(team_.mutex());
-    bytes = team_.take_buffer();
-  }
   std::exception_ptr fault;
   try {
     const Timer timer(read_ticks_);

@@ -20,7 +20,7 @@ namespace kiln {
 // [N, H, W, 3] in 8 bits; images that could not be decoded are left out and `count` is smaller.
 struct HostBatch {
   // Room for the whole batch; the first count * H * W * 3 are valid.
-  std::unique_ptr<std::uint8_t[]> pixels;
+  LoaderTeam::Room pixels;
   std::vector<std::int64_t> labels;  // [count]
   std::vector<std::uint32_t> items;  // [count] index into the items
   int count = 0;
@@ -35,9 +35,9 @@ struct BadImage {
 
 // Where the threads' time went; summed over threads, so it may exceed the time that passed.
 struct LoaderTimes {
-  double read_seconds = 0;    // by decoders and readers
-  double decode_seconds = 0;  // bytes to pixels
+  double read_seconds = 0;  // by decoders and readers
   std::uint64_t bytes_read = 0;
+  PixelTimes pixels;
 };
 
 class BatchLoader {

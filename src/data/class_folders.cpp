@@ -3,13 +3,13 @@
 // Links are followed wherever they lead. A file counts as an image by its extension: whether it is
 // one is found when it is decoded.
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "base/in_parallel.h"
 #include "data/dataset_readers.h"
 #include "data/dataset_text.h"
 #include "data/folder_entries.h"
+#include "data/image_names.h"
 #include "data/strict_json.h"
 
 namespace kiln {
@@ -21,9 +21,10 @@ constexpr std::size_t kMaxNamed = 10;
 
 // What one folder holds, each list sorted by code point.
 struct Listing {
-  FolderEntries entries;
-  std::vector<std::string_view> images;  // names of `entries`
+  std::string images;  // names, each ended by the slash that none of them holds
+  std::size_t num_images = 0;
   std::vector<std::string> folders;
+  std::vector<std::string> maybe_linked;  // those of `folders` that may be links
   std::vector<std::string> broken_links;  // links that lead nowhere, or in a circle
   std::size_t num_hidden_images = 0;
 };
@@ -35,17 +36,18 @@ bool is_ignored(std::string_view name) {
 Listing list_folder(const fs::path& folder, const DatasetContext& context) {
   Listing listing;
   try {
-    listing.entries = FolderEntries(folder);
-    for (const auto& [name, kind] : listing.entries) {
+    for (const auto& [name, kind, may_be_link] : FolderEntries(folder)) {
       using Kind = FolderEntry::Kind;
       if (is_ignored(name)) {
         listing.num_hidden_images += has_image_extension(name) ? 1 : 0;
       } else if (kind == Kind::kFolder) {
         listing.folders.emplace_back(name);
+        if (may_be_link) listing.maybe_linked.emplace_back(name);
       } else if (kind == Kind::kLost) {
         listing.broken_links.emplace_back(name);
       } else if (kind == Kind::kFile && has_image_extension(name)) {
-        listing.images.push_back(name);
+        (listing.images += name) += '/';
+        ++listing.num_images;
       }
     }
   } catch (const fs::filesystem_error& fault) {
@@ -53,6 +55,16 @@ Listing list_folder(const fs::path& folder, const DatasetContext& context) {
                  ". Check its permissions.");
   }
   return listing;
+}
+
+template <typename Visit>
+void for_each_image(const Listing& listing, Visit&& visit) {
+  const std::string_view names = listing.images;
+  for (std::size_t begin = 0; begin < names.size();) {
+    const std::size_t end = names.find('/', begin);
+    visit(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
 }
 
 // "'a', 'b', …": at most ten of them.
@@ -133,14 +145,18 @@ struct ClassListing {
   std::vector<std::string> loops;  // folders inside that are links back to it or above
 };
 
-ClassListing list_class(const std::string& name, const fs::path& canonical_root,
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+ClassListing list_class(const std::string& name, const Listing& top, const fs::path& canonical_root,
                         const DatasetContext& context) {
   const fs::path folder = context.root / name;
   ClassListing found{.stamp = stamp_of(context.root, name), .listing = {}, .loops = {}};
-  found.is_loop = leads_back(folder, canonical_root);
+  found.is_loop = contains(top.maybe_linked, name) && leads_back(folder, canonical_root);
   if (found.is_loop) return found;
   found.listing = list_folder(folder, context);
-  for (const std::string& inner : found.listing.folders) {
+  for (const std::string& inner : found.listing.maybe_linked) {
     if (leads_back(folder / inner, fs::canonical(folder))) found.loops.push_back(inner);
   }
   return found;
@@ -154,11 +170,10 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
   }
   left_out.add_links(name + "/", found.listing);
   for (const std::string& inner : found.listing.folders) {
-    const bool is_loop =
-        std::find(found.loops.begin(), found.loops.end(), inner) != found.loops.end();
-    (is_loop ? left_out.loops : left_out.deep_folders).push_back(name + "/" + inner);
+    (contains(found.loops, inner) ? left_out.loops : left_out.deep_folders)
+        .push_back(name + "/" + inner);
   }
-  if (found.listing.images.empty()) {
+  if (found.listing.num_images == 0) {
     left_out.empty_folders.push_back(name);
     return;
   }
@@ -168,27 +183,31 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
   const int label = static_cast<int>(set.classes.size());
   set.classes.push_back(name);
   std::string path = name + "/";
-  for (const std::string_view image : found.listing.images) {
+  for_each_image(found.listing, [&](std::string_view image) {
     path.replace(name.size() + 1, path.npos, image);
     const auto id = static_cast<std::int64_t>(set.items.size());
     set.items.push_back({.file_name = path, .label = label, .id = id, .size = {}});
-  }
+  });
 }
 
-// A few folders at a time, so that names wait in memory for few of them only.
+// All names first, so that the list gets its memory at once: new pages cost more than the copying.
 void read_classes(const Listing& top, LeftOut& left_out, ImageSet& set,
                   const DatasetContext& context) {
-  constexpr std::size_t kAtOnce = 256;
   const fs::path canonical_root = fs::canonical(context.root);
-  for (std::size_t begin = 0; begin < top.folders.size(); begin += kAtOnce) {
-    std::vector<ClassListing> found(std::min(kAtOnce, top.folders.size() - begin));
-    in_parallel(found.size(), kScanThreads, [&](std::size_t i) {
-      found[i] = list_class(top.folders[begin + i], canonical_root, context);
-    });
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      add_class(top.folders[begin + i], found[i], left_out, set, context);
-      set.stamps.push_back(std::move(found[i].stamp));
-    }
+  std::vector<ClassListing> found(top.folders.size());
+  in_parallel(found.size(), kScanThreads, [&](std::size_t i) {
+    found[i] = list_class(top.folders[i], top, canonical_root, context);
+  });
+  std::size_t num_images = 0, name_bytes = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Listing& listing = found[i].listing;
+    num_images += listing.num_images;
+    name_bytes += listing.images.size() + top.folders[i].size() * listing.num_images;
+  }
+  set.items.reserve(num_images, name_bytes);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    add_class(top.folders[i], found[i], left_out, set, context);
+    set.stamps.push_back(std::move(found[i].stamp));
   }
 }
 
@@ -209,16 +228,17 @@ class UnlabeledWalk {
     seen_.insert(fs::canonical(folder));
     const Listing listing = list_folder(folder, context_);
     left_out_.add_links(prefix, listing);
-    for (const std::string_view image : listing.images) {
+    for_each_image(listing, [&](std::string_view image) {
       const std::string path = prefix + std::string(image);
       if (!is_utf8(path)) {
         context_.fail("the name of the image '" + path + "' is not UTF-8. Rename it.");
       }
       const auto id = static_cast<std::int64_t>(set_.items.size());
       set_.items.push_back({.file_name = path, .label = -1, .id = id, .size = {}});
-    }
+    });
     for (const std::string& inner : listing.folders) {
-      if (leads_back(folder / inner, fs::canonical(folder))) {
+      if (contains(listing.maybe_linked, inner) &&
+          leads_back(folder / inner, fs::canonical(folder))) {
         left_out_.loops.push_back(prefix + inner);
       } else if (seen_.contains(fs::canonical(folder / inner))) {
         left_out_.repeated.push_back(prefix + inner);
@@ -237,18 +257,6 @@ class UnlabeledWalk {
 
 }  // namespace
 
-bool has_image_extension(std::string_view file_name) {
-  constexpr std::array<std::string_view, 9> kExtensions = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
-                                                           ".pgm", ".tif",  ".tiff", ".webp"};
-  const std::size_t dot = file_name.rfind('.');
-  if (dot == std::string_view::npos || dot == 0) return false;
-  std::string extension(file_name.substr(dot));
-  for (char& c : extension) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return std::find(kExtensions.begin(), kExtensions.end(), extension) != kExtensions.end();
-}
-
 ImageSet read_folders(const DatasetContext& context) {
   ImageSet set;
   set.kind = ImageSet::Kind::kClassFolders;
@@ -259,7 +267,7 @@ ImageSet read_folders(const DatasetContext& context) {
   read_classes(top, left_out, set, context);
   if (!set.items.empty()) {
     left_out.add_links("", top);
-    left_out.root_images.assign(top.images.begin(), top.images.end());
+    for_each_image(top, [&](std::string_view image) { left_out.root_images.emplace_back(image); });
   } else {
     left_out = {};
     set.kind = ImageSet::Kind::kUnlabeledFolder;
@@ -270,8 +278,7 @@ ImageSet read_folders(const DatasetContext& context) {
     std::string notes;
     for (const std::string& note : set.notes) notes += " (" + note + ")";
     context.fail("no image is in it" + notes +
-                 ". Give a folder with one folder of images a class; images end in .jpg, .jpeg, "
-                 ".png, .bmp, .ppm, .pgm, .tif, .tiff or .webp.");
+                 ". Give a folder with one folder of images a class; " + kImageNamesAdvice);
   }
   set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);

@@ -258,7 +258,9 @@ bool read_window(JpegReader& reader, ImagePart& part) {
   if (!cmyk_row.empty()) reader.cmyk_row = cmyk_row.data();
   part.region = reader.window;
   const std::size_t bytes = width * 3 * static_cast<std::size_t>(reader.window.size.height);
-  if (part.pixels.size() < bytes) part.pixels.resize(bytes);
+  const std::size_t whole_bytes =
+      std::size_t{reader.info.image_width} * std::size_t{reader.info.image_height} * 3;
+  part.make_room(std::max(bytes, std::min(whole_bytes, kRoomForWhole)));
   reader.pixels = part.pixels.data();
   return read_pixels(reader);
 }

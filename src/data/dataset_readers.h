@@ -32,9 +32,6 @@ std::optional<ImageSet> read_coco(const DatasetContext& context, std::vector<std
 // Class folders one level deep, or else every image at any depth, without labels.
 ImageSet read_folders(const DatasetContext& context);
 
-// .jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp, in any case.
-bool has_image_extension(std::string_view file_name);
-
 // Every item is a regular file; Error kInvalidDataset names the first ten that are not. `lines`
 // (may be empty) are the places of the items in `list`. Adds the folders' stamps to the set.
 void check_listed_files(ImageSet& set, const std::vector<int>& lines, const std::string& list,

@@ -1,10 +1,10 @@
 #include "data/dataset_text.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <exception>
 
+#include "base/base64.h"
 #include "data/image_bytes.h"
 #include "data/strict_json.h"
 
@@ -107,23 +107,6 @@ std::string samples_text(const ImageSet& set) {
     text += "\n  }";
   }
   return text.empty() ? "[]" : "[" + text + "\n]";
-}
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
-    std::array<unsigned, 3> part{};
-    for (std::size_t k = 0; k < count; ++k) part[k] = static_cast<unsigned char>(bytes[i + k]);
-    const unsigned group = part[0] << 16 | part[1] << 8 | part[2];
-    for (std::size_t k = 0; k < 4; ++k) {
-      text += k <= count ? kDigits[group >> (18 - 6 * k) & 63] : '=';
-    }
-  }
-  return text;
 }
 
 }  // namespace kiln

@@ -28,6 +28,4 @@ std::string list_line(const ImageItem& item, std::string_view file_name, const s
 // are left out.
 std::string samples_text(const ImageSet& set);
 
-std::string base64(std::string_view bytes);
-
 }  // namespace kiln

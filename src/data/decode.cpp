@@ -85,15 +85,22 @@ DecodedImage decode_image(std::string_view bytes) {
   return {{part.whole, std::move(part.pixels)}, std::move(part.damage)};
 }
 
+void ImagePart::make_room(std::size_t bytes) {
+  if (pixels.size() >= bytes) return;
+  std::vector<std::uint8_t>().swap(pixels);
+  pixels.resize(bytes);
+}
+
 void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
   const std::string_view kind = image_kind(bytes);
   if (kind == "JPEG") return codec::decode_jpeg(bytes, choose, part);
-  Image image = decode_other(kind, bytes);
+  const Image image = decode_other(kind, bytes);
   choose(image.size);  // which may refuse it
   part.whole = image.size;
   part.reduction = 1;
   part.region = {0, 0, image.size};
-  part.pixels = std::move(image.pixels);
+  part.make_room(image.pixels.size());
+  std::ranges::copy(image.pixels, part.pixels.begin());
   part.damage.clear();
 }
 

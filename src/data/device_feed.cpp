@@ -4,6 +4,8 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <vector>
 
@@ -17,6 +19,15 @@ at::Tensor per_channel(const std::array<double, 3>& values, const at::Device& de
 
 }  // namespace
 
+LoaderTeam::NewRoom host_rooms(const at::Device& device) {
+  if (device.is_cpu()) return LoaderTeam::ordinary_room;
+  return [](std::size_t bytes) {
+    const at::Tensor pinned = at::empty({static_cast<std::int64_t>(bytes)},
+                                        at::TensorOptions(at::kByte).pinned_memory(true));
+    return LoaderTeam::Room(pinned.mutable_data_ptr<std::uint8_t>(), [pinned](std::uint8_t*) {});
+  };
+}
+
 DeviceFeed::DeviceFeed(const at::Device& device, ImageSize size, int batch_size,
                        const PixelScaling& scaling)
     : device_(device),
@@ -27,25 +38,43 @@ DeviceFeed::DeviceFeed(const at::Device& device, ImageSize size, int batch_size,
                         at::MemoryFormat::ChannelsLast)),
       labels_(at::empty({batch_size}, at::TensorOptions(at::kLong).device(device))),
       mean_(per_channel(scaling.mean, device)),
-      std_(per_channel(scaling.std, device)) {}
+      std_(per_channel(scaling.std, device)) {
+  if (!device.is_cpu())
+    copies_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+// On the device, for the current stream to use; `host` may change when this returns.
+at::Tensor DeviceFeed::copied(const at::Tensor& host) const {
+  const c10::Stream current = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+  at::Tensor there;
+  {
+    const c10::StreamGuard on(*copies_);
+    there = host.to(device_, /*non_blocking=*/true);
+  }
+  copies_->synchronize();
+  there.record_stream(current);  // its memory was taken on the other stream
+  return there;
+}
 
 DeviceBatch DeviceFeed::put(const HostBatch& batch) {
   const c10::AutoGradMode no_grad(false);
   std::uint8_t* pixels = batch.pixels.get();
-  auto* numbers = const_cast<std::int64_t*>(batch.labels.data());
+  const at::Tensor labels =
+      at::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {batch.count}, at::kLong);
   DeviceBatch out{images_.narrow(0, 0, batch.count), labels_.narrow(0, 0, batch.count)};
   if (device_.is_cpu()) {
     const std::size_t num_pixels = static_cast<std::size_t>(batch.count) *
                                    static_cast<std::size_t>(size_.height) *
                                    static_cast<std::size_t>(size_.width);
     normalize_pixels(pixels, num_pixels, scaling_, images_.mutable_data_ptr<float>());
+    out.labels.copy_(labels);
   } else {
     const at::Tensor bytes =
         at::from_blob(pixels, {batch.count, size_.height, size_.width, 3}, at::kByte)
             .permute({0, 3, 1, 2});
-    out.images.copy_(bytes.to(device_)).div_(255).sub_(mean_).div_(std_);
+    out.images.copy_(copied(bytes)).div_(255).sub_(mean_).div_(std_);
+    out.labels.copy_(copied(labels));
   }
-  out.labels.copy_(at::from_blob(numbers, {batch.count}, at::kLong));
   return out;
 }
 

@@ -30,12 +30,14 @@ FolderEntry::Kind look_up(DIR* folder, const fs::path& path, const char* name) {
   return S_ISREG(info.st_mode) ? FolderEntry::Kind::kFile : FolderEntry::Kind::kOther;
 }
 
-FolderEntry::Kind kind_of(DIR* folder, const fs::path& path, const dirent& entry) {
-  if (entry.d_type == DT_REG) return FolderEntry::Kind::kFile;
-  if (entry.d_type == DT_DIR) return FolderEntry::Kind::kFolder;
+FolderEntry entry_of(DIR* folder, const fs::path& path, const dirent& entry) {
+  using Kind = FolderEntry::Kind;
+  const std::string_view name = entry.d_name;
+  if (entry.d_type == DT_REG) return {name, Kind::kFile, false};
+  if (entry.d_type == DT_DIR) return {name, Kind::kFolder, false};
   if (entry.d_type == DT_LNK || entry.d_type == DT_UNKNOWN)
-    return look_up(folder, path, entry.d_name);
-  return FolderEntry::Kind::kOther;
+    return {name, look_up(folder, path, entry.d_name), true};
+  return {name, Kind::kOther, false};
 }
 
 }  // namespace
@@ -53,7 +55,7 @@ FolderEntries::FolderEntries(const fs::path& folder) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
     names_.insert(names_.end(), name.begin(), name.end());
-    entries_.push_back({name, kind_of(open.get(), folder, *entry)});
+    entries_.push_back(entry_of(open.get(), folder, *entry));
   }
   if (errno != 0) fail(folder, errno);
   const char* at = names_.data();

@@ -12,7 +12,8 @@ struct FolderEntry {
   // kLost: a link that leads nowhere or in a circle. kOther: pipes, devices, sockets.
   enum class Kind { kFile, kFolder, kLost, kOther };
   std::string_view name;
-  Kind kind = Kind::kOther;
+  Kind kind = Kind::kOther;  // of what a link leads to
+  bool may_be_link = false;  // false: it is none
 };
 
 // Sorted by name, byte by byte, without "." and "..".

@@ -74,6 +74,13 @@ void ImageItems::push_back(const ImageItem& item, const ArchiveMember& member) {
   members_.push_back(member);
 }
 
+void ImageItems::reserve(std::size_t count, std::size_t name_bytes) {
+  names_.reserve(names_.size() + name_bytes);
+  ends_.reserve(size() + count);
+  labels_.reserve(size() + count);
+  sizes_.reserve(size() + count);
+}
+
 void ImageItems::remove_unlabeled() {
   ImageItems kept;
   for (std::size_t i = 0; i < size(); ++i) {

@@ -57,6 +57,8 @@ class ImageItems {
 
   void push_back(const ImageItem& item);
   void push_back(const ImageItem& item, const ArchiveMember& member);  // then all are members
+  // Room for so many more, whose names have so many bytes together.
+  void reserve(std::size_t count, std::size_t name_bytes);
   void set_label(std::size_t i, int label) { labels_[i] = label; }
   void set_size(std::size_t i, ImageSize size) { sizes_[i] = size; }
   void remove_unlabeled();

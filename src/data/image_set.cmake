@@ -5,7 +5,7 @@ find_package(ZLIB REQUIRED)
 find_package(LibArchive REQUIRED GLOBAL)
 kiln_room(image_set
   SOURCES archive_listing.cpp archive_set.cpp class_folders.cpp coco.cpp dataset_text.cpp folder_entries.cpp
-          image_bytes.cpp image_directory.cpp image_directory_writer.cpp image_items.cpp image_list.cpp
+          image_bytes.cpp image_directory.cpp image_directory_writer.cpp image_items.cpp image_list.cpp image_names.cpp
           image_set.cpp image_set_bytes.cpp listed_files.cpp open_file.cpp rank_order.cpp source_stamps.cpp
           strict_json.cpp tar_archive.cpp tar_writer.cpp unpack.cpp zip_directory.cpp
   LINK kiln_base

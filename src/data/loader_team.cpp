@@ -1,5 +1,7 @@
 #include "data/loader_team.h"
 
+#include "data/decode.h"
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -11,16 +13,33 @@
 namespace kiln {
 namespace {
 
-// A read that takes longer is worth a thread of its own: a page-cached file takes a twentieth.
+// A read that waits longer is worth a thread of its own: a page-cached file takes a twentieth. What
+// its bytes take to copy is not waiting.
 constexpr double kSlowRead = 400e-6;
+constexpr double kCopiedBytesPerSecond = 2e9;
 constexpr double kSmoothing = 1.0 / 16;
 // They wait for storage and need no core.
 constexpr int kMostReaders = 16;
 
+// What the decoder that needed most has needed, of files and images that are not huge. All get it
+// then, so that memory is level once each image was met, not once each decoder has met the largest.
+struct Need {
+  std::size_t pixels = 0, file = 0;
+
+  void give(LoaderTeam::Decoder& decoder) const {
+    decoder.path.make_room(pixels);
+    if (decoder.bytes.capacity() < file) std::string(file, '\0').swap(decoder.bytes);
+  }
+  void learn(const LoaderTeam::Decoder& decoder) {
+    pixels = std::max(pixels, std::min(decoder.path.room(), kRoomForWhole));
+    file = std::max(file, std::min(decoder.bytes.capacity(), kRoomForWhole));
+  }
+};
+
 }  // namespace
 
 struct LoaderTeam::State {
-  explicit State(const Plan& a_plan) : plan(a_plan) {}
+  explicit State(Plan a_plan) : plan(std::move(a_plan)) {}
 
   void decode();
   void read();
@@ -35,8 +54,8 @@ struct LoaderTeam::State {
   std::mutex mutex;
   std::condition_variable decoders_wake, readers_wake, somebody_left;
   std::vector<Job*> jobs;  // the first is served first
-  std::multimap<std::size_t, std::unique_ptr<std::uint8_t[]>> rooms;
-  std::vector<std::string> buffers;
+  std::multimap<std::size_t, Room> rooms;
+  Need need;
   bool stopping = false;
   std::vector<std::jthread> decoders, readers;  // last, so that they end first
 };
@@ -65,15 +84,18 @@ void LoaderTeam::State::decode() {
       decoders_wake.wait(lock);
       continue;
     }
+    const Need known = need;
     lock.unlock();
     if (!readers.empty()) readers_wake.notify_one();
     std::exception_ptr failure;
     try {
+      known.give(decoder);
       job->load(position, decoder);
     } catch (...) {
       failure = std::current_exception();
     }
     lock.lock();
+    need.learn(decoder);
     job->loaded(position, failure);
     leave(*job);
   }
@@ -96,13 +118,13 @@ void LoaderTeam::State::read() {
 }
 
 void LoaderTeam::State::start_readers() {
-  const int wanted = std::min(plan.read_ahead.value_or(kReadAhead), kMostReaders);
+  const int wanted = std::min(plan.read_ahead > 0 ? plan.read_ahead : kReadAhead, kMostReaders);
   for (int i = 0; i < wanted; ++i) readers.emplace_back([this] { read(); });
 }
 
-LoaderTeam::LoaderTeam(const Plan& plan) : state_(std::make_unique<State>(plan)) {
-  if (plan.read_ahead) state_->start_readers();
-  for (int i = 0; i < std::max(1, plan.num_decoders); ++i)
+LoaderTeam::LoaderTeam(Plan plan) : state_(std::make_unique<State>(std::move(plan))) {
+  if (state_->plan.read_ahead > 0) state_->start_readers();
+  for (int i = 0; i < num_decoders(); ++i)
     state_->decoders.emplace_back([state = state_.get()] { state->decode(); });
 }
 
@@ -120,14 +142,15 @@ int LoaderTeam::num_decoders() const {
 }
 
 int LoaderTeam::read_ahead() const {
-  if (state_->plan.read_ahead) return *state_->plan.read_ahead;
+  if (state_->plan.read_ahead > 0) return state_->plan.read_ahead;
   return state_->reads_are_slow ? kReadAhead : 0;
 }
 
-void LoaderTeam::note_read(double seconds) {
-  if (state_->plan.read_ahead || state_->reads_are_slow) return;
+void LoaderTeam::note_read(double seconds, std::size_t bytes) {
+  if (state_->plan.read_ahead > 0 || state_->reads_are_slow) return;
+  const double waited = seconds - static_cast<double>(bytes) / kCopiedBytesPerSecond;
   const double before = state_->read_seconds;
-  const double after = before + (seconds - before) * kSmoothing;
+  const double after = before + (waited - before) * kSmoothing;
   state_->read_seconds = after;
   if (after < kSlowRead) return;
   const std::scoped_lock lock(state_->mutex);
@@ -153,25 +176,18 @@ void LoaderTeam::remove(Job& job) {
   state_->somebody_left.wait(lock, [&] { return job.num_busy_ == 0; });
 }
 
-std::unique_ptr<std::uint8_t[]> LoaderTeam::take_room(std::size_t bytes) {
+LoaderTeam::Room LoaderTeam::take_room(std::size_t bytes) {
   if (auto kept = state_->rooms.extract(bytes)) return std::move(kept.mapped());
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) throw std::bad_alloc();
-  return std::make_unique_for_overwrite<std::uint8_t[]>(bytes);
+  return state_->plan.new_room(bytes);
 }
 
-void LoaderTeam::give_room_back(std::size_t bytes, std::unique_ptr<std::uint8_t[]> room) {
+void LoaderTeam::give_room_back(std::size_t bytes, Room room) {
   state_->rooms.emplace(bytes, std::move(room));
 }
 
-std::string LoaderTeam::take_buffer() {
-  if (state_->buffers.empty()) return {};
-  std::string buffer = std::move(state_->buffers.back());
-  state_->buffers.pop_back();
-  return buffer;
-}
-
-void LoaderTeam::give_buffer_back(std::string buffer) {
-  state_->buffers.push_back(std::move(buffer));
+LoaderTeam::Room LoaderTeam::ordinary_room(std::size_t bytes) {
+  return std::make_shared_for_overwrite<std::uint8_t[]>(bytes);
 }
 
 void LoaderTeam::wake_decoders() {

@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include "data/pixels.h"
@@ -22,29 +22,36 @@ namespace kiln {
 
 class LoaderTeam {
  public:
+  // Memory for a batch: [bytes], not set to zero.
+  using Room = std::shared_ptr<std::uint8_t[]>;
+  using NewRoom = std::function<Room(std::size_t bytes)>;
+  static Room ordinary_room(std::size_t bytes);
+
   struct Plan {
     int num_decoders = 1;
-    // Files that are read ahead of the decoders; 0: decoders read for themselves. Empty: as long as
-    // reads take little, as 0, else kReadAhead.
-    std::optional<int> read_ahead = {};
+    // Files that are read ahead of the decoders. 0: none as long as reads take little, then
+    // kReadAhead.
+    int read_ahead = 0;
+    NewRoom new_room = ordinary_room;
   };
   static constexpr int kReadAhead = 64;
   // What is read ahead and not yet decoded stops growing here.
   static constexpr std::size_t kReadAheadBytes = std::size_t{64} << 20;
 
-  explicit LoaderTeam(const Plan& plan);
+  explicit LoaderTeam(Plan plan);
   ~LoaderTeam();  // when no loader is open any more
 
   int num_decoders() const;
   // How far to read ahead now.
   int read_ahead() const;
-  // A decoder has read a file for itself in so many seconds.
-  void note_read(double seconds);
+  // A decoder has read a file of so many bytes for itself.
+  void note_read(double seconds, std::size_t bytes);
 
   // What a decoder's thread keeps from one image to the next, of whatever loader.
   struct Decoder {
     PixelPath path;
-    std::string bytes;
+    std::string bytes;       // of the file that it has read
+    std::string read_ahead;  // of the file that a reader has read for it
   };
 
   // For loaders: what the team asks of them. Functions marked "locked" are called with mutex()
@@ -68,12 +75,9 @@ class LoaderTeam {
   // Returns when no thread is inside the job.
   void remove(Job& job);
   // Memory for batches goes from loader to loader, so that it does not grow with their number.
-  // Not set to zero. Locked.
-  std::unique_ptr<std::uint8_t[]> take_room(std::size_t bytes);
-  void give_room_back(std::size_t bytes, std::unique_ptr<std::uint8_t[]> room);
-  // Likewise for files: strings of any length, whose memory is used again. Locked.
-  std::string take_buffer();
-  void give_buffer_back(std::string buffer);
+  // Locked.
+  Room take_room(std::size_t bytes);
+  void give_room_back(std::size_t bytes, Room room);
 
   // There may be new work. Locked or not.
   void wake_decoders();

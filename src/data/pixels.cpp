@@ -1,6 +1,7 @@
 #include "data/pixels.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -12,6 +13,19 @@
 
 namespace kiln {
 namespace {
+
+class Stopwatch {
+ public:
+  // Seconds since the last one.
+  double lap() {
+    const Clock::time_point before = std::exchange(since_, Clock::now());
+    return std::chrono::duration<double>(since_ - before).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point since_ = Clock::now();
+};
 
 // How an image comes to its output.
 struct Placing {
@@ -139,11 +153,24 @@ struct PixelPath::Scratch {
   ImagePart part;
   Resampler resampler;
   std::vector<std::uint8_t> copy;
+  PixelTimes times;
 };
 
 PixelPath::PixelPath() : scratch_(std::make_unique<Scratch>()) {}
 PixelPath::~PixelPath() = default;
 PixelPath::PixelPath(PixelPath&&) noexcept = default;
+
+const PixelTimes& PixelPath::times() const {
+  return scratch_->times;
+}
+
+std::size_t PixelPath::room() const {
+  return scratch_->part.pixels.size();
+}
+
+void PixelPath::make_room(std::size_t bytes) {
+  scratch_->part.make_room(bytes);
+}
 
 std::string PixelPath::write(std::string_view bytes, const PixelPlan& plan, const DrawKey& key,
                              std::uint8_t* target) {
@@ -158,17 +185,21 @@ std::string PixelPath::write(std::string_view bytes, const PixelPlan& plan, cons
     placing = crops ? place_crop(draw_crop(whole, random), plan.output) : place_centre(whole, plan);
     return wanted_part(placing);
   };
+  Stopwatch watch;
   decode_part(bytes, choose, part);
+  scratch_->times.decode = watch.lap();
   if (is_copy(placing)) {
     copy_region(part.view(), unchanged_region(placing), mirror, target);
   } else {
     scratch_->resampler.write(part.view(), reduced(placing.rows, part.reduction),
                               reduced(placing.columns, part.reduction), mirror, target);
   }
+  scratch_->times.resample = watch.lap();
   if (plan.augment == Augment::kStrong) {
     apply_operation(draw_operation(random), target, plan.output, scratch_->copy);
     random_erase(target, plan.output, plan.erased.data(), random);
   }
+  scratch_->times.augment = watch.lap();
   return std::exchange(part.damage, {});
 }
 

@@ -11,6 +11,13 @@
 
 namespace kiln {
 
+// Seconds of the stages of one image.
+struct PixelTimes {
+  double decode = 0;
+  double resample = 0;  // or copying, and mirroring
+  double augment = 0;   // what kStrong does to the pixels
+};
+
 // Keeps its memory from one image to the next. One thread; what it writes depends on the plan, the
 // bytes and the key alone.
 class PixelPath {
@@ -23,6 +30,13 @@ class PixelPath {
   // an image that could be used, else nothing. Throws ImageFault.
   std::string write(std::string_view bytes, const PixelPlan& plan, const DrawKey& key,
                     std::uint8_t* target);
+
+  // Of the last image that write() returned from.
+  const PixelTimes& times() const;
+
+  // Bytes kept for decoded pixels, and to keep at least.
+  std::size_t room() const;
+  void make_room(std::size_t bytes);
 
  private:
   struct Scratch;

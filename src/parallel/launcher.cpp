@@ -24,6 +24,7 @@ Launcher find_launcher() {
   Launcher launcher;
   const bool open_mpi = is_set("OMPI_COMM_WORLD_SIZE");
   launcher.mpi = open_mpi || is_set("PMIX_RANK");
+  launcher.local_size = number_in("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (const int launched = number_in("KILN_LAUNCHED"); launched > 0) {
     launcher.expected_size = launched;
     launcher.expectation =

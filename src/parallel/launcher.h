@@ -8,6 +8,7 @@ namespace kiln {
 struct Launcher {
   bool mpi = false;         // Open MPI or PMIx variables are there: MPI can be started
   int expected_size = 0;    // that the launcher or the platform tells; 0: nobody says
+  int local_size = 0;       // ranks on this host; 0: nobody says
   std::string expectation;  // why, as the end of a sentence, with the remedy
 };
 

@@ -1,11 +1,15 @@
 #include "parallel/nccl.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <fstream>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <type_traits>
 
@@ -329,12 +333,25 @@ std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan,
 
 std::optional<std::filesystem::path> send_nccl_log_to(const std::filesystem::path& folder,
                                                       int rank) {
-  if (std::getenv("NCCL_DEBUG") == nullptr || std::getenv("NCCL_DEBUG_FILE") != nullptr) return {};
+  if (std::getenv("NCCL_DEBUG_FILE") != nullptr || ::access(folder.c_str(), W_OK) != 0) return {};
+  if (std::getenv("NCCL_DEBUG") == nullptr) {
+    ::setenv("NCCL_DEBUG", "INFO", 1);
+    ::setenv("NCCL_DEBUG_SUBSYS", "INIT,NET", 0);
+  }
   std::filesystem::path file = folder / ("70_nccl_log_" + std::to_string(rank) + ".txt");
   std::string pattern;  // NCCL reads %h and %p as host and process, and %% as %
   for (const char letter : file.string()) pattern += letter == '%' ? "%%" : std::string(1, letter);
   ::setenv("NCCL_DEBUG_FILE", pattern.c_str(), 0);
   return file;
+}
+
+std::string network_in_nccl_log(const std::filesystem::path& log) {
+  constexpr std::string_view kMark = "Using network ";
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);)
+    if (const std::size_t at = line.find(kMark); at != line.npos)
+      return line.substr(at + kMark.size());
+  return "";
 }
 
 }  // namespace kiln

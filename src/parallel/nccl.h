@@ -55,10 +55,15 @@ std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan);
 std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan,
                                                      std::unique_ptr<NcclGroup> group);
 
-// Where NCCL_DEBUG is set and NCCL_DEBUG_FILE is not: sends NCCL's own log to
-// `folder`/70_nccl_log_<rank>.txt, which it returns. Sets an environment variable, so to be called
-// before make_nccl_id() and while no other thread uses LibTorch or CUDA.
+// Sends NCCL's own log to `folder`/70_nccl_log_<rank>.txt, which it returns: as much as NCCL_DEBUG
+// asks for, else how it starts and which network it takes. Nothing where NCCL_DEBUG_FILE is set or
+// the folder cannot be written. Sets environment variables, so to be called before make_nccl_id()
+// and while no other thread uses LibTorch or CUDA.
 std::optional<std::filesystem::path> send_nccl_log_to(const std::filesystem::path& folder,
                                                       int rank);
+
+// The network that NCCL took between hosts as its log tells it: "Socket", "IB", or a plug-in's
+// name; empty where the log does not.
+std::string network_in_nccl_log(const std::filesystem::path& log);
 
 }  // namespace kiln

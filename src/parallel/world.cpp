@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "parallel/launcher.h"
+#include "parallel/shared_memory.h"
 
 namespace kiln {
 namespace {
@@ -52,6 +53,7 @@ void World::join(StallWatch::Limits limits, int expected_size, Log& log) {
   const Launcher launcher = find_launcher();
   log_ = &log;
   if (launcher.mpi) {
+    require_shared_memory(launcher.local_size);
     // Fast paths between processes of a container need a right that containers lack; MPI would warn
     // at every message.
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);

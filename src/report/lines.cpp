@@ -3,9 +3,26 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/terminal.h"
 #include "base/text.h"
 
 namespace kiln {
+namespace {
+
+// Empty where there is no room for one.
+std::string bar(double share, int width, bool utf8) {
+  constexpr int kLeast = 8;
+  if (width < kLeast) return "";
+  const int inside = width - 2;
+  const int full = static_cast<int>(std::lround(share * inside));
+  std::string text = "[";
+  for (int i = 0; i < inside; ++i)
+    text += i < full ? (utf8 ? "\u2588" : "#") : (utf8 ? "\u2591" : ".");
+  return text + "]";
+}
+
+}  // namespace
+
 std::string iteration_line(const StepRecord& record) {
   return formatted("Epoch: [%d/%d]\tIter: [%d/%d]\t", record.epoch, record.num_epochs, record.step,
                    record.num_steps) +
@@ -36,14 +53,35 @@ std::string rates_line(const EpochRecord& record) {
   return text;
 }
 
-std::string progress_line(const StepRecord& timing, double last_loss) {
+std::string progress_line(const StepRecord& timing, const LiveLine& live) {
   const double share = static_cast<double>(timing.step) / timing.num_steps;
   const double left = timing.elapsed_seconds / share * (1 - share) +
                       timing.elapsed_seconds / share * (timing.num_epochs - timing.epoch);
-  return formatted("epoch %d/%d  step %d/%d  %.1f images/s  loss %.4f  data wait %.0f %%  ",
-                   timing.epoch, timing.num_epochs, timing.step, timing.num_steps,
-                   timing.epoch_images_per_second, last_loss, 100 * timing.data_wait_share) +
-         "left " + duration_text(left);
+  const std::string epoch = formatted("epoch %d/%d ", timing.epoch, timing.num_epochs);
+  const std::string numbers =
+      formatted(" %d/%d  %.0f images/s  loss %.4f  top-1 %.1f %%  data wait %.0f %%  left ",
+                timing.step, timing.num_steps, timing.epoch_images_per_second, live.loss,
+                100 * live.top1, 100 * timing.data_wait_share) +
+      duration_text(left);
+  const int room = live.columns - static_cast<int>(epoch.size() + numbers.size());
+  return cut_to(epoch + bar(share, std::min(room, 24), live.utf8) + numbers, live.columns);
+}
+
+std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch) {
+  constexpr std::size_t kMostRows = 20;
+  std::vector<std::string> rows = {
+      "  epoch   learning rate   train loss   train top-1   valid loss   valid top-1   images/s"};
+  for (std::size_t i = 0; i < epochs.size(); ++i) {
+    const EpochRecord& epoch = epochs[i];
+    const bool kept = epoch.epoch == saved_epoch;
+    const std::size_t stride = (epochs.size() + kMostRows - 3) / (kMostRows - 2);
+    if (i % stride != 0 && i + 1 != epochs.size() && !kept) continue;
+    rows.push_back(formatted("%s %5d %15.4g %12.4f %11.2f %% %12.4f %11.2f %% %10.1f",
+                             kept ? "*" : " ", epoch.epoch, epoch.learning_rate, epoch.train.loss(),
+                             100 * epoch.train.top1_accuracy(), epoch.valid.loss(),
+                             100 * epoch.valid.top1_accuracy(), epoch.train_images_per_second));
+  }
+  return rows;
 }
 
 std::string duration_text(double seconds) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/training_record.h"
 
@@ -17,9 +18,20 @@ std::string epoch_line(const EpochRecord& record);
 // `learning rate 0.05, train images/s 512.31`, and with several ranks how long gradients took.
 std::string rates_line(const EpochRecord& record);
 
-// One short line for a terminal: epoch, step, images/s, loss of the last printed step, data wait,
-// time left.
-std::string progress_line(const StepRecord& timing, double last_loss);
+// How a terminal shows a run that goes on.
+struct LiveLine {
+  double loss = 0, top1 = 0;  // of the epoch so far, as last printed
+  int columns = 80;           // that the line may take
+  bool utf8 = false;          // the bar may be drawn with block characters
+};
+
+// `epoch 3/20 [######....] 120/156  512 images/s  loss 1.2345  top-1 45.2 %  data wait 1 %  left 2
+// min 10 s`
+std::string progress_line(const StepRecord& timing, const LiveLine& live);
+
+// A line an epoch under a heading, 20 epochs at most: the first, the last, the kept one, which has
+// a star, and some between.
+std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch);
 
 // "1 h 02 min", "3 min 20 s", "4.2 s".
 std::string duration_text(double seconds);

@@ -61,22 +61,22 @@ Json fault_json(const ImageFaultRecord& fault) {
 
 }  // namespace
 
-std::string format_training_json(const TrainingRecord& record) {
+std::string format_training_json(const RunRecord& run, const RunEnd& end) {
   Json epochs = Json::array();
-  for (const EpochRecord& epoch : record.epochs) epochs.push_back(epoch_json(epoch));
+  for (const EpochRecord& epoch : run.epochs) epochs.push_back(epoch_json(epoch));
   Json faults = Json::array();
-  for (const ImageFaultRecord& fault : record.image_faults) faults.push_back(fault_json(fault));
-  const Json json = {
-      {"options", object_of(record.options)},
-      {"versions", object_of(record.versions)},
-      {"data", data_json(record.data)},
-      {"epochs", epochs},
-      {"saved_epoch", record.saved_epoch},
-      {"stopped_early", record.stopped_early.empty() ? Json(false) : Json(record.stopped_early)},
-      {"image_faults", faults},
-      {"start_to_first_step_seconds", record.start_to_first_step_seconds},
-      {"total_seconds", record.total_seconds},
-      {"peak_memory_bytes", record.peak_memory_bytes}};
+  for (const ImageFaultRecord& fault : end.image_faults) faults.push_back(fault_json(fault));
+  const std::string& stopped = end.stopped_early;
+  const Json json = {{"options", object_of(run.start.options)},
+                     {"versions", object_of(run.start.versions)},
+                     {"data", data_json(run.start.data)},
+                     {"epochs", epochs},
+                     {"saved_epoch", end.saved_epoch},
+                     {"stopped_early", stopped.empty() ? Json(false) : Json(stopped)},
+                     {"image_faults", faults},
+                     {"start_to_first_step_seconds", end.start_to_first_step_seconds},
+                     {"total_seconds", end.total_seconds},
+                     {"peak_memory_bytes", end.peak_memory_bytes}};
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 

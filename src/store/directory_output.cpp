@@ -24,7 +24,7 @@ void make_folder(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (fs::is_directory(folder)) return;
   if (!error) error = std::make_error_code(std::errc::not_a_directory);
-  fail(folder, "cannot be made (" + error.message() + ")",
+  fail(folder, "cannot be made (" + system_words(error.value()) + ")",
        "Choose another output or mend its permissions.");
 }
 

@@ -21,6 +21,7 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed,
       feed_(feed),
       plan_(plan),
       metrics_(feed.device()),
+      clock_(feed.device()),
       communication_before_(state.gradients.communication()),
       begin_(Clock::now()),
       measured_(begin_) {
@@ -28,31 +29,41 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed,
 }
 
 bool TrainEpoch::step() {
-  const HostBatch* batch = loader_.next();
+  const HostBatch* batch = next_batch();
   if (batch == nullptr) return false;
   ++step_;
   for (int i = 1; i < plan_.batches_per_step; ++i) {
     train_on(*batch);
-    batch = loader_.next();
+    batch = next_batch();
   }
   state_.gradients.arm();
   train_on(*batch);
+  clock_.begin(&StepTimes::communication);
   state_.gradients.finish();
+  clock_.begin(&StepTimes::optimizer);
   const bool alone_and_empty =
       plan_.num_ranks == 1 && plan_.batches_per_step == 1 && batch->count < plan_.smallest_batch;
   if (!alone_and_empty) state_.optimizer.step(plan_.learning_rate);
   state_.gradients.zero();
+  clock_.stop();
   return true;
+}
+
+const HostBatch* TrainEpoch::next_batch() {
+  clock_.begin(&StepTimes::data_wait);
+  return loader_.next();
 }
 
 // Adds to the gradients: the mean over all images of the step, of all ranks and batches.
 void TrainEpoch::train_on(const HostBatch& host) {
   if (host.count < plan_.smallest_batch && !plan_.train_on_empty_batches) return;
+  clock_.begin(&StepTimes::forward);
   const DeviceBatch batch = feed_.put(host);
   const at::Tensor logits = state_.model->forward(batch.images);
   const std::int64_t images = std::int64_t{host.nominal} * plan_.num_ranks * plan_.batches_per_step;
   const at::Tensor loss = cross_entropy(logits, batch.labels, images);
   measure(host.count);
+  clock_.begin(&StepTimes::backward);
   loss.backward();
   metrics_.add(logits, batch.labels, loss.detach() * images, step_);
 }
@@ -72,6 +83,7 @@ void TrainEpoch::measure(int count) {
 StepRecord TrainEpoch::timing() const {
   StepRecord record;
   record.epoch = plan_.epoch;
+  record.learning_rate = plan_.learning_rate;
   record.num_epochs = plan_.num_epochs;
   record.step = step_;
   record.num_steps = loader_.num_batches() / plan_.batches_per_step;
@@ -85,8 +97,9 @@ StepRecord TrainEpoch::timing() const {
   return record;
 }
 
-StepRecord TrainEpoch::step_record() const {
+StepRecord TrainEpoch::step_record() {
   StepRecord record = timing();
+  record.times = clock_.times();
   record.batch = metrics_.batch();
   record.so_far = metrics_.totals();
   return record;
@@ -95,8 +108,10 @@ StepRecord TrainEpoch::step_record() const {
 EpochRecord TrainEpoch::finish() {
   EpochRecord record;
   record.epoch = plan_.epoch;
+  record.num_steps = step_;
   record.learning_rate = plan_.learning_rate;
   record.train = metrics_.totals();
+  record.times = clock_.times();
   record.train_seconds = seconds_between(begin_, Clock::now());
   record.data_wait_seconds = loader_.wait_seconds();
   record.average_images_per_second = images_ > 0 ? weighted_rate_ / images_ : 0;
@@ -105,24 +120,6 @@ EpochRecord TrainEpoch::finish() {
     record.communication = CommunicationTime{now->summing - communication_before_->summing,
                                              now->waiting - communication_before_->waiting};
   return record;
-}
-
-bool evaluate(ImageModel& model, BatchLoader& loader, DeviceFeed& feed, Totals* totals,
-              const std::function<bool()>& should_stop) {
-  const torch::InferenceMode inference;
-  model.train(false);
-  MetricSums metrics(feed.device());
-  int step = 0;
-  while (const HostBatch* host = loader.next()) {
-    if (should_stop()) return false;
-    ++step;
-    if (host->count == 0) continue;
-    const DeviceBatch batch = feed.put(*host);
-    const at::Tensor logits = model.forward(batch.images);
-    metrics.add(logits, batch.labels, cross_entropy(logits, batch.labels, 1), step);
-  }
-  *totals = metrics.totals();
-  return true;
 }
 
 }  // namespace kiln

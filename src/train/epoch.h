@@ -1,9 +1,8 @@
-// One epoch of training, a step at a time, and one pass of validation. The caller owns the loop: it
-// decides when to report and when to stop. One thread.
+// One epoch of training, a step at a time. The caller owns the loop: it decides when to report and
+// when to stop. One thread.
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <optional>
 
 #include "base/training_record.h"
@@ -11,6 +10,7 @@
 #include "data/device_feed.h"
 #include "train/metrics.h"
 #include "train/state.h"
+#include "train/step_clock.h"
 
 namespace kiln {
 
@@ -35,12 +35,13 @@ class TrainEpoch {
   int steps_done() const { return step_; }
   // These wait for the device; numbers are this rank's.
   int first_bad_step() const { return metrics_.first_bad_step(); }  // 0: every loss is finite
-  StepRecord step_record() const;
+  StepRecord step_record();
   EpochRecord finish();  // `valid` stays empty
   // Time and rate only, for a progress line: never waits.
   StepRecord timing() const;
 
  private:
+  const HostBatch* next_batch();
   void train_on(const HostBatch& batch);
   void measure(int count);
 
@@ -50,16 +51,12 @@ class TrainEpoch {
   DeviceFeed& feed_;
   EpochPlan plan_;
   MetricSums metrics_;
+  StepClock clock_;
   const std::optional<CommunicationTime> communication_before_;
   Clock::time_point begin_, measured_;
   int step_ = 0;
   double batch_seconds_ = 0, weighted_seconds_ = 0, weighted_rate_ = 0, images_ = 0;
   int batch_count_ = 0;
 };
-
-// Every image once, in eval mode; false when `should_stop` ended it early, and `totals` is then not
-// whole. The caller judges whether the loss is finite.
-bool evaluate(ImageModel& model, BatchLoader& loader, DeviceFeed& feed, Totals* totals,
-              const std::function<bool()>& should_stop);
 
 }  // namespace kiln

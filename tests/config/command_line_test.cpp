@@ -11,6 +11,18 @@
 namespace kiln {
 namespace {
 
+TEST(CommandLine, RunsToCompareAreAsManyAsGiven) {
+  const auto compare =
+      parse_as<CompareConfig>({"compare", "a", "--log-path", "b", "--output-path", "x", "c"});
+  EXPECT_EQ(compare.log_paths, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(compare.output_path, "x");
+  EXPECT_EQ(parse_as<CompareConfig>({"compare", "a", "b"}).output_path, "compare.html");
+  EXPECT_NE(fault({"compare"}).find("--log-path"), std::string::npos);
+  EXPECT_NE(fault({"compare", "a"}).find("two or more"), std::string::npos);
+  EXPECT_NE(fault({"compare", "a", "b", "--output-path", "x", "--output-path", "y"}).find("twice"),
+            std::string::npos);
+}
+
 TEST(CommandLine, TrainHasTheDesignersDefaults) {
   const auto config = parse_as<TrainConfig>(train());
   EXPECT_EQ(config.untrained_model_path, "u");
@@ -186,7 +198,7 @@ TEST(CommandLine, Commands) {
       fault({"score"}).find("train, launch, init-model, convert, pack, demo-data, bench loader, "
                             "bench collective, inspect or describe"),
       std::string::npos);
-  EXPECT_NE(fault({}).find("No command is given"), std::string::npos);
+  EXPECT_FALSE(parse_as<HelpRequest>({}).asked_for);
   EXPECT_NE(fault({"--epochs", "5"}).find("comes before a command"), std::string::npos);
 }
 
@@ -207,6 +219,10 @@ TEST(CommandLine, OtherCommands) {
   EXPECT_TRUE(inspect.json);
   EXPECT_TRUE(inspect.check);
   EXPECT_EQ(parse_as<InspectConfig>({"inspect", "--", "--odd"}).path, "--odd");
+  const auto report = parse_as<ReportConfig>({"report", "logs"});
+  EXPECT_EQ(report.log_path, "logs");
+  EXPECT_EQ(report.output_path, "");
+  EXPECT_NE(fault({"report", "a", "b"}).find("'b' is not expected"), std::string::npos);
   EXPECT_NE(fault({"inspect", "a", "b"}).find("'b' is not expected here"), std::string::npos);
   EXPECT_NE(fault({"inspect", "a", "--json=1"}).find("takes no value"), std::string::npos);
 }

@@ -197,6 +197,44 @@ TEST_F(ArchiveTest, a_million_empty_entries_end_soon_and_in_little_memory) {
   EXPECT_EQ(bytes_of_image(set, 999'999), "");
 }
 
+// Little-endian, as a zip keeps numbers.
+template <typename Number>
+void append(std::string& bytes, Number value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// Stored, empty, with a zip64 directory whose end records are APPNOTE.TXT's 4.3.14 to 4.3.16.
+std::string zip_of_empty_entries(std::uint64_t count) {
+  std::string bytes, directory;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::string name = "cat/" + std::to_string(i) + ".jpg";
+    const std::string fields = std::string("\x14\0\0\0\0\0\0\0\0\0", 10) + std::string(12, '\0') +
+                               static_cast<char>(name.size()) + std::string(3, '\0');
+    const auto offset = static_cast<std::uint32_t>(bytes.size());
+    bytes += "PK\3\4" + fields + name;
+    directory += std::string("PK\1\2\x14\0", 6) + fields + std::string(10, '\0');
+    append(directory, offset);
+    directory += name;
+  }
+  const std::uint64_t begin = bytes.size(), end64 = begin + directory.size();
+  bytes += directory + "PK\6\6";
+  append(bytes, std::uint64_t{44});
+  bytes += std::string("\x2d\0\x2d\0", 4) + std::string(8, '\0');  // versions and disks
+  for (const std::uint64_t field : {count, count, std::uint64_t{directory.size()}, begin})
+    append(bytes, field);
+  bytes += std::string("PK\6\7\0\0\0\0", 8);
+  append(bytes, end64);
+  append(bytes, std::uint32_t{1});
+  return bytes + "PK\5\6" + std::string(4, '\0') + std::string(12, '\xff') + std::string(2, '\0');
+}
+
+TEST_F(ArchiveTest, a_million_empty_entries_of_a_zip_end_soon_and_in_little_memory) {
+  const ImageSet set = read(zip_of_empty_entries(1'000'000));
+  EXPECT_EQ(set.items.size(), 1'000'000U);
+  EXPECT_LT(set.items.memory_bytes(), 2 * std::size_t{120} * 1'000'000);  // not shrunk yet
+  EXPECT_EQ(bytes_of_image(set, 999'999), "");
+}
+
 TEST_F(ArchiveTest, an_archive_that_goes_away_or_shrinks_is_no_crash) {
   const std::string good = tar_of({{"cat/1.jpg", std::string(600, 'x')}});
   const ImageSet set = read(good);

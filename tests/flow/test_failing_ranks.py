@@ -145,6 +145,20 @@ class KilledTest(FailingTest):
                     self.assert_error_info(39, f"Rank {rank} on host ")
 
 
+class SharedMemoryTest(FailingTest):
+    def test_too_little_of_it(self):
+        self.needs_private_mounts()
+        cramped = [*PRIVATE, "sh", "-c", "mount -t tmpfs -o size=1m none /dev/shm; exec \"$@\"", "sh"]
+        for how in BOTH:
+            with self.subTest(how=how):
+                self.new_folder()
+                since = time.monotonic()
+                job = self.start_words([*cramped, *self.words(how, 2)])
+                self.assert_failed(job, since, 1, "/dev/shm has 1 MiB", "the 2 ranks on this host need 10 MiB",
+                                   "--shm-size=1g")
+                self.assert_error_info(2000, "--shm-size=1g")
+
+
 class StoppedTest(FailingTest):
     def test_stopped_for_longer_than_the_deadline(self):
         for how, rank in EACH_RANK_EACH_WAY:

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <thread>
 
@@ -262,17 +264,45 @@ TEST_F(NcclTest, AStuckProgramIsReported) {
   script->abort_hangs = false;
 }
 
-TEST(NcclLog, GoesBesideTheDriverLogUnlessTheUserChose) {
-  ::unsetenv("NCCL_DEBUG_FILE");
-  ::unsetenv("NCCL_DEBUG");
-  EXPECT_FALSE(send_nccl_log_to("/logs", 3));
-  EXPECT_EQ(std::getenv("NCCL_DEBUG_FILE"), nullptr);
-  ::setenv("NCCL_DEBUG", "INFO", 1);
-  EXPECT_EQ(send_nccl_log_to("/logs/100%", 3), "/logs/100%/70_nccl_log_3.txt");
-  EXPECT_STREQ(std::getenv("NCCL_DEBUG_FILE"), "/logs/100%%/70_nccl_log_3.txt");
-  EXPECT_FALSE(send_nccl_log_to("/logs", 3));
-  ::unsetenv("NCCL_DEBUG_FILE");
-  ::unsetenv("NCCL_DEBUG");
+class NcclLog : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
+      ::unsetenv(name);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override {
+    SetUp();
+    std::filesystem::remove_all(folder_);
+  }
+  const std::filesystem::path folder_ = ::testing::TempDir() + "kiln_100%";
+};
+
+TEST_F(NcclLog, GoesBesideTheDriverLogUnlessTheUserChose) {
+  const std::filesystem::path file = folder_ / "70_nccl_log_3.txt";
+  EXPECT_EQ(send_nccl_log_to(folder_, 3), file);
+  EXPECT_STREQ(std::getenv("NCCL_DEBUG"), "INFO");
+  EXPECT_STREQ(std::getenv("NCCL_DEBUG_FILE"),
+               (::testing::TempDir() + "kiln_100%%/70_nccl_log_3.txt").c_str());
+  EXPECT_FALSE(send_nccl_log_to(folder_, 3));
+}
+
+TEST_F(NcclLog, KeepsTheUsersLevelAndStaysAwayWhereNothingCanBeWritten) {
+  EXPECT_FALSE(send_nccl_log_to("/nonexistent", 3));
+  EXPECT_EQ(std::getenv("NCCL_DEBUG"), nullptr);
+  ::setenv("NCCL_DEBUG", "TRACE", 1);
+  EXPECT_TRUE(send_nccl_log_to(folder_, 3));
+  EXPECT_STREQ(std::getenv("NCCL_DEBUG"), "TRACE");
+  EXPECT_EQ(std::getenv("NCCL_DEBUG_SUBSYS"), nullptr);
+}
+
+TEST_F(NcclLog, TellsTheNetwork) {
+  const std::filesystem::path file = folder_ / "log";
+  EXPECT_EQ(network_in_nccl_log(file), "");
+  std::ofstream(file) << "vm:7:9 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n"
+                         "vm:7:9 [0] NCCL INFO Using network Socket\n"
+                         "vm:7:9 [0] NCCL INFO ncclCommInitRankConfig comm 0x1 rank 0\n";
+  EXPECT_EQ(network_in_nccl_log(file), "Socket");
 }
 
 }  // namespace

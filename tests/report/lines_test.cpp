@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace kiln {
 namespace {
 
@@ -34,6 +36,34 @@ TEST(Lines, EpochLine) {
   EXPECT_EQ(epoch_line(record),
             "Epoch 1,train_ips 12.74,train_loss 1.292102,train_error 0.666667,valid_loss 1.11136,"
             "top1 acc 0.16667,top5 acc 1.00000");
+}
+
+TEST(Lines, TheLiveLineFitsItsTerminal) {
+  StepRecord record;
+  record.epoch = 3;
+  record.num_epochs = 20;
+  record.step = 60;
+  record.num_steps = 120;
+  record.elapsed_seconds = 6;
+  record.epoch_images_per_second = 512;
+  LiveLine live{.loss = 1.25, .top1 = 0.452, .columns = 120, .utf8 = false};
+  EXPECT_EQ(progress_line(record, live),
+            "epoch 3/20 [###########...........] 60/120  512 images/s  loss 1.2500  top-1 45.2 %  "
+            "data wait 0 %  left 3 min 30 s");
+  live.columns = 30;
+  EXPECT_EQ(progress_line(record, live), "epoch 3/20  60/120  512 images");
+}
+
+TEST(Lines, TheTableOfALongRunKeepsFirstLastAndSavedEpochs) {
+  std::vector<EpochRecord> epochs(90);
+  for (std::size_t i = 0; i < epochs.size(); ++i) epochs[i].epoch = static_cast<int>(i) + 1;
+  const std::vector<std::string> rows = epoch_table(epochs, 44);
+  EXPECT_LE(rows.size(), 21U);
+  EXPECT_NE(rows[1].find("    1 "), std::string::npos);
+  EXPECT_NE(rows.back().find("   90 "), std::string::npos);
+  EXPECT_EQ(std::count_if(rows.begin(), rows.end(),
+                          [](const std::string& row) { return row.starts_with("*    44"); }),
+            1);
 }
 
 TEST(Lines, NumbersForPeople) {

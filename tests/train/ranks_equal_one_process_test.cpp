@@ -14,6 +14,7 @@
 #include "parallel/communicator.h"
 #include "parallel/world.h"
 #include "train/epoch.h"
+#include "train/evaluation.h"
 #include "train/replicas.h"
 
 namespace kiln {
@@ -163,9 +164,9 @@ TEST_F(Ranks, EvaluateEveryImageOnce) {
   DeviceFeed feed(at::kCPU, {kSide, kSide}, 7, {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}});
   const auto measured = [&](const RankShare& share) {
     BatchLoader batches = loader(validation_share(kImages, share), 7);
-    Totals totals;
-    evaluate(*model, batches, feed, &totals, [] { return false; });
-    return totals;
+    Evaluation evaluation;
+    evaluate(*model, batches, feed, &evaluation, [] { return false; });
+    return evaluation.totals;
   };
   const Totals mine = measured({world->rank(), world->size(), 7});
   const Totals whole = measured({0, 1, 7});

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Tells what the libraries of a bundle are parts of: OUT/components.jsonl, one CycloneDX component a line, and the licences
+of each in OUT/licences.
+
+    components.py LIBTORCH ORIGINS OUT      ORIGINS: the files that were copied, a path a line"""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from urllib.parse import quote
+
+LISTS = pathlib.Path(__file__).parent
+HEADERS_COMPILED_IN = ("nlohmann-json3-dev", "libstb-dev")
+
+
+def debian_package(path):
+    """The package that owns `path`, which dpkg may know from before /usr was merged."""
+    for name in (path, path.removeprefix("/usr")):
+        found = subprocess.run(["dpkg", "-S", name], capture_output=True, text=True)
+        if found.returncode == 0:
+            return found.stdout.split(":")[0]
+    sys.exit(f"components.py: no Debian package owns {path}: install the library from one")
+
+
+def debian_component(package, out):
+    version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True,
+                             check=True).stdout
+    copy_licences([pathlib.Path(f"/usr/share/doc/{package}/copyright")], out / "licences" / package)
+    return {"type": "library", "name": package, "version": version,
+            "purl": f"pkg:deb/debian/{quote(package)}@{quote(version)}?distro=debian-12"}
+
+
+def wheel_component(wheel, out):
+    name, version = re.search(r"^Name: (.*)\nVersion: (.*)", (wheel / "METADATA").read_text(), re.M).groups()
+    pin = re.search(rf"^{name}==.*sha256:(\w+)", (LISTS / "wheels-libtorch.txt").read_text(), re.M)
+    inside = wheel.parent / "nvidia" / name.removeprefix("nvidia-").removesuffix("-cu13")
+    copy_licences([*wheel.glob("licenses/**/*"), *inside.glob("LICENSE*")], out / "licences" / name)
+    component = {"type": "library", "name": name, "version": version, "purl": f"pkg:pypi/{name}@{version}"}
+    return component | ({"hashes": [{"alg": "SHA-256", "content": pin[1]}]} if pin else {})
+
+
+def copy_licences(files, folder):
+    files = [file for file in files if file.is_file()]
+    if not files:
+        sys.exit(f"components.py: no licence was found for {folder.name}")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        shutil.copy(file, folder / file.name)
+
+
+def main():
+    root, origins, out = map(pathlib.Path, sys.argv[1:])
+    root = root.resolve()
+    owner = {line.split(",")[0]: wheel for wheel in root.glob("*.dist-info")
+             for line in (wheel / "RECORD").read_text().splitlines()}
+    wheels, packages = set(), set(HEADERS_COMPILED_IN)
+    for path in origins.read_text().split():
+        if pathlib.Path(path).is_relative_to(root):
+            wheels.add(owner[str(pathlib.Path(path).relative_to(root))])
+        else:
+            packages.add(debian_package(path))
+    components = [wheel_component(wheel, out) for wheel in sorted(wheels)]
+    components += [debian_component(package, out) for package in sorted(packages)]
+    (out / "components.jsonl").write_text("".join(json.dumps(component) + "\n" for component in components))
+
+
+if __name__ == "__main__":
+    main()

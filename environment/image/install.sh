@@ -1,0 +1,44 @@
+#!/bin/sh
+# Makes a bare Debian 12 run the bundle that this is part of (bundle.sh --whole): the packages, then what of the bundle they
+# do not bring, under /opt/kiln. Meant for the image; as root.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+bundle=$(dirname "$here")
+export DEBIAN_FRONTEND=noninteractive
+
+apt-get update -q
+xargs -a "$here/packages-run.txt" apt-get install -q -y --no-install-recommends
+# The server made keys for itself; those of a job come from its mount.
+rm -rf /etc/ssh/ssh_host_* /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/log/*
+
+mkdir -p /opt/kiln/lib /run/sshd
+useradd --no-log-init --uid 10001 --gid 0 --home-dir /tmp --no-create-home kiln
+cp -r "$bundle/bin" "$bundle/licences" /opt/kiln/
+system=$(ldconfig -p)
+for library in "$bundle"/lib/*; do
+  case $system in *"$(basename "$library") "*) ;; *) cp "$library" /opt/kiln/lib/ ;; esac
+done
+ln -s /opt/kiln/bin/kiln /usr/local/bin/kiln
+cp "$here/openmpi-mca-params.conf" /etc/openmpi/
+cp "$here/sshd.conf" /etc/ssh/sshd_config.d/kiln.conf
+cp "$here/ssh.conf" /etc/ssh/ssh_config.d/kiln.conf
+
+# The bill of materials, in CycloneDX.
+escape='s/+/%2B/g; s/:/%3A/g'
+{
+  printf '{"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,\n'
+  printf '"metadata": {"component": {"type": "application", "name": "kiln", "version": "%s"}},\n"components": [\n' \
+    "$(kiln --version | awk '$1 == "kiln" {print $2}')"
+  {
+    cat "$bundle/components.jsonl"
+    dpkg-query -W -f '${Package} ${Version}\n' | while read -r name version; do
+      printf '{"type": "library", "name": "%s", "version": "%s", "purl": "pkg:deb/debian/%s@%s?distro=debian-12"}\n' \
+        "$name" "$version" "$(echo "$name" | sed "$escape")" "$(echo "$version" | sed "$escape")"
+    done
+  } | sort -u | sed '$!s/$/,/'
+  printf ']}\n'
+} >/opt/kiln/bill-of-materials.cdx.json
+
+# libcuda.so.1 is the driver's, of the machine that runs it.
+missing=$(ldd /opt/kiln/bin/* /opt/kiln/lib/* | grep 'not found' | grep -v libcuda.so.1 | sort -u || true)
+[ -z "$missing" ] || { echo "libraries are missing in the image: $missing" >&2; exit 1; }

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Train in a container, on the CPU: draws a small data set, makes an untrained ResNet-18 and trains it.
+#
+#   examples/docker.sh [IMAGE] [OUT]      IMAGE: of environment/build-image.sh; OUT: a folder, by default build/docker.
+#                                         ENGINE=podman takes that in place of docker.
+#
+# On a GPU the same line needs, after `run`:  --gpus all --shm-size=1g --ulimit memlock=-1 --ulimit stack=67108864
+# and, for one process a GPU, `--ranks auto` at its end.
+set -euo pipefail
+
+image=${1:-kiln:0.1.0-cpu}
+out=${2:-$(dirname "$0")/../build/docker}
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+# Nothing is written but /out and /tmp, by the user who calls this, and nothing is sent anywhere.
+kiln() {
+  "${ENGINE:-docker}" run --rm --read-only --network none --tmpfs /tmp --user "$(id -u):$(id -g)" \
+    --volume "$out:/out" "$image" "$@"
+}
+
+kiln demo-data --output-path /out/data --images 300
+kiln init-model resnet18 --untrained-model-path /out/untrained
+kiln train --untrained-model-path /out/untrained --train-data-path /out/data/train --valid-data-path /out/data/val \
+  --trained-model-path /out/model --log-path /out/logs --epochs 3 --batch-size 32 --learning-rate 0.01
+kiln inspect /out/model
+echo "The model is in $out/model, the log in $out/logs."

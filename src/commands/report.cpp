@@ -1,0 +1,33 @@
+#include "commands/report.h"
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "report/html_page.h"
+#include "report/run_file.h"
+#include "report/run_summary.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path output_of(const ReportConfig& config) {
+  if (!config.output_path.empty()) return config.output_path;
+  const fs::path log_path = config.log_path;
+  return (fs::is_directory(log_path) ? log_path : log_path.parent_path()) / kReportName;
+}
+
+}  // namespace
+
+int run_report(const ReportConfig& config, Log& log) {
+  const RunRecord run = read_run(config.log_path);
+  const fs::path output = output_of(config);
+  write_file_durably(output, report_html(run));
+  log.info("Wrote '" + output.string() + "' of a run that is " + status_text(run.end) + ", " +
+           std::to_string(run.epochs.size()) + " of " + std::to_string(run.start.num_epochs) +
+           " epochs.");
+  return 0;
+}
+
+}  // namespace kiln

@@ -1,0 +1,41 @@
+#include "commands/run_sinks.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "commands/mlflow_settings.h"
+#include "report/epochs_csv.h"
+#include "report/html_page.h"
+#include "report/kfp.h"
+#include "report/mlflow_sink.h"
+#include "report/run_file.h"
+#include "report/tensorboard.h"
+
+namespace kiln {
+namespace {
+
+void add_files(const std::filesystem::path& folder, RunReporter* reporter) {
+  if (::access(folder.c_str(), W_OK) != 0) return;  // which has been warned of
+  reporter->add([&] { return make_run_file(folder / kRunFileName); });
+  reporter->add([&] { return make_epochs_csv(folder / kEpochsFileName); });
+  reporter->add([&] { return make_tensorboard(folder / "tensorboard"); });
+  reporter->add([&] { return make_html_report(folder / kReportName); });
+}
+
+}  // namespace
+
+void add_run_sinks(const TrainConfig& config, RunReporter* reporter) {
+  add_files(config.log_path, reporter);
+  if (!config.kfp_executor_input.empty())
+    reporter->add([&] { return make_kfp_artifact(config.kfp_executor_input); });
+  if (!config.kfp_metrics.empty())
+    reporter->add([&] { return make_kfp_metrics_file(config.kfp_metrics); });
+  if (const std::optional<MlflowSettings> settings = mlflow_settings_of_environment())
+    reporter->add([&] {
+      const std::filesystem::path report = std::filesystem::path(config.log_path) / kReportName;
+      return make_mlflow_sink(*settings, {{report}, config.mlflow_log_model}, reporter->log());
+    });
+}
+
+}  // namespace kiln

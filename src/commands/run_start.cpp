@@ -1,0 +1,82 @@
+#include "commands/run_start.h"
+
+#include <algorithm>
+
+#include "base/machine.h"
+#include "config/options.h"
+
+namespace kiln {
+namespace {
+
+DataRecord data_record(const TrainConfig& config, World& world, const TrainingInputs& inputs) {
+  DataRecord data;
+  data.train_path = config.train_data_path;
+  data.valid_path = config.valid_data_path;
+  data.classes = inputs.train.classes;
+  const auto count = [&](const ImageSet& set) {
+    std::vector<long long> counts = counts_by_class(set, data.classes.size());
+    if (!config.own_parts) return counts;
+    std::vector<double> mine(counts.begin(), counts.end());
+    if (inputs.share_rank > 0) std::fill(mine.begin(), mine.end(), 0.0);
+    const std::vector<double> all = world.sum(mine);
+    std::transform(all.begin(), all.end(), counts.begin(),
+                   [](double sum) { return static_cast<long long>(sum); });
+    return counts;
+  };
+  data.train_counts = count(inputs.train);
+  data.valid_counts = count(inputs.valid);
+  data.image_height = inputs.pixels.output.height;
+  data.image_width = inputs.pixels.output.width;
+  data.resize_short_side = inputs.pixels.short_side;
+  data.augment = config.augment;
+  data.eval_height = inputs.valid_pixels.output.height;
+  data.eval_width = inputs.valid_pixels.output.width;
+  data.eval_resize_short_side = inputs.valid_pixels.short_side;
+  data.normalization = inputs.normalization_name;
+  for (std::size_t c = 0; c < 3; ++c) {
+    data.mean[c] = inputs.normalization.mean[c];
+    data.std[c] = inputs.normalization.std[c];
+  }
+  return data;
+}
+
+std::string quoted(const std::string& text) {
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("-_./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+// With the options whose values are not the defaults.
+std::string repeating_command(const TrainConfig& config) {
+  const CommandInfo& command = *find_command("train");
+  std::string line = "kiln train";
+  for (const auto& [name, value] : config.as_used) {
+    const Option* option = find_option(command, name);
+    if (option == nullptr || value == option->default_text) continue;
+    line += " --" + name + " " + quoted(value);
+  }
+  return line;
+}
+
+}  // namespace
+
+RunStart run_start(const TrainConfig& config, World& world, const TrainingInputs& inputs) {
+  RunStart start;
+  start.time = unix_seconds();
+  start.options = config.as_used;
+  start.command = repeating_command(config);
+  start.model = inputs.untrained.spec.model_name;
+  start.num_ranks = world.size();
+  start.num_epochs = config.epochs;
+  start.steps_per_epoch = static_cast<int>(inputs.steps_per_epoch);
+  start.global_batch = config.batch_size * world.size() * config.accumulate;
+  start.data = data_record(config, world, inputs);
+  return start;
+}
+
+}  // namespace kiln

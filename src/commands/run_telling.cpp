@@ -1,0 +1,97 @@
+#include "commands/run_telling.h"
+
+#include <utility>
+
+#include "base/machine.h"
+#include "base/terminal.h"
+#include "commands/run_sinks.h"
+#include "report/error_info.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLiveLines{100};
+
+}  // namespace
+
+RunTelling::RunTelling(const TrainConfig& config, bool leads, const Device& device, Log& log)
+    : config_(config),
+      device_(device),
+      log_(log),
+      leads_(leads),
+      gpu_meter_(leads ? device.uuid : ""),
+      reporter_(log) {
+  live_.utf8 = locale_is_utf8();
+}
+
+void RunTelling::start(RunStart start) {
+  if (leads_) add_run_sinks(config_, &reporter_);
+  reporter_.start(std::move(start));
+}
+
+void RunTelling::step(StepRecord record) {
+  record.time = unix_seconds();
+  live_.loss = record.so_far.loss();
+  live_.top1 = record.so_far.top1_accuracy();
+  gpu_meter_.sample();
+  if (leads_) log_.detail(iteration_line(record));
+  reporter_.step(record);
+}
+
+void RunTelling::progress(const StepRecord& timing) {
+  if (end_.start_to_first_step_seconds == 0)
+    end_.start_to_first_step_seconds = seconds_since_process_start();
+  const auto now = std::chrono::steady_clock::now();
+  if (!log_.on_terminal() || now - shown_ < kBetweenLiveLines) return;
+  shown_ = now;
+  live_.columns = terminal_columns() - 1;
+  log_.progress(progress_line(timing, live_));
+}
+
+void RunTelling::epoch(EpochRecord record, const Judgement* judgement) {
+  record.time = unix_seconds();
+  record.peak_memory_bytes = peak_memory_bytes();
+  record.peak_device_bytes = peak_device_memory(device_);
+  record.gpu = gpu_meter_.take_average();
+  if (judgement != nullptr) end_.saved_epoch = record.epoch;
+  log_.info(epoch_line(record));
+  log_.info(rates_line(record));
+  reporter_.epoch(record, judgement);
+}
+
+void RunTelling::stopped_early(const std::string& why, const std::string& line) {
+  end_.stopped_early = why;
+  log_.info(line);
+}
+
+void RunTelling::saving(std::vector<ImageFaultRecord> image_faults) {
+  end_.image_faults = std::move(image_faults);
+  end_.peak_memory_bytes = peak_memory_bytes();
+  end_.total_seconds = seconds_since_process_start();
+}
+
+void RunTelling::saved(const std::string& model_path) {
+  end_.model_path = model_path;
+  end(end_.stopped_early == "signal" ? RunStatus::kStopped : RunStatus::kFinished);
+}
+
+void RunTelling::nothing_saved() {
+  log_.info("No epoch was finished: no model is written.");
+  end(RunStatus::kStopped);
+}
+
+void RunTelling::failed(const std::exception_ptr& failure) {
+  end_.failure = report_failure(failure).messages.front();
+  end(RunStatus::kFailed);
+}
+
+void RunTelling::end(RunStatus status) {
+  end_.status = status;
+  end_.time = unix_seconds();
+  end_.peak_memory_bytes = peak_memory_bytes();
+  end_.peak_device_bytes = peak_device_memory(device_);
+  end_.total_seconds = seconds_since_process_start();
+  reporter_.end(end_);
+}
+
+}  // namespace kiln

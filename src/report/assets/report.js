@@ -1,0 +1,71 @@
+// Values under the pointer, or under the cursor that the arrow keys move. Everything else works without this.
+'use strict';
+for (const svg of document.querySelectorAll('svg[data-frame]')) {
+  const [xLow, xHigh, yLow, yHigh, left, right, bottom, top] = svg.dataset.frame.split(' ').map(Number);
+  const lines = [...svg.querySelectorAll('g[data-x]')].map(line => ({
+    name: line.dataset.name, colour: [...line.classList].find(name => /^c\d$/.test(name)),
+    isStack: line.classList.contains('stack'),
+    x: line.dataset.x.split(' ').map(Number), y: line.dataset.y.split(' ').map(Number),
+  })).filter(line => line.x.length > 0);
+  const places = [...new Set(lines.flatMap(line => line.x))].sort((a, b) => a - b);
+  if (places.length === 0) continue;
+
+  const leftOf = x => left + (x - xLow) / (xHigh - xLow) * (right - left);
+  const topOf = y => bottom - (y - yLow) / (yHigh - yLow) * (bottom - top);
+  const nearest = (list, x) => list.reduce((best, value, i) => Math.abs(value - x) < Math.abs(list[best] - x) ? i : best, 0);
+  const shown = y => svg.dataset.unit === '%' ? (100 * y).toFixed(1) + ' %' : String(Number(y.toPrecision(4)));
+  const create = (name, parent) => parent.appendChild(document.createElementNS(svg.namespaceURI, name));
+
+  const cursor = create('g', svg);
+  cursor.setAttribute('class', 'cursor');
+  const tip = svg.parentNode.appendChild(document.createElement('div'));
+  tip.className = 'tip';
+  tip.setAttribute('role', 'status');
+  tip.hidden = true;
+  let at = -1;
+
+  function show(place) {
+    at = place;
+    const x = places[at];
+    cursor.replaceChildren();
+    tip.replaceChildren(Object.assign(document.createElement('p'), {textContent: 'epoch ' + Number(x.toFixed(2))}));
+    create('path', cursor).setAttribute('d', `M${leftOf(x)} ${top}V${bottom}`);
+    for (const line of lines) {
+      const i = nearest(line.x, x);
+      const row = tip.appendChild(document.createElement('p'));
+      row.className = line.colour;
+      row.append(line.name + ' ', Object.assign(document.createElement('b'), {textContent: shown(line.y[i])}));
+      if (line.isStack) continue;
+      const dot = create('circle', cursor);
+      dot.setAttribute('class', line.colour);
+      dot.setAttribute('cx', leftOf(line.x[i]));
+      dot.setAttribute('cy', topOf(line.y[i]));
+      dot.setAttribute('r', 4);
+    }
+    const box = svg.getBoundingClientRect(), outer = svg.parentNode.getBoundingClientRect();
+    const scale = box.width / svg.viewBox.baseVal.width;
+    tip.hidden = false;
+    const beside = leftOf(x) * scale + (leftOf(x) > (left + right) / 2 ? -tip.offsetWidth - 12 : 12);
+    tip.style.left = Math.max(0, beside + box.left - outer.left) + 'px';
+    tip.style.top = box.top - outer.top + top * scale + 'px';
+  }
+  function hide() {
+    at = -1;
+    tip.hidden = true;
+    cursor.replaceChildren();
+  }
+  svg.addEventListener('pointermove', event => {
+    const box = svg.getBoundingClientRect();
+    const viewX = (event.clientX - box.left) * svg.viewBox.baseVal.width / box.width;
+    show(nearest(places, xLow + (viewX - left) / (right - left) * (xHigh - xLow)));
+  });
+  svg.addEventListener('pointerleave', hide);
+  svg.addEventListener('blur', hide);
+  svg.addEventListener('keydown', event => {
+    const move = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+    if (event.key === 'Escape') hide();
+    if (!move) return;
+    event.preventDefault();
+    show(at < 0 ? (move < 0 ? places.length - 1 : 0) : Math.min(places.length - 1, Math.max(0, at + move)));
+  });
+}

@@ -1,0 +1,61 @@
+#include "report/html_sections.h"
+#include "report/svg_chart.h"
+
+namespace kiln {
+namespace {
+
+template <typename Value>
+Series by_epoch(const RunRecord& run, const char* name, int colour, Value&& value) {
+  Series series{name, colour, false, false, {}};
+  for (const EpochRecord& epoch : run.epochs)
+    series.points.push_back({static_cast<double>(epoch.epoch), value(epoch)});
+  return series;
+}
+
+template <typename Value>
+Series by_step(const RunRecord& run, const char* name, int colour, Value&& value) {
+  // Before the first epoch has ended there is nothing else to look at.
+  Series series{name, colour, !run.epochs.empty(), false, {}};
+  for (const StepRecord& step : run.steps) {
+    const double share = step.num_steps > 0 ? static_cast<double>(step.step) / step.num_steps : 1;
+    series.points.push_back({step.epoch - 1 + share, value(step)});
+  }
+  return series;
+}
+
+}  // namespace
+
+std::string curves_html(const RunRecord& run) {
+  if (run.epochs.empty() && run.steps.empty()) return "";
+  const int kept = run.end.saved_epoch;
+  LineChart loss{"Loss", Unit::kPlain, {}, kept};
+  loss.series = {
+      by_epoch(run, "training", 1, [](const EpochRecord& epoch) { return epoch.train.loss(); }),
+      by_epoch(run, "validation", 0, [](const EpochRecord& epoch) { return epoch.valid.loss(); }),
+      by_step(run, "single steps", 1, [](const StepRecord& step) { return step.batch.loss(); })};
+  LineChart accuracy{"Top-1 accuracy", Unit::kPercent, {}, kept};
+  accuracy.series = {by_epoch(run, "training", 1,
+                              [](const EpochRecord& epoch) { return epoch.train.top1_accuracy(); }),
+                     by_epoch(run, "validation", 0,
+                              [](const EpochRecord& epoch) { return epoch.valid.top1_accuracy(); }),
+                     by_epoch(run, "validation top-5", 4, [](const EpochRecord& epoch) {
+                       return epoch.valid.top5_accuracy();
+                     })};
+  LineChart rate{"Learning rate", Unit::kPlain, {}};
+  rate.series = {
+      by_epoch(run, "whole epochs", 2,
+               [](const EpochRecord& epoch) { return epoch.learning_rate; }),
+      by_step(run, "single steps", 2, [](const StepRecord& step) { return step.learning_rate; })};
+  rate.series.front().holds = true;
+  LineChart speed{"Images per second", Unit::kPlain, {}};
+  speed.series = {by_epoch(run, "whole epochs", 3,
+                           [](const EpochRecord& epoch) { return epoch.train_images_per_second; }),
+                  by_step(run, "single steps", 3,
+                          [](const StepRecord& step) { return step.batch_images_per_second; })};
+  std::string charts;
+  for (const LineChart* chart : {&loss, &accuracy, &rate, &speed})
+    charts += line_chart_html(*chart);
+  return section("curves", "How it learned", "<div class=\"charts\">\n" + charts + "</div>");
+}
+
+}  // namespace kiln

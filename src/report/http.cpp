@@ -1,0 +1,124 @@
+#include "report/http.h"
+
+#include <curl/curl.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <new>
+#include <system_error>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostAnswerBytes = std::size_t{4} << 20;
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+struct FreeList {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+using Headers = std::unique_ptr<curl_slist, FreeList>;
+
+std::size_t keep_answer(const char* bytes, std::size_t one, std::size_t count, void* answer) {
+  auto& body = static_cast<HttpAnswer*>(answer)->body;
+  if (body.size() + one * count > kMostAnswerBytes) return 0;
+  body.append(bytes, one * count);
+  return one * count;
+}
+
+File open_for_upload(const std::filesystem::path& path, CURL* handle) {
+  std::error_code failure;
+  const auto size = std::filesystem::file_size(path, failure);
+  File file(failure ? nullptr : std::fopen(path.c_str(), "rbe"));
+  if (file == nullptr)
+    throw std::system_error(failure ? failure : std::error_code(errno, std::generic_category()),
+                            "'" + path.string() + "' cannot be read");
+  curl_easy_setopt(handle, CURLOPT_UPLOAD, 1L);
+  curl_easy_setopt(handle, CURLOPT_READDATA, file.get());
+  curl_easy_setopt(handle, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(size));
+  return file;
+}
+
+void set_login(CURL* handle, const HttpLogin& login) {
+  if (!login.token.empty()) {
+    curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+    curl_easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, login.token.c_str());
+  } else if (!login.user.empty()) {
+    curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
+    curl_easy_setopt(handle, CURLOPT_USERNAME, login.user.c_str());
+    curl_easy_setopt(handle, CURLOPT_PASSWORD, login.password.c_str());
+  }
+  if (!login.ca_file.empty()) curl_easy_setopt(handle, CURLOPT_CAINFO, login.ca_file.c_str());
+  if (login.insecure_tls) {
+    curl_easy_setopt(handle, CURLOPT_SSL_VERIFYPEER, 0L);
+    curl_easy_setopt(handle, CURLOPT_SSL_VERIFYHOST, 0L);
+  }
+}
+
+void set_limits(CURL* handle, double timeout_s) {
+  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
+  if (timeout_s > 0) {
+    curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout_s * 1000) + 1);
+  } else {
+    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, kHttpStallSeconds);
+  }
+}
+
+}  // namespace
+
+HttpClient::HttpClient(HttpLogin login) : login_(std::move(login)) {
+  curl_global_init(CURL_GLOBAL_DEFAULT);
+  handle_ = curl_easy_init();
+  if (handle_ == nullptr) throw std::bad_alloc();
+}
+
+HttpClient::~HttpClient() {
+  curl_easy_cleanup(handle_);
+  curl_global_cleanup();
+}
+
+HttpAnswer HttpClient::send(const HttpCall& call) {
+  HttpAnswer answer;
+  std::array<char, CURL_ERROR_SIZE> reason{};
+  curl_easy_reset(handle_);
+  curl_easy_setopt(handle_, CURLOPT_URL, call.url.c_str());
+  curl_easy_setopt(handle_, CURLOPT_USERAGENT, "kiln");
+  curl_easy_setopt(handle_, CURLOPT_ERRORBUFFER, reason.data());
+  curl_easy_setopt(handle_, CURLOPT_WRITEFUNCTION, keep_answer);
+  curl_easy_setopt(handle_, CURLOPT_WRITEDATA, &answer);
+  set_login(handle_, login_);
+  set_limits(handle_, call.timeout_s);
+  Headers headers;
+  File file;
+  if (call.method == HttpCall::Method::kPost) {
+    headers.reset(curl_slist_append(nullptr, "Content-Type: application/json"));
+    curl_easy_setopt(handle_, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(call.json.size()));
+    curl_easy_setopt(handle_, CURLOPT_POSTFIELDS, call.json.c_str());
+  } else if (call.method == HttpCall::Method::kPut) {
+    file = open_for_upload(call.file, handle_);
+  }
+  curl_easy_setopt(handle_, CURLOPT_HTTPHEADER, headers.get());
+  const CURLcode code = curl_easy_perform(handle_);
+  if (code != CURLE_OK) {
+    answer = {.failure = reason[0] != 0 ? reason.data() : curl_easy_strerror(code)};
+    return answer;
+  }
+  long status = 0;
+  curl_off_t retry_after = 0;
+  curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
+  curl_easy_getinfo(handle_, CURLINFO_RETRY_AFTER, &retry_after);
+  answer.status = static_cast<int>(status);
+  answer.retry_after_s = static_cast<double>(retry_after);
+  return answer;
+}
+
+}  // namespace kiln

@@ -1,0 +1,166 @@
+#include "report/mlflow_server.h"
+
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "base/machine.h"
+#include "base/text.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostMessageBytes = 300;
+constexpr const char* kProxyScheme = "mlflow-artifacts:/";
+
+struct NotFound : MlflowFailure {
+  using MlflowFailure::MlflowFailure;
+};
+
+std::int64_t milliseconds_now() {
+  return static_cast<std::int64_t>(unix_seconds() * 1000);
+}
+
+void blot_out(const std::string& secret, std::string* text) {
+  if (secret.empty()) return;
+  for (std::size_t at = 0; (at = text->find(secret, at)) != std::string::npos; at += 3)
+    text->replace(at, secret.size(), "***");
+}
+
+// What the server said beside the status; empty for pages that are no JSON.
+std::string message_of(const std::string& body) {
+  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("message") || !json["message"].is_string()) return "";
+  std::string text = json["message"].get<std::string>();
+  text.resize(std::min(text.size(), kMostMessageBytes));
+  return printable(text);
+}
+
+}  // namespace
+
+MlflowServer::MlflowServer(MlflowSettings settings,
+                           std::function<void(const std::string&)> complain)
+    : settings_(std::move(settings)),
+      url_(mlflow_server_url(settings_.tracking_uri, &settings_.login.user,
+                             &settings_.login.password)),
+      http_(settings_.login, std::move(complain)) {}
+
+void MlflowServer::fail(const HttpAnswer& answer) const {
+  std::string text = failure_text(answer);
+  if (const std::string message = message_of(answer.body); !message.empty())
+    text += " (" + message + ")";
+  if (answer.status == 401 || answer.status == 403)
+    text += ": check MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD";
+  blot_out(settings_.login.token, &text);
+  blot_out(settings_.login.password, &text);
+  if (answer.status == 404) throw NotFound(text);
+  throw MlflowFailure(text);
+}
+
+Json MlflowServer::ask(HttpCall call) {
+  const HttpAnswer answer = http_.call(std::move(call));
+  if (!answer.ok()) fail(answer);
+  Json json = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object())
+    throw MlflowFailure(
+        "it answers with something that is no JSON: a log-in page, or another server");
+  return json;
+}
+
+Json MlflowServer::get(const std::string& path) {
+  return ask({.url = url_ + "/api/2.0/mlflow/" + path});
+}
+
+Json MlflowServer::post(const std::string& path, std::string json) {
+  return ask({.method = HttpCall::Method::kPost,
+              .url = url_ + "/api/2.0/mlflow/" + path,
+              .json = std::move(json)});
+}
+
+std::string MlflowServer::experiment_of_name() {
+  const std::string& name = settings_.experiment_name;
+  const auto find = [&] {
+    return get("experiments/get-by-name?experiment_name=" + url_encoded(name))
+        .at("experiment")
+        .at("experiment_id")
+        .get<std::string>();
+  };
+  try {
+    return find();
+  } catch (const NotFound&) {
+  }
+  try {
+    return post("experiments/create", Json{{"name", name}}.dump())
+        .at("experiment_id")
+        .get<std::string>();
+  } catch (const MlflowFailure&) {
+    return find();  // another job was faster
+  }
+}
+
+void MlflowServer::open_run() try {
+  Json answer;
+  if (!settings_.run_id.empty()) {
+    answer = get("runs/get?run_id=" + url_encoded(settings_.run_id));
+  } else {
+    std::string experiment = settings_.experiment_id;
+    if (experiment.empty() && !settings_.experiment_name.empty()) experiment = experiment_of_name();
+    if (experiment.empty()) experiment = "0";
+    answer = post("runs/create",
+                  Json{{"experiment_id", experiment}, {"start_time", milliseconds_now()}}.dump());
+  }
+  const Json& info = answer.at("run").at("info");
+  run_id_ = info.at("run_id").get<std::string>();
+  experiment_id_ = info.at("experiment_id").get<std::string>();
+  artifact_uri_ = info.value("artifact_uri", "");
+} catch (const NotFound& failure) {
+  const std::string what = failure.what();
+  if (settings_.run_id.empty()) throw MlflowFailure(what);
+  throw MlflowFailure(what + ": MLFLOW_RUN_ID must name a run of this server, or be unset");
+} catch (const Json::exception&) {
+  throw MlflowFailure("it answers without a run: is it an MLflow server?");
+}
+
+std::string MlflowServer::run_page() const {
+  return url_ + "/#/experiments/" + experiment_id_ + "/runs/" + run_id_;
+}
+
+void MlflowServer::log_metrics(std::span<const MlflowPoint> points) {
+  post("runs/log-batch", log_metrics_json(run_id_, points));
+}
+
+void MlflowServer::log_params(const TextPairs& params) {
+  post("runs/log-batch", log_params_json(run_id_, params));
+}
+
+void MlflowServer::log_tags(const TextPairs& tags) {
+  post("runs/log-batch", log_tags_json(run_id_, tags));
+}
+
+void MlflowServer::upload(const std::filesystem::path& file, const std::string& name,
+                          double timeout_s) try {
+  if (!artifact_uri_.starts_with(kProxyScheme) ||
+      artifact_uri_.starts_with(std::string(kProxyScheme) + "/"))
+    throw MlflowFailure("the run keeps its files under '" +
+                        printable(artifact_uri_.substr(0, artifact_uri_.find(':'))) +
+                        ":', and Kiln writes only through the server's artifact proxy");
+  const std::string place = artifact_uri_.substr(std::string_view(kProxyScheme).size());
+  const HttpAnswer answer =
+      http_.call({.method = HttpCall::Method::kPut,
+                  .url = url_ + "/api/2.0/mlflow-artifacts/artifacts/" + place + "/" + name,
+                  .file = file,
+                  .timeout_s = timeout_s});
+  if (!answer.ok()) fail(answer);
+} catch (const std::system_error& failure) {
+  throw MlflowFailure(failure.what());
+}
+
+void MlflowServer::end_run(const char* status) {
+  if (!settings_.run_id.empty()) return;
+  post("runs/update",
+       Json{{"run_id", run_id_}, {"status", status}, {"end_time", milliseconds_now()}}.dump());
+}
+
+}  // namespace kiln

@@ -1,0 +1,135 @@
+#include "report/run_file.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "report/appended_file.h"
+#include "report/metrics.h"
+#include "report/run_json.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
+
+Json metrics_json(const std::vector<Metric>& metrics) {
+  Json object = Json::object();
+  for (const Metric& metric : metrics) object[metric.name] = as_json(metric.value);
+  return object;
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::kInvalidDataset, what);
+}
+
+void add_run_line(std::string_view text, RunRecord* run) {
+  const Json line = Json::parse(text);
+  const auto event = line.at("event").get<std::string>();
+  if (event == "start") from_json(line, run->start);
+  if (event == "step") from_json(line, run->steps.emplace_back());
+  if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
+  if (event == "epoch") {
+    from_json(line, run->epochs.emplace_back());
+    if (line.contains("judgement")) from_json(line.at("judgement"), run->judgement);
+  }
+  if (event == "end") from_json(line, run->end);
+}
+
+// Whole lines; returns where the rest begins, which a run that was killed, or is at it, leaves.
+std::size_t add_lines(std::string_view text, std::uint64_t offset, RunRecord* run) {
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
+    try {
+      add_run_line(text.substr(begin, end - begin), run);
+    } catch (const std::exception& failure) {
+      refuse("The line at byte " + std::to_string(offset + begin) +
+             " is none that a training run wrote (" + failure.what() + ").");
+    }
+  }
+  return begin;
+}
+
+class RunFile : public RunSink {
+ public:
+  explicit RunFile(const std::filesystem::path& path) : file_(path) {}
+
+  std::string_view name() const override { return kRunFileName; }
+
+  void start(const RunStart& start) override { write("start", as_json(start)); }
+  void step(const StepRecord& step) override {
+    Json line = as_json(step);
+    line["metrics"] = metrics_json(step_metrics(step));
+    write("step", line);
+  }
+  void warning(const std::string& text) override { write("warning", {{"text", text}}); }
+  void epoch(const EpochRecord& epoch, const Judgement* judgement) override {
+    Json line = as_json(epoch);
+    line["metrics"] = metrics_json(epoch_metrics(epoch));
+    if (judgement != nullptr) line["judgement"] = as_json(*judgement);
+    write("epoch", line);
+  }
+  void end(const RunRecord& run) override { write("end", as_json(run.end)); }
+
+ private:
+  void write(const char* event, const Json& fields) {
+    Json line = {{"event", event}};
+    line.update(fields);
+    file_.append(line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
+  }
+
+  AppendedFile file_;
+};
+
+}  // namespace
+
+std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path) {
+  return std::make_unique<RunFile>(path);
+}
+
+RunRecord parse_run(std::string_view text) {
+  RunRecord run;
+  add_lines(text, 0, &run);
+  if (run.start.time == 0)
+    refuse("There is no \"start\" line: no training run wrote it, or none has begun yet.");
+  return run;
+}
+
+RunRecord read_run(const std::filesystem::path& path) {
+  const bool folder = std::filesystem::is_directory(path);
+  const std::filesystem::path file = folder ? path / kRunFileName : path;
+  if (!std::filesystem::exists(file))
+    refuse("There is no '" + file.string() + "': give a --log-path that `kiln train` has used.");
+  try {
+    return parse_run(read_file(file, kMostBytes));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidDataset) throw;
+    refuse("'" + file.string() + "' is no record of a run. " + error.what());
+  }
+}
+
+bool RunFollower::read_news() {
+  constexpr std::size_t kHead = 64;  // holds the time of the start
+  std::ifstream file(file_, std::ios::binary);
+  if (!file) return false;
+  std::string head(kHead, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(kHead));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  if (!head.starts_with(head_)) {
+    run_ = {};
+    rest_.clear();
+    read_ = 0;
+  }
+  head_ = std::move(head);
+  file.clear();
+  file.seekg(static_cast<std::streamoff>(read_));
+  const std::string news{std::istreambuf_iterator<char>(file), {}};
+  rest_ += news;
+  const std::uint64_t offset = read_ + news.size() - rest_.size();
+  read_ += news.size();
+  rest_.erase(0, add_lines(rest_, offset, &run_));
+  return !news.empty();
+}
+
+}  // namespace kiln

@@ -1,0 +1,53 @@
+// `metrics.jsonl`: a run, a line an event, written through, so that it is whole up to the moment a
+// run is killed; and read back into the run it came from.
+//
+// Every line is a JSON object with "event": "start", "step", "warning", "epoch" or "end", and
+// "time" in Unix seconds. Numbers that are not finite are the strings "NaN", "Infinity" and
+// "-Infinity".
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "report/run_sink.h"
+
+namespace kiln {
+
+inline constexpr const char* kRunFileName = "metrics.jsonl";
+
+// Begins the file anew. Throws std::runtime_error.
+std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path);
+
+// The run in `text`; a last line that is cut short is passed over, unknown keys and events are
+// too. Throws Error kInvalidDataset, with the place, for text that is no such file.
+RunRecord parse_run(std::string_view text);
+
+// Of a file, or of the folder that holds it (a --log-path). Throws Error.
+RunRecord read_run(const std::filesystem::path& path);
+
+// A run that goes on, by what its file grows by.
+class RunFollower {
+ public:
+  explicit RunFollower(std::filesystem::path file) : file_(std::move(file)) {}
+
+  // Takes what is new, whole lines only; false: nothing is. A run that began the file anew takes
+  // the place of the one before. A file that is not there has nothing new. Throws Error for one
+  // that is no such file.
+  bool read_news();
+
+  const RunRecord& run() const { return run_; }
+  bool has_begun() const { return run_.start.time != 0; }
+
+ private:
+  std::filesystem::path file_;
+  RunRecord run_;
+  std::string rest_;  // of a line
+  std::uint64_t read_ = 0;
+  std::string head_;  // the first bytes, to know the file by
+};
+
+}  // namespace kiln

@@ -1,0 +1,157 @@
+// Values of a run's records as JSON and back, each pair side by side. Only `run_file.cpp` needs it.
+//
+// from_json() leaves what it does not find as it was, and throws nlohmann::json::exception or
+// std::invalid_argument for what does not fit.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <concepts>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/base64.h"
+#include "report/run_fields.h"
+
+namespace kiln {
+
+using Json = nlohmann::ordered_json;
+
+inline constexpr std::array kStatusNames = {"running", "finished", "stopped", "failed"};
+inline constexpr int kMostClasses = 100'000;
+
+// JSON has no word for numbers that are not finite.
+inline Json as_json(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+inline void from_json(const Json& json, double& value) {
+  if (!json.is_string()) {
+    value = json.get<double>();
+    return;
+  }
+  const auto text = json.get<std::string>();
+  if (text == "NaN")
+    value = std::numeric_limits<double>::quiet_NaN();
+  else if (text == "Infinity" || text == "-Infinity")
+    value = (text[0] == '-' ? -1 : 1) * std::numeric_limits<double>::infinity();
+  else
+    throw std::invalid_argument("'" + text + "' is no number");
+}
+
+template <typename T>
+requires std::integral<T> || std::same_as<T, std::string> Json as_json(const T& value) {
+  return value;
+}
+template <typename T>
+requires std::integral<T> || std::same_as<T, std::string>
+void from_json(const Json& json, T& value) {
+  json.get_to(value);
+}
+
+inline Json as_json(RunStatus status) {
+  return kStatusNames.at(static_cast<std::size_t>(status));
+}
+inline void from_json(const Json& json, RunStatus& status) {
+  const auto text = json.get<std::string>();
+  for (std::size_t i = 0; i < kStatusNames.size(); ++i)
+    if (text == kStatusNames.at(i)) status = static_cast<RunStatus>(i);
+}
+
+inline Json as_json(const Thumbnail& thumbnail) {
+  return {
+      {"height", thumbnail.height}, {"width", thumbnail.width}, {"jpeg", base64(thumbnail.jpeg)}};
+}
+inline void from_json(const Json& json, Thumbnail& thumbnail) {
+  from_json(json.at("height"), thumbnail.height);
+  from_json(json.at("width"), thumbnail.width);
+  thumbnail.jpeg = from_base64(json.at("jpeg").get<std::string>());
+}
+
+inline Json as_json(const TextPairs& pairs) {
+  Json object = Json::object();
+  for (const auto& [name, value] : pairs) object[name] = value;
+  return object;
+}
+inline void from_json(const Json& json, TextPairs& pairs) {
+  pairs.clear();
+  for (const auto& [name, value] : json.items()) pairs.emplace_back(name, value.get<std::string>());
+}
+
+// Only what is not 0, as [truth, guess, count].
+inline Json as_json(const ConfusionMatrix& matrix) {
+  Json cells = Json::array();
+  for (int truth = 0; !matrix.empty() && truth < matrix.num_classes; ++truth)
+    for (int guess = 0; guess < matrix.num_classes; ++guess)
+      if (matrix.at(truth, guess) > 0) cells.push_back({truth, guess, matrix.at(truth, guess)});
+  return {{"num_classes", matrix.num_classes}, {"cells", std::move(cells)}};
+}
+inline void from_json(const Json& json, ConfusionMatrix& matrix) {
+  const auto size = json.at("num_classes").get<std::size_t>();
+  // Its square is the memory taken, whatever a broken file says.
+  if (size > kMostClasses || (size > 2000 && size > json.at("cells").size()))
+    throw std::invalid_argument("a confusion matrix of too many classes");
+  matrix.num_classes = static_cast<int>(size);
+  matrix.counts.assign(size * size, 0);
+  for (const Json& cell : json.at("cells")) {
+    const auto truth = cell.at(0).get<std::size_t>(), guess = cell.at(1).get<std::size_t>();
+    if (truth >= size || guess >= size) throw std::invalid_argument("a class that is not there");
+    matrix.counts[truth * size + guess] = cell.at(2).get<std::int64_t>();
+  }
+}
+
+template <HasFields Record>
+Json as_json(const Record& record);
+template <HasFields Record>
+void from_json(const Json& json, Record& record);
+
+inline Json as_json(const double (&values)[3]) {
+  return {as_json(values[0]), as_json(values[1]), as_json(values[2])};
+}
+inline void from_json(const Json& json, double (&values)[3]) {
+  for (std::size_t i = 0; i < 3; ++i) from_json(json.at(i), values[i]);
+}
+
+template <typename T>
+Json as_json(const std::optional<T>& value) {
+  return value ? as_json(*value) : Json();
+}
+template <typename T>
+void from_json(const Json& json, std::optional<T>& value) {
+  if (!json.is_null()) from_json(json, value.emplace());
+}
+
+template <typename T>
+Json as_json(const std::vector<T>& values) {
+  Json list = Json::array();
+  for (const T& value : values) list.push_back(as_json(value));
+  return list;
+}
+template <typename T>
+void from_json(const Json& json, std::vector<T>& values) {
+  values.clear();
+  for (const Json& value : json) from_json(value, values.emplace_back());
+}
+
+template <HasFields Record>
+Json as_json(const Record& record) {
+  Json object = Json::object();
+  visit_fields(record,
+               [&](const char* name, const auto& member) { object[name] = as_json(member); });
+  return object;
+}
+template <HasFields Record>
+void from_json(const Json& json, Record& record) {
+  if (!json.is_object()) throw std::invalid_argument("no object where one belongs");
+  visit_fields(record, [&](const char* name, auto& member) {
+    const auto found = json.find(name);
+    if (found != json.end()) from_json(*found, member);
+  });
+}
+
+}  // namespace kiln

@@ -1,0 +1,71 @@
+// A training run as it is told: what it set out to do, what it went through and how it ended. The
+// sinks (run_sink.h) get it piece by piece; `metrics.jsonl` holds it whole and gives it back
+// (run_file.h), so a report can be made by the run itself or from its file.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/training_record.h"
+
+namespace kiln {
+
+using TextPairs = std::vector<std::pair<std::string, std::string>>;
+
+struct DataRecord {
+  std::string train_path, valid_path;
+  std::vector<std::string> classes;
+  std::vector<long long> train_counts, valid_counts;  // by class
+  int image_height = 0, image_width = 0;
+  int resize_short_side = 0;  // 0: images are used as stored
+  std::string augment;        // "none", "flip", "standard" or "strong"
+  int eval_height = 0, eval_width = 0, eval_resize_short_side = 0;  // likewise, of validation
+  std::string normalization;                                        // "half" or "imagenet"
+  double mean[3] = {}, std[3] = {};
+};
+
+struct RunStart {
+  double time = 0;      // Unix seconds
+  TextPairs options;    // every option as used
+  TextPairs versions;   // of the program and its libraries
+  std::string command;  // what repeats the run, quoted for a shell
+  std::string model;    // "resnet18"
+  std::string device;   // as the console names it
+  long long num_parameters = 0;
+  int num_ranks = 1;
+  int num_epochs = 0;
+  int steps_per_epoch = 0;
+  int global_batch = 0;  // images a step, over all ranks
+  DataRecord data;
+};
+
+enum class RunStatus {
+  kRunning,   // or killed: nothing says how it ended
+  kFinished,  // all epochs, or patience ran out
+  kStopped,   // by a signal
+  kFailed,
+};
+
+struct RunEnd {
+  double time = 0;  // Unix seconds
+  RunStatus status = RunStatus::kRunning;
+  std::string failure;        // of kFailed: the message
+  std::string stopped_early;  // "", "patience" or "signal"
+  int saved_epoch = 0;        // 0: none
+  std::string model_path;     // where the ModelDirectory is; empty: none was written
+  std::vector<ImageFaultRecord> image_faults;
+  double start_to_first_step_seconds = 0, total_seconds = 0;
+  long long peak_memory_bytes = 0, peak_device_bytes = 0;
+};
+
+struct RunRecord {
+  RunStart start;
+  std::vector<StepRecord> steps;  // those that were printed
+  std::vector<EpochRecord> epochs;
+  std::vector<std::string> warnings;
+  Judgement judgement;  // of the kept epoch
+  RunEnd end;
+};
+
+}  // namespace kiln

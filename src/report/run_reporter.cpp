@@ -1,0 +1,77 @@
+#include "report/run_reporter.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/text.h"
+
+namespace kiln {
+
+void RunReporter::add(const std::function<std::unique_ptr<RunSink>()>& make) {
+  try {
+    sinks_.push_back({make(), 0, {}});
+  } catch (const std::exception& failure) {
+    log_.warning(failure.what());
+  }
+}
+
+template <typename Call>
+void RunReporter::tell_all(Call&& call) {
+  for (Guarded& guarded : sinks_) {
+    try {
+      call(*guarded.sink);
+    } catch (const std::exception& failure) {
+      if (guarded.num_failed++ > 0) continue;
+      guarded.first_failure = failure.what();
+      log_.warning(std::string(guarded.sink->name()) + ": " + failure.what() +
+                   " Training goes on without it.");
+    }
+  }
+}
+
+void RunReporter::start(RunStart start) {
+  run_.start = std::move(start);
+  tell_all([&](RunSink& sink) { sink.start(run_.start); });
+  note_warnings();
+}
+
+void RunReporter::step(const StepRecord& step) {
+  note_warnings();
+  run_.steps.push_back(step);
+  tell_all([&](RunSink& sink) { sink.step(step); });
+}
+
+void RunReporter::note_warnings() {
+  for (const std::string& text : log_.take_warnings()) {
+    run_.warnings.push_back(text);
+    tell_all([&](RunSink& sink) { sink.warning(text); });
+  }
+}
+
+void RunReporter::epoch(const EpochRecord& epoch, const Judgement* judgement) {
+  note_warnings();
+  run_.epochs.push_back(epoch);
+  if (judgement != nullptr) run_.judgement = *judgement;
+  tell_all([&](RunSink& sink) { sink.epoch(epoch, judgement); });
+}
+
+void RunReporter::end(RunEnd end) {
+  note_warnings();
+  run_.end = std::move(end);
+  tell_all([&](RunSink& sink) { sink.end(run_); });
+}
+
+std::vector<std::string> RunReporter::losses() const {
+  std::vector<std::string> lines;
+  for (const Guarded& guarded : sinks_) {
+    const std::string name{guarded.sink->name()};
+    if (guarded.num_failed > 0)
+      lines.push_back(name + formatted(": %d records lost: ", guarded.num_failed) +
+                      guarded.first_failure);
+    if (const std::string lost = guarded.sink->lost(); !lost.empty())
+      lines.push_back(name + ": " + lost);
+  }
+  return lines;
+}
+
+}  // namespace kiln

@@ -1,0 +1,79 @@
+"""Podman with a store of its own, a Debian base made for it, and the image of kiln. Where this machine cannot do that,
+`reason_against()` says why."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).parents[2]
+BASE = "localhost/kiln-base:bookworm"
+TOOLS = ("podman", "runc", "mmdebstrap")
+# As slim as debian:bookworm-slim.
+SLIM = ["--variant=minbase", "--include=usr-is-merged", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
+        '--aptopt=APT::Install-Recommends "false"', "--dpkgopt=path-exclude=/usr/share/doc/*",
+        "--dpkgopt=path-include=/usr/share/doc/*/copyright", "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--dpkgopt=path-exclude=/usr/share/locale/*"]
+# What runc is not allowed to raise inside of another container.
+LIMITS = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
+
+
+class Engine:
+    """`cache` keeps the base between runs; everything else is gone with close()."""
+
+    def __init__(self, cache):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-store-"))
+        self.base = cache / "base.tar"
+        (self.folder / "storage.conf").write_text(
+            f'[storage]\ndriver = "overlay"\ngraphroot = "{self.folder}/store"\nrunroot = "{self.folder}/run"\n')
+        self.environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
+                            "BUILDAH_ISOLATION": "chroot", "ENGINE": "podman", "BASE_IMAGE": BASE}
+
+    def call(self, *words, timeout=600):
+        return subprocess.run([*map(str, words)], capture_output=True, text=True, env=self.environment, timeout=timeout)
+
+    def check(self, *words, timeout=600):
+        done = self.call(*words, timeout=timeout)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    def podman(self, *words):
+        return self.call("podman", "--runtime", "runc", *words)
+
+    def in_place_of_docker(self):
+        """A program that `docker run` may stand for."""
+        program = self.folder / "docker"
+        program.write_text(f'#!/bin/sh\nshift\nexec podman --runtime runc run {" ".join(LIMITS)} "$@"\n')
+        program.chmod(0o755)
+        return program
+
+    def reason_against(self):
+        if os.geteuid() != 0:
+            return "containers are made here by root alone"
+        missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+        if missing:
+            return f"{', '.join(missing)} not installed"
+        if not self.base.exists():
+            made = self.call("mmdebstrap", *SLIM, "bookworm", f"{self.base}.part")
+            if made.returncode != 0:
+                return f"the Debian base cannot be made: {made.stderr[-300:]}"
+            os.rename(f"{self.base}.part", self.base)
+        taken = self.call("podman", "import", self.base, BASE)
+        if taken.returncode != 0:
+            return f"podman cannot keep images: {taken.stderr[-300:]}"
+        tried = self.podman("run", "--rm", "--network", "none", *LIMITS, BASE, "true")
+        return f"a container cannot be started: {tried.stderr[-300:]}" if tried.returncode != 0 else None
+
+    def build(self, variant, *folder):
+        image = f"localhost/kiln:{variant}"
+        self.check(ROOT / "environment/build-image.sh", variant, image, *folder, timeout=3600)
+        return image
+
+    def inspect(self, image):
+        return json.loads(self.check("podman", "inspect", image))[0]
+
+    def close(self):
+        self.podman("rm", "--all", "--force", "--time", "0")
+        self.podman("rmi", "--all", "--force")
+        shutil.rmtree(self.folder, ignore_errors=True)

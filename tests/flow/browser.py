@@ -1,0 +1,103 @@
+"""A real headless Chromium, spoken to over a pipe in the DevTools protocol. Standard library only."""
+import base64
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+PROGRAM = next(filter(None, map(shutil.which, NAMES)), None)
+OPTIONS = ("--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+           "--hide-scrollbars", "--no-first-run", "--disable-background-networking")
+
+
+class Browser:
+    """One page, in a `with` statement."""
+
+    def __enter__(self):
+        self.profile = tempfile.mkdtemp(prefix="kiln-browser-")
+        to_browser, self.commands = os.pipe()
+        self.answers, from_browser = os.pipe()
+        # The browser reads commands from descriptor 3 and answers to 4.
+        script = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
+        self.process = subprocess.Popen(["sh", "-c", script, "sh", PROGRAM, *OPTIONS, f"--user-data-dir={self.profile}"],
+                                        pass_fds=(to_browser, from_browser), stderr=subprocess.DEVNULL)
+        os.close(to_browser)
+        os.close(from_browser)
+        self.unread, self.number, self.session, self.events = b"", 0, None, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for part in ("Page", "Runtime", "Log", "Network"):
+            self.call(part + ".enable")
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.commands)
+        os.close(self.answers)
+        shutil.rmtree(self.profile, ignore_errors=True)
+
+    def receive(self):
+        while b"\0" not in self.unread:
+            chunk = os.read(self.answers, 1 << 20)
+            if not chunk:
+                raise RuntimeError("the browser has ended")
+            self.unread += chunk
+        message, self.unread = self.unread.split(b"\0", 1)
+        return json.loads(message)
+
+    def call(self, method, **parameters):
+        """The result of a DevTools command; what happens meanwhile goes to `events`."""
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.commands, json.dumps(message).encode() + b"\0")
+        while (answer := self.receive()).get("id") != self.number:
+            self.events.append(answer)
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def show(self, width=1100, scheme="light", media=""):
+        """How wide the window is, which colour scheme its user likes, and the medium ("print")."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+        self.call("Emulation.setEmulatedMedia", media=media,
+                  features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def open(self, path):
+        self.events.clear()
+        self.call("Page.navigate", url=path.absolute().as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self.receive())
+
+    def evaluate(self, expression):
+        """The value of a JavaScript expression."""
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"])
+        return answer["result"].get("value")
+
+    def key(self, name):
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name)
+
+    def complaints(self):
+        """Whatever the page wrote to the console, threw or was refused."""
+        told = {"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"}
+        return [event for event in self.events if event.get("method") in told]
+
+    def requests(self):
+        """Addresses that the page asked for, but for what it holds itself."""
+        urls = [event["params"]["request"]["url"] for event in self.events
+                if event.get("method") == "Network.requestWillBeSent"]
+        return [url for url in urls if not url.startswith("data:")]
+
+    def picture(self, path, height=None):
+        """A PNG of the page from its top, `height` pixels of it or all."""
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], height or size["height"]), "scale": 1}
+        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(answer["data"]))

@@ -1,0 +1,190 @@
+"""Runs told to a real MLflow server, to servers that fail in every way, and to Kubeflow Pipelines."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+from flow import KILN, files_below, main
+from jobs import JobTest
+from mlflow_server import BREAK, HANG, PACKAGES, MlflowServer, Relay
+
+TOOL = os.environ.get("KILN_MLFLOW_TOOL", str(pathlib.Path(KILN).parent / "kiln_mlflow_tool"))
+LARGEST = sys.float_info.max  # what MLflow keeps of infinity
+TOKEN = "geheim-0815"
+PAGE = (200, {"Content-Type": "text/html"}, b"<html>Please log in</html>")
+
+
+class MlflowTest(JobTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.server_folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-mlflow-"))
+        cls.addClassCleanup(shutil.rmtree, cls.server_folder, ignore_errors=True)
+        cls.server = MlflowServer(cls.server_folder)
+        cls.addClassCleanup(cls.server.stop)
+        super().setUpClass()
+        cls.server.wait()
+
+    def relay(self, misbehave=lambda method, path, body: None):
+        relay = Relay(self.server, misbehave)
+        self.addCleanup(relay.stop)
+        return relay
+
+    def begin(self, uri, words=None, settings=None, **options):
+        """A run of its own folder that is told to `uri`."""
+        self.new_folder()
+        words = words or [KILN, *self.train_arguments(**{"threads": 1, "loader_threads": 1, **options})]
+        job = self.start_words(words, {"MLFLOW_TRACKING_URI": uri, "MLFLOW_TRACKING_TOKEN": TOKEN, **(settings or {})})
+        job.folder = self.folder
+        return job
+
+    def assert_trained(self, job):
+        self.assertEqual(job.end(), 0, job.output)
+        self.assertTrue((job.folder / "model/_meta.yaml").exists())
+        self.assert_token_is_nowhere(job)
+
+    def assert_token_is_nowhere(self, job):
+        for name, data in files_below(job.folder).items():
+            self.assertNotIn(TOKEN.encode(), data, name)
+
+    def told_metrics(self, job):
+        """By name: (step, value), as metrics.jsonl has them."""
+        told = {}
+        for line in (job.folder / "logs/metrics.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            step = event["epoch"] if event["event"] == "epoch" else 0
+            if event["event"] == "step":
+                step = (event["epoch"] - 1) * event["num_steps"] + event["step"]
+            for name, value in event.get("metrics", {}).items():
+                told.setdefault(name, []).append((step, value))
+        return told
+
+    def test_a_run_arrives_whole_although_the_server_stumbles(self):
+        stumbles = [(429, {"Retry-After": "1"}, b"{}"), (500, {}, b"oops"), BREAK]
+
+        def misbehave(_, path, body):
+            return stumbles.pop(0) if stumbles and path.endswith("log-batch") and b'"metrics"' in body else None
+        relay = self.relay(misbehave)
+        job = self.begin(relay.url, settings={"MLFLOW_EXPERIMENT_NAME": "whole"}, epochs=3, print_freq=1, patience=9,
+                         mlflow_log_model=True)
+        self.assert_trained(job)
+        self.assertFalse(stumbles)
+        self.assertNotIn("  lost  ", job.output)
+        (run,) = self.server.runs("whole")
+        self.assertEqual(run["info"]["status"], "FINISHED")
+        told = self.told_metrics(job)
+        self.assertLessEqual({"Train loss", "Valid loss", "Top-1 validation accuracy", "Step/loss"}, set(told))
+        for name, points in told.items():
+            self.assertEqual(sorted(self.server.history(run, name)), points, name)
+        params = {param["key"]: param["value"] for param in run["data"]["params"]}
+        self.assertEqual((params["epochs"], params["model"], params["ranks"]), ("3", "resnet18", "1"))
+        tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
+        self.assertEqual(tags["training data"], str(self.data / "train"))
+        self.assertLessEqual({"version", "commit", "device"}, set(tags))
+        sent = files_below(next(self.server.artifacts.glob(f"*/{run['info']['run_id']}/artifacts")))
+        for name, data in files_below(job.folder / "model").items():
+            self.assertEqual(sent["model/" + name], data)
+        self.assertEqual(sent["training.json"], sent["model/training.json"])
+        self.assertEqual({headers["Authorization"] for _, _, headers, _ in relay.requests}, {f"Bearer {TOKEN}"})
+
+    def test_odd_numbers_and_labels_are_taken(self):
+        result = subprocess.run([TOOL, self.server.url], capture_output=True, text=True, timeout=120)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(result.stdout.splitlines()[-1], "")
+        (run,) = self.server.runs("odd")
+        self.assertEqual(self.server.history(run, "Train loss"), [(1, "NaN"), (2, LARGEST)])
+        self.assertEqual(self.server.history(run, "Valid loss")[0], (1, -LARGEST))
+        names = {metric["key"] for metric in run["data"]["metrics"] if metric["key"].startswith("Recall/")}
+        self.assertEqual(names, {"Recall/class _script_alert_1___script_", "Recall/class say _no__or_yes", "Recall/class ..",
+                                 "Recall/class _______", "Recall/class " + "w" * 237, "Recall/class a_.._b"})
+
+    def test_a_given_run_is_used_and_left_open(self):
+        run_id = self.server.ask("runs/create", experiment_id="0", start_time=1)["run"]["info"]["run_id"]
+        job = self.begin(self.server.url + "/", settings={"MLFLOW_RUN_ID": run_id})
+        self.assert_trained(job)
+        run = self.server.ask(f"runs/get?run_id={run_id}")["run"]
+        self.assertEqual(run["info"]["status"], "RUNNING")
+        self.assertEqual(len(self.server.history(run, "Train loss")), 1)
+
+    def test_the_status_says_how_a_run_ended(self):
+        stopped = self.begin(self.server.url, settings={"MLFLOW_EXPERIMENT_NAME": "stopped"}, epochs=10000, patience=10000)
+        failed = self.begin(self.server.url, settings={"MLFLOW_EXPERIMENT_NAME": "failed"}, epochs=2, learning_rate=1000,
+                            print_freq=1)
+        stopped.wait_for("Epoch: [2")
+        os.kill(stopped.process.pid, signal.SIGTERM)
+        self.assertEqual((failed.end(), stopped.end()), (3, 143), failed.output + stopped.output)
+        for experiment, status in (("stopped", "KILLED"), ("failed", "FAILED")):
+            (run,) = self.server.runs(experiment)
+            self.assertEqual(run["info"]["status"], status)
+
+    def test_only_rank_0_sends(self):
+        relay = self.relay()
+        words = self.words("mpirun", 2, epochs=1)
+        job = self.begin(relay.url, settings={"MLFLOW_EXPERIMENT_NAME": "ranks"}, words=words)
+        self.assertEqual(job.end(), 0, job.output)
+        (run,) = self.server.runs("ranks")
+        self.assertEqual(relay.count("runs/create"), 1)
+        self.assertEqual(len(self.server.history(run, "Train loss")), 1)
+
+    def failing_relays(self):
+        """By name: a relay and what is said of it."""
+        def dies(_, path, body):
+            dies.dead |= path.endswith("log-batch") and b'"metrics"' in body
+            return BREAK if dies.dead else None
+        dies.dead = False
+        gone = Relay(self.server)
+        gone.stop()
+        refused = (401, {"Content-Type": "application/json"}, json.dumps({"message": f"no {TOKEN}"}).encode())
+        return {"down": (gone, "Failed to connect"),
+                "refuses": (self.relay(lambda *_: refused), r"it answers 401 \(no \*\*\*\): check MLFLOW_TRACKING_TOKEN"),
+                "elsewhere": (self.relay(lambda *_: (404, {}, b"<html>")), "it answers 404"),
+                "fails": (self.relay(lambda *_: (500, {}, b"")), "it answers 500"),
+                "garbage": (self.relay(lambda *_: PAGE), "something that is no JSON: a log-in page"),
+                "hangs": (self.relay(lambda *_: HANG), "timed out"),
+                "dies": (self.relay(dies), "Empty reply"),
+                "busy": (self.relay(lambda *_: (429, {"Retry-After": "999"}, b"")), "it answers 429")}
+
+    def test_no_failure_of_a_server_stops_training(self):
+        relays = self.failing_relays()
+        jobs = {name: self.begin(relay.url) for name, (relay, _) in relays.items()}
+        for name, job in jobs.items():
+            with self.subTest(server=name):
+                self.assert_trained(job)
+                relay, reason = relays[name]
+                self.assertRegex(job.output, f"warning: MLflow at {relay.url} does not take all of this run: .*{reason}")
+                self.assertEqual(job.output.count("does not take all"), 1)
+                lost = rf"^  lost +MLflow: (\d+) of \1 points.*could not be sent: .*{reason}"
+                self.assertRegex(job.output, re.compile(lost, re.M))
+        self.assertIn("training.json, how the run ended could not be sent: Empty reply", jobs["dies"].output)
+
+    def test_a_run_id_that_does_not_exist_is_said(self):
+        job = self.begin(self.server.url, settings={"MLFLOW_RUN_ID": "0" * 32})
+        self.assert_trained(job)
+        self.assertRegex(job.output, r"it answers 404 \(.*not found.*\): MLFLOW_RUN_ID must name a run of this server")
+
+    def test_kubeflow_gets_its_files_and_file_stores_are_refused(self):
+        given = {"name": "m", "uri": "s3://b/m", "type": {"schemaTitle": "system.Metrics"}}
+        output_file = self.server_folder / "executor_output.json"
+        outputs = {"artifacts": {"metrics": {"artifacts": [given]}}, "outputFile": str(output_file)}
+        job = self.begin("file:///tmp/mlruns", kfp_executor_input=json.dumps({"inputs": {}, "outputs": outputs}),
+                         kfp_metrics=self.server_folder / "mlpipeline-metrics.json")
+        self.assert_trained(job)
+        self.assertIn("warning: MLFLOW_TRACKING_URI names a folder, not a server", job.output)
+        told = {name: points[-1][1] for name, points in self.told_metrics(job).items() if "Step/" not in name}
+        output = json.loads(output_file.read_text())
+        made = {"name": "m", "uri": "s3://b/m", "metadata": told}
+        self.assertEqual(output, {"artifacts": {"metrics": {"artifacts": [made]}}})
+        metrics = json.loads((self.server_folder / "mlpipeline-metrics.json").read_text())["metrics"]
+        self.assertIn({"name": "top-1-validation-accuracy", "numberValue": told["Top-1 validation accuracy"],
+                       "format": "PERCENTAGE"}, metrics)
+
+
+if __name__ == "__main__":
+    if not PACKAGES.is_dir():
+        print("SKIPPED: no MLflow in .deps/mlflow (environment/install.sh)")
+        sys.exit(77)
+    main()

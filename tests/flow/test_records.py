@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""What a run leaves in its --log-path, read by Python's json and csv and by TensorBoard's own reader."""
+import csv
+import glob
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import flow
+
+PACKAGES = os.environ.get("KILN_PARITY_PACKAGES") or str(pathlib.Path(__file__).parents[2] / ".deps/parity")
+HOSTILE = 'a "quoted", <script>name<b>'
+METRICS = ["learning rate", "Train images per second", "Train loss", "Train error", "Valid loss",
+           "Top-1 validation accuracy", "Top-5 validation accuracy"]
+
+
+def events(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+class Records(flow.FlowTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for part in ("train", "val"):
+            first = sorted((cls.data / part).iterdir())[0]
+            first.rename(first.with_name(HOSTILE))
+        cls.logs = cls.shared_folder / "logs"
+        cls.model = cls.shared_folder / "model"
+        result = flow.kiln("train", "--untrained-model-path", cls.untrained, "--train-data-path", cls.data / "train",
+                           "--valid-data-path", cls.data / "val", "--trained-model-path", cls.model, "--log-path", cls.logs,
+                           "--epochs", 2, "--batch-size", 8, "--threads", 1, "--print-freq", 2)
+        assert result.returncode == 0, result.stderr
+        cls.said = result.stdout
+
+    def test_metrics_jsonl_holds_the_whole_run(self):
+        told = events(self.logs)
+        kinds = [event["event"] for event in told]
+        self.assertEqual(kinds[0], "start")
+        self.assertEqual(kinds[-1], "end")
+        epochs = [event for event in told if event["event"] == "epoch"]
+        training = json.loads((self.model / "training.json").read_text())
+        self.assertEqual([list(epoch["metrics"])[:7] for epoch in epochs], [METRICS] * 2)
+        for epoch, kept in zip(epochs, training["epochs"]):
+            self.assertEqual(epoch["metrics"]["Valid loss"], kept["valid_loss"])
+            self.assertEqual(epoch["metrics"]["Top-1 validation accuracy"], kept["top1"])
+            parts = epoch["seconds"]
+            self.assertGreater(parts["forward"], 0)
+            self.assertGreater(parts["backward"], 0)
+            self.assertLessEqual(sum(parts.values()), epoch["train_seconds"])
+        self.assertIn(HOSTILE, told[0]["data"]["classes"])
+        self.assertEqual(told[-1]["status"], "finished")
+
+    def test_the_judgement_counts_every_validation_image(self):
+        kept = [event["judgement"] for event in events(self.logs) if "judgement" in event][-1]
+        images = sum(1 for path in (self.data / "val").rglob("*.jpg"))
+        self.assertEqual(sum(cell[2] for cell in kept["confusion"]["cells"]), images)
+        right = sum(count for truth, guess, count in kept["confusion"]["cells"] if truth == guess)
+        training = json.loads((self.model / "training.json").read_text())
+        self.assertAlmostEqual(right / images, training["epochs"][training["saved_epoch"] - 1]["top1"])
+        confidences = [image["confidence"] for image in kept["most_wrong"]]
+        self.assertEqual(confidences, sorted(confidences, reverse=True))
+        for image in kept["most_wrong"]:
+            self.assertNotEqual(image["truth"], image["guess"])
+            self.assertTrue((self.data / "val" / image["file"]).exists())
+
+    def test_epochs_csv_is_a_table(self):
+        with open(self.logs / "epochs.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        told = [event["metrics"] for event in events(self.logs) if event["event"] == "epoch"]
+        self.assertEqual([row["epoch"] for row in rows], ["1", "2"])
+        for row, metrics in zip(rows, told):
+            self.assertEqual(list(row)[1:8], METRICS)
+            for name, value in metrics.items():
+                self.assertAlmostEqual(float(row[name]), value, delta=1e-6 * abs(value))
+
+    def test_tensorboard_reads_the_event_file(self):
+        sys.path.insert(0, PACKAGES)
+        try:
+            from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+            from tensorboard.plugins.hparams import plugin_data_pb2
+        except ImportError as error:
+            self.skipTest(str(error))
+        reader = EventAccumulator(str(self.logs / "tensorboard"))
+        reader.Reload()
+        told = [event["metrics"] for event in events(self.logs) if event["event"] == "epoch"]
+        for name in told[0]:
+            points = reader.Scalars(name)
+            self.assertEqual([point.step for point in points], [1, 2])
+            for point, metrics in zip(points, told):
+                self.assertAlmostEqual(point.value, metrics[name], delta=1e-6 * abs(metrics[name]))
+        picture = reader.Images("Confusion matrix")[-1]
+        self.assertTrue(picture.encoded_image_string.startswith(b"\x89PNG"))
+        self.assertEqual(picture.width, 480)
+        self.assertTrue(reader.Images("Samples/1")[-1].encoded_image_string.startswith(b"\xff\xd8"))
+        self.assertIn(HOSTILE, reader.SummaryMetadata("Samples/1").summary_description)
+        start = plugin_data_pb2.HParamsPluginData.FromString(
+            reader.SummaryMetadata("_hparams_/session_start_info").plugin_data.content)
+        self.assertEqual(start.session_start_info.hparams["epochs"].string_value, "2")
+
+    def test_every_record_of_the_event_file_is_framed(self):
+        # TensorBoard's reader stops without a word at the first damaged record.
+        data = pathlib.Path(glob.glob(str(self.logs / "tensorboard/events.out.tfevents.*"))[0]).read_bytes()
+        count = at = 0
+        while at < len(data):
+            length, = struct.unpack_from("<Q", data, at)
+            at += 16 + length
+            count += 1
+        self.assertEqual(at, len(data))
+        steps = sum(1 for event in events(self.logs) if event["event"] in ("step", "epoch"))
+        self.assertGreaterEqual(count, steps)
+
+    def test_the_console_ends_with_a_table(self):
+        rows = [line for line in self.said.splitlines() if line[:9] in ("*     1  ", "*     2  ", "      1  ", "      2  ")]
+        self.assertEqual(len(rows), 2, self.said)
+        self.assertEqual(sum(row.startswith("*") for row in rows), 1)
+
+    def test_watch_tells_a_run_that_has_ended(self):
+        result = flow.kiln("watch", self.logs)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("resnet18", result.stdout)
+        self.assertIn("is saved in", result.stdout)
+
+    def test_watch_says_what_is_not_there(self):
+        result = flow.kiln("watch", self.folder / "nowhere")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("--log-path", result.stderr)
+        (self.folder / "metrics.jsonl").write_text("this is no run\n")
+        result = flow.kiln("watch", self.folder)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("is none that a training run wrote", result.stderr)
+
+    def test_watch_follows_a_run_that_goes_on(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        watch = subprocess.Popen([flow.KILN, "watch", str(logs)], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(watch.kill)
+        self.assertEqual(self.train(threads=1).returncode, 0)
+        said, _ = watch.communicate(timeout=60)
+        self.assertEqual(watch.returncode, 0)
+        self.assertIn("waiting for", said)
+        self.assertIn("is saved in", said)
+
+    def test_a_killed_run_leaves_whole_lines(self):
+        run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=1000, print_freq=1, threads=1))],
+                               stdout=subprocess.PIPE, text=True)
+        for line in run.stdout:
+            if "Iter: [3/" in line:
+                break
+        time.sleep(0.2)
+        run.send_signal(signal.SIGKILL)
+        run.stdout.close()
+        run.wait()
+        told = events(self.folder / "logs")
+        self.assertGreaterEqual(sum(event["event"] == "step" for event in told), 2)
+        self.assertNotIn("end", [event["event"] for event in told])
+
+    def test_a_run_that_fails_says_so_in_its_record(self):
+        result = self.train(learning_rate=1000, epochs=3, threads=1)
+        self.assertNotEqual(result.returncode, 0)
+        end = events(self.folder / "logs")[-1]
+        self.assertEqual(end["status"], "failed")
+        self.assertIn("diverged", end["failure"])
+
+    def test_a_full_disk_under_the_logs_stops_nothing(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        (logs / "metrics.jsonl").symlink_to("/dev/full")
+        (logs / "epochs.csv").symlink_to("/dev/full")
+        result = self.train(threads=1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("warning: metrics.jsonl"), 1)
+        self.assertIn("lost              metrics.jsonl:", result.stdout)
+        self.assertIn("lost              epochs.csv: 1 records lost", result.stdout)
+        self.assertTrue((self.folder / "model/_meta.yaml").exists())
+
+    def test_a_folder_in_the_place_of_a_sink_is_warned_of(self):
+        logs = self.folder / "logs"
+        (logs / "metrics.jsonl").mkdir(parents=True)
+        (logs / "tensorboard").write_text("a file")
+        result = self.train(threads=1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("metrics.jsonl", result.stdout)
+        self.assertIn("tensorboard", result.stdout)
+
+
+if __name__ == "__main__":
+    flow.main()

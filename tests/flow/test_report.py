@@ -1,0 +1,238 @@
+"""report.html, `kiln report` and `kiln compare`, read back from the pages in a real browser."""
+import json
+import unittest
+
+import browser
+from flow import FlowTest, kiln, main
+from run_files import LABELS_OF_STRANGERS, RunFile
+
+WIDTH = "document.documentElement.scrollWidth"
+
+
+def events_of(folder, kind):
+    """The lines of a kind in the metrics.jsonl of a --log-path."""
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+class ReportTest(FlowTest):
+    """What needs no browser."""
+
+    def test_report_goes_beside_the_log_or_where_it_is_told(self):
+        run = RunFile(epochs=2).write(self.folder / "run")
+        result = kiln("report", run)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("run/report.html' of a run that is finished, 2 of 2 epochs", result.stdout)
+        elsewhere = self.folder / "elsewhere.html"
+        self.assertEqual(kiln("report", run / "metrics.jsonl", "--output-path", elsewhere).returncode, 0)
+        self.assertEqual(elsewhere.read_bytes(), (run / "report.html").read_bytes())
+
+    def test_a_killed_run_is_told_up_to_its_last_whole_line(self):
+        made = RunFile(epochs=3)
+        made.end = None
+        run = made.write(self.folder / "run")
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write('{"event": "epoch", "epo')
+        result = kiln("report", run)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("running or killed, 3 of 3 epochs", result.stdout)
+
+    def test_what_is_no_run_is_refused(self):
+        self.assert_refused(kiln("report", self.folder), 1, "metrics.jsonl", "--log-path")
+        (self.folder / "metrics.jsonl").write_text("a b\n")
+        self.assert_refused(kiln("report", self.folder), 1, "Line 1")
+        self.assert_refused(kiln("report"), 2, "--log-path")
+        run = RunFile(epochs=1).write(self.folder / "run")
+        self.assert_refused(kiln("report", run, "--output-path", self.folder / "no/such/file.html"), 3, "no/such")
+        self.assert_refused(kiln("compare", run, self.folder / "nowhere"), 1, "nowhere")
+
+    def test_compare_prints_a_table(self):
+        runs = []
+        for number, epochs in enumerate((4, 20)):
+            made = RunFile(epochs=epochs, seed=number)
+            runs.append(made.write(self.folder / f"run{number}"))
+        page = self.folder / "page.html"
+        result = kiln("compare", *runs, "--output-path", page)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        head, first, second, *rest = result.stdout.splitlines()
+        self.assertEqual(head.split()[:3], ["run", "model", "epochs"])
+        self.assertEqual((first.split()[:3], second.split()[:3]),
+                         ([str(runs[1]), "resnet18", "20/20"], [str(runs[0]), "resnet18", "4/4"]))
+        self.assertTrue(any(line.split() == ["--epochs", "20", "4"] for line in rest), result.stdout)
+        self.assertIn("more than chance explains", result.stdout)
+        self.assertIn("How they learned", page.read_text())
+
+
+@unittest.skipUnless(browser.PROGRAM, "no Chromium here: install chromium-headless-shell")
+class BrowserTest(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.browser = self.enterContext(browser.Browser())
+
+    def look_at(self, page):
+        """Opens a page, which must be quiet, ask for nothing and fit, wide and narrow, light and dark and on paper."""
+        self.assertLess(page.stat().st_size, 2_000_000)
+        backgrounds = set()
+        for scheme in ("light", "dark"):
+            for width in (360, 1100):
+                self.browser.show(width, scheme)
+                self.browser.open(page)
+                self.assertEqual(self.browser.complaints(), [])
+                self.assertEqual(self.browser.requests(), [page.absolute().as_uri()])
+                self.assertLessEqual(self.browser.evaluate(WIDTH), width)
+            backgrounds.add(self.browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+        self.assertEqual(len(backgrounds), 2)
+        self.browser.show(scheme="dark", media="print")
+        self.assertEqual(self.browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"),
+                         "rgb(255, 255, 255)")
+        self.browser.show()
+
+    def report_of(self, made):
+        folder = made.write(self.folder / "run")
+        result = kiln("report", folder)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.look_at(folder / "report.html")
+
+    def value(self, name):
+        return self.browser.evaluate(f"Number(document.getElementById('{name}').value)")
+
+    def texts(self, selector):
+        return self.browser.evaluate(f"[...document.querySelectorAll(`{selector}`)].map(e => e.textContent)")
+
+    def plotted(self, chart, series):
+        """The values of a series in the chart with this title."""
+        return self.browser.evaluate(
+            f"[...[...document.querySelectorAll('figure.chart')].find(f => f.querySelector('h3').textContent === '{chart}')"
+            f".querySelector('g[data-name=\"{series}\"]').dataset.y.split(' ')].map(Number)")
+
+    def assert_close(self, values, expected):
+        self.assertEqual(len(values), len(expected))
+        for value, other in zip(values, expected):
+            self.assertAlmostEqual(value, other, delta=1e-6 * abs(other) + 1e-9)
+
+    def test_a_real_run_reads_back(self):
+        # The default options, but for the size: the report is there without being asked for.
+        result = self.train(epochs=2, threads=1, print_freq=2)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        logs = self.folder / "logs"
+        self.look_at(logs / "report.html")
+        training = json.loads((self.folder / "model/training.json").read_text())
+        epochs = events_of(logs, "epoch")
+        best = max(training["epochs"], key=lambda epoch: (epoch["top1"], -epoch["valid_loss"]))
+        last = training["epochs"][-1]
+        self.assert_close([self.value(name) for name in ("best-top1", "best-top5", "last-top1", "last-top5", "epochs")],
+                          [best["top1"], best["top5"], last["top1"], last["top5"], 2])
+        self.assertTrue(self.value("best-top1-low") <= best["top1"] <= self.value("best-top1-high"))
+        self.assertEqual(self.texts("#status"), ["finished"])
+        for chart, series, key in (("Loss", "training", "train_loss"), ("Loss", "validation", "valid_loss"),
+                                   ("Top-1 accuracy", "validation", "top1"), ("Learning rate", "whole epochs", "learning_rate"),
+                                   ("Images per second", "whole epochs", "train_images_per_second")):
+            self.assert_close(self.plotted(chart, series), [epoch[key] for epoch in training["epochs"]])
+        self.assertEqual(self.texts("#command"), [events_of(logs, "start")[0]["command"]])
+        self.assertEqual(len(self.texts("#time g.stack[data-name=validation]")), 1)
+        self.assert_close(self.plotted("Seconds per epoch", "validation"), [epoch["valid_seconds"] for epoch in epochs])
+        options = self.texts("#again details:first-of-type th[scope=row]")
+        self.assertEqual(options, list(training["options"]))
+        # `kiln report` makes the same page of the file, and of a run that was killed before its end.
+        whole = (logs / "report.html").read_bytes()
+        self.assertEqual(kiln("report", logs).returncode, 0)
+        self.assertEqual((logs / "report.html").read_bytes(), whole)
+
+    def test_classes_confusion_and_mistakes(self):
+        made = RunFile().judge()
+        self.report_of(made)
+        judgement = made.events[-1]["judgement"]
+        hits = {truth: count for truth, guess, count in judgement["confusion"]["cells"] if truth == guess}
+        rows = self.browser.evaluate("[...document.querySelectorAll('#classes tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
+        self.assertEqual({row[0]: int(row[4]) for row in rows}, {made.classes[truth]: count for truth, count in hits.items()})
+        recalls = [float(row[1].removesuffix(" %")) for row in rows]
+        self.assertEqual(recalls, sorted(recalls))
+        cells = self.browser.evaluate("[...document.querySelectorAll('.matrix tbody tr')].map(r => [...r.cells].slice(1).map(c => Number(c.textContent)))")
+        self.assertEqual([[truth, guess, count] for truth, row in enumerate(cells) for guess, count in enumerate(row) if count],
+                         judgement["confusion"]["cells"])
+        images = self.browser.evaluate("[...document.querySelectorAll('.mistakes img')].map(i => [i.alt, i.naturalWidth, i.className])")
+        first = judgement["most_wrong"][0]
+        self.assertEqual(images[0], [f"{made.classes[first['truth']]} taken for {made.classes[first['guess']]}, 99.9 %", 8, "pixels"])
+        self.assertEqual(len(images), len(judgement["most_wrong"]))
+
+    def test_the_keyboard_and_the_pointer_show_values(self):
+        made = RunFile(epochs=4, steps=10)
+        made.events = [event for event in made.events if event["event"] == "epoch"]
+        self.report_of(made)
+        self.browser.evaluate("document.querySelector('.chart svg').focus()")
+        for _ in range(3):
+            self.browser.key("ArrowRight")
+        loss = made.events[2]["valid"]["loss_sum"] / made.events[2]["valid"]["images"]
+        tip = self.texts(".tip:not([hidden]) p")
+        self.assertEqual([tip[0], tip[2]], ["epoch 3", f"validation {float(f'{loss:.4g}')}"])
+        self.browser.key("Escape")
+        self.assertEqual(self.texts(".tip:not([hidden])"), [])
+        box = self.browser.evaluate("(({right, top}) => ({x: right - 15, y: top + 50}))(document.querySelector('.chart svg').getBoundingClientRect())")
+        self.browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=box["x"], y=box["y"])
+        self.assertEqual(self.texts(".tip:not([hidden]) p")[0], "epoch 4")
+        self.assertEqual(self.browser.complaints(), [])
+
+    def test_it_speaks_to_a_screen_reader(self):
+        self.report_of(RunFile(epochs=3).judge())
+        nodes = self.browser.call("Accessibility.getFullAXTree")["nodes"]
+        names = [(node.get("role", {}).get("value"), node.get("name", {}).get("value", "")) for node in nodes]
+        charts = [name for role, name in names if role in ("image", "img") and "by epoch" in name]
+        self.assertEqual(len(charts), 4)
+        self.assertRegex(charts[0], r"Loss by epoch\. training from [\d.]+ to [\d.]+\. validation from")
+        self.assertEqual([name for role, name in names if role in ("image", "img") and not name], [])
+        headings = [name for role, name in names if role == "heading"]
+        self.assertEqual(headings[:3], ["resnet18 on photos", "Did it work?", "Can it be trusted?"])
+        tables = self.browser.evaluate("[...document.querySelectorAll('figure.chart')].map(f => f.querySelectorAll('details table tbody tr').length)")
+        self.assertEqual(tables, [3] * 5)
+
+    def test_names_of_strangers_are_only_shown(self):
+        made = RunFile(classes=LABELS_OF_STRANGERS, epochs=1).judge()
+        made.events.insert(0, {"event": "warning", "text": LABELS_OF_STRANGERS[0]})
+        made.start["options"]["train-data-path"] = LABELS_OF_STRANGERS[5]
+        made.start["command"] = LABELS_OF_STRANGERS[1]
+        self.report_of(made)
+        self.assertEqual(self.browser.evaluate("document.title"), "resnet18 on photos – Kiln")
+        self.assertEqual(self.browser.evaluate("document.scripts.length"), 1)
+        self.assertEqual(self.texts("#warnings li"), [LABELS_OF_STRANGERS[0]])
+        self.assertEqual(self.texts("#command"), [LABELS_OF_STRANGERS[1]])
+        shown = self.texts("#classes tbody th")
+        self.assertLessEqual({LABELS_OF_STRANGERS[1], "two\\x0alines\tand a tab", LABELS_OF_STRANGERS[3], "x" * 39 + "…"},
+                             set(shown))
+
+    def test_odd_runs_are_shown_without_complaint(self):
+        for name, made, status, words in self.odd_runs():
+            with self.subTest(name=name):
+                self.report_of(made)
+                self.assertEqual(self.texts("#status"), [status])
+                self.assertIn(words, self.browser.evaluate("document.body.textContent"))
+
+    def odd_runs(self):
+        killed = RunFile(epochs=3)
+        killed.events, killed.end = killed.events[:5], None
+        yield "killed in its first epoch", killed, "running or killed", "No epoch was finished"
+        broken = RunFile(epochs=4)
+        for event in broken.events:
+            if event["epoch"] > 2:
+                for key in {"batch", "train", "valid"} & set(event):
+                    event[key]["loss_sum"] = "NaN" if event["epoch"] == 3 else "Infinity"
+        broken.end |= {"status": "failed", "failure": "The loss is NaN."}
+        yield "without numbers", broken, "failed", "The run failed after 4 of 4 epochs: The loss is NaN."
+        many = RunFile(classes=[f"class {number}" for number in range(1000)], epochs=2, valid_per_class=3).judge()
+        yield "a thousand classes", many, "finished", "the other 961 together"
+        yield "one epoch of one class", RunFile(classes=["only"], epochs=1), "finished", "There is only one class"
+        stopped = RunFile(epochs=2)
+        stopped.end["status"] = "stopped"
+        yield "stopped", stopped, "stopped by a signal", "stopped by a signal after 2 of 2 epochs"
+        yield "long", RunFile(epochs=500, steps=900), "finished", "How it learned"
+
+    def test_several_runs_on_one_page(self):
+        runs = [RunFile(epochs=epochs, seed=epochs).write(self.folder / f"{epochs} & <more>") for epochs in (3, 6, 9)]
+        page = self.folder / "compare.html"
+        self.assertEqual(kiln("compare", *runs, "--output-path", page).returncode, 0)
+        self.look_at(page)
+        self.assertEqual(self.texts("#runs tbody th"), [str(run) for run in reversed(runs)])
+        self.assertEqual(len(self.plotted("Validation top-1", runs[2])), 9)
+
+
+if __name__ == "__main__":
+    main()
