@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/exec_words.h"
 #include "base/sagemaker_folder.h"
 #include "parallel/nvidia_driver.h"
 #include "report/failure_note.h"
@@ -24,12 +25,10 @@ std::string joined(const std::vector<std::string>& words) {
 int run_kiln(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {"kiln"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
   pid_t child = -1;
   int status = 0;
-  if (::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ) != 0 ||
+  if (::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, exec_words(words).data(),
+                    environ) != 0 ||
       ::waitpid(child, &status, 0) != child)
     throw Error(ErrorCode::kFailedToCompleteOperation,
                 "The system has no process left in which to make the untrained model.");
@@ -43,12 +42,10 @@ void set_unless_given(const char* name, const std::string& value) {
 }  // namespace
 
 SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& log) {
-  const SageMakerJob job =
-      sagemaker_job(sagemaker_folder(), arguments, ask_nvidia_driver().num_devices);
+  SageMakerJob job = sagemaker_job(sagemaker_folder(), arguments, ask_nvidia_driver().num_devices);
   const char* name = std::getenv("TRAINING_JOB_NAME");
-  log.info("SageMaker job" + std::string(name == nullptr ? "" : " ") +
-           (name == nullptr ? "" : name) + ", host " + job.current_host + " of " +
-           std::to_string(job.hosts.size()));
+  log.info("SageMaker job" + (name == nullptr ? "" : " " + std::string(name)) + ", host " +
+           job.current_host + " of " + std::to_string(job.hosts.size()));
   if (!job.preparation.empty()) log.info("as: " + joined(job.preparation));
   log.info("as: " + joined(job.command));
   return job;

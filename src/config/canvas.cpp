@@ -21,6 +21,7 @@ const std::vector<Place>& places() {
       {"train", Canvas::kModelOut, {"trained-model-path"}},
       {"train", Canvas::kFileIn, {"config"}},
       {"train", Canvas::kRanksOfHost, {"ranks"}},
+      {"train", Canvas::kKubeflowRun, {"kfp-executor-input"}},
       {"train",
        Canvas::kParameter,
        {"epochs", "batch-size", "num-warmup-steps", "learning-rate", "random-seed", "patience",

@@ -1,6 +1,7 @@
 #include "config/options.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "config/option_kinds.h"
 #include "config/train_options.h"
@@ -131,7 +132,8 @@ std::vector<Option> pack_options() {
 // Of the commands in the table so far.
 std::vector<Option> describe_options(const std::vector<CommandInfo>& commands) {
   std::vector<std::string> names;
-  for (const CommandInfo& command : commands) names.push_back(command.name);
+  std::transform(commands.begin(), commands.end(), std::back_inserter(names),
+                 [](const CommandInfo& command) { return command.name; });
   Option format = choice(
       "format", {"component", "kubeflow", "json-schema", "markdown", "sagemaker-metrics"},
       kReporting,

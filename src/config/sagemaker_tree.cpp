@@ -81,8 +81,9 @@ SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems&
   problems.collect([&] { read_channels(folder, tree); });
   problems.collect([&] {
     const Json object = read_object(folder, "hyperparameters.json");
-    for (const auto& [name, value] : object.items())
-      problems.collect([&] { tree.hyperparameters[name] = plain_text(name, value); });
+    for (const auto& entry : object.items())
+      problems.collect(
+          [&] { tree.hyperparameters[entry.key()] = plain_text(entry.key(), entry.value()); });
   });
   return tree;
 }

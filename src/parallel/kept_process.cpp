@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/exec_words.h"
 
 namespace kiln {
 namespace {
@@ -103,11 +104,9 @@ void die_with_parent(pid_t parent, int signal) {
   ::dup2(output.write, STDOUT_FILENO);
   ::dup2(errors.write, STDERR_FILENO);
   for (const auto& [name, value] : call.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> words;
-  for (const std::string& word : call.words) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  ::execv(words[0], words.data());
-  std::fprintf(stderr, "%s cannot be run: %s\n", words[0], std::strerror(errno));
+  std::vector<std::string> words = call.words;
+  ::execv(words[0].c_str(), exec_words(words).data());
+  std::fprintf(stderr, "%s cannot be run: %s\n", words[0].c_str(), std::strerror(errno));
   std::fflush(stderr);
   ::_exit(127);
 }

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/exec_words.h"
 #include "parallel/kept_process.h"
 #include "parallel/mpirun_job.h"
 
@@ -112,9 +113,7 @@ std::filesystem::path result_path(const SshPlace& place) {
 
 // -1 when the system refuses.
 pid_t start_ssh(std::vector<std::string> words, int input, int output) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
+  const std::vector<char*> pointers = exec_words(words);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
@@ -141,6 +140,7 @@ bool says_ready(int descriptor) {
 // Closes the line; ssh ends when the other side has read all, or is killed after `patience`.
 void hang_up(const HeldHosts::Line& line, std::chrono::seconds patience) {
   ::close(line.input);
+  if (line.ssh <= 0) return;  // not a process: these numbers stand for all
   const auto last = steady_clock::now() + patience;
   while (::waitpid(line.ssh, nullptr, WNOHANG) == 0) {
     if (steady_clock::now() > last) ::kill(line.ssh, SIGKILL);

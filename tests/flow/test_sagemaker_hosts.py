@@ -80,6 +80,10 @@ class TwoHostsTest(FlowTest):
         self.key = self.folder / "hosts_key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key], check=True)
 
+    def at_night(self):
+        if os.environ.get("KILN_NIGHTLY") != "1":
+            self.skipTest("only with KILN_NIGHTLY=1")
+
     def lay_out(self, distribution="FullyReplicated", **hyperparameters):
         for name in NAMES:
             tree = self.folder / name
@@ -147,6 +151,7 @@ class TwoHostsTest(FlowTest):
         self.assertFalse((self.folder / "algo-2/output/failure").exists())
 
     def test_every_host_has_its_own_images(self):
+        self.at_night()
         self.lay_out("ShardedByS3Key")
         for number, name in enumerate(NAMES):
             channel = self.folder / name / "input/data/train"
@@ -167,6 +172,7 @@ class TwoHostsTest(FlowTest):
         self.assertFalse((self.folder / "algo-1/model/_meta.yaml").exists())
 
     def test_wrong_hyperparameter(self):
+        self.at_night()
         self.lay_out(epochs="0")
         self.assert_end(self.start(), 1)
         self.assertIn("--epochs is 0", self.failure(1))
@@ -178,6 +184,7 @@ class TwoHostsTest(FlowTest):
         self.assertIn("gone without the job's result", self.failure(1))
 
     def test_follower_is_killed(self):
+        self.at_night()
         jobs = self.long_job()
         jobs[1].kill()
         code = jobs[0].wait(120)
@@ -185,6 +192,7 @@ class TwoHostsTest(FlowTest):
         self.assertIn("algo-2", self.failure(0))
 
     def test_stop(self):
+        self.at_night()
         jobs = self.long_job()
         for job in jobs:
             job.terminate()
