@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
@@ -159,6 +160,11 @@ TEST(Checksum, IsFnv1aAndContinues) {
   EXPECT_EQ(fnv1a("a"), 0xaf63dc4c8601ec8cULL);
   EXPECT_EQ(fnv1a("foobar"), 0x85944171f73967e8ULL);
   EXPECT_EQ(fnv1a("bar", fnv1a("foo")), fnv1a("foobar"));
+}
+
+TEST(SystemWords, NameTheUserWhoLacksPermissions) {
+  EXPECT_EQ(system_words(ENOSPC), "No space left on device");
+  EXPECT_EQ(system_words(EACCES), "Permission denied for user " + std::to_string(::geteuid()));
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ class BenchLoaderTest(FlowTest):
 
 class HelpTest(FlowTest):
     def test_without_a_command(self):
-        self.assert_refused(kiln(), 2, "train", "init-model", "convert", "demo-data", "inspect", "kiln --help")
+        self.assert_refused(kiln(), 2, "train", "init-model", "convert", "demo-data", "inspect", "COMMAND --help")
 
     def test_help_lists_the_commands(self):
         result = kiln("--help")
