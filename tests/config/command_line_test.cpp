@@ -196,7 +196,7 @@ TEST(CommandLine, Commands) {
   EXPECT_EQ(fault({"trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
   EXPECT_NE(
       fault({"score"}).find("train, launch, init-model, convert, pack, demo-data, bench loader, "
-                            "bench collective, inspect or describe"),
+                            "bench collective, watch, inspect, report, compare or describe"),
       std::string::npos);
   EXPECT_FALSE(parse_as<HelpRequest>({}).asked_for);
   EXPECT_NE(fault({"--epochs", "5"}).find("comes before a command"), std::string::npos);
