@@ -22,6 +22,9 @@ FROM ${BASE_IMAGE}
 # The cache of podman and buildah does not look into mounts, but into what is copied.
 COPY --from=build /bundle/checksum /opt/kiln/
 RUN --mount=type=bind,from=build,source=/bundle,target=/bundle /bundle/setup/install.sh
+# 1: a key pair for SageMaker jobs of several hosts. Whoever has the image has the key: for a private registry only.
+ARG SAGEMAKER_HOSTS_KEY=0
+RUN if [ "${SAGEMAKER_HOSTS_KEY}" = 1 ]; then mkdir -p /etc/kiln && ssh-keygen -q -t ed25519 -N '' -f /etc/kiln/hosts_key; fi
 # mpirun crashes without HOME where the user has no passwd entry, and refuses root unless told twice.
 ENV HOME=/tmp \
     OMPI_ALLOW_RUN_AS_ROOT=1 \
