@@ -100,16 +100,20 @@ class CommandTest(unittest.TestCase):
             folder = pathlib.Path(folder)
             subprocess.run([KILN, "demo-data", "--output-path", folder / "data", "--images", "60"], check=True,
                            capture_output=True)
+            artifact = {"name": "metrics", "uri": "s3://bucket/metrics", "type": {"schemaTitle": "system.Metrics"}}
+            run = {"outputs": {"artifacts": {"metrics": {"artifacts": [artifact]}}, "outputFile": str(folder / "told.json")}}
             places = {"init-model": {"untrained_model_path": folder / "untrained"},
                       "convert": {"input_path": folder / "data/train", "output_path": folder / "deep/images"},
                       "train": {"untrained_model_path": folder / "untrained", "train_data_path": folder / "deep/images",
                                 "valid_data_path": folder / "data/val", "trained_model_path": folder / "deep/model",
-                                "epochs": "1"}}
+                                "epochs": "1", "run": json.dumps(run)}}
             for command, values in places.items():
                 words = self.filled_in(compiled(KUBEFLOW[command]), values)
                 done = subprocess.run([KILN, *words], capture_output=True, text=True, cwd=folder)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertTrue((folder / "deep/model/_meta.yaml").exists())
+            told = json.loads((folder / "told.json").read_text())["artifacts"]["metrics"]["artifacts"][0]
+            self.assertIn("Top-1 validation accuracy", told["metadata"])
 
     def filled_in(self, specification, values):
         (executor,) = specification["deploymentSpec"]["executors"].values()
@@ -119,7 +123,8 @@ class CommandTest(unittest.TestCase):
         container = executor["container"]
         words = container["command"][1:] + container["args"]
         name_of = re.compile(r"\{\{\$\.(?:inputs|outputs)\.(?:parameters|artifacts)\['(\w+)'\](?:\.path)?\}\}")
-        return [name_of.sub(lambda found: str({**texts, **values}[found[1]]), word) for word in words if word != "{{$}}"]
+        return [values["run"] if word == "{{$}}" else name_of.sub(lambda found: str({**texts, **values}[found[1]]), word)
+                for word in words]
 
     def test_a_placeholder_that_was_passed_on_is_refused(self):
         for text in ("{{$.inputs.parameters['epochs']}}", '{"IfPresent": {"InputName": "epochs"}}'):
