@@ -75,6 +75,7 @@ void sort_by_accuracy(std::vector<NamedRun>* runs) {
 
 std::vector<ComparisonRow> comparison_rows(const std::vector<NamedRun>& runs) {
   std::vector<ComparisonRow> rows;
+  rows.reserve(runs.size());
   for (const NamedRun& named : runs) rows.push_back(row_of(named));
   return rows;
 }

@@ -244,7 +244,7 @@ std::string time_finding(const RunRecord& run) {
   const double all = summary.train_seconds + summary.valid_seconds;
   if (!(all > 0)) return "";
   const StepTimes& times = summary.times;
-  const std::string cost = biggest_cost(times, summary.train_seconds, all, summary.valid_seconds);
+  std::string cost = biggest_cost(times, summary.train_seconds, all, summary.valid_seconds);
   if (!cost.empty()) return cost;
   return "Images were there when they were needed: " +
          percent(std::max(0.0, 1 - times.data_wait / summary.train_seconds)) +
