@@ -1,6 +1,7 @@
 #include "config/sagemaker.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -58,7 +59,8 @@ class SageMaker : public testing::Test {
     return "no fault";
   }
 
-  const fs::path folder_ = fs::path(testing::TempDir()) / "kiln-sagemaker";
+  const fs::path folder_ =
+      fs::path(testing::TempDir()) / ("kiln-sagemaker-" + std::to_string(::getpid()));
   const std::string data_ = (folder_ / "input/data/").string();
   Words paths(const Words& more) const {
     Words words = {"train",

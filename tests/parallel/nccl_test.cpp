@@ -3,6 +3,7 @@
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -275,15 +276,15 @@ class NcclLog : public ::testing::Test {
     SetUp();
     std::filesystem::remove_all(folder_);
   }
-  const std::filesystem::path folder_ = ::testing::TempDir() + "kiln_100%";
+  const std::string name_ = ::testing::TempDir() + "kiln_" + std::to_string(::getpid());
+  const std::filesystem::path folder_ = name_ + "_100%";
 };
 
 TEST_F(NcclLog, GoesBesideTheDriverLogUnlessTheUserChose) {
   const std::filesystem::path file = folder_ / "70_nccl_log_3.txt";
   EXPECT_EQ(send_nccl_log_to(folder_, 3), file);
   EXPECT_STREQ(std::getenv("NCCL_DEBUG"), "INFO");
-  EXPECT_STREQ(std::getenv("NCCL_DEBUG_FILE"),
-               (::testing::TempDir() + "kiln_100%%/70_nccl_log_3.txt").c_str());
+  EXPECT_STREQ(std::getenv("NCCL_DEBUG_FILE"), (name_ + "_100%%/70_nccl_log_3.txt").c_str());
   EXPECT_FALSE(send_nccl_log_to(folder_, 3));
 }
 
