@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 BASE = "localhost/kiln-base:bookworm"
 TOOLS = ("podman", "runc", "mmdebstrap")
 # As slim as debian:bookworm-slim.
-SLIM = ["--variant=minbase", "--include=usr-is-merged", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
+SLIM = ["--format=tar", "--variant=minbase", "--include=usr-is-merged", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
         '--aptopt=APT::Install-Recommends "false"', "--dpkgopt=path-exclude=/usr/share/doc/*",
         "--dpkgopt=path-include=/usr/share/doc/*/copyright", "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*"]
