@@ -71,10 +71,11 @@ std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int
   constexpr std::size_t kMostRows = 20;
   std::vector<std::string> rows = {
       "  epoch   learning rate   train loss   train top-1   valid loss   valid top-1   images/s"};
+  const std::size_t stride =
+      epochs.size() <= kMostRows ? 1 : (epochs.size() + kMostRows - 3) / (kMostRows - 2);
   for (std::size_t i = 0; i < epochs.size(); ++i) {
     const EpochRecord& epoch = epochs[i];
     const bool kept = epoch.epoch == saved_epoch;
-    const std::size_t stride = (epochs.size() + kMostRows - 3) / (kMostRows - 2);
     if (i % stride != 0 && i + 1 != epochs.size() && !kept) continue;
     rows.push_back(formatted("%s %5d %15.4g %12.4f %11.2f %% %12.4f %11.2f %% %10.1f",
                              kept ? "*" : " ", epoch.epoch, epoch.learning_rate, epoch.train.loss(),

@@ -66,6 +66,11 @@ TEST(Lines, TheTableOfALongRunKeepsFirstLastAndSavedEpochs) {
             1);
 }
 
+TEST(Lines, TheTableOfAShortRunHasEveryEpoch) {
+  const std::vector<EpochRecord> epochs(20);
+  EXPECT_EQ(epoch_table(epochs, 3).size(), 21U);
+}
+
 TEST(Lines, NumbersForPeople) {
   EXPECT_EQ(grouped(11699132), "11,699,132");
   EXPECT_EQ(grouped(999), "999");
