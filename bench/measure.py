@@ -20,7 +20,7 @@ with subprocess.Popen(sys.argv[2:], stdout=subprocess.PIPE, stderr=subprocess.DE
 seconds = time.perf_counter() - begin
 if process.returncode != 0 or rate is None:
     sys.exit(f"measure.py: {' '.join(sys.argv[2:])} ended with {process.returncode} and told no rate")
-peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
 with open(sys.argv[1], "w", encoding="utf-8") as out:
     json.dump({"images_per_second": rate, "total_seconds": seconds, "first_epoch_seconds": first_epoch,
-               "peak_memory_bytes": peak}, out)
+               "processor_seconds": used.ru_utime + used.ru_stime, "peak_memory_bytes": used.ru_maxrss * 1024}, out)
