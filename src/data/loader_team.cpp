@@ -187,7 +187,9 @@ void LoaderTeam::give_room_back(std::size_t bytes, Room room) {
 }
 
 LoaderTeam::Room LoaderTeam::ordinary_room(std::size_t bytes) {
-  return std::make_shared_for_overwrite<std::uint8_t[]>(bytes);
+  constexpr std::align_val_t kCacheLine{64};
+  return {static_cast<std::uint8_t*>(::operator new[](bytes, kCacheLine)),
+          [](std::uint8_t* room) { ::operator delete[](room, kCacheLine); }};
 }
 
 void LoaderTeam::wake_decoders() {
