@@ -251,9 +251,10 @@ bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& byte
   read_done_.wait(lock, [&] { return found->second.ready; });
   ReadAhead taken = std::move(found->second);
   ahead_.erase(found);
-  ahead_bytes_ -= taken.bytes.size();
+  ahead_bytes_ -= taken.bytes.capacity();
+  bytes.swap(taken.bytes);
+  team_.give_file_room_back(std::move(taken.bytes));
   lock.unlock();
-  bytes = std::move(taken.bytes);
   team_.wake_readers();
   if (taken.fault) std::rethrow_exception(taken.fault);
   return true;
@@ -274,22 +275,27 @@ bool BatchLoader::State::claim_read(std::size_t* position) {
       ahead_bytes_ >= LoaderTeam::kReadAheadBytes)
     return false;
   *position = next_read_++;
-  ahead_.try_emplace(*position);
+  ReadAhead& ahead = ahead_[*position];
+  ahead.bytes = team_.take_file_room();
+  ahead_bytes_ += ahead.bytes.capacity();
   return true;
 }
 
+// Nobody else looks at what is not ready.
 void BatchLoader::State::read(std::size_t position) {
-  std::string bytes;
-  std::exception_ptr fault;
+  std::unique_lock lock(team_.mutex());
+  ReadAhead& ahead = ahead_.at(position);
+  lock.unlock();
+  const std::size_t room = ahead.bytes.capacity();
   try {
     const Timer timer(read_ticks_);
-    read_image_bytes(set_, plan_.order[position], bytes);
+    read_image_bytes(set_, plan_.order[position], ahead.bytes);
   } catch (...) {
-    fault = std::current_exception();
+    ahead.fault = std::current_exception();
   }
-  const std::scoped_lock lock(team_.mutex());
-  ahead_bytes_ += bytes.size();
-  ahead_[position] = {true, std::move(bytes), fault};
+  lock.lock();
+  ahead_bytes_ += ahead.bytes.capacity() - room;
+  ahead.ready = true;
   read_done_.notify_all();
 }
 

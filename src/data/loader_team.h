@@ -36,7 +36,7 @@ class LoaderTeam {
     NewRoom new_room = ordinary_room;
   };
   static constexpr int kReadAhead = 64;
-  // What is read ahead and not yet decoded stops growing here.
+  // The memory of what is read ahead and not yet decoded stops growing here.
   static constexpr std::size_t kReadAheadBytes = std::size_t{64} << 20;
 
   explicit LoaderTeam(Plan plan);
@@ -80,6 +80,9 @@ class LoaderTeam {
   // Locked.
   Room take_room(std::size_t bytes);
   void give_room_back(std::size_t bytes, Room room);
+  // Likewise memory for a file that is read ahead.
+  std::string take_file_room();
+  void give_file_room_back(std::string room);
 
   // There may be new work. Locked or not.
   void wake_decoders();
