@@ -200,7 +200,10 @@ std::string LoaderTeam::take_file_room() {
     room = std::move(state_->file_rooms.back());
     state_->file_rooms.pop_back();
   }
-  if (room.capacity() < state_->need.file) std::string(state_->need.file, '\0').swap(room);
+  try {
+    if (room.capacity() < state_->need.file) std::string(state_->need.file, '\0').swap(room);
+  } catch (const std::bad_alloc&) {  // who reads the file meets that again, and can tell
+  }
   return room;
 }
 

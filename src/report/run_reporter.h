@@ -35,6 +35,7 @@ class RunReporter {
     std::unique_ptr<RunSink> sink;
     int num_failed = 0;
     std::string first_failure;
+    bool has_begun = true;
   };
   template <typename Call>
   void tell_all(Call&& call);

@@ -172,11 +172,13 @@ class Records(flow.FlowTest):
         logs.mkdir()
         (logs / "metrics.jsonl").symlink_to("/dev/full")
         (logs / "epochs.csv").symlink_to("/dev/full")
+        (logs / "tensorboard").symlink_to("/sys/kernel")  # a folder that takes no file
         result = self.train(threads=1)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout.count("warning: metrics.jsonl"), 1)
         self.assertIn("lost              metrics.jsonl:", result.stdout)
         self.assertIn("lost              epochs.csv: 1 records lost", result.stdout)
+        self.assertIn("lost              TensorBoard:", result.stdout)
         self.assertTrue((self.folder / "model/_meta.yaml").exists())
 
     def test_a_folder_in_the_place_of_a_sink_is_warned_of(self):
