@@ -21,14 +21,6 @@ constexpr std::size_t kMostNameBytes = 250, kMostParamBytes = 500, kMostTagBytes
                                          "of an MLflow server: http://, https:// or azureml://.");
 }
 
-// Not in the middle of a character.
-std::string cut(const std::string& text, std::size_t most) {
-  if (text.size() <= most) return text;
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end);
-}
-
 std::string decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -57,7 +49,8 @@ std::string log_pairs_json(const std::string& run_id, const char* kind, const Te
                            std::size_t most_bytes) {
   Json list = Json::array();
   for (const auto& [name, value] : pairs)
-    list.push_back({{"key", mlflow_name(name)}, {"value", cut(printable(value), most_bytes)}});
+    list.push_back(
+        {{"key", mlflow_name(name)}, {"value", cut_to_bytes(printable(value), most_bytes)}});
   return dumped({{"run_id", run_id}, {kind, std::move(list)}});
 }
 
