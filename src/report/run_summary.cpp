@@ -11,12 +11,6 @@
 namespace kiln {
 namespace {
 
-bool is_better(const Totals& one, const Totals& other) {
-  if (one.top1_accuracy() != other.top1_accuracy())
-    return one.top1_accuracy() > other.top1_accuracy();
-  return one.loss() < other.loss();
-}
-
 void add(const StepTimes& times, StepTimes* sum) {
   sum->data_wait += times.data_wait;
   sum->forward += times.forward;
