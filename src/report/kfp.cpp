@@ -1,6 +1,5 @@
 #include "report/kfp.h"
 
-#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <utility>
@@ -10,15 +9,14 @@
 #include "base/files.h"
 #include "report/json_text.h"
 #include "report/metrics.h"
+#include "report/run_summary.h"
 
 namespace kiln {
 namespace {
 
 std::vector<Metric> metrics_of_saved_epoch(const RunRecord& run) {
-  const auto saved = std::find_if(run.epochs.begin(), run.epochs.end(), [&](const EpochRecord& e) {
-    return e.epoch == run.end.saved_epoch;
-  });
-  return saved == run.epochs.end() ? std::vector<Metric>{} : epoch_metrics(*saved);
+  const EpochRecord* saved = kept_epoch(run);
+  return saved == nullptr ? std::vector<Metric>{} : epoch_metrics(*saved);
 }
 
 void write_json(const std::filesystem::path& path, const Json& json) {

@@ -58,6 +58,13 @@ RunSummary summary_of(const RunRecord& run) {
   return summary;
 }
 
+const EpochRecord* kept_epoch(const RunRecord& run) {
+  const auto kept =
+      std::find_if(run.epochs.begin(), run.epochs.end(),
+                   [&](const EpochRecord& epoch) { return epoch.epoch == run.end.saved_epoch; });
+  return kept == run.epochs.end() ? nullptr : &*kept;
+}
+
 Interval top1_interval(const Totals& totals) {
   return wilson_interval(totals.top1, totals.count);
 }
