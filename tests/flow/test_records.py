@@ -124,6 +124,7 @@ class Records(flow.FlowTest):
         result = flow.kiln("watch", self.logs)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("resnet18", result.stdout)
+        self.assertIn("finished after ", result.stdout)
         self.assertIn("is saved in", result.stdout)
 
     def test_watch_says_what_is_not_there(self):
