@@ -1,6 +1,9 @@
 #include "commands/training_report.h"
 
+#include <filesystem>
+
 #include "base/text.h"
+#include "report/html_page.h"
 #include "report/lines.h"
 #include "report/run_summary.h"
 #include "train/schedule.h"
@@ -142,6 +145,9 @@ void report_closing(const TrainConfig& config, const RunReporter& reporter,
                      facts.train_faults.num_bad(), facts.valid_faults.num_bad(),
                      facts.train_faults.num_damaged(), facts.valid_faults.num_damaged()));
   log.info("  model             " + config.trained_model_path);
+  if (reporter.has_all(kReportName))
+    log.info("  report            " +
+             (std::filesystem::path(config.log_path) / kReportName).string());
   for (const std::string& loss : reporter.losses()) log.info("  lost              " + loss);
 }
 
