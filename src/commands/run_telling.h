@@ -40,6 +40,7 @@ class RunTelling {
 
  private:
   void end(RunStatus status);
+  void note_usage();  // time and memory until now
 
   const TrainConfig& config_;
   const Device& device_;

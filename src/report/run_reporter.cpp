@@ -1,5 +1,6 @@
 #include "report/run_reporter.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -64,6 +65,12 @@ void RunReporter::end(RunEnd end) {
   note_warnings();
   run_.end = std::move(end);
   tell_all([&](RunSink& sink) { sink.end(run_); });
+}
+
+bool RunReporter::has_all(std::string_view name) const {
+  return std::any_of(sinks_.begin(), sinks_.end(), [&](const Guarded& guarded) {
+    return guarded.sink->name() == name && guarded.num_failed == 0;
+  });
 }
 
 std::vector<std::string> RunReporter::losses() const {
