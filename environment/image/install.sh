@@ -21,6 +21,7 @@ done
 ln -s /opt/kiln/bin/kiln /usr/local/bin/kiln
 cp "$here/openmpi-mca-params.conf" /etc/openmpi/
 cp "$here/sshd.conf" /etc/ssh/sshd_config.d/kiln.conf
+cp "$here/sshd_user.conf" /etc/ssh/sshd_user_config
 cp "$here/ssh.conf" /etc/ssh/ssh_config.d/kiln.conf
 
 # The bill of materials, in CycloneDX.

@@ -2,6 +2,7 @@
 
 Put your own storage, and into the component files the image in your registry (kiln describe --format kubeflow --image
 REGISTRY/kiln:TAG). train starts a process for each GPU of its pod; for several pods see mpijob.yaml and trainjob.yaml.
+Pods run as the image's default user, root: a pipeline has no field for another, only the cluster's policies have.
 """
 import pathlib
 import sys

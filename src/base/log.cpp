@@ -3,7 +3,6 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/terminal.h"
 #include "base/text.h"
 
 namespace kiln {
@@ -39,7 +39,7 @@ class LevelName : public spdlog::custom_flag_formatter {
 struct Log::Sinks {
   std::mutex mutex;
   std::shared_ptr<spdlog::logger> file;
-  bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  bool terminal = rewrites_lines();
   std::FILE* console = stdout;  // for what is no error
   bool progress_shown = false;
   int rank = 0;
@@ -70,7 +70,9 @@ struct Log::Sinks {
 };
 
 Log::Log() : sinks_(std::make_unique<Sinks>()) {}
-Log::~Log() = default;
+Log::~Log() {
+  if (sinks_->progress_shown) std::fputs("\n", stdout);
+}
 
 void Log::use_standard_error() {
   const std::lock_guard lock(sinks_->mutex);
@@ -130,7 +132,7 @@ void Log::error(std::string_view text) {
 void Log::progress(std::string_view text) {
   if (!sinks_->terminal) return;
   const std::lock_guard lock(sinks_->mutex);
-  std::fprintf(stdout, "\r\x1b[K%.*s", static_cast<int>(text.size()), text.data());
+  std::fprintf(stdout, "\r\x1b[K%s", cut_to(text, live_columns()).c_str());
   std::fflush(stdout);
   sinks_->progress_shown = true;
 }

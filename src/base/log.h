@@ -17,7 +17,7 @@ namespace kiln {
 class Log {
  public:
   Log();
-  ~Log();
+  ~Log();  // leaves a terminal at the start of a line
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
@@ -44,8 +44,8 @@ class Log {
   // The warnings since the last call; a flood of them only in part.
   std::vector<std::string> take_warnings();
 
-  // Rewrites one line in place when standard output is a terminal; otherwise does nothing. Never in
-  // the file.
+  // Rewrites one line in place, cut to its width, when standard output is a terminal; otherwise
+  // does nothing. Never in the file.
   void progress(std::string_view text);
   bool on_terminal() const;
 

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <initializer_list>
+#include <tuple>
 
 namespace kiln {
 namespace {
@@ -19,6 +20,8 @@ void handle_stop_signals(void (*handler)(int)) {
 }
 
 void end(int signal) {
+  // Below a line that is redrawn. What the write says matters to nobody any more.
+  if (::isatty(STDOUT_FILENO) == 1) std::ignore = ::write(STDOUT_FILENO, "\n", 1);
   ::_exit(128 + signal);
 }
 

@@ -9,9 +9,16 @@
 
 namespace kiln {
 
-int terminal_columns() {
+int live_columns() {
+  constexpr int kEcho = 3;  // "^C" and the cursor after it
   winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return (known ? size.ws_col : 80) - kEcho;
+}
+
+bool rewrites_lines() {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(STDOUT_FILENO) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
 }
 
 bool locale_is_utf8() {

@@ -42,11 +42,24 @@ void RunTelling::step(StepRecord record) {
 void RunTelling::progress(const StepRecord& timing) {
   if (end_.start_to_first_step_seconds == 0)
     end_.start_to_first_step_seconds = seconds_since_process_start();
+  if (may_redraw()) log_.progress(progress_line(timing, live_));
+}
+
+void RunTelling::validating(int epoch, int step, int num_steps) {
+  StepRecord at;
+  at.epoch = epoch;
+  at.num_epochs = config_.epochs;
+  at.step = step;
+  at.num_steps = num_steps;
+  if (may_redraw()) log_.progress(validation_line(at, live_));
+}
+
+bool RunTelling::may_redraw() {
   const auto now = std::chrono::steady_clock::now();
-  if (!log_.on_terminal() || now - shown_ < kBetweenLiveLines) return;
+  if (!log_.on_terminal() || now - shown_ < kBetweenLiveLines) return false;
   shown_ = now;
-  live_.columns = terminal_columns() - 1;
-  log_.progress(progress_line(timing, live_));
+  live_.columns = live_columns();
+  return true;
 }
 
 void RunTelling::epoch(EpochRecord record, const Judgement* judgement) {
@@ -55,8 +68,9 @@ void RunTelling::epoch(EpochRecord record, const Judgement* judgement) {
   record.peak_device_bytes = peak_device_memory(device_);
   record.gpu = gpu_meter_.take_average();
   if (judgement != nullptr) end_.saved_epoch = record.epoch;
-  log_.info(epoch_line(record));
-  log_.info(rates_line(record));
+  log_.detail(epoch_line(record));
+  log_.detail(rates_line(record));
+  if (log_.on_terminal()) log_.info(epoch_news(record));
   reporter_.epoch(record, judgement);
 }
 

@@ -24,6 +24,8 @@ class RunTelling {
   void step(StepRecord record);
   // After every step: the live line, at most ten times a second.
   void progress(const StepRecord& timing);
+  // Likewise, after every batch of validation.
+  void validating(int epoch, int step, int num_steps);
   // Ends with the epoch's lines. `judgement` is there where the epoch's model is kept.
   void epoch(EpochRecord record, const Judgement* judgement);
   void stopped_early(const std::string& why, const std::string& line);
@@ -39,6 +41,7 @@ class RunTelling {
   const RunReporter& reporter() const { return reporter_; }
 
  private:
+  bool may_redraw();  // the live line
   void end(RunStatus status);
   void note_usage();  // time and memory until now
 

@@ -243,7 +243,9 @@ bool TrainingRun::validate(EpochRecord& record, Evaluation& evaluation) {
   BatchLoader loader = loaders_->validation(record.epoch);
   std::vector<BadImage> faults;
   DeviceFeed& feed = valid_feed_ ? *valid_feed_ : *feed_;
+  int step = 0;
   evaluate(*state_->model, loader, feed, &evaluation, [&] {
+    telling_.validating(record.epoch, ++step, loader.num_batches());
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
     if (world_.size() == 1) valid_faults_.note(std::exchange(faults, {}));
     return stop_signal() != 0;

@@ -45,7 +45,7 @@ class Watcher {
   void tell_step(const StepRecord& step) {
     live_.loss = step.so_far.loss();
     live_.top1 = step.so_far.top1_accuracy();
-    live_.columns = terminal_columns() - 1;
+    live_.columns = live_columns();
     const double quiet = unix_seconds() - step.time;
     log_.progress(quiet > kQuietSeconds
                       ? "no news for " + duration_text(quiet) + "; the last was of epoch " +

@@ -18,6 +18,10 @@ std::string epoch_line(const EpochRecord& record);
 // `learning rate 0.05, train images/s 512.31`, and with several ranks how long gradients took.
 std::string rates_line(const EpochRecord& record);
 
+// What a terminal shows in place of these two, in 79 columns: `epoch 2: train loss 0.1160, top-1
+// 95.62 %; valid loss 0.0283, top-1 98.00 %`.
+std::string epoch_news(const EpochRecord& record);
+
 // How a terminal shows a run that goes on.
 struct LiveLine {
   double loss = 0, top1 = 0;  // of the epoch so far, as last printed
@@ -26,8 +30,11 @@ struct LiveLine {
 };
 
 // `epoch 3/20 [######....] 120/156  512 images/s  loss 1.2345  top-1 45.2 %  data wait 1 %  left 2
-// min 10 s`
+// min 10 s`; a narrow terminal gets less of it.
 std::string progress_line(const StepRecord& timing, const LiveLine& live);
+
+// `epoch 3/20 [###...] 12/40  validation`; of `at` the epoch and the step.
+std::string validation_line(const StepRecord& at, const LiveLine& live);
 
 // A line an epoch under a heading, 20 epochs at most: the first, the last, the kept one, which has
 // a star, and some between.

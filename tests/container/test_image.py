@@ -109,27 +109,35 @@ class RunTest(ImageTest):
 
     def test_a_job_of_two_pods_over_ssh(self):
         """As the MPI operator runs it: sshd in the worker, mpirun in the launcher, one key pair mounted in both."""
+        self.run_job_of_two_pods("0", "/root/.ssh", 0o600, ["-De"])
+
+    def test_a_job_of_two_pods_without_root(self):
+        """As the examples for Kubeflow have it; the key belongs to root's group, as Trainer mounts it."""
+        self.run_job_of_two_pods("10001", "/tmp/.ssh", 0o640, ["-De", "-f", "/etc/ssh/sshd_user_config"])
+
+    def run_job_of_two_pods(self, user, place, mode, server):
         hosts = TwoHosts(self.folder)
         self.addCleanup(hosts.unplug)
         reason = hosts.plug()
         if reason:
             self.skipTest(f"two hosts cannot be made here: {reason}")
         keys = self.folder / "keys"
-        keys.mkdir(mode=0o700)
+        keys.mkdir()
         subprocess.run(["ssh-keygen", "-q", "-t", "rsa", "-N", "", "-f", keys / "id_rsa"], check=True)
         (keys / "authorized_keys").write_bytes((keys / "id_rsa.pub").read_bytes())
+        (keys / "id_rsa").chmod(mode)
         (self.folder / "hostfile").write_text("10.77.0.1 slots=1\n10.77.0.2 slots=1\n")
 
-        key = ["--volume", f"{keys}:/root/.ssh:ro"]
+        key = ["--volume", f"{keys}:{place}:ro"]
         networks = [f"ns:/run/netns/{name}" for name in hosts.names]
-        self.start("-De", user="0", network=networks[1], options=[*key, "--hostname", "pod1",
-                                                                  "--entrypoint", "/usr/sbin/sshd"])
+        self.start(*server, user=user, network=networks[1], options=[*key, "--hostname", "pod1",
+                                                                     "--entrypoint", "/usr/sbin/sshd"])
         launcher = [*key, "--hostname", "pod0", "--entrypoint", "mpirun",
                     "--volume", f"{self.folder}/hostfile:/etc/mpi/hostfile:ro",
                     "--env", "OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile",
                     "--env", "OMPI_MCA_orte_keep_fqdn_hostnames=true",
                     "--env", "OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10"]
-        done = self.run_image("-np", 2, "kiln", *self.train_words(expect_ranks=2), user="0", network=networks[0],
+        done = self.run_image("-np", 2, "kiln", *self.train_words(expect_ranks=2), user=user, network=networks[0],
                               options=launcher)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("2 on hosts pod0, pod1", done.stdout)

