@@ -4,14 +4,20 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include <chrono>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <ctime>
 #include <fstream>
-#include <string>
 
 namespace kiln {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
 
 int usable_cpus() {
   cpu_set_t mask;

@@ -1,7 +1,12 @@
 // What this machine gives the process.
 #pragma once
 
+#include <string>
+
 namespace kiln {
+
+// The name that it goes by in its network.
+std::string host_name();
 
 // CPUs that this process may use: the affinity mask, cut by the control group's quota. At least 1.
 int usable_cpus();

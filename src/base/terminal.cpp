@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "base/text.h"
+
 namespace kiln {
 
 int live_columns() {
@@ -34,7 +36,7 @@ std::string cut_to(std::string_view text, int columns) {
   std::size_t end = 0;
   for (int column = 0; column < columns && end < text.size(); ++column) {
     ++end;
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) ++end;
+    while (end < text.size() && !begins_character(text[end])) ++end;
   }
   return std::string(text.substr(0, end));
 }

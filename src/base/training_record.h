@@ -25,6 +25,14 @@ struct Totals {
   }
 };
 
+// Whether an epoch whose validation came to `candidate` takes the place of the best before it:
+// highest top-1; then lower loss; then earlier.
+inline bool is_better(const Totals& candidate, const Totals& best) {
+  if (candidate.top1_accuracy() != best.top1_accuracy())
+    return candidate.top1_accuracy() > best.top1_accuracy();
+  return candidate.loss() < best.loss();
+}
+
 // Where the time of training steps went, in seconds of rank 0.
 struct StepTimes {
   double data_wait = 0;      // until the next batch was there

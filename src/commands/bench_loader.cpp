@@ -1,9 +1,8 @@
 #include "commands/bench_loader.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -12,7 +11,6 @@
 #include "base/random.h"
 #include "commands/versions.h"
 #include "data/batch_loader.h"
-#include "data/device_feed.h"
 
 namespace kiln {
 namespace {
@@ -21,7 +19,7 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 struct Pass {
-  double seconds = 0, float_seconds = 0, wait_seconds = 0;
+  double seconds = 0, wait_seconds = 0;
   LoaderTimes times;
   long long images = 0, bad_images = 0, resident_bytes = 0;
 };
@@ -35,18 +33,13 @@ class Bench {
   Bench(const BenchLoaderConfig& config, const ImageSet& set, int threads)
       : config_(config),
         set_(set),
-        team_({.num_decoders = threads, .read_ahead = config.read_ahead}),
-        feed_(at::kCPU, {config.size, config.size}, config.batch_size,
-              {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}) {}
+        team_({.num_decoders = threads, .read_ahead = config.read_ahead}) {}
 
   Pass run(int number) {
     const Clock::time_point begin = Clock::now();
     Pass pass;
     BatchLoader loader = open(number);
     while (const HostBatch* batch = loader.next()) {
-      const Clock::time_point here = Clock::now();
-      feed_.put(*batch);
-      pass.float_seconds += seconds_since(here);
       std::this_thread::sleep_for(std::chrono::milliseconds(config_.step_ms));
       pass.images += batch->count;
       pass.bad_images += batch->nominal - batch->count;
@@ -70,6 +63,7 @@ class Bench {
         {.order = permutation(static_cast<std::uint32_t>(set_.items.size()), {1, epoch}),
          .batch_size = config_.batch_size,
          .pixels = pixels,
+         .scaling = PixelScaling{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}},
          .seed = 1,
          .epoch = epoch,
          .num_slots = team_.num_decoders() + 2});
@@ -78,7 +72,6 @@ class Bench {
   const BenchLoaderConfig& config_;
   const ImageSet& set_;
   LoaderTeam team_;
-  DeviceFeed feed_;
 };
 
 double rate_of(const Pass& pass) {
@@ -116,7 +109,7 @@ Json to_json(const BenchLoaderConfig& config, const std::vector<Pass>& passes, i
         {"decode", microseconds(middle.times.pixels.decode, middle)},
         {"resample", microseconds(middle.times.pixels.resample, middle)},
         {"augment", microseconds(middle.times.pixels.augment, middle)},
-        {"to_floats", microseconds(middle.float_seconds, middle)},
+        {"to_floats", microseconds(middle.times.scale_seconds, middle)},
         {"waited_for", microseconds(middle.wait_seconds, middle)}}},
       {"step_ms", config.step_ms},
       {"share_waited", middle.wait_seconds / middle.seconds},
@@ -130,7 +123,6 @@ int run_bench_loader(const BenchLoaderConfig& config, Log& log) {
   const ImageSet set = read_image_set(config.data, config.data);
   const int threads = config.threads > 0 ? config.threads : usable_cpus();
   keep_freed_memory();
-  at::set_num_threads(1);
   Bench bench(config, set, threads);
   log.info("a first pass over " + std::to_string(set.items.size()) +
            " images fills the page cache");

@@ -34,7 +34,8 @@ void RunTelling::step(StepRecord record) {
   live_.loss = record.so_far.loss();
   live_.top1 = record.so_far.top1_accuracy();
   gpu_meter_.sample();
-  if (leads_) log_.detail(iteration_line(record));
+  if (!leads_) return;
+  log_.detail(iteration_line(record));
   reporter_.step(record);
 }
 
@@ -80,8 +81,7 @@ void RunTelling::stopped_early(const std::string& why, const std::string& line) 
 
 void RunTelling::saving(std::vector<ImageFaultRecord> image_faults) {
   end_.image_faults = std::move(image_faults);
-  end_.peak_memory_bytes = peak_memory_bytes();
-  end_.total_seconds = seconds_since_process_start();
+  note_usage();
 }
 
 void RunTelling::saved(const std::string& model_path) {
@@ -102,10 +102,14 @@ void RunTelling::failed(const std::exception_ptr& failure) {
 void RunTelling::end(RunStatus status) {
   end_.status = status;
   end_.time = unix_seconds();
+  note_usage();
+  reporter_.end(end_);
+}
+
+void RunTelling::note_usage() {
   end_.peak_memory_bytes = peak_memory_bytes();
   end_.peak_device_bytes = peak_device_memory(device_);
   end_.total_seconds = seconds_since_process_start();
-  reporter_.end(end_);
 }
 
 }  // namespace kiln

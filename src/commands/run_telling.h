@@ -43,6 +43,7 @@ class RunTelling {
  private:
   bool may_redraw();  // the live line
   void end(RunStatus status);
+  void note_usage();  // time and memory until now
 
   const TrainConfig& config_;
   const Device& device_;

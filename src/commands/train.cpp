@@ -119,10 +119,10 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
   const auto& parameters = state_->model->parameters();
   for (const at::Tensor& parameter : parameters) num_parameters += parameter.numel();
   inputs_.untrained.state = {};
+  const at::Device place = parameters.front().device();
+  const PixelScaling scaling{inputs_.normalization.mean, inputs_.normalization.std};
   const auto open_feed = [&](const PixelPlan& pixels) {
-    return std::make_unique<DeviceFeed>(
-        parameters.front().device(), pixels.output, config.batch_size,
-        PixelScaling{inputs_.normalization.mean, inputs_.normalization.std});
+    return std::make_unique<DeviceFeed>(place, pixels.output, config.batch_size, scaling);
   };
   feed_ = open_feed(inputs_.pixels);
   if (inputs_.valid_pixels.output != inputs_.pixels.output)
@@ -130,7 +130,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
   CacheChoice cache;
   world.agree([&] { cache = choose_cache(config, inputs_, world.local_size()); });
   loaders_ = std::make_unique<TrainingLoaders>(config, inputs_, loader_threads_, cache,
-                                               host_rooms(feed_->device()));
+                                               host_form(place, scaling));
   report_plan(config, inputs_,
               {device_.description, describe_ranks(world), world.rank(), world.size(),
                at::get_num_threads(), loader_threads_, num_parameters, cache.reason,

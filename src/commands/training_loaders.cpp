@@ -16,29 +16,27 @@ BatchLoader take(std::optional<BatchLoader>& begun) {
 }  // namespace
 
 TrainingLoaders::TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs,
-                                 int num_threads, const CacheChoice& cache,
-                                 LoaderTeam::NewRoom new_room)
+                                 int num_threads, const CacheChoice& cache, const HostForm& form)
     : config_(config),
       inputs_(inputs),
       share_{inputs.share_rank, inputs.num_sharing, config.batch_size, config.accumulate},
+      scaling_(form.scaling),
       num_slots_(num_threads + 2),
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
       team_({.num_decoders = num_threads,
              .read_ahead = config.read_ahead,
-             .new_room = std::move(new_room)}),
+             .new_room = form.new_room}),
       train_cache_(cache.train, inputs.train.items.size(), cache.train_limit_bytes),
       valid_cache_(cache.valid, inputs.valid.items.size(), cache.valid_limit_bytes) {}
 
-BatchLoader TrainingLoaders::open(const ImageSet& set, const PixelPlan& pixels,
-                                  std::vector<std::uint32_t> order, int epoch, ImageCache& cache) {
-  return BatchLoader(set, team_,
-                     {.order = std::move(order),
-                      .batch_size = config_.batch_size,
-                      .pixels = pixels,
-                      .seed = static_cast<std::uint64_t>(config_.random_seed),
-                      .epoch = static_cast<std::uint64_t>(epoch),
-                      .num_slots = num_slots_},
-                     &cache);
+BatchLoader::Plan TrainingLoaders::plan(const PixelPlan& pixels, int epoch) const {
+  return {.order = {},
+          .batch_size = config_.batch_size,
+          .pixels = pixels,
+          .scaling = scaling_,
+          .seed = static_cast<std::uint64_t>(config_.random_seed),
+          .epoch = static_cast<std::uint64_t>(epoch),
+          .num_slots = num_slots_};
 }
 
 BatchLoader TrainingLoaders::open_training(int epoch) {
@@ -48,13 +46,16 @@ BatchLoader TrainingLoaders::open_training(int epoch) {
   const std::int64_t images_per_step =
       std::int64_t{share_.num_ranks} * share_.batch_size * share_.batches_per_step;
   order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * images_per_step));
-  return open(inputs_.train, inputs_.pixels, training_share(order, share_), epoch, train_cache_);
+  BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);
+  wanted.order = training_share(order, share_);
+  return {inputs_.train, team_, std::move(wanted), &train_cache_};
 }
 
 BatchLoader TrainingLoaders::open_validation(int epoch) {
   const auto count = static_cast<std::uint32_t>(inputs_.valid.items.size());
-  return open(inputs_.valid, inputs_.valid_pixels, validation_share(count, share_), epoch,
-              valid_cache_);
+  BatchLoader::Plan wanted = plan(inputs_.valid_pixels, epoch);
+  wanted.order = validation_share(count, share_);
+  return {inputs_.valid, team_, std::move(wanted), &valid_cache_};
 }
 
 void TrainingLoaders::begin_training(int epoch) {
@@ -76,8 +77,8 @@ BatchLoader TrainingLoaders::validation(int epoch) {
 }
 
 long long TrainingLoaders::most_memory_bytes() const {
-  const std::size_t batch_pair = static_cast<std::size_t>(config_.batch_size) *
-                                 (image_bytes(inputs_.pixels) + image_bytes(inputs_.valid_pixels));
+  const std::size_t batch_pair =
+      plan(inputs_.pixels, 0).batch_bytes() + plan(inputs_.valid_pixels, 0).batch_bytes();
   return static_cast<long long>(static_cast<std::size_t>(num_slots_) * batch_pair +
                                 LoaderTeam::kReadAheadBytes + cache_bytes_);
 }

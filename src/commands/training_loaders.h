@@ -7,15 +7,16 @@
 #include "commands/cache_choice.h"
 #include "commands/training_inputs.h"
 #include "data/batch_loader.h"
+#include "data/device_feed.h"
 #include "data/rank_order.h"
 
 namespace kiln {
 
 class TrainingLoaders {
  public:
-  // `inputs` must outlive the loaders, and these what they give out. `new_room`: LoaderTeam's.
+  // `inputs` must outlive the loaders, and these what they give out.
   TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs, int num_threads,
-                  const CacheChoice& cache, LoaderTeam::NewRoom new_room);
+                  const CacheChoice& cache, const HostForm& form);
 
   // This rank's batches of an epoch, from 1.
   BatchLoader training(int epoch);
@@ -28,14 +29,14 @@ class TrainingLoaders {
   long long most_memory_bytes() const;
 
  private:
-  BatchLoader open(const ImageSet& set, const PixelPlan& pixels, std::vector<std::uint32_t> order,
-                   int epoch, ImageCache& cache);
+  BatchLoader::Plan plan(const PixelPlan& pixels, int epoch) const;
   BatchLoader open_training(int epoch);
   BatchLoader open_validation(int epoch);
 
   const TrainConfig& config_;
   const TrainingInputs& inputs_;
   const RankShare share_;
+  const std::optional<PixelScaling> scaling_;
   const int num_slots_;
   const std::size_t cache_bytes_;
   LoaderTeam team_;

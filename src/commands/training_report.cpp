@@ -1,9 +1,11 @@
 #include "commands/training_report.h"
 
-#include <algorithm>
+#include <filesystem>
 
 #include "base/text.h"
+#include "report/html_page.h"
 #include "report/lines.h"
+#include "report/run_summary.h"
 #include "train/schedule.h"
 
 namespace kiln {
@@ -123,24 +125,17 @@ void report_closing(const TrainConfig& config, const RunReporter& reporter,
                     const ClosingFacts& facts, Log& log) {
   const RunRecord& record = reporter.run();
   const RunEnd& end = record.end;
-  double images = 0, seconds = 0;
-  for (const EpochRecord& epoch : record.epochs) {
-    images += static_cast<double>(epoch.train.count);
-    seconds += epoch.train_seconds;
-  }
-  const auto saved =
-      std::find_if(record.epochs.begin(), record.epochs.end(),
-                   [&](const EpochRecord& epoch) { return epoch.epoch == end.saved_epoch; });
+  const Totals& valid = kept_epoch(record)->valid;
   log.info("");
   for (const std::string& row : epoch_table(record.epochs, end.saved_epoch)) log.info(row);
   log.info("");
   log.info("result");
   log.info(formatted("  saved epoch       %d of %zu", end.saved_epoch, record.epochs.size()) +
            (end.stopped_early.empty() ? "" : " (stopped early: " + end.stopped_early + ")"));
-  log.info(formatted("  top-1 accuracy    %.5f", saved->valid.top1_accuracy()));
-  log.info(formatted("  top-5 accuracy    %.5f", saved->valid.top5_accuracy()));
-  log.info(formatted("  validation loss   %.5f", saved->valid.loss()));
-  log.info(formatted("  images/s          %.1f", seconds > 0 ? images / seconds : 0));
+  log.info(formatted("  top-1 accuracy    %.5f", valid.top1_accuracy()));
+  log.info(formatted("  top-5 accuracy    %.5f", valid.top5_accuracy()));
+  log.info(formatted("  validation loss   %.5f", valid.loss()));
+  log.info(formatted("  images/s          %.1f", summary_of(record).images_per_second));
   if (config.augment != "none") log.info("  augmentation      " + config.augment);
   log.info("  total time        " + duration_text(end.total_seconds) +
            formatted(" (first step after %.2f s)", end.start_to_first_step_seconds));
@@ -150,6 +145,9 @@ void report_closing(const TrainConfig& config, const RunReporter& reporter,
                      facts.train_faults.num_bad(), facts.valid_faults.num_bad(),
                      facts.train_faults.num_damaged(), facts.valid_faults.num_damaged()));
   log.info("  model             " + config.trained_model_path);
+  if (reporter.has_all(kReportName))
+    log.info("  report            " +
+             (std::filesystem::path(config.log_path) / kReportName).string());
   for (const std::string& loss : reporter.losses()) log.info("  lost              " + loss);
 }
 

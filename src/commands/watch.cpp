@@ -11,6 +11,7 @@
 #include "base/terminal.h"
 #include "report/lines.h"
 #include "report/run_file.h"
+#include "report/run_summary.h"
 
 namespace kiln {
 namespace {
@@ -59,11 +60,11 @@ class Watcher {
 };
 
 void tell_end(const RunEnd& end, Log& log) {
-  if (end.status == RunStatus::kFailed) log.info("failed: " + end.failure);
-  if (end.status == RunStatus::kStopped) log.info("stopped by a signal");
+  if (end.status == RunStatus::kRunning) return;
+  log.info(status_text(end) + " after " + duration_text(end.total_seconds) +
+           (end.failure.empty() ? "" : ": " + end.failure));
   if (!end.model_path.empty())
-    log.info("finished in " + duration_text(end.total_seconds) + "; epoch " +
-             std::to_string(end.saved_epoch) + " is saved in " + end.model_path);
+    log.info("epoch " + std::to_string(end.saved_epoch) + " is saved in " + end.model_path);
 }
 
 }  // namespace

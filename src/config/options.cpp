@@ -94,7 +94,7 @@ std::vector<Option> bench_loader_options() {
       integer("step-ms", "0", 0, 60'000, "milliseconds", kMachine,
               "Sleep so long after every batch, in place of a training step."),
       integer("threads", "auto", 1, 256, "threads", kMachine,
-              "Threads that decode; one more makes floats of bytes. auto: one for each processor."),
+              "Threads that make batches. auto: one for each processor."),
       integer("read-ahead", "auto", 1, 4096, "files", kMachine,
               "Files to read before they are decoded. auto: 64 where reading is slow."),
   };

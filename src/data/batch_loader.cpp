@@ -76,7 +76,8 @@ class BatchLoader::State final : public LoaderTeam::Job {
   LoaderTimes times() const {
     return {seconds_of(read_ticks_),
             bytes_read_,
-            {decode_seconds_, resample_seconds_, augment_seconds_}};
+            {decode_seconds_, resample_seconds_, augment_seconds_},
+            seconds_of(scale_ticks_)};
   }
 
  private:
@@ -91,6 +92,7 @@ class BatchLoader::State final : public LoaderTeam::Job {
   void prepare(Slot& slot, std::size_t batch);
   bool take_decoded(std::uint32_t item, std::uint8_t* target) const;
   std::string decode(std::size_t position, LoaderTeam::Decoder& decoder, std::uint8_t* target);
+  void scale(const std::vector<std::uint8_t>& pixels, std::uint8_t* target);
   std::string_view bytes_of(std::size_t position, LoaderTeam::Decoder& decoder);
   bool take_read_ahead(std::size_t position, std::string& bytes);
   void note(const PixelTimes& times);
@@ -101,8 +103,10 @@ class BatchLoader::State final : public LoaderTeam::Job {
   const Plan plan_;
   ImageCache* const cache_;
   const bool caches_pixels_;
-  const std::size_t batch_size_, image_bytes_, num_batches_;
-  const PixelPlan decoded_plan_;  // up to what the cache keeps
+  const std::size_t batch_size_, num_batches_;
+  const std::size_t pixel_bytes_;                // of one image
+  const std::size_t batch_bytes_, place_bytes_;  // of what is handed out: pixels or floats
+  const PixelPlan decoded_plan_;                 // up to what the cache keeps
 
   // Under the team's mutex.
   std::condition_variable batch_done_, read_done_;
@@ -114,7 +118,7 @@ class BatchLoader::State final : public LoaderTeam::Job {
   std::size_t ahead_bytes_ = 0;
   std::exception_ptr failure_;
 
-  std::atomic<std::int64_t> read_ticks_ = 0;
+  std::atomic<std::int64_t> read_ticks_ = 0, scale_ticks_ = 0;
   std::atomic<double> decode_seconds_ = 0, resample_seconds_ = 0, augment_seconds_ = 0;
   std::atomic<std::uint64_t> bytes_read_ = 0;
 
@@ -131,8 +135,10 @@ BatchLoader::State::State(const ImageSet& set, LoaderTeam& team, Plan plan, Imag
       cache_(cache),
       caches_pixels_(cache != nullptr && cache->kind() == CacheKind::kDecoded),
       batch_size_(static_cast<std::size_t>(std::max(1, plan_.batch_size))),
-      image_bytes_(image_bytes(plan_.pixels)),
       num_batches_((plan_.order.size() + batch_size_ - 1) / batch_size_),
+      pixel_bytes_(image_bytes(plan_.pixels)),
+      batch_bytes_(plan_.batch_bytes()),
+      place_bytes_(batch_bytes_ / batch_size_),
       decoded_plan_(before_mirroring(plan_.pixels, cache)),
       slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
   team_.add(*this);
@@ -142,8 +148,7 @@ BatchLoader::State::~State() {
   team_.remove(*this);
   const std::scoped_lock lock(team_.mutex());
   for (Slot& slot : slots_)
-    if (slot.batch.pixels)
-      team_.give_room_back(batch_size_ * image_bytes_, std::move(slot.batch.pixels));
+    if (slot.batch.pixels) team_.give_room_back(batch_bytes_, std::move(slot.batch.pixels));
 }
 
 // The next image in order, once its slot is free.
@@ -161,7 +166,7 @@ void BatchLoader::State::prepare(Slot& slot, std::size_t batch) {
   slot.places.assign(count, Place{});
   slot.remaining = static_cast<int>(count);
   try {
-    if (!slot.batch.pixels) slot.batch.pixels = team_.take_room(batch_size_ * image_bytes_);
+    if (!slot.batch.pixels) slot.batch.pixels = team_.take_room(batch_bytes_);
   } catch (...) {
     failure_ = std::current_exception();
     batch_done_.notify_one();
@@ -172,9 +177,15 @@ void BatchLoader::State::load(std::size_t position, LoaderTeam::Decoder& decoder
   const std::size_t index = position % batch_size_;
   Slot& slot = slot_of(position);
   Place& place = slot.places[index];
-  std::uint8_t* target = slot.batch.pixels.get() + index * image_bytes_;
+  std::uint8_t* target = slot.batch.pixels.get() + index * place_bytes_;
   try {
-    place.fault = decode(position, decoder, target);
+    if (plan_.scaling) {
+      decoder.pixels.resize(pixel_bytes_);
+      place.fault = decode(position, decoder, decoder.pixels.data());
+      scale(decoder.pixels, target);
+    } else {
+      place.fault = decode(position, decoder, target);
+    }
     place.good = true;
   } catch (const ImageFault& fault) {
     place.fault = fault.what();
@@ -195,11 +206,17 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderTeam::Decoder
     damage = decoder.path.write(bytes, decoded_plan_, key, target);
     note(decoder.path.times());
     if (caches_pixels_ && damage.empty())
-      cache_->keep(item, {reinterpret_cast<const char*>(target), image_bytes_});
+      cache_->keep(item, {reinterpret_cast<const char*>(target), pixel_bytes_});
   }
   if (caches_pixels_ && draws_mirror(plan_.pixels, key))
     mirror_in_place(target, plan_.pixels.output);
   return damage;
+}
+
+void BatchLoader::State::scale(const std::vector<std::uint8_t>& pixels, std::uint8_t* target) {
+  const Timer timer(scale_ticks_);
+  normalize_pixels(pixels.data(), pixels.size() / 3, *plan_.scaling,
+                   reinterpret_cast<float*>(target));
 }
 
 void BatchLoader::State::note(const PixelTimes& times) {
@@ -234,9 +251,10 @@ bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& byte
   read_done_.wait(lock, [&] { return found->second.ready; });
   ReadAhead taken = std::move(found->second);
   ahead_.erase(found);
-  ahead_bytes_ -= taken.bytes.size();
+  ahead_bytes_ -= taken.bytes.capacity();
+  bytes.swap(taken.bytes);
+  team_.give_file_room_back(std::move(taken.bytes));
   lock.unlock();
-  bytes = std::move(taken.bytes);
   team_.wake_readers();
   if (taken.fault) std::rethrow_exception(taken.fault);
   return true;
@@ -257,22 +275,27 @@ bool BatchLoader::State::claim_read(std::size_t* position) {
       ahead_bytes_ >= LoaderTeam::kReadAheadBytes)
     return false;
   *position = next_read_++;
-  ahead_.try_emplace(*position);
+  ReadAhead& ahead = ahead_[*position];
+  ahead.bytes = team_.take_file_room();
+  ahead_bytes_ += ahead.bytes.capacity();
   return true;
 }
 
+// Nobody else looks at what is not ready.
 void BatchLoader::State::read(std::size_t position) {
-  std::string bytes;
-  std::exception_ptr fault;
+  std::unique_lock lock(team_.mutex());
+  ReadAhead& ahead = ahead_.at(position);
+  lock.unlock();
+  const std::size_t room = ahead.bytes.capacity();
   try {
     const Timer timer(read_ticks_);
-    read_image_bytes(set_, plan_.order[position], bytes);
+    read_image_bytes(set_, plan_.order[position], ahead.bytes);
   } catch (...) {
-    fault = std::current_exception();
+    ahead.fault = std::current_exception();
   }
-  const std::scoped_lock lock(team_.mutex());
-  ahead_bytes_ += bytes.size();
-  ahead_[position] = {true, std::move(bytes), fault};
+  lock.lock();
+  ahead_bytes_ += ahead.bytes.capacity() - room;
+  ahead.ready = true;
   read_done_.notify_all();
 }
 
@@ -309,14 +332,19 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
     if (!place.good) continue;
     const std::size_t target = batch.items.size();
     if (target != i)
-      std::memcpy(batch.pixels.get() + target * image_bytes_, batch.pixels.get() + i * image_bytes_,
-                  image_bytes_);
+      std::memcpy(batch.pixels.get() + target * place_bytes_, batch.pixels.get() + i * place_bytes_,
+                  place_bytes_);
     batch.labels.push_back(set_.items.label(item));
     batch.items.push_back(item);
   }
   batch.count = static_cast<int>(batch.items.size());
   batch.nominal = static_cast<int>(slot.places.size());
   return &batch;
+}
+
+std::size_t BatchLoader::Plan::batch_bytes() const {
+  return static_cast<std::size_t>(std::max(1, batch_size)) * image_bytes(pixels) *
+         (scaling ? sizeof(float) : 1);
 }
 
 BatchLoader::BatchLoader(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache)

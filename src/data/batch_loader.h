@@ -1,5 +1,5 @@
-// Images -> batches of pixels, read and decoded by a LoaderTeam ahead of the reader, handed out in
-// order.
+// Images -> batches of pixels, read, decoded and scaled by a LoaderTeam ahead of the reader, handed
+// out in order.
 //
 // Memory is bounded: `num_slots` batches, and what the team reads ahead. Results depend neither on
 // the number of threads nor on the cache. One reader thread.
@@ -7,20 +7,24 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/image_cache.h"
 #include "data/image_set.h"
 #include "data/loader_team.h"
+#include "data/normalize.h"
 #include "data/pixel_plan.h"
 
 namespace kiln {
 
-// [N, H, W, 3] in 8 bits; images that could not be decoded are left out and `count` is smaller.
+// [N, H, W, 3], in 8 bits or as floats; images that could not be decoded are left out and `count`
+// is smaller.
 struct HostBatch {
-  // Room for the whole batch; the first count * H * W * 3 are valid.
+  // Room for the whole batch; the first count * H * W * 3 numbers are valid.
   LoaderTeam::Room pixels;
+  const float* floats() const { return reinterpret_cast<const float*>(pixels.get()); }
   std::vector<std::int64_t> labels;  // [count]
   std::vector<std::uint32_t> items;  // [count] index into the items
   int count = 0;
@@ -38,6 +42,7 @@ struct LoaderTimes {
   double read_seconds = 0;  // by decoders and readers
   std::uint64_t bytes_read = 0;
   PixelTimes pixels;
+  double scale_seconds = 0;  // bytes to floats
 };
 
 class BatchLoader {
@@ -48,8 +53,11 @@ class BatchLoader {
     std::vector<std::uint32_t> order;
     int batch_size = 1;
     PixelPlan pixels;
-    std::uint64_t seed = 0, epoch = 0;  // of what the pixel plan draws
+    std::optional<PixelScaling> scaling;  // batches of floats, scaled like this; else of bytes
+    std::uint64_t seed = 0, epoch = 0;    // of what the pixel plan draws
     int num_slots = 4;
+
+    std::size_t batch_bytes() const;
   };
 
   // Begins to load. The set, the team and the cache (nullptr: none; its items are the set's, and

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "data/decode.h"
@@ -15,8 +16,8 @@ namespace kiln::codec {
 // The size, or ImageFault when a side is not positive or the image is larger than kMaxImagePixels.
 ImageSize checked_size(std::uint64_t width, std::uint64_t height);
 
-// An image of that size whose pixels are all zero.
-Image blank_image(ImageSize size);
+// Makes `part` the whole of an image of that size: its pixels, all zero, in the part's own memory.
+std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part);
 
 // Integers inside `bytes`; the caller has checked the bounds.
 std::uint32_t little16(std::string_view bytes, std::size_t at);
@@ -28,11 +29,12 @@ std::uint32_t big32(std::string_view bytes, std::size_t at);
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb);
 
 void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
-Image decode_png(std::string_view bytes);
-Image decode_bmp(std::string_view bytes);
-Image decode_pnm(std::string_view bytes);
-Image decode_tiff(std::string_view bytes);
-Image decode_webp(std::string_view bytes);
+// The others decode the whole.
+void decode_png(std::string_view bytes, ImagePart& part);
+void decode_bmp(std::string_view bytes, ImagePart& part);
+void decode_pnm(std::string_view bytes, ImagePart& part);
+void decode_tiff(std::string_view bytes, ImagePart& part);
+void decode_webp(std::string_view bytes, ImagePart& part);
 
 ImageSize read_jpeg_size(std::string_view bytes);
 ImageSize read_png_size(std::string_view bytes);

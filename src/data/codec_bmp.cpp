@@ -36,7 +36,7 @@ void check_length(std::string_view bytes, ImageSize size) {
 
 }  // namespace
 
-Image decode_bmp(std::string_view bytes) {
+void decode_bmp(std::string_view bytes, ImagePart& part) {
   const ImageSize size = read_bmp_size(bytes);
   check_length(bytes, size);
   if (bytes.size() > 0x7fffffff) throw ImageFault("a BMP file over 2 GiB is not supported");
@@ -50,9 +50,8 @@ Image decode_bmp(std::string_view bytes) {
     throw ImageFault("broken BMP: " + reason);
   }
   if (ImageSize{height, width} != size) throw ImageFault("broken BMP: its size is not clear");
-  Image image = blank_image(size);
-  std::memcpy(image.pixels.data(), pixels.get(), image.pixels.size());
-  return image;
+  const auto target = begin_whole(size, part);
+  std::memcpy(target.data(), pixels.get(), target.size());
 }
 
 ImageSize read_bmp_size(std::string_view bytes) {

@@ -26,17 +26,15 @@ void check(int status) {
 
 }  // namespace
 
-Image decode_png(std::string_view bytes) {
+void decode_png(std::string_view bytes, ImagePart& part) {
   const std::unique_ptr<spng_ctx, FreeContext> context(spng_ctx_new(0));
   if (context == nullptr) throw std::bad_alloc();
   check(spng_set_chunk_limits(context.get(), kMaxChunkBytes, kMaxChunkBytes));
   check(spng_set_png_buffer(context.get(), bytes.data(), bytes.size()));
   const ImageSize size = read_png_size(bytes);
   check(spng_decode_chunks(context.get()));  // the header's checksum, before memory is taken
-  Image image = blank_image(size);
-  check(
-      spng_decode_image(context.get(), image.pixels.data(), image.pixels.size(), SPNG_FMT_RGB8, 0));
-  return image;
+  const auto pixels = begin_whole(size, part);
+  check(spng_decode_image(context.get(), pixels.data(), pixels.size(), SPNG_FMT_RGB8, 0));
 }
 
 ImageSize read_png_size(std::string_view bytes) {

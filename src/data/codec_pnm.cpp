@@ -97,10 +97,10 @@ void put(const Header& header, std::uint8_t value, std::uint8_t*& out) {
   *out++ = value;
 }
 
-void read_plain(std::string_view bytes, const Header& header, Image& image) {
+void read_plain(std::string_view bytes, const Header& header, std::span<std::uint8_t> pixels) {
   Cursor cursor(bytes, header.data);
-  std::uint8_t* out = image.pixels.data();
-  std::uint8_t* const end = out + image.pixels.size();
+  std::uint8_t* out = pixels.data();
+  std::uint8_t* const end = out + pixels.size();
   while (out < end) {
     if (!cursor.skip_blanks()) throw ImageFault("PNM data ends early");
     const std::uint32_t value = cursor.number(header.bitmap ? 1 : 5);
@@ -108,32 +108,30 @@ void read_plain(std::string_view bytes, const Header& header, Image& image) {
   }
 }
 
-void read_raw_bits(const std::uint8_t* in, std::size_t stride, Image& image) {
-  std::uint8_t* out = image.pixels.data();
-  for (int y = 0; y < image.size.height; ++y, in += stride) {
-    for (int x = 0; x < image.size.width; ++x, out += 3) {
+void read_raw_bits(const std::uint8_t* in, std::size_t stride, ImageSize size, std::uint8_t* out) {
+  for (int y = 0; y < size.height; ++y, in += stride) {
+    for (int x = 0; x < size.width; ++x, out += 3) {
       out[0] = out[1] = out[2] = (in[x / 8] >> (7 - x % 8) & 1) != 0 ? 0 : 255;
     }
   }
 }
 
-void read_raw(std::string_view bytes, const Header& header, Image& image) {
-  const std::size_t width = static_cast<std::size_t>(image.size.width);
+void read_raw(std::string_view bytes, const Header& header, std::uint8_t* out) {
+  const std::size_t width = static_cast<std::size_t>(header.size.width);
   const std::size_t sample = header.maximum > 255 ? 2 : 1;
   const std::size_t stride =
       header.bitmap ? (width + 7) / 8 : width * static_cast<std::size_t>(header.channels) * sample;
-  const std::size_t needed = stride * static_cast<std::size_t>(image.size.height);
+  const std::size_t needed = stride * static_cast<std::size_t>(header.size.height);
   if (bytes.size() - header.data < needed) throw ImageFault("PNM data ends early");
   const auto* in = reinterpret_cast<const std::uint8_t*>(bytes.data()) + header.data;
   if (header.bitmap) {
-    read_raw_bits(in, stride, image);
+    read_raw_bits(in, stride, header.size, out);
     return;
   }
   if (header.maximum == 255 && header.channels == 3) {
-    std::copy_n(in, needed, image.pixels.data());
+    std::copy_n(in, needed, out);
     return;
   }
-  std::uint8_t* out = image.pixels.data();
   for (std::size_t i = 0; i < needed; i += sample) {
     const std::uint32_t value = sample == 2 ? in[i] * 256U + in[i + 1] : in[i];
     put(header, to_byte(value, header.maximum), out);
@@ -142,7 +140,7 @@ void read_raw(std::string_view bytes, const Header& header, Image& image) {
 
 }  // namespace
 
-Image decode_pnm(std::string_view bytes) {
+void decode_pnm(std::string_view bytes, ImagePart& part) {
   const Header header = read_header(bytes);
   // Each plain sample takes two bytes at least (one in a bitmap), so that a header alone allocates
   // nothing large.
@@ -151,13 +149,12 @@ Image decode_pnm(std::string_view bytes) {
                               static_cast<std::size_t>(header.size.width)) {
     throw ImageFault("PNM data ends early");
   }
-  Image image = blank_image(header.size);
+  const auto pixels = begin_whole(header.size, part);
   if (header.plain) {
-    read_plain(bytes, header, image);
+    read_plain(bytes, header, pixels);
   } else {
-    read_raw(bytes, header, image);
+    read_raw(bytes, header, pixels.data());
   }
-  return image;
 }
 
 ImageSize read_pnm_size(std::string_view bytes) {

@@ -257,7 +257,7 @@ class BlockReader {
   std::vector<std::uint8_t> block_, samples_;
 };
 
-void read_samples(TIFF* tiff, const Source& source, const Layout& layout, Image& image) {
+void read_samples(TIFF* tiff, const Source& source, const Layout& layout, std::uint8_t* pixels) {
   BlockReader reader(tiff, source, layout);
   const auto width = static_cast<std::uint32_t>(layout.size.width);
   const auto height = static_cast<std::uint32_t>(layout.size.height);
@@ -269,7 +269,7 @@ void read_samples(TIFF* tiff, const Source& source, const Layout& layout, Image&
       const std::uint32_t columns = std::min(layout.block_width, width - left);
       for (std::uint32_t y = 0; y < rows; ++y) {
         const std::uint8_t* in = block + std::size_t{y} * layout.block_width * step;
-        std::uint8_t* out = image.pixels.data() + (std::size_t{top + y} * width + left) * 3;
+        std::uint8_t* out = pixels + (std::size_t{top + y} * width + left) * 3;
         for (std::uint32_t x = 0; x < columns; ++x, in += step, out += 3)
           put_pixel(layout, in, out);
       }
@@ -278,18 +278,17 @@ void read_samples(TIFF* tiff, const Source& source, const Layout& layout, Image&
 }
 
 // Rows stay in the order stored: the orientation tag is not applied, like EXIF's.
-void read_by_rgba(TIFF* tiff, const Source& source, Image& image) {
+void read_by_rgba(TIFF* tiff, const Source& source, ImageSize size, std::uint8_t* out) {
   char reason[1024] = {};
   TIFFSetField(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
   if (TIFFRGBAImageOK(tiff, reason) == 0)
     throw ImageFault("TIFF of an unsupported form: " + std::string(reason));
-  const auto width = static_cast<std::uint32_t>(image.size.width);
-  const auto height = static_cast<std::uint32_t>(image.size.height);
+  const auto width = static_cast<std::uint32_t>(size.width);
+  const auto height = static_cast<std::uint32_t>(size.height);
   std::vector<std::uint32_t> pixels(std::size_t{width} * height);
   if (TIFFReadRGBAImageOriented(tiff, width, height, pixels.data(), ORIENTATION_TOPLEFT, 1) == 0) {
     fail(source);
   }
-  std::uint8_t* out = image.pixels.data();
   for (const std::uint32_t pixel : pixels) {
     *out++ = static_cast<std::uint8_t>(TIFFGetR(pixel));
     *out++ = static_cast<std::uint8_t>(TIFFGetG(pixel));
@@ -299,17 +298,16 @@ void read_by_rgba(TIFF* tiff, const Source& source, Image& image) {
 
 }  // namespace
 
-Image decode_tiff(std::string_view bytes) {
+void decode_tiff(std::string_view bytes, ImagePart& part) {
   Source source{bytes, 0, {}};
   const TiffPointer tiff = open_tiff(source);
   Layout layout = layout_of(tiff.get());
-  Image image = blank_image(layout.size);
+  const auto pixels = begin_whole(layout.size, part);
   if (reads_by_sample(tiff.get(), layout)) {
-    read_samples(tiff.get(), source, layout, image);
+    read_samples(tiff.get(), source, layout, pixels.data());
   } else {
-    read_by_rgba(tiff.get(), source, image);
+    read_by_rgba(tiff.get(), source, layout.size, pixels.data());
   }
-  return image;
 }
 
 // The width and length entries of the first directory (TIFF 6.0, section 2; BigTIFF has wider

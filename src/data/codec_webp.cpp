@@ -67,7 +67,7 @@ void decode_into(std::string_view data, std::uint8_t* pixels, std::size_t bytes_
 
 }  // namespace
 
-Image decode_webp(std::string_view bytes) {
+void decode_webp(std::string_view bytes, ImagePart& part) {
   const WebPBitstreamFeatures features = features_of(bytes);
   const ImageSize size = checked_size(static_cast<std::uint64_t>(features.width),
                                       static_cast<std::uint64_t>(features.height));
@@ -80,12 +80,10 @@ Image decode_webp(std::string_view bytes) {
       throw ImageFault("broken WebP: a frame outside the canvas");
     }
   }
-  Image image = blank_image(size);
+  const auto pixels = begin_whole(size, part);
   const std::size_t stride = static_cast<std::size_t>(size.width) * 3;
   const std::size_t offset = frame.y * stride + frame.x * 3;
-  decode_into(frame.data, image.pixels.data() + offset, image.pixels.size() - offset,
-              static_cast<int>(stride));
-  return image;
+  decode_into(frame.data, pixels.data() + offset, pixels.size() - offset, static_cast<int>(stride));
 }
 
 ImageSize read_webp_size(std::string_view bytes) {

@@ -53,12 +53,12 @@ std::string beginning_of(std::string_view bytes) {
   throw ImageFault("not an image: it begins with '" + beginning_of(bytes) + "'");
 }
 
-Image decode_other(std::string_view kind, std::string_view bytes) {
-  if (kind == "PNG") return codec::decode_png(bytes);
-  if (kind == "WebP") return codec::decode_webp(bytes);
-  if (kind == "TIFF") return codec::decode_tiff(bytes);
-  if (kind == "BMP") return codec::decode_bmp(bytes);
-  if (kind == "PNM") return codec::decode_pnm(bytes);
+void decode_other(std::string_view kind, std::string_view bytes, ImagePart& part) {
+  if (kind == "PNG") return codec::decode_png(bytes, part);
+  if (kind == "WebP") return codec::decode_webp(bytes, part);
+  if (kind == "TIFF") return codec::decode_tiff(bytes, part);
+  if (kind == "BMP") return codec::decode_bmp(bytes, part);
+  if (kind == "PNM") return codec::decode_pnm(bytes, part);
   fail_unknown(bytes);
 }
 
@@ -93,15 +93,14 @@ void ImagePart::make_room(std::size_t bytes) {
 
 void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
   const std::string_view kind = image_kind(bytes);
-  if (kind == "JPEG") return codec::decode_jpeg(bytes, choose, part);
-  const Image image = decode_other(kind, bytes);
-  choose(image.size);  // which may refuse it
-  part.whole = image.size;
-  part.reduction = 1;
-  part.region = {0, 0, image.size};
-  part.make_room(image.pixels.size());
-  std::ranges::copy(image.pixels, part.pixels.begin());
-  part.damage.clear();
+  try {
+    if (kind == "JPEG") return codec::decode_jpeg(bytes, choose, part);
+    decode_other(kind, bytes, part);
+    choose(part.whole);  // which may refuse it
+  } catch (const ImageFault&) {
+    if (part.pixels.size() > kRoomForWhole) part.pixels = {};  // a broken header promises anything
+    throw;
+  }
 }
 
 ImageSize read_image_size(std::string_view bytes) {
@@ -128,12 +127,17 @@ ImageSize checked_size(std::uint64_t width, std::uint64_t height) {
   return {static_cast<int>(height), static_cast<int>(width)};
 }
 
-Image blank_image(ImageSize size) {
-  Image image;
-  image.size = size;
-  image.pixels.resize(static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width) *
-                      3);
-  return image;
+std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part) {
+  part.whole = size;
+  part.reduction = 1;
+  part.region = {0, 0, size};
+  part.damage.clear();
+  const std::size_t bytes =
+      static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width) * 3;
+  part.make_room(bytes);
+  const std::span<std::uint8_t> pixels(part.pixels.data(), bytes);
+  std::ranges::fill(pixels, std::uint8_t{0});
+  return pixels;
 }
 
 std::uint32_t little16(std::string_view bytes, std::size_t at) {

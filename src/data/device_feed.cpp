@@ -19,28 +19,27 @@ at::Tensor per_channel(const std::array<double, 3>& values, const at::Device& de
 
 }  // namespace
 
-LoaderTeam::NewRoom host_rooms(const at::Device& device) {
-  if (device.is_cpu()) return LoaderTeam::ordinary_room;
-  return [](std::size_t bytes) {
+HostForm host_form(const at::Device& device, const PixelScaling& scaling) {
+  if (device.is_cpu()) return {LoaderTeam::ordinary_room, scaling};
+  const auto pinned_room = [](std::size_t bytes) {
     const at::Tensor pinned = at::empty({static_cast<std::int64_t>(bytes)},
                                         at::TensorOptions(at::kByte).pinned_memory(true));
     return LoaderTeam::Room(pinned.mutable_data_ptr<std::uint8_t>(), [pinned](std::uint8_t*) {});
   };
+  return {pinned_room, {}};
 }
 
 DeviceFeed::DeviceFeed(const at::Device& device, ImageSize size, int batch_size,
                        const PixelScaling& scaling)
     : device_(device),
       size_(size),
-      scaling_(scaling),
-      images_(at::empty({batch_size, 3, size.height, size.width},
-                        at::TensorOptions(at::kFloat).device(device),
-                        at::MemoryFormat::ChannelsLast)),
-      labels_(at::empty({batch_size}, at::TensorOptions(at::kLong).device(device))),
-      mean_(per_channel(scaling.mean, device)),
-      std_(per_channel(scaling.std, device)) {
-  if (!device.is_cpu())
-    copies_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+      labels_(at::empty({batch_size}, at::TensorOptions(at::kLong).device(device))) {
+  if (device.is_cpu()) return;
+  images_ = at::empty({batch_size, 3, size.height, size.width},
+                      at::TensorOptions(at::kFloat).device(device), at::MemoryFormat::ChannelsLast);
+  mean_ = per_channel(scaling.mean, device);
+  std_ = per_channel(scaling.std, device);
+  copies_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
 
 // On the device, for the current stream to use; `host` may change when this returns.
@@ -58,20 +57,18 @@ at::Tensor DeviceFeed::copied(const at::Tensor& host) const {
 
 DeviceBatch DeviceFeed::put(const HostBatch& batch) {
   const c10::AutoGradMode no_grad(false);
-  std::uint8_t* pixels = batch.pixels.get();
+  const std::array<std::int64_t, 4> shape = {batch.count, size_.height, size_.width, 3};
   const at::Tensor labels =
       at::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {batch.count}, at::kLong);
-  DeviceBatch out{images_.narrow(0, 0, batch.count), labels_.narrow(0, 0, batch.count)};
+  DeviceBatch out{{}, labels_.narrow(0, 0, batch.count)};
   if (device_.is_cpu()) {
-    const std::size_t num_pixels = static_cast<std::size_t>(batch.count) *
-                                   static_cast<std::size_t>(size_.height) *
-                                   static_cast<std::size_t>(size_.width);
-    normalize_pixels(pixels, num_pixels, scaling_, images_.mutable_data_ptr<float>());
+    out.images =
+        at::from_blob(const_cast<float*>(batch.floats()), shape, at::kFloat).permute({0, 3, 1, 2});
     out.labels.copy_(labels);
   } else {
     const at::Tensor bytes =
-        at::from_blob(pixels, {batch.count, size_.height, size_.width, 3}, at::kByte)
-            .permute({0, 3, 1, 2});
+        at::from_blob(batch.pixels.get(), shape, at::kByte).permute({0, 3, 1, 2});
+    out.images = images_.narrow(0, 0, batch.count);
     out.images.copy_(copied(bytes)).div_(255).sub_(mean_).div_(std_);
     out.labels.copy_(copied(labels));
   }

@@ -1,5 +1,5 @@
-// A host batch -> normalised images and labels on the device. A CPU makes floats of the bytes in
-// one pass; to a GPU the bytes travel, and it converts them. One thread.
+// A host batch -> normalised images and labels on the device. A CPU takes the loader's floats as
+// they lie; to a GPU bytes travel, and it scales them. One thread.
 //
 // The bytes travel on a stream of their own: while the GPU still computes on the batch before,
 // whose kernels were queued and not waited for. put() waits for this copy alone, so that the loader
@@ -21,15 +21,20 @@ struct DeviceBatch {
   at::Tensor labels;  // int64 [N]
 };
 
-// Memory for batches that go to the device: pinned for a GPU, which fetches it without a detour.
-LoaderTeam::NewRoom host_rooms(const at::Device& device);
+// How batches for a device lie in the host's memory.
+struct HostForm {
+  LoaderTeam::NewRoom new_room;         // pinned for a GPU, which fetches it without a detour
+  std::optional<PixelScaling> scaling;  // BatchLoader::Plan's
+};
+HostForm host_form(const at::Device& device, const PixelScaling& scaling);
 
 class DeviceFeed {
  public:
   DeviceFeed(const at::Device& device, ImageSize size, int batch_size, const PixelScaling& scaling);
 
-  // The tensors reuse the feed's own memory: valid until the next put(), on a GPU for what is
-  // queued on the current stream before it.
+  // `batch` has the device's form. On a CPU the images are its memory; else, and the labels always,
+  // the feed's own: valid until the next put(), on a GPU for what is queued on the current stream
+  // before it.
   DeviceBatch put(const HostBatch& batch);
 
   const at::Device& device() const { return device_; }
@@ -40,9 +45,9 @@ class DeviceFeed {
   at::Device device_;
   std::optional<c10::Stream> copies_;  // of a GPU
   ImageSize size_;
-  PixelScaling scaling_;
-  at::Tensor images_, labels_;  // [batch_size, 3, H, W] and [batch_size]
-  at::Tensor mean_, std_;       // [1, 3, 1, 1]
+  at::Tensor labels_;      // [batch_size]
+  at::Tensor images_;      // [batch_size, 3, H, W], of a GPU
+  at::Tensor mean_, std_;  // [1, 3, 1, 1], likewise
 };
 
 }  // namespace kiln

@@ -32,7 +32,8 @@ struct Need {
   }
   void learn(const LoaderTeam::Decoder& decoder) {
     pixels = std::max(pixels, std::min(decoder.path.room(), kRoomForWhole));
-    file = std::max(file, std::min(decoder.bytes.capacity(), kRoomForWhole));
+    const std::size_t bytes = std::max(decoder.bytes.capacity(), decoder.read_ahead.capacity());
+    file = std::max(file, std::min(bytes, kRoomForWhole));
   }
 };
 
@@ -55,6 +56,7 @@ struct LoaderTeam::State {
   std::condition_variable decoders_wake, readers_wake, somebody_left;
   std::vector<Job*> jobs;  // the first is served first
   std::multimap<std::size_t, Room> rooms;
+  std::vector<std::string> file_rooms;
   Need need;
   bool stopping = false;
   std::vector<std::jthread> decoders, readers;  // last, so that they end first
@@ -187,7 +189,26 @@ void LoaderTeam::give_room_back(std::size_t bytes, Room room) {
 }
 
 LoaderTeam::Room LoaderTeam::ordinary_room(std::size_t bytes) {
-  return std::make_shared_for_overwrite<std::uint8_t[]>(bytes);
+  constexpr std::align_val_t kCacheLine{64};
+  return {static_cast<std::uint8_t*>(::operator new[](bytes, kCacheLine)),
+          [](std::uint8_t* room) { ::operator delete[](room, kCacheLine); }};
+}
+
+std::string LoaderTeam::take_file_room() {
+  std::string room;
+  if (!state_->file_rooms.empty()) {
+    room = std::move(state_->file_rooms.back());
+    state_->file_rooms.pop_back();
+  }
+  try {
+    if (room.capacity() < state_->need.file) std::string(state_->need.file, '\0').swap(room);
+  } catch (const std::bad_alloc&) {  // who reads the file meets that again, and can tell
+  }
+  return room;
+}
+
+void LoaderTeam::give_file_room_back(std::string room) {
+  if (room.capacity() <= kRoomForWhole) state_->file_rooms.push_back(std::move(room));
 }
 
 void LoaderTeam::wake_decoders() {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "data/pixels.h"
 
@@ -22,7 +23,7 @@ namespace kiln {
 
 class LoaderTeam {
  public:
-  // Memory for a batch: [bytes], not set to zero.
+  // Memory for a batch: [bytes], not set to zero, at a place that suits numbers of any type.
   using Room = std::shared_ptr<std::uint8_t[]>;
   using NewRoom = std::function<Room(std::size_t bytes)>;
   static Room ordinary_room(std::size_t bytes);
@@ -35,7 +36,7 @@ class LoaderTeam {
     NewRoom new_room = ordinary_room;
   };
   static constexpr int kReadAhead = 64;
-  // What is read ahead and not yet decoded stops growing here.
+  // The memory of what is read ahead and not yet decoded stops growing here.
   static constexpr std::size_t kReadAheadBytes = std::size_t{64} << 20;
 
   explicit LoaderTeam(Plan plan);
@@ -50,8 +51,9 @@ class LoaderTeam {
   // What a decoder's thread keeps from one image to the next, of whatever loader.
   struct Decoder {
     PixelPath path;
-    std::string bytes;       // of the file that it has read
-    std::string read_ahead;  // of the file that a reader has read for it
+    std::vector<std::uint8_t> pixels;  // of an image that becomes floats
+    std::string bytes;                 // of the file that it has read
+    std::string read_ahead;            // of the file that a reader has read for it
   };
 
   // For loaders: what the team asks of them. Functions marked "locked" are called with mutex()
@@ -78,6 +80,9 @@ class LoaderTeam {
   // Locked.
   Room take_room(std::size_t bytes);
   void give_room_back(std::size_t bytes, Room room);
+  // Likewise memory for a file that is read ahead.
+  std::string take_file_room();
+  void give_file_room_back(std::string room);
 
   // There may be new work. Locked or not.
   void wake_decoders();

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "parallel/library_symbol.h"
+
 namespace kiln {
 namespace {
 
@@ -20,8 +22,7 @@ const CudaModule* open_cuda_module(std::string* fault) {
     *fault = ::dlerror();
     return nullptr;
   }
-  using Entry = const CudaModule*();
-  auto* entry = reinterpret_cast<Entry*>(::dlsym(library, kCudaModuleSymbol));
+  auto* entry = symbol<const CudaModule*()>(library, kCudaModuleSymbol);
   const CudaModule* module = entry == nullptr ? nullptr : entry();
   if (module == nullptr || module->version != kCudaModuleVersion) {
     *fault = module_path() + " is of another build of kiln";

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "parallel/library_symbol.h"
+
 namespace kiln {
 namespace {
 
@@ -17,11 +19,6 @@ struct GpuMeter::Library {
     unsigned gpu = 0, memory = 0;  // percent
   };
   using Handle = void*;
-
-  template <typename Function>
-  static Function* symbol(void* library, const char* name) {
-    return reinterpret_cast<Function*>(::dlsym(library, name));
-  }
 
   // nullptr: there is nothing to measure with.
   static std::unique_ptr<Library> open(const std::string& uuid) {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/machine.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration)
 
@@ -150,11 +151,8 @@ std::string describe_binding(const MpirunJob& job) {
 std::vector<std::string> planned_hosts(const MpirunJob& job) {
   std::vector<std::string> hosts;
   for (const HostSlots& host : job.hosts) hosts.insert(hosts.end(), host.slots, host.name);
-  if (job.hosts.empty() && !is_set("OMPI_MCA_orte_default_hostfile") && !is_set("SLURM_JOB_ID")) {
-    std::array<char, 256> name{};
-    ::gethostname(name.data(), name.size() - 1);
-    hosts.assign(job.num_ranks, name.data());
-  }
+  if (job.hosts.empty() && !is_set("OMPI_MCA_orte_default_hostfile") && !is_set("SLURM_JOB_ID"))
+    hosts.assign(job.num_ranks, host_name());
   hosts.resize(job.num_ranks);
   return hosts;
 }

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <regex>
 
+#include "parallel/library_symbol.h"
+
 namespace kiln {
 namespace {
 
@@ -16,11 +18,6 @@ constexpr int kStubLibrary = 34;  // the toolkit's libcuda.so.1, made for linkin
 constexpr int kNoDevice = 100;
 constexpr int kCapabilityMajor = 75;
 constexpr int kCapabilityMinor = 76;
-
-template <typename Function>
-Function* symbol(void* library, const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(library, name));
-}
 
 // As nvml.h gives them. NVML needs no CUDA and knows the version also where /proc is hidden (WSL).
 std::string nvml_driver_version() {

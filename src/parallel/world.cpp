@@ -1,9 +1,6 @@
 #include "parallel/world.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -12,17 +9,12 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "parallel/launcher.h"
 #include "parallel/shared_memory.h"
 
 namespace kiln {
 namespace {
-
-std::string host_name() {
-  std::array<char, 256> text{};
-  ::gethostname(text.data(), text.size() - 1);
-  return text.data();
-}
 
 struct Failure {
   int exit_code = 70;

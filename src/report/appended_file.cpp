@@ -4,16 +4,17 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "base/files.h"
 
 namespace kiln {
 namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, int reason) {
-  throw std::runtime_error("'" + path.string() + "' cannot be written: " + std::strerror(reason) +
+  throw std::runtime_error("'" + path.string() + "' cannot be written: " + system_words(reason) +
                            ".");
 }
 

@@ -12,20 +12,6 @@ double share(std::int64_t part, std::int64_t whole) {
                    : std::numeric_limits<double>::quiet_NaN();
 }
 
-std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix) {
-  std::vector<ClassScore> scores(matrix.empty() ? 0 : static_cast<std::size_t>(matrix.num_classes));
-  for (std::size_t truth = 0; truth < scores.size(); ++truth) {
-    scores[truth].label = static_cast<int>(truth);
-    for (std::size_t guess = 0; guess < scores.size(); ++guess) {
-      const std::int64_t count = matrix.at(static_cast<int>(truth), static_cast<int>(guess));
-      scores[truth].images += count;
-      scores[guess].guesses += count;
-      if (truth == guess) scores[truth].hits = count;
-    }
-  }
-  return scores;
-}
-
 std::int64_t num_errors(const ClassScore& score) {
   return score.images + score.guesses - 2 * score.hits;
 }
@@ -54,6 +40,20 @@ double ClassScore::recall() const {
 
 double ClassScore::precision() const {
   return share(hits, guesses);
+}
+
+std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix) {
+  std::vector<ClassScore> scores(matrix.empty() ? 0 : static_cast<std::size_t>(matrix.num_classes));
+  for (std::size_t truth = 0; truth < scores.size(); ++truth) {
+    scores[truth].label = static_cast<int>(truth);
+    for (std::size_t guess = 0; guess < scores.size(); ++guess) {
+      const std::int64_t count = matrix.at(static_cast<int>(truth), static_cast<int>(guess));
+      scores[truth].images += count;
+      scores[guess].guesses += count;
+      if (truth == guess) scores[truth].hits = count;
+    }
+  }
+  return scores;
 }
 
 std::vector<ClassScore> class_scores(const ConfusionMatrix& matrix) {

@@ -18,6 +18,9 @@ struct ClassScore {
   double precision() const;
 };
 
+// In the order of the labels; none of an empty matrix.
+std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix);
+
 // Worst recall first, then more images first; classes without images last.
 std::vector<ClassScore> class_scores(const ConfusionMatrix& matrix);
 

@@ -43,9 +43,7 @@ std::string value_of(const RunRecord& run, const std::string& option) {
 
 // Characters, as far as a terminal's columns go by them.
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
 }
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {

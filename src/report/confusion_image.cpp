@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "report/class_scores.h"
+
 namespace kiln {
 namespace {
 
@@ -20,15 +22,14 @@ constexpr std::array<double, 3> kLight = {247, 251, 255}, kDark = {8, 48, 107};
 // RGB, [side, side, 3].
 std::vector<std::uint8_t> draw(const ConfusionMatrix& matrix, int cell) {
   const int side = cell * matrix.num_classes;
+  const std::vector<ClassScore> rows = scores_by_label(matrix);
   std::vector<std::uint8_t> pixels;
   pixels.reserve(static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 3);
   for (int y = 0; y < side; ++y) {
-    const int truth = y / cell;
-    double total = 0;
-    for (int guess = 0; guess < matrix.num_classes; ++guess)
-      total += static_cast<double>(matrix.at(truth, guess));
+    const ClassScore& row = rows[static_cast<std::size_t>(y / cell)];
+    const auto total = static_cast<double>(std::max<std::int64_t>(row.images, 1));
     for (int x = 0; x < side; ++x) {
-      const double share = total == 0 ? 0 : static_cast<double>(matrix.at(truth, x / cell)) / total;
+      const double share = static_cast<double>(matrix.at(row.label, x / cell)) / total;
       for (std::size_t c = 0; c < 3; ++c)
         pixels.push_back(
             static_cast<std::uint8_t>(std::lround(kLight[c] + share * (kDark[c] - kLight[c]))));

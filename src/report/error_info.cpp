@@ -2,16 +2,14 @@
 
 #include <cstdlib>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "base/files.h"
+#include "report/json_text.h"
 
 namespace kiln {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLongMessage = 9000, kCutMessage = 4096;
 
@@ -58,7 +56,7 @@ std::string error_info_of(const std::string& id, int code, const std::string& me
   exception["ExceptionType"] = code == 1000 ? "LibraryException" : "ModuleException";
   exception["Traceback"] = "";
   exception["Message"] = (code == 1000 ? "Library Error - " : "") + id + ": " + text;
-  return Json{{"Exception", exception}}.dump(2, ' ', true, Json::error_handler_t::replace);
+  return json_text({{"Exception", exception}}, 2);
 }
 
 std::filesystem::path error_info_path(const std::filesystem::path& log_path) {

@@ -5,7 +5,7 @@
 namespace kiln {
 
 std::string pack_judged_images(const std::vector<JudgedImage>& images) {
-  return as_json(images).dump(-1, ' ', true, Json::error_handler_t::replace);
+  return json_text(as_json(images));
 }
 
 std::vector<JudgedImage> unpack_judged_images(const std::string& text) {

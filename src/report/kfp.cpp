@@ -1,26 +1,22 @@
 #include "report/kfp.h"
 
-#include <algorithm>
 #include <cctype>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "report/json_text.h"
 #include "report/metrics.h"
+#include "report/run_summary.h"
 
 namespace kiln {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::vector<Metric> metrics_of_saved_epoch(const RunRecord& run) {
-  const auto saved = std::find_if(run.epochs.begin(), run.epochs.end(), [&](const EpochRecord& e) {
-    return e.epoch == run.end.saved_epoch;
-  });
-  return saved == run.epochs.end() ? std::vector<Metric>{} : epoch_metrics(*saved);
+  const EpochRecord* saved = kept_epoch(run);
+  return saved == nullptr ? std::vector<Metric>{} : epoch_metrics(*saved);
 }
 
 void write_json(const std::filesystem::path& path, const Json& json) {
@@ -38,12 +34,7 @@ class KfpArtifact : public RunSink {
   std::string_view name() const override { return "--kfp-executor-input"; }
   void end(const RunRecord& run) override {
     Json metadata = Json::object();
-    for (const auto& [name, value] : metrics_of_saved_epoch(run)) {
-      if (std::isfinite(value))
-        metadata[name] = value;
-      else
-        metadata[name] = std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
-    }
+    for (const auto& [name, value] : metrics_of_saved_epoch(run)) metadata[name] = as_json(value);
     artifact_["metadata"] = metadata;
     write_json(output_file_,
                {{"artifacts", {{output_, {{"artifacts", Json::array({artifact_})}}}}}});

@@ -7,10 +7,6 @@ namespace {
 
 constexpr std::size_t kMostCharacters = 40;
 
-bool begins_character(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-}
-
 }  // namespace
 
 std::string shortened(std::string_view text, std::size_t most) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "report/class_scores.h"
 #include "report/metrics.h"
 #include "report/mlflow_sender.h"
 
@@ -12,7 +13,7 @@ namespace kiln {
 namespace {
 
 // Azure ML takes 50 names a run; this leaves room for the others.
-constexpr int kMostClassesByName = 20;
+constexpr std::size_t kMostClassesByName = 20;
 
 TextPairs params_of(const RunStart& start) {
   TextPairs params = start.options;
@@ -55,20 +56,15 @@ std::string recall_name(std::string label) {
 
 // How much of each class is recognised. Labels that would share a name get their number.
 std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
-  const ConfusionMatrix& confusion = run.judgement.confusion;
+  const std::vector<std::string>& classes = run.start.data.classes;
+  if (classes.size() > kMostClassesByName) return {};
   std::vector<Metric> recalls;
   std::set<std::string> names;
-  const int num_classes =
-      std::min(confusion.num_classes, static_cast<int>(run.start.data.classes.size()));
-  if (confusion.empty() || num_classes > kMostClassesByName) return {};
-  for (int truth = 0; truth < num_classes; ++truth) {
-    std::int64_t count = 0;
-    for (int guess = 0; guess < confusion.num_classes; ++guess) count += confusion.at(truth, guess);
-    if (count == 0) continue;
-    std::string name = recall_name(run.start.data.classes[static_cast<std::size_t>(truth)]);
-    if (!names.insert(name).second) name = "Recall/number " + std::to_string(truth);
-    recalls.push_back(
-        {name, static_cast<double>(confusion.at(truth, truth)) / static_cast<double>(count)});
+  for (const ClassScore& score : scores_by_label(run.judgement.confusion)) {
+    if (score.images == 0) continue;
+    std::string name = recall_name(classes.at(static_cast<std::size_t>(score.label)));
+    if (!names.insert(name).second) name = "Recall/number " + std::to_string(score.label);
+    recalls.push_back({name, score.recall()});
   }
   return points_of(recalls, run.end.time, run.judgement.epoch);
 }

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "report/json_text.h"
 
 namespace kiln {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostNameBytes = 250, kMostParamBytes = 500, kMostTagBytes = 1000;
 
@@ -19,14 +16,6 @@ constexpr std::size_t kMostNameBytes = 250, kMostParamBytes = 500, kMostTagBytes
   throw Error(ErrorCode::kUserError, "MLFLOW_TRACKING_URI " + what +
                                          ", so this run is not sent to MLflow. Give it the address "
                                          "of an MLflow server: http://, https:// or azureml://.");
-}
-
-// Not in the middle of a character.
-std::string cut(const std::string& text, std::size_t most) {
-  if (text.size() <= most) return text;
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end);
 }
 
 std::string decoded(std::string_view text) {
@@ -42,23 +31,13 @@ std::string decoded(std::string_view text) {
   return out;
 }
 
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
-}
-
-// A bare NaN would be stored as 0.
-Json number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
-
 std::string log_pairs_json(const std::string& run_id, const char* kind, const TextPairs& pairs,
                            std::size_t most_bytes) {
   Json list = Json::array();
   for (const auto& [name, value] : pairs)
-    list.push_back({{"key", mlflow_name(name)}, {"value", cut(printable(value), most_bytes)}});
-  return dumped({{"run_id", run_id}, {kind, std::move(list)}});
+    list.push_back(
+        {{"key", mlflow_name(name)}, {"value", cut_to_bytes(printable(value), most_bytes)}});
+  return json_text({{"run_id", run_id}, {kind, std::move(list)}});
 }
 
 }  // namespace
@@ -103,10 +82,10 @@ std::string log_metrics_json(const std::string& run_id, std::span<const MlflowPo
   Json list = Json::array();
   for (const MlflowPoint& point : points)
     list.push_back({{"key", mlflow_name(point.name)},
-                    {"value", number(point.value)},
+                    {"value", as_json(point.value)},  // a bare NaN would be stored as 0
                     {"timestamp", point.milliseconds},
                     {"step", point.step}});
-  return dumped({{"run_id", run_id}, {"metrics", std::move(list)}});
+  return json_text({{"run_id", run_id}, {"metrics", std::move(list)}});
 }
 
 std::string log_params_json(const std::string& run_id, const TextPairs& params) {

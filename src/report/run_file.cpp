@@ -76,7 +76,7 @@ class RunFile : public RunSink {
   void write(const char* event, const Json& fields) {
     Json line = {{"event", event}};
     line.update(fields);
-    file_.append(line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
+    file_.append(json_text(line) + "\n");
   }
 
   AppendedFile file_;

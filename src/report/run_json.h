@@ -1,13 +1,11 @@
-// Values of a run's records as JSON and back, each pair side by side. Only `run_file.cpp` needs it.
+// Values of a run's records as JSON and back, each pair side by side.
 //
 // from_json() leaves what it does not find as it was, and throws nlohmann::json::exception or
 // std::invalid_argument for what does not fit.
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <concepts>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -15,34 +13,13 @@
 #include <vector>
 
 #include "base/base64.h"
+#include "report/json_text.h"
 #include "report/run_fields.h"
 
 namespace kiln {
 
-using Json = nlohmann::ordered_json;
-
 inline constexpr std::array kStatusNames = {"running", "finished", "stopped", "failed"};
 inline constexpr int kMostClasses = 100'000;
-
-// JSON has no word for numbers that are not finite.
-inline Json as_json(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
-inline void from_json(const Json& json, double& value) {
-  if (!json.is_string()) {
-    value = json.get<double>();
-    return;
-  }
-  const auto text = json.get<std::string>();
-  if (text == "NaN")
-    value = std::numeric_limits<double>::quiet_NaN();
-  else if (text == "Infinity" || text == "-Infinity")
-    value = (text[0] == '-' ? -1 : 1) * std::numeric_limits<double>::infinity();
-  else
-    throw std::invalid_argument("'" + text + "' is no number");
-}
 
 template <typename T>
 requires std::integral<T> || std::same_as<T, std::string> Json as_json(const T& value) {
@@ -71,16 +48,6 @@ inline void from_json(const Json& json, Thumbnail& thumbnail) {
   from_json(json.at("height"), thumbnail.height);
   from_json(json.at("width"), thumbnail.width);
   thumbnail.jpeg = from_base64(json.at("jpeg").get<std::string>());
-}
-
-inline Json as_json(const TextPairs& pairs) {
-  Json object = Json::object();
-  for (const auto& [name, value] : pairs) object[name] = value;
-  return object;
-}
-inline void from_json(const Json& json, TextPairs& pairs) {
-  pairs.clear();
-  for (const auto& [name, value] : json.items()) pairs.emplace_back(name, value.get<std::string>());
 }
 
 // Only what is not 0, as [truth, guess, count].

@@ -1,5 +1,6 @@
 #include "report/run_reporter.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -9,7 +10,7 @@ namespace kiln {
 
 void RunReporter::add(const std::function<std::unique_ptr<RunSink>()>& make) {
   try {
-    sinks_.push_back({make(), 0, {}});
+    sinks_.push_back({.sink = make(), .first_failure = {}});
   } catch (const std::exception& failure) {
     log_.warning(failure.what());
   }
@@ -18,6 +19,10 @@ void RunReporter::add(const std::function<std::unique_ptr<RunSink>()>& make) {
 template <typename Call>
 void RunReporter::tell_all(Call&& call) {
   for (Guarded& guarded : sinks_) {
+    if (!guarded.has_begun) {
+      ++guarded.num_failed;
+      continue;
+    }
     try {
       call(*guarded.sink);
     } catch (const std::exception& failure) {
@@ -32,6 +37,7 @@ void RunReporter::tell_all(Call&& call) {
 void RunReporter::start(RunStart start) {
   run_.start = std::move(start);
   tell_all([&](RunSink& sink) { sink.start(run_.start); });
+  for (Guarded& guarded : sinks_) guarded.has_begun = guarded.num_failed == 0;
   note_warnings();
 }
 
@@ -59,6 +65,12 @@ void RunReporter::end(RunEnd end) {
   note_warnings();
   run_.end = std::move(end);
   tell_all([&](RunSink& sink) { sink.end(run_); });
+}
+
+bool RunReporter::has_all(std::string_view name) const {
+  return std::any_of(sinks_.begin(), sinks_.end(), [&](const Guarded& guarded) {
+    return guarded.sink->name() == name && guarded.num_failed == 0;
+  });
 }
 
 std::vector<std::string> RunReporter::losses() const {

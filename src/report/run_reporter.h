@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/log.h"
@@ -27,6 +28,8 @@ class RunReporter {
 
   Log& log() { return log_; }
   const RunRecord& run() const { return run_; }
+  // Whether there is a sink of this name, and it took all that was told.
+  bool has_all(std::string_view name) const;
   // A line for each sink that lost something.
   std::vector<std::string> losses() const;
 
@@ -35,6 +38,7 @@ class RunReporter {
     std::unique_ptr<RunSink> sink;
     int num_failed = 0;
     std::string first_failure;
+    bool has_begun = true;
   };
   template <typename Call>
   void tell_all(Call&& call);

@@ -10,7 +10,7 @@ namespace kiln {
 
 // Calls come from the training thread, in the order of the run, and should return at once: what is
 // slow belongs on a thread of the sink's own. A sink may throw anything: RunReporter then warns
-// once, counts what was lost, and training goes on.
+// once, counts what was lost, and training goes on. After a start() that threw no other call comes.
 class RunSink {
  public:
   virtual ~RunSink() = default;

@@ -11,12 +11,6 @@
 namespace kiln {
 namespace {
 
-bool is_better(const Totals& one, const Totals& other) {
-  if (one.top1_accuracy() != other.top1_accuracy())
-    return one.top1_accuracy() > other.top1_accuracy();
-  return one.loss() < other.loss();
-}
-
 void add(const StepTimes& times, StepTimes* sum) {
   sum->data_wait += times.data_wait;
   sum->forward += times.forward;
@@ -62,6 +56,13 @@ RunSummary summary_of(const RunRecord& run) {
   summary.num_valid = std::accumulate(data.valid_counts.begin(), data.valid_counts.end(), 0LL);
   note_largest_class(data.valid_counts, &summary);
   return summary;
+}
+
+const EpochRecord* kept_epoch(const RunRecord& run) {
+  const auto kept =
+      std::find_if(run.epochs.begin(), run.epochs.end(),
+                   [&](const EpochRecord& epoch) { return epoch.epoch == run.end.saved_epoch; });
+  return kept == run.epochs.end() ? nullptr : &*kept;
 }
 
 Interval top1_interval(const Totals& totals) {

@@ -23,6 +23,9 @@ struct RunSummary {
 // Points into `run`.
 RunSummary summary_of(const RunRecord& run);
 
+// The epoch whose model was kept; nullptr: none was. Points into `run`.
+const EpochRecord* kept_epoch(const RunRecord& run);
+
 Interval top1_interval(const Totals& totals);
 Interval top5_interval(const Totals& totals);
 

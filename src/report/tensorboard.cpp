@@ -1,10 +1,8 @@
 #include "report/tensorboard.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <string>
 
+#include "base/machine.h"
 #include "base/text.h"
 #include "report/appended_file.h"
 #include "report/confusion_image.h"
@@ -19,9 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kEnding = ".kiln";
 
 std::string event_file_name(double time) {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return formatted("events.out.tfevents.%.0f.", time) + host.data() + std::string(kEnding);
+  return formatted("events.out.tfevents.%.0f.", time) + host_name() + std::string(kEnding);
 }
 
 // TensorBoard would show the run before as a part of this one.

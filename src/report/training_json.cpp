@@ -1,17 +1,9 @@
 #include "report/training_json.h"
 
-#include <nlohmann/json.hpp>
+#include "report/json_text.h"
 
 namespace kiln {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json object_of(const TextPairs& pairs) {
-  Json object = Json::object();
-  for (const auto& [name, value] : pairs) object[name] = value;
-  return object;
-}
 
 Json short_side(int pixels) {
   return pixels > 0 ? Json(pixels) : Json();
@@ -67,8 +59,8 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
   Json faults = Json::array();
   for (const ImageFaultRecord& fault : end.image_faults) faults.push_back(fault_json(fault));
   const std::string& stopped = end.stopped_early;
-  const Json json = {{"options", object_of(run.start.options)},
-                     {"versions", object_of(run.start.versions)},
+  const Json json = {{"options", as_json(run.start.options)},
+                     {"versions", as_json(run.start.versions)},
                      {"data", data_json(run.start.data)},
                      {"epochs", epochs},
                      {"saved_epoch", end.saved_epoch},
@@ -77,7 +69,7 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
                      {"start_to_first_step_seconds", end.start_to_first_step_seconds},
                      {"total_seconds", end.total_seconds},
                      {"peak_memory_bytes", end.peak_memory_bytes}};
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace kiln

@@ -1,10 +1,7 @@
-// When to stop, and which epoch is the best: two small judgements over the epochs' validation
-// numbers.
+// When to stop, by the epochs' validation losses.
 #pragma once
 
 #include <limits>
-
-#include "base/training_record.h"
 
 namespace kiln {
 
@@ -25,11 +22,5 @@ class Patience {
   int strikes_ = 0;
   double previous_ = std::numeric_limits<double>::infinity();
 };
-
-// Highest top-1; then lower loss; then earlier.
-inline bool is_better(const Totals& candidate, const Totals& best) {
-  if (candidate.top1 != best.top1) return candidate.top1 > best.top1;
-  return candidate.loss_sum < best.loss_sum;
-}
 
 }  // namespace kiln

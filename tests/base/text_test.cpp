@@ -26,6 +26,15 @@ TEST(Printable, SpellsOutTheRest) {
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
 }
 
+TEST(CutToBytes, CutsNoCharacterApart) {
+  EXPECT_EQ(cut_to_bytes("plain", 3), "pla");
+  EXPECT_EQ(cut_to_bytes("plain", 5), "plain");
+  EXPECT_EQ(cut_to_bytes("plain", 6), "plain");
+  EXPECT_EQ(cut_to_bytes("a写真", 4), "a写");
+  EXPECT_EQ(cut_to_bytes("a写真", 6), "a写");
+  EXPECT_EQ(cut_to_bytes("写", 2), "");
+}
+
 TEST(Formatted, CutsNothing) {
   const std::string longer(5000, 'x');
   EXPECT_EQ(formatted("<%s>", longer.c_str()), "<" + longer + ">");

@@ -116,6 +116,27 @@ TEST_F(BatchLoaderTest, DrawsTheSameForAnyNumberOfThreads) {
   }
 }
 
+TEST_F(BatchLoaderTest, FloatsAreTheScaledPixelsOfTheImagesThatCouldBeUsed) {
+  write(folder_ / "20.png", "<html>");
+  BatchLoader::Plan floats = plan();
+  floats.scaling = PixelScaling{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+  LoaderTeam team({.num_decoders = 3});
+  ImageCache cache(CacheKind::kDecoded, set_.items.size(), 1 << 20);
+  for (ImageCache* used : {static_cast<ImageCache*>(nullptr), &cache, &cache}) {
+    BatchLoader bytes_loader(set_, team, plan());
+    BatchLoader floats_loader(set_, team, floats, used);
+    while (const HostBatch* bytes = bytes_loader.next()) {
+      const HostBatch* scaled = floats_loader.next();
+      ASSERT_EQ(scaled->items, bytes->items);
+      const std::size_t num_pixels = bytes->items.size() * 8 * 8;
+      std::vector<float> expected(num_pixels * 3);
+      normalize_pixels(bytes->pixels.get(), num_pixels, *floats.scaling, expected.data());
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), scaled->floats()));
+    }
+    EXPECT_EQ(floats_loader.take_faults().size(), 1U);
+  }
+}
+
 TEST_F(BatchLoaderTest, BadImagesLeaveTheirPlaceEmptyAndAreNamed) {
   write(folder_ / "38.png", "<html>");
   fs::remove(folder_ / "36.png");

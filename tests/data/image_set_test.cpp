@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "data/dataset_text.h"
 #include "scratch_folder.h"
 
@@ -40,6 +42,19 @@ TEST(ClassFolders, labels_are_folder_names_by_code_point) {
   EXPECT_EQ(set.items[3].id, 3);
   EXPECT_NE(set.schema_json.find("\"name\": \"\\u00e9l\\u00e9phant rose\""), std::string::npos);
   EXPECT_TRUE(set.notes.empty()) << joined(set.notes);
+}
+
+TEST(ClassFolders, images_stand_in_the_order_of_their_names_bytes) {
+  const ScratchFolder scratch;
+  std::vector<std::string> names;
+  for (const char* end :
+       {"", "1", "10", "2", "12345678", "123456789", "12345678 ", "1234567\u00e9"})
+    for (const char* begin : {"c/IMG_", "d/", "d/\u00e9", "d/IMG_"})
+      names.push_back(begin + std::string(end) + ".jpg");
+  for (const std::string& name : names) scratch.put(name);
+  std::ranges::sort(names);
+  std::erase(names, "d/.jpg");  // hidden
+  EXPECT_EQ(names_of(read_image_set(scratch.path(), "Training dataset")), names);
 }
 
 TEST(ClassFolders, what_is_left_out_is_noted) {

@@ -13,6 +13,7 @@ import unittest
 
 from flow import KILN, kiln, main
 from jobs import LAUNCH, MPIRUN, JobTest, rank_of
+from two_hosts import TwoHosts
 
 BOTH = (MPIRUN, LAUNCH)
 EACH_RANK_EACH_WAY = tuple(itertools.product(BOTH, (1, 0)))
@@ -24,65 +25,28 @@ def cover_words(covers):
     return "".join(f"mount --bind '{over}' '{under}'; " for over, under in covers)
 
 
-class TwoHosts:
-    """Two network namespaces joined by a cable, and a stand-in for ssh that enters the second, where `covers`, pairs of
-    paths, are put over each other."""
-    numbers = itertools.count()
+class HostsBySsh(TwoHosts):
+    """With a stand-in for ssh that enters the second, where `covers`, pairs of paths, are put over each other."""
 
     def __init__(self, folder, covers=()):
-        number = next(self.numbers)
-        self.names = [f"kiln{os.getpid()}n{number}{letter}" for letter in "ab"]
-        self.agent, self.covers = folder / "agent", covers
-
-    def plug(self):
-        """The reason why there is no such thing here; otherwise nothing."""
-        a, b = self.names
-        lines = [f"ip netns add {a}", f"ip netns add {b}", f"ip -n {a} link set lo up", f"ip -n {b} link set lo up",
-                 f"ip link add v1 netns {a} type veth peer name v2 netns {b}",
-                 f"ip -n {a} addr add 10.77.0.1/24 dev v1", f"ip -n {a} link set v1 up",
-                 f"ip -n {b} addr add 10.77.0.2/24 dev v2", f"ip -n {b} link set v2 up"]
-        for line in lines:
-            try:
-                done = subprocess.run(line.split(), capture_output=True, text=True)
-            except FileNotFoundError:
-                return "the program ip is not installed"
-            if done.returncode != 0:
-                return f"'{line}' failed: {done.stderr.strip()}"
+        super().__init__()
+        self.agent = folder / "agent"
+        a, b = self.spaces
         self.agent.write_text("#!/bin/bash\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n"
                               "host=$1; shift\n"
-                              f"case $host in 10.77.0.1) ns={a};; 10.77.0.2) ns={b};; *) exit 1;; esac\n"
+                              f"case $host in {self.addresses[0]}) ns={a};; {self.addresses[1]}) ns={b};; *) exit 1;; esac\n"
                               "exec ip netns exec $ns unshare --uts --mount --propagation private sh -c \"hostname $ns; "
-                              f"{cover_words(self.covers)} $*\"\n")
+                              f"{cover_words(covers)} $*\"\n")
         self.agent.chmod(0o755)
-        return None
-
-    def cut(self):
-        subprocess.run(["ip", "-n", self.names[1], "link", "set", "v2", "down"], check=True)
 
     def words(self, words):
         """The command on the first host."""
-        return ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c",
-                f"hostname {self.names[0]}; exec \"$@\"", "sh", *words]
+        return ["ip", "netns", "exec", self.spaces[0], "unshare", "--uts", "sh", "-c",
+                f"hostname {self.spaces[0]}; exec \"$@\"", "sh", *words]
 
     def environment(self):
-        net = "10.77.0.0/24"
         return {"OMPI_MCA_plm_rsh_agent": str(self.agent), "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,tcp",
-                "OMPI_MCA_btl_tcp_if_include": net, "OMPI_MCA_oob_tcp_if_include": net}
-
-    def processes(self):
-        found = set()
-        for name in self.names:
-            listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True).stdout
-            found |= set(map(int, listed.split()))
-        return found
-
-    def unplug(self):
-        if shutil.which("ip") is None:
-            return
-        for process in self.processes():
-            os.kill(process, signal.SIGKILL)
-        for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+                "OMPI_MCA_btl_tcp_if_include": self.network, "OMPI_MCA_oob_tcp_if_include": self.network}
 
 
 class FailingTest(JobTest):
@@ -104,13 +68,10 @@ class FailingTest(JobTest):
             self.assertIn(word, info["Message"])
 
     def start_on_two_hosts(self, covers=(), **options):
-        self.hosts = TwoHosts(self.folder, covers)
-        self.addCleanup(self.hosts.unplug)
-        reason = self.hosts.plug()
-        if reason:
-            self.skipTest(f"two hosts cannot be made here: {reason}")
+        self.hosts = HostsBySsh(self.folder, covers)
+        self.hosts.plug_in_for(self)
         train = self.train_arguments(**{"threads": 1, "loader_threads": 1, **options})
-        words = [KILN, "launch", "--ranks", 2, "--hosts", "10.77.0.1:1,10.77.0.2:1", "--", *train]
+        words = [KILN, "launch", "--ranks", 2, "--hosts", ",".join(f"{address}:1" for address in self.hosts.addresses), "--", *train]
         return self.start_words(self.hosts.words(words), self.hosts.environment())
 
     def start_apart(self, how, covers=(), **options):
@@ -359,7 +320,7 @@ class NetworkTest(FailingTest):
         job = self.start_on_two_hosts(epochs=2)
         self.assertEqual(job.end(), 0, job.output)
         self.assert_whole_model()
-        self.assertIn("2 on hosts " + ", ".join(self.hosts.names), job.log(0))
+        self.assertIn("2 on hosts " + ", ".join(self.hosts.spaces), job.log(0))
         self.assert_hosts_empty(3)
 
     def test_the_cable_is_cut(self):

@@ -124,6 +124,7 @@ class Records(flow.FlowTest):
         result = flow.kiln("watch", self.logs)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("resnet18", result.stdout)
+        self.assertIn("finished after ", result.stdout)
         self.assertIn("is saved in", result.stdout)
 
     def test_watch_says_what_is_not_there(self):
@@ -172,21 +173,26 @@ class Records(flow.FlowTest):
         logs.mkdir()
         (logs / "metrics.jsonl").symlink_to("/dev/full")
         (logs / "epochs.csv").symlink_to("/dev/full")
+        (logs / "tensorboard").symlink_to("/sys/kernel")  # a folder that takes no file
         result = self.train(threads=1)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout.count("warning: metrics.jsonl"), 1)
         self.assertIn("lost              metrics.jsonl:", result.stdout)
         self.assertIn("lost              epochs.csv: 1 records lost", result.stdout)
+        self.assertIn("lost              TensorBoard:", result.stdout)
         self.assertTrue((self.folder / "model/_meta.yaml").exists())
 
     def test_a_folder_in_the_place_of_a_sink_is_warned_of(self):
         logs = self.folder / "logs"
         (logs / "metrics.jsonl").mkdir(parents=True)
+        (logs / "report.html").mkdir()
         (logs / "tensorboard").write_text("a file")
         result = self.train(threads=1)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("metrics.jsonl", result.stdout)
         self.assertIn("tensorboard", result.stdout)
+        self.assertIn("lost              report.html", result.stdout)
+        self.assertNotIn("  report            ", result.stdout)
 
 
 if __name__ == "__main__":

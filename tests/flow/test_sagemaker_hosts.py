@@ -1,6 +1,5 @@
-"""A SageMaker job of two hosts: network namespaces with a folder, a host name and an sshd each. The same bare `kiln train` is
-started in both, and nothing else."""
-import itertools
+"""A SageMaker job of two hosts with a folder, a host name and an sshd each. The same bare `kiln train` is started in both, and
+nothing else."""
 import json
 import os
 import shutil
@@ -9,37 +8,26 @@ import subprocess
 import time
 
 from flow import KILN, FlowTest, kiln, main
+from two_hosts import TwoHosts
 
 NAMES = ("algo-1", "algo-2")
 
 
-class Hosts:
-    numbers = itertools.count()
-
+class Hosts(TwoHosts):
     def __init__(self, folder):
-        number = next(self.numbers)
+        super().__init__()
         self.folder = folder
-        self.spaces = [f"kilnsm{os.getpid()}n{number}h{host}" for host in (1, 2)]
+        addresses = [f"{address} {name}\n" for address, name in zip(self.addresses, NAMES)]
+        (folder / "hosts").write_text("127.0.0.1 localhost\n" + "".join(addresses))
+        (folder / "ml").mkdir()
 
     def plug(self):
-        """The reason why there is no such thing here; otherwise nothing."""
-        for program in ("ip", "unshare", "ssh", "ssh-keygen"):
+        for program in ("unshare", "ssh", "ssh-keygen"):
             if shutil.which(program) is None:
                 return f"the program {program} is not installed"
         if shutil.which("sshd", path=os.environ["PATH"] + ":/usr/sbin") is None:
             return "the program sshd is not installed"
-        a, b = self.spaces
-        lines = [f"ip netns add {a}", f"ip netns add {b}", f"ip -n {a} link set lo up", f"ip -n {b} link set lo up",
-                 f"ip link add eth0 netns {a} type veth peer name eth0 netns {b}",
-                 f"ip -n {a} addr add 10.78.0.1/24 dev eth0", f"ip -n {a} link set eth0 up",
-                 f"ip -n {b} addr add 10.78.0.2/24 dev eth0", f"ip -n {b} link set eth0 up"]
-        for line in lines:
-            done = subprocess.run(line.split(), capture_output=True, text=True)
-            if done.returncode != 0:
-                return f"'{line}' failed: {done.stderr.strip()}"
-        (self.folder / "hosts").write_text("127.0.0.1 localhost\n10.78.0.1 algo-1\n10.78.0.2 algo-2\n")
-        (self.folder / "ml").mkdir()
-        return None
+        return super().plug()
 
     def start(self, host, output, environment):
         """The job's process on host 0 or 1, whose own folder lies at the place that both know."""
@@ -51,21 +39,6 @@ class Hosts:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                 cwd=self.folder, env={**os.environ, "SAGEMAKER_BASE_DIR": str(place), **environment})
 
-    def processes(self):
-        found = set()
-        for space in self.spaces:
-            listed = subprocess.run(["ip", "netns", "pids", space], capture_output=True, text=True).stdout
-            found |= set(map(int, listed.split()))
-        return found
-
-    def unplug(self):
-        if shutil.which("ip") is None:
-            return
-        for process in self.processes():
-            os.kill(process, signal.SIGKILL)
-        for space in self.spaces:
-            subprocess.run(["ip", "netns", "del", space], capture_output=True)
-
 
 class TwoHostsTest(FlowTest):
     def setUp(self):
@@ -73,10 +46,7 @@ class TwoHostsTest(FlowTest):
         if os.geteuid() != 0:
             self.skipTest("two hosts are made by root alone")
         self.hosts = Hosts(self.folder)
-        self.addCleanup(self.hosts.unplug)
-        reason = self.hosts.plug()
-        if reason:
-            self.skipTest(f"two hosts cannot be made here: {reason}")
+        self.hosts.plug_in_for(self)
         self.key = self.folder / "hosts_key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key], check=True)
 
@@ -217,7 +187,7 @@ class TwoHostsTest(FlowTest):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", stranger], check=True)
         command = ["ip", "netns", "exec", self.hosts.spaces[0], "ssh", "-i", stranger, "-p", "2222", "-o", "BatchMode=yes",
                    "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
-                   "root@10.78.0.2", "true"]
+                   f"root@{self.hosts.addresses[1]}", "true"]
         last = time.monotonic() + 120
         while "refused" in (said := subprocess.run(command, capture_output=True, text=True).stderr):
             self.assertLess(time.monotonic(), last, said + self.outputs())

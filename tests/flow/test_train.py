@@ -31,6 +31,9 @@ class TrainTest(FlowTest):
                      "plan:             2 epochs of 6 steps of 8 images", "saved epoch", "top-1 accuracy", "peak memory",
                      str(self.folder / "model")):
             self.assertIn(word, result.stdout)
+        report = self.folder / "logs/report.html"
+        self.assertTrue(report.exists())
+        self.assertIn(f"\n  report            {report}\n", result.stdout)
 
     def test_training_json_holds_what_the_readme_promises(self):
         self.assertEqual(self.train(epochs=2).returncode, 0)

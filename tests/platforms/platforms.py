@@ -3,10 +3,12 @@ import os
 import pathlib
 import subprocess
 import sys
-import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KILN = os.environ.get("KILN", str(ROOT / "build/release/kiln"))
+sys.path.insert(0, str(ROOT / "tests/flow"))
+
+from flow import KILN, main  # noqa: E402, F401
+
 CLIENTS = ROOT / ".deps/clients"
 
 COMPONENTS = {"train": "component.yaml", "init-model": "components/init-model.yaml",
@@ -28,11 +30,3 @@ def use_clients():
         sys.exit(77)
     sys.path.insert(0, str(CLIENTS))
     os.environ["PYTHONPATH"] = str(CLIENTS)
-
-
-def main():
-    program = unittest.main(exit=False, verbosity=2, module="__main__")
-    result = program.result
-    if not result.wasSuccessful() or result.testsRun == 0:
-        sys.exit(1)
-    sys.exit(77 if len(result.skipped) == result.testsRun else 0)

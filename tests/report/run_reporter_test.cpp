@@ -49,6 +49,28 @@ TEST(RunReporter, ASinkThatFailsIsWarnedOfOnceAndStopsNobody) {
   EXPECT_EQ(reporter.run().judgement.epoch, 2);
 }
 
+class NeverBegun : public Counter {
+ public:
+  using Counter::Counter;
+  void start(const RunStart& /*start*/) override { throw std::runtime_error("no place for it."); }
+};
+
+TEST(RunReporter, ASinkThatCouldNotBeginIsLeftAlone) {
+  Log log;
+  RunReporter reporter(log);
+  int calls = 0;
+  reporter.add([&] { return std::make_unique<NeverBegun>(&calls); });
+  const RunRecord run = hostile_run();
+  testing::internal::CaptureStdout();
+  reporter.start(run.start);
+  reporter.epoch(run.epochs[0], nullptr);
+  reporter.end(run.end);
+  testing::internal::GetCapturedStdout();
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(reporter.losses(),
+            std::vector<std::string>{"counter: 4 records lost: no place for it."});
+}
+
 TEST(RunReporter, WarningsOfTheLogReachEverySink) {
   Log log;
   RunReporter reporter(log);
