@@ -52,6 +52,20 @@ std::uint64_t checksum_of_file(const std::filesystem::path& path, std::uint64_t*
   return hash;
 }
 
+std::filesystem::path target_of(const std::filesystem::path& path) {
+  std::error_code fault;
+  const auto kind = std::filesystem::status(path, fault).type();
+  using Kind = std::filesystem::file_type;
+  if (kind == Kind::character || kind == Kind::block || kind == Kind::fifo || kind == Kind::socket)
+    throw Error(ErrorCode::kFailedToWriteOutputs,
+                "'" + path.string() +
+                    "' cannot be written: it is a device, pipe or socket, and this output takes "
+                    "its place under that name. Name a file.");
+  if (!std::filesystem::is_symlink(path, fault)) return path;
+  const std::filesystem::path target = std::filesystem::canonical(path, fault);
+  return fault ? path : target;
+}
+
 }  // namespace
 
 std::string system_words(int error) {
@@ -92,8 +106,9 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
 
 DurableFile::DurableFile(std::filesystem::path final_path)
     : final_path_(std::move(final_path)),
-      temporary_path_(final_path_.parent_path() /
-                      (std::string(kTemporaryPrefix) + final_path_.filename().string())),
+      target_path_(target_of(final_path_)),
+      temporary_path_(target_path_.parent_path() /
+                      (std::string(kTemporaryPrefix) + target_path_.filename().string())),
       checksum_(fnv1a({})) {
   descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail_to_write(final_path_, errno);
@@ -101,6 +116,7 @@ DurableFile::DurableFile(std::filesystem::path final_path)
 
 DurableFile::DurableFile(DurableFile&& other) noexcept
     : final_path_(std::move(other.final_path_)),
+      target_path_(std::move(other.target_path_)),
       temporary_path_(std::move(other.temporary_path_)),
       descriptor_(other.descriptor_),
       finished_(other.finished_),
@@ -134,10 +150,10 @@ void DurableFile::finish() {
 
 void DurableFile::commit() {
   finish();
-  if (::rename(temporary_path_.c_str(), final_path_.c_str()) != 0)
+  if (::rename(temporary_path_.c_str(), target_path_.c_str()) != 0)
     fail_to_write(final_path_, errno);
   committed_ = true;
-  sync_folder(final_path_.parent_path().empty() ? "." : final_path_.parent_path());
+  sync_folder(target_path_.parent_path().empty() ? "." : target_path_.parent_path());
 }
 
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {

@@ -17,9 +17,10 @@ namespace kiln {
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX);
 
 // A file that does not exist under its name until it is complete: written to `.kiln-tmp-<name>`
-// beside it, synced, read back and compared by checksum, then renamed, and the folder synced. The
-// destructor removes what was not committed. One thread. Every failure is Error
-// kFailedToWriteOutputs naming path and reason (disk full, …).
+// beside it, synced, read back and compared by checksum, then renamed, and the folder synced. A
+// link stays, and what it leads to is replaced; a device or pipe is refused. The destructor removes
+// what was not committed. One thread. Every failure is Error kFailedToWriteOutputs naming path and
+// reason (disk full, …).
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path final_path);
@@ -37,6 +38,7 @@ class DurableFile {
 
  private:
   std::filesystem::path final_path_;
+  std::filesystem::path target_path_;  // where final_path_ leads
   std::filesystem::path temporary_path_;
   int descriptor_ = -1;
   bool finished_ = false;

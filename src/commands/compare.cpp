@@ -12,9 +12,9 @@ int run_compare(const CompareConfig& config, Log& log) {
   std::vector<NamedRun> runs;
   for (const std::string& path : config.log_paths) runs.push_back({path, read_run(path)});
   sort_by_accuracy(&runs);
+  write_file_durably(config.output_path, comparison_html(runs));
   std::istringstream lines(comparison_text(runs));
   for (std::string line; std::getline(lines, line);) log.info(line);
-  write_file_durably(config.output_path, comparison_html(runs));
   log.info("");
   log.info("Wrote '" + config.output_path + "'.");
   return 0;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "commands/mlflow_settings.h"
+#include "report/appended_file.h"
 #include "report/epochs_csv.h"
 #include "report/html_page.h"
 #include "report/kfp.h"
@@ -17,6 +18,11 @@ namespace {
 
 void add_files(const std::filesystem::path& folder, RunReporter* reporter) {
   if (::access(folder.c_str(), W_OK) != 0) return;  // which has been warned of
+  if (AppendedFile::is_in_use(folder / kRunFileName)) {
+    reporter->log().warning("Another run is writing its records to '" + folder.string() +
+                            "', so this one keeps none. Give each run a --log-path of its own.");
+    return;
+  }
   reporter->add([&] { return make_run_file(folder / kRunFileName); });
   reporter->add([&] { return make_epochs_csv(folder / kEpochsFileName); });
   reporter->add([&] { return make_tensorboard(folder / "tensorboard"); });

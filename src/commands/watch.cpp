@@ -71,7 +71,8 @@ void tell_end(const RunEnd& end, Log& log) {
 
 int run_watch(const WatchConfig& config, Log& log) {
   const std::filesystem::path folder = config.log_path;
-  if (!std::filesystem::is_directory(folder))
+  std::error_code fault;
+  if (!std::filesystem::is_directory(folder, fault))
     throw Error(ErrorCode::kUserError,
                 "There is no folder '" + folder.string() + "': give the --log-path of a run.");
   if (config.plain) log.speak_plainly();

@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "kiln-ix1";
+constexpr std::string_view kMagicOfAnyVersion = kMagic.substr(0, 7);
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
 constexpr std::int64_t kSettledNs = 2'000'000'000;
@@ -63,14 +64,25 @@ std::optional<ImageSet> parse(std::string_view bytes) {
   return std::nullopt;
 }
 
+[[noreturn]] void refuse_to_replace(const fs::path& file) {
+  throw Error(
+      ErrorCode::kUserError,
+      "'" + file.string() +
+          "', which --index names, is no index of kiln's and would be replaced by one. Name "
+          "a new file, or remove this one.");
+}
+
 // The set of `index`; else nothing, and `note` says why an index that is there cannot be used.
-std::optional<ImageSet> read_index(const fs::path& index, const fs::path& root, std::string& note) {
+// `named` by the user, it is replaced only where it is one.
+std::optional<ImageSet> read_index(const fs::path& index, bool named, const fs::path& root,
+                                   std::string& note) {
   std::string bytes;
   try {
     bytes = read_file(index);
   } catch (const std::exception&) {
     return std::nullopt;
   }
+  if (named && !bytes.empty() && !bytes.starts_with(kMagicOfAnyVersion)) refuse_to_replace(index);
   std::optional<ImageSet> set = parse(bytes);
   if (!set) {
     note = "the index '" + index.string() + "' is damaged, or another version's: it is made anew";
@@ -127,7 +139,7 @@ ImageSet read_indexed_image_set(const fs::path& root, const std::string& name,
   const std::int64_t begin_ns = now_ns();
   const fs::path file = use.file.empty() ? index_beside(root) : use.file;
   std::string note;
-  std::optional<ImageSet> found = read_index(file, root, note);
+  std::optional<ImageSet> found = read_index(file, !use.file.empty(), root, note);
   const bool is_new = !found;
   ImageSet set = found ? std::move(*found) : read_labeled_image_set(root, name);
   set.root = root;

@@ -1,6 +1,8 @@
 #include "report/appended_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,12 +20,33 @@ namespace {
                            ".");
 }
 
+// By another; if not, it is now taken until it is closed. Devices, and file systems without locks,
+// never are.
+bool is_taken(int file) {
+  struct stat info {};
+  return ::fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
+         ::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 }  // namespace
 
+// O_NONBLOCK: a pipe without a reader is refused and not waited for.
 AppendedFile::AppendedFile(std::filesystem::path path)
     : path_(std::move(path)),
-      file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+      file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666)) {
   if (file_ < 0) refuse(path_, errno);
+  const bool taken = is_taken(file_);
+  if (!taken && (::ftruncate(file_, 0) == 0 || errno == EINVAL)) return;  // EINVAL: a device
+  const int reason = taken ? EBUSY : errno;
+  ::close(file_);
+  refuse(path_, reason);
+}
+
+bool AppendedFile::is_in_use(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const bool taken = file >= 0 && is_taken(file);
+  if (file >= 0) ::close(file);
+  return taken;
 }
 
 AppendedFile::~AppendedFile() {

@@ -9,8 +9,11 @@ namespace kiln {
 
 class AppendedFile {
  public:
-  // Begins it anew. Throws std::runtime_error, as append() does.
+  // Begins it anew, unless another program appends to it. Throws std::runtime_error, as append()
+  // does.
   explicit AppendedFile(std::filesystem::path path);
+  // Whether a program appends to it now.
+  static bool is_in_use(const std::filesystem::path& path);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 
 #include "base/text.h"
 #include "report/lines.h"
@@ -96,13 +97,18 @@ std::vector<OptionDifference> option_differences(const std::vector<NamedRun>& ru
   return differences;
 }
 
+bool is_same_place(const std::string& path, const std::string& other) {
+  std::error_code none_there;
+  return path == other || std::filesystem::equivalent(path, other, none_there);
+}
+
 std::string comparison_finding(const std::vector<NamedRun>& runs) {
   if (runs.size() < 2) return "";
   const EpochRecord *best = summary_of(runs[0].run).best, *second = summary_of(runs[1].run).best;
   if (best == nullptr || second == nullptr) return "";
   const Totals &one = best->valid, &other = second->valid;
   if (one.count != other.count ||
-      runs[0].run.start.data.valid_path != runs[1].run.start.data.valid_path)
+      !is_same_place(runs[0].run.start.data.valid_path, runs[1].run.start.data.valid_path))
     return "The best two runs looked at different validation images, so their accuracies say "
            "little "
            "about which is better.";

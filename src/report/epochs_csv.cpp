@@ -27,27 +27,29 @@ class EpochsCsv : public RunSink {
 
   void epoch(const EpochRecord& epoch, const Judgement* /*judgement*/) override {
     const std::vector<Metric> metrics = epoch_metrics(epoch);
+    std::vector<std::string> columns = columns_;
     std::string text;
-    if (columns_.empty()) {
+    if (columns.empty()) {
       text = "epoch";
       for (const Metric& metric : metrics) {
-        columns_.push_back(metric.name);
+        columns.push_back(metric.name);
         text += "," + metric.name;
       }
       text += "\r\n";
     }
     text += std::to_string(epoch.epoch);
-    for (const std::string& column : columns_) {
+    for (const std::string& column : columns) {
       const auto found = std::find_if(metrics.begin(), metrics.end(),
                                       [&](const Metric& metric) { return metric.name == column; });
       text += "," + (found == metrics.end() ? "" : number(found->value));
     }
     file_.append(text + "\r\n");
+    columns_ = std::move(columns);
   }
 
  private:
   AppendedFile file_;
-  std::vector<std::string> columns_;  // of the first row
+  std::vector<std::string> columns_;  // of the first row, once it is written
 };
 
 }  // namespace

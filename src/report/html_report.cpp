@@ -9,7 +9,11 @@ namespace {
 
 class HtmlReport : public RunSink {
  public:
-  explicit HtmlReport(std::filesystem::path path) : path_(std::move(path)) {}
+  // An earlier run's page would look like this one's, should it be killed.
+  explicit HtmlReport(std::filesystem::path path) : path_(std::move(path)) {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
   std::string_view name() const override { return kReportName; }
   void end(const RunRecord& run) override { write_file_durably(path_, report_html(run)); }
 

@@ -74,7 +74,8 @@ std::string accuracy_tiles(const RunSummary& summary) {
 }
 
 std::string saved_text(const RunEnd& end) {
-  if (end.saved_epoch == 0) return "no model was kept";
+  if (end.saved_epoch == 0)
+    return end.status == RunStatus::kRunning ? "no model is written yet" : "no model was kept";
   return formatted("epoch %d was kept", end.saved_epoch);
 }
 

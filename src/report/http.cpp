@@ -62,6 +62,7 @@ void set_login(CURL* handle, const HttpLogin& login) {
 
 void set_limits(CURL* handle, double timeout_s) {
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name server
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
   if (timeout_s > 0) {

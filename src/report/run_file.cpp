@@ -1,7 +1,9 @@
 #include "report/run_file.h"
 
+#include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -24,10 +26,18 @@ Json metrics_json(const std::vector<Metric>& metrics) {
   throw Error(ErrorCode::kInvalidDataset, what);
 }
 
+[[noreturn]] void refuse_unreadable(const std::filesystem::path& file, int error) {
+  refuse("'" + file.string() + "' cannot be read: " + system_words(error) +
+         ". Check its permissions, and that it is a file.");
+}
+
 void add_run_line(std::string_view text, RunRecord* run) {
   const Json line = Json::parse(text);
   const auto event = line.at("event").get<std::string>();
-  if (event == "start") from_json(line, run->start);
+  if (event == "start") {
+    *run = {};
+    from_json(line, run->start);
+  }
   if (event == "step") from_json(line, run->steps.emplace_back());
   if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
   if (event == "epoch") {
@@ -96,23 +106,35 @@ RunRecord parse_run(std::string_view text) {
   return run;
 }
 
+std::filesystem::path record_of(const std::filesystem::path& path) {
+  std::error_code fault;
+  return std::filesystem::is_directory(path, fault) ? path / kRunFileName : path;
+}
+
 RunRecord read_run(const std::filesystem::path& path) {
-  const bool folder = std::filesystem::is_directory(path);
-  const std::filesystem::path file = folder ? path / kRunFileName : path;
-  if (!std::filesystem::exists(file))
+  const std::filesystem::path file = record_of(path);
+  std::error_code fault;
+  if (!std::filesystem::exists(file, fault) && !fault)
     refuse("There is no '" + file.string() + "': give a --log-path that `kiln train` has used.");
   try {
     return parse_run(read_file(file, kMostBytes));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidDataset) throw;
     refuse("'" + file.string() + "' is no record of a run. " + error.what());
+  } catch (const std::system_error& error) {
+    refuse_unreadable(file, error.code().value());
   }
 }
 
 bool RunFollower::read_news() {
   constexpr std::size_t kHead = 64;  // holds the time of the start
+  std::error_code fault;
+  const auto kind = std::filesystem::status(file_, fault).type();
+  if (kind == std::filesystem::file_type::not_found) return false;
+  if (kind != std::filesystem::file_type::regular)
+    refuse_unreadable(file_, fault ? fault.value() : EINVAL);
   std::ifstream file(file_, std::ios::binary);
-  if (!file) return false;
+  if (!file) refuse_unreadable(file_, errno);
   std::string head(kHead, '\0');
   file.read(head.data(), static_cast<std::streamsize>(kHead));
   head.resize(static_cast<std::size_t>(file.gcount()));

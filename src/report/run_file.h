@@ -26,7 +26,9 @@ std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path);
 // too. Throws Error kInvalidDataset, with the place, for text that is no such file.
 RunRecord parse_run(std::string_view text);
 
-// Of a file, or of the folder that holds it (a --log-path). Throws Error.
+// `path` may be the file, or the folder that holds it (a --log-path).
+std::filesystem::path record_of(const std::filesystem::path& path);
+// Throws Error.
 RunRecord read_run(const std::filesystem::path& path);
 
 // A run that goes on, by what its file grows by.
@@ -36,7 +38,7 @@ class RunFollower {
 
   // Takes what is new, whole lines only; false: nothing is. A run that began the file anew takes
   // the place of the one before. A file that is not there has nothing new. Throws Error for one
-  // that is no such file.
+  // that cannot be read, or is no such file.
   bool read_news();
 
   const RunRecord& run() const { return run_; }

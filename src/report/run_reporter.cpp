@@ -13,6 +13,7 @@ void RunReporter::add(const std::function<std::unique_ptr<RunSink>()>& make) {
     sinks_.push_back({.sink = make(), .first_failure = {}});
   } catch (const std::exception& failure) {
     log_.warning(failure.what());
+    never_made_.emplace_back(failure.what());
   }
 }
 
@@ -74,7 +75,7 @@ bool RunReporter::has_all(std::string_view name) const {
 }
 
 std::vector<std::string> RunReporter::losses() const {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines = never_made_;
   for (const Guarded& guarded : sinks_) {
     const std::string name{guarded.sink->name()};
     if (guarded.num_failed > 0)

@@ -47,6 +47,7 @@ class RunReporter {
   Log& log_;
   RunRecord run_;
   std::vector<Guarded> sinks_;
+  std::vector<std::string> never_made_;  // why
 };
 
 }  // namespace kiln

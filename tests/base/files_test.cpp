@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -95,6 +96,24 @@ TEST_F(Files, WhatWasWrittenIsVerified) {
   const std::string text = write_fault([&] { file.commit(); });
   EXPECT_NE(text.find(path.string()), std::string::npos) << text;
   EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(Files, APipeIsRefusedAndStays) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_NE(write_fault([&] { write_file_durably(pipe, "bytes"); }).find("is a device, pipe"),
+            std::string::npos);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_EQ(count(), 1);
+}
+
+TEST_F(Files, ALinkStaysAndItsTargetIsReplaced) {
+  fs::create_directory(folder_ / "there");
+  std::ofstream(folder_ / "there/target") << "old";
+  fs::create_symlink("there/target", folder_ / "link");
+  write_file_durably(folder_ / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(read_file(folder_ / "there/target"), "new");
 }
 
 TEST_F(Files, LeftoversAreRemovedAndNothingElse) {

@@ -100,10 +100,16 @@ TEST_F(IndexTest, no_index_is_written_of_folders_that_have_just_changed) {
   EXPECT_FALSE(fs::exists(index_));
 }
 
-TEST_F(IndexTest, damaged_and_foreign_indexes_are_made_anew) {
+TEST_F(IndexTest, a_named_file_that_is_no_index_is_left_alone) {
+  elsewhere_.put("list.index", "my notes");
+  EXPECT_NE(error_of([&] { read(); }).message().find("is no index of kiln's"), std::string::npos);
+  EXPECT_EQ(bytes_of(index_), "my notes");
+}
+
+TEST_F(IndexTest, damaged_indexes_are_made_anew) {
   read();
   const std::string good = bytes_of(index_);
-  for (std::size_t i = 0; i < good.size(); i += 7) {
+  for (std::size_t i = 7; i < good.size(); i += 7) {
     std::string bad = good;
     bad[i] = static_cast<char>(bad[i] ^ 4);
     elsewhere_.put("list.index", bad);

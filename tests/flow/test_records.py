@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a run leaves in its --log-path, read by Python's json and csv and by TensorBoard's own reader."""
 import csv
+import fcntl
 import glob
 import json
 import os
@@ -135,6 +136,17 @@ class Records(flow.FlowTest):
         result = flow.kiln("watch", self.folder)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("is none that a training run wrote", result.stderr)
+
+    def test_a_second_run_leaves_the_records_of_the_first_alone(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        (logs / "metrics.jsonl").write_text("of the first\n")
+        with (logs / "metrics.jsonl").open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            result = self.train(threads=1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("Another run is writing its records", result.stdout)
+        self.assertEqual((logs / "metrics.jsonl").read_text(), "of the first\n")
 
     def test_watch_follows_a_run_that_goes_on(self):
         logs = self.folder / "logs"

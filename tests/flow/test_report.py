@@ -45,6 +45,13 @@ class ReportTest(FlowTest):
         run = RunFile(epochs=1).write(self.folder / "run")
         self.assert_refused(kiln("report", run, "--output-path", self.folder / "no/such/file.html"), 3, "no/such")
         self.assert_refused(kiln("compare", run, self.folder / "nowhere"), 1, "nowhere")
+        (self.folder / "loop").symlink_to("loop")
+        for command in (["report"], ["compare", run]):
+            self.assert_refused(kiln(*command, self.folder / "loop"), 1, "'" + str(self.folder / "loop"), "cannot be read")
+        self.assert_refused(kiln("watch", self.folder / "loop"), 1, "There is no folder")
+        record = (run / "metrics.jsonl").read_bytes()
+        self.assert_refused(kiln("report", run, "--output-path", run / "metrics.jsonl"), 1, "is the record of the run")
+        self.assertEqual((run / "metrics.jsonl").read_bytes(), record)
 
     def test_compare_prints_a_table(self):
         runs = []

@@ -1,12 +1,14 @@
 #include "report/run_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <fstream>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "report/appended_file.h"
 #include "run_samples.h"
 
 namespace kiln {
@@ -106,6 +108,22 @@ TEST_F(RunFileTest, WhatIsNoRunIsRefusedWithItsPlace) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("--log-path"), std::string::npos);
   }
+}
+
+TEST_F(RunFileTest, TwoRunsDoNotShareAFile) {
+  EXPECT_FALSE(AppendedFile::is_in_use(file_));
+  AppendedFile first(file_);
+  first.append("first");
+  EXPECT_TRUE(AppendedFile::is_in_use(file_));
+  EXPECT_THROW(AppendedFile{file_}, std::runtime_error);
+  EXPECT_EQ(read_file(file_), "first");
+}
+
+TEST_F(RunFileTest, APipeThatNobodyReadsIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_THROW(AppendedFile{file_}, std::runtime_error);
+  RunFollower follower(file_);
+  EXPECT_THROW(follower.read_news(), Error);
 }
 
 TEST_F(RunFileTest, AFullDiskLeavesWholeLines) {
