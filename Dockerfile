@@ -34,10 +34,11 @@ ENV HOME=/tmp \
 WORKDIR /tmp
 ARG VERSION=unknown
 ARG COMMIT=unknown
+ARG LICENSES="Apache-2.0 AND LicenseRef-NVIDIA-Proprietary"
 LABEL org.opencontainers.image.title="kiln" \
       org.opencontainers.image.description="Trains image classifiers" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${COMMIT}" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="${LICENSES}"
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["kiln"]

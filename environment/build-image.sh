@@ -25,7 +25,11 @@ find_engine() {
 }
 
 engine=${ENGINE:-$(find_engine)}
-options=(--build-arg "VARIANT=$variant" --build-arg "VERSION=$version"
+# The name that NVIDIA's packages give their licence.
+licenses=Apache-2.0
+if [ "$variant" = cuda ]; then licenses+=" AND LicenseRef-NVIDIA-Proprietary"; fi
+
+options=(--build-arg "VARIANT=$variant" --build-arg "VERSION=$version" --build-arg "LICENSES=$licenses"
   --build-arg "COMMIT=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" --tag "$image")
 if [ -n "${BASE_IMAGE:-}" ]; then options+=(--build-arg "BASE_IMAGE=$BASE_IMAGE"); fi
 if [ -n "${SAGEMAKER_HOSTS_KEY:-}" ]; then options+=(--build-arg "SAGEMAKER_HOSTS_KEY=$SAGEMAKER_HOSTS_KEY"); fi

@@ -4,8 +4,8 @@
 #   examples/docker.sh [IMAGE] [OUT]      IMAGE: of environment/build-image.sh; OUT: a folder, by default build/docker.
 #                                         ENGINE=podman takes that in place of docker.
 #
-# On a GPU the same line needs, after `run`:  --gpus all --shm-size=1g --ulimit memlock=-1 --ulimit stack=67108864
-# and, for one process a GPU, `--ranks auto` at its end.
+# On GPUs IMAGE is kiln:0.1.0-cuda, `run` needs  --gpus all --shm-size=1g --ulimit memlock=-1 --ulimit stack=67108864
+# and train `--ranks auto`, for one process a GPU.
 set -euo pipefail
 
 image=${1:-kiln:0.1.0-cpu}
@@ -19,7 +19,7 @@ kiln() {
     --volume "$out:/out" "$image" "$@"
 }
 
-kiln demo-data --output-path /out/data --images 300
+[ -d "$out/data" ] || kiln demo-data --output-path /out/data --images 300
 kiln init-model resnet18 --untrained-model-path /out/untrained
 kiln train --untrained-model-path /out/untrained --train-data-path /out/data/train --valid-data-path /out/data/val \
   --trained-model-path /out/model --log-path /out/logs --epochs 3 --batch-size 32 --learning-rate 0.01

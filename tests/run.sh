@@ -2,7 +2,8 @@
 # The one command: install what is missing, build, run every test.
 #
 #   tests/run.sh            what CI runs
-#   tests/run.sh --nightly  adds what is long: 300 killed runs, readers against damaged files, clang-tidy over everything
+#   tests/run.sh --nightly  adds what is long: the cuda image and the whole cpu image, hundreds of killed runs, readers against
+#                           200,000 damaged files of each form, more jobs and examples, clang-tidy over everything
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --nightly ]; then export KILN_NIGHTLY=1; fi  # tests that are long by themselves

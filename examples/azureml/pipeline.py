@@ -1,7 +1,7 @@
 """init-model -> convert -> train on two nodes with two processes each, by Azure ML's SDK: python pipeline.py
 
-Submits to the workspace of config.json. Put your own compute and data assets, and into the component files the image in
-your registry (kiln describe --format component --image REGISTRY/kiln:TAG).
+Submits to the workspace of config.json. Put your own compute (gpu-cluster here) and data assets (train-photos, valid-photos),
+and into the component files the image in your registry; README.md says how.
 """
 import pathlib
 
@@ -21,7 +21,8 @@ def train_with_kiln(train_photos, valid_photos):
     train = train_model(untrained_model_path=network.outputs.untrained_model_path,
                         train_data_path=train_images.outputs.output_path,
                         valid_data_path=valid_images.outputs.output_path,
-                        epochs=90, batch_size=64, num_warmup_steps=5, augment="standard")
+                        epochs=90, batch_size=64, num_warmup_steps=5, learning_rate=0.025, patience=90,
+                        augment="standard")
     train.distribution = MpiDistribution(process_count_per_instance=2)
     train.resources = {"instance_count": 2, "shm_size": "8g"}
     return {"model": train.outputs.trained_model_path}

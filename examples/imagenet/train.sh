@@ -7,6 +7,9 @@
 #
 #   kiln pack --input-path imagenet/train --output-path SHARDS/train --short-side 256 --shuffle --balance
 #   kiln pack --input-path imagenet/val   --output-path SHARDS/val   --short-side 256
+#
+# The figures published for the component that kiln replaces, ResNet-50 after 50 epochs: on 16 V100 68.83 % top-1 in 6 h 22 min,
+# on 8 V100 68.84 % in 12 h 21 min. They are its own, of its own recipe; none of kiln's are measured yet.
 set -euo pipefail
 shards=$1 out=$2
 shift 2

@@ -1,7 +1,7 @@
 """init-model -> convert -> train in Kubeflow Pipelines: python pipeline.py OUT.yaml, then upload that file.
 
-Put your own storage, and into the component files the image in your registry (kiln describe --format kubeflow --image
-REGISTRY/kiln:TAG). train starts a process for each GPU of its pod; for several pods see mpijob.yaml and trainjob.yaml.
+Put your own storage, and into the component files the image in your registry; README.md says how. train starts a process
+for each GPU of its pod; for several pods see mpijob.yaml and trainjob.yaml.
 Pods run as the image's default user, root: a pipeline has no field for another, only the cluster's policies have.
 """
 import pathlib
@@ -23,7 +23,7 @@ def train_with_kiln(train_photos: str = "s3://bucket/photos/train", valid_photos
             for uri in (train_photos, valid_photos)]
     training = train(untrained_model_path=network.outputs["untrained_model_path"],
                      train_data_path=sets[0].outputs["output_path"], valid_data_path=sets[1].outputs["output_path"],
-                     epochs=epochs, batch_size=64, augment="standard")
+                     epochs=epochs, patience=epochs, batch_size=64, num_warmup_steps=5, learning_rate=0.025, augment="standard")
     training.set_accelerator_type("nvidia.com/gpu").set_accelerator_limit(4).set_memory_limit("64G")
 
 

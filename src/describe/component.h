@@ -24,7 +24,8 @@ std::string azure_component(const CommandInfo& command, const ComponentFacts& fa
 // out are not in it, as back ends of SDK 2 pass their placeholders on.
 std::string kubeflow_component(const CommandInfo& command, const ComponentFacts& facts);
 
-// JSON Schema, draft 2020-12, of the options as a --config file holds them.
+// JSON Schema, draft 2020-12, of a --config file: any of the options, with `-` or `_` in their
+// names.
 std::string json_schema(const CommandInfo& command);
 
 // A table in Markdown.

@@ -56,11 +56,18 @@ Json default_of(const Option& option) {
   return is_number ? Json::parse(text) : Json(text);
 }
 
+// Names may be written with `_` as well.
+std::string pattern_of(const std::string& name) {
+  std::string pattern = "^";
+  for (const char letter : name) pattern += letter == '-' ? "[-_]" : std::string(1, letter);
+  return pattern + "$";
+}
+
 }  // namespace
 
 std::string json_schema(const CommandInfo& command) {
   Json properties = Json::object();
-  Json required = Json::array();
+  Json other_spellings = Json::object();
   for (const Option& option : command.options) {
     if (option.name == "config") continue;
     Json property = type_of(option);
@@ -69,14 +76,15 @@ std::string json_schema(const CommandInfo& command) {
     if (!option.unit.empty()) text += " Unit: " + option.unit + ".";
     property["description"] = text;
     properties[option.name] = property;
-    if (option.required) required.push_back(option.name);
+    if (option.name.find('-') != std::string::npos)
+      other_spellings[pattern_of(option.name)] = {{"$ref", "#/properties/" + option.name}};
   }
   const Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                        {"title", "kiln " + command.name},
                        {"description", command.summary},
                        {"type", "object"},
                        {"properties", properties},
-                       {"required", required},
+                       {"patternProperties", other_spellings},
                        {"additionalProperties", false}};
   return schema.dump(2) + "\n";
 }

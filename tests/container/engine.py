@@ -30,11 +30,13 @@ class Engine:
         self.environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
                             "BUILDAH_ISOLATION": "chroot", "ENGINE": "podman", "BASE_IMAGE": BASE}
 
-    def call(self, *words, timeout=600):
-        return subprocess.run([*map(str, words)], capture_output=True, text=True, env=self.environment, timeout=timeout)
+    def call(self, *words, timeout=600, **settings):
+        """`settings` are variables of the environment."""
+        return subprocess.run([*map(str, words)], capture_output=True, text=True, env={**self.environment, **settings},
+                              timeout=timeout)
 
-    def check(self, *words, timeout=600):
-        done = self.call(*words, timeout=timeout)
+    def check(self, *words, **settings):
+        done = self.call(*words, **settings)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
 
@@ -65,9 +67,9 @@ class Engine:
         tried = self.podman("run", "--rm", "--network", "none", *LIMITS, BASE, "true")
         return f"a container cannot be started: {tried.stderr[-300:]}" if tried.returncode != 0 else None
 
-    def build(self, variant, *folder):
-        image = f"localhost/kiln:{variant}"
-        self.check(ROOT / "environment/build-image.sh", variant, image, *folder, timeout=3600)
+    def build(self, variant, *folder, tag=None, **settings):
+        image = f"localhost/kiln:{tag or variant}"
+        self.check(ROOT / "environment/build-image.sh", variant, image, *folder, timeout=3600, **settings)
         return image
 
     def inspect(self, image):

@@ -62,3 +62,11 @@ def prepare(build):
         ImageTest.reason_against = f"no container here: {reason}"
     else:
         ImageTest.image = build(ImageTest.engine)
+
+
+def prepare_at_night(build):
+    """What CI has no time for by day."""
+    if os.environ.get("KILN_NIGHTLY") == "1":
+        prepare(build)
+    else:
+        ImageTest.reason_against = "only with KILN_NIGHTLY=1"

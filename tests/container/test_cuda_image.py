@@ -1,11 +1,8 @@
 """The cuda image in both stages, as a user builds it: everything in it that NVIDIA's libraries open by name, its size, and
 a run on the CPU. At night only: it installs and builds all, takes half an hour and 20 GB while it is made."""
-import os
-
-from image_case import ImageTest, prepare
+from image_case import ImageTest, prepare_at_night
 from flow import main
 
-NIGHTLY = os.environ.get("KILN_NIGHTLY") == "1"
 OPENED_BY_NAME = ("libcudnn_adv.so.9", "libcudnn_cnn.so.9", "libcudnn_engines_precompiled.so.9",
                   "libcudnn_engines_runtime_compiled.so.9", "libcudnn_graph.so.9", "libcudnn_heuristic.so.9",
                   "libcudnn_ops.so.9", "libnvrtc.so.13", "libnvrtc-builtins.so.13.0", "libcaffe2_nvrtc.so",
@@ -13,10 +10,7 @@ OPENED_BY_NAME = ("libcudnn_adv.so.9", "libcudnn_cnn.so.9", "libcudnn_engines_pr
 
 
 def setUpModule():
-    if NIGHTLY:
-        prepare(lambda engine: engine.build("cuda"))
-    else:
-        ImageTest.reason_against = "only with KILN_NIGHTLY=1"
+    prepare_at_night(lambda engine: engine.build("cuda"))
 
 
 class CudaImageTest(ImageTest):
@@ -24,6 +18,10 @@ class CudaImageTest(ImageTest):
         self.assertEqual(set(OPENED_BY_NAME) - set(self.shell("ls /opt/kiln/lib").split()), set())
         self.assertEqual(self.shell("ls /opt/kiln/bin").split(), ["kiln", "libkiln_cuda.so"])
         self.assertLess(self.engine.inspect(self.image)["Size"], 4.0e9)
+
+    def test_its_label_names_the_licence_of_nvidia(self):
+        labels = self.engine.inspect(self.image)["Config"]["Labels"]
+        self.assertEqual(labels["org.opencontainers.image.licenses"], "Apache-2.0 AND LicenseRef-NVIDIA-Proprietary")
 
     def test_it_knows_its_libraries(self):
         versions = self.run_image("--version")

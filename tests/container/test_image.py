@@ -16,9 +16,13 @@ USERS = ("0", "10001", "23456:23456")  # root, the image's own, and one that no 
 
 
 def build_second_stage(engine):
-    built = engine.folder / "built"
-    engine.check(ROOT / "environment/bundle.sh", "--whole", "cpu", built / "bundle", pathlib.Path(KILN).parent)
-    return engine.build("cpu", built)
+    engine.check(ROOT / "environment/bundle.sh", "--whole", "cpu", built(engine) / "bundle", pathlib.Path(KILN).parent)
+    return engine.build("cpu", built(engine))
+
+
+def built(engine):
+    """Where the bundle lies that takes the place of the first stage."""
+    return engine.folder / "built"
 
 
 def setUpModule():
@@ -38,7 +42,8 @@ class InsideTest(ImageTest):
         labels = {name.removeprefix("org.opencontainers.image."): text for name, text in config["Labels"].items()}
         version = subprocess.run([KILN, "--version"], capture_output=True, text=True).stdout.split()
         self.assertEqual([labels["version"], labels["licenses"]], [version[1], "Apache-2.0"])
-        self.assertIn("revision", labels)
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+        self.assertEqual(labels["revision"], commit.stdout.strip())
         for variable in ("HOME=/tmp", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
                          "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"):
             self.assertIn(variable, config["Env"])
@@ -50,6 +55,12 @@ class InsideTest(ImageTest):
         self.assertEqual(self.shell("find / -xdev -name 'ssh_host_*' -o -xdev -name 'id_*' -type f -path '*ssh*'"), "")
         self.assertEqual(self.shell("ls /opt/kiln/bin").split(), ["kiln"])
         self.assertNotIn("cuda.so", self.shell("ls /opt/kiln/lib"))
+
+    def test_a_key_only_where_it_was_asked_for(self):
+        self.assertEqual(self.shell("ls -A /etc/kiln 2>/dev/null; true"), "")
+        self.image = self.engine.build("cpu", built(self.engine), tag="with-key", SAGEMAKER_HOSTS_KEY="1")
+        self.assertEqual(self.shell("ls -A /etc/kiln").split(), ["hosts_key", "hosts_key.pub"])
+        self.assertEqual(self.shell("stat -c %a /etc/kiln/hosts_key").strip(), "600")
 
     def test_what_is_opened_by_name(self):
         known = self.shell("ldconfig -p")
@@ -94,9 +105,11 @@ class RunTest(ImageTest):
             self.assertEqual(inside[name], outside[name], name)
 
     def test_the_example(self):
-        done = subprocess.run([ROOT / "examples/docker.sh", self.image, self.folder], capture_output=True, text=True,
-                              env={**self.engine.environment, "ENGINE": str(self.engine.in_place_of_docker())})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        engine = str(self.engine.in_place_of_docker())
+        for turn in ("first", "second"):
+            done = subprocess.run([ROOT / "examples/docker.sh", self.image, self.folder], capture_output=True, text=True,
+                                  env={**self.engine.environment, "ENGINE": engine})
+            self.assertEqual(done.returncode, 0, turn + done.stdout + done.stderr)
         self.assertTrue((self.folder / "model/_meta.yaml").exists())
 
     def test_output_is_a_mount_of_another_file_system(self):

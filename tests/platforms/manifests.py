@@ -34,6 +34,8 @@ def mpijob_faults(job):
         found.append("cleanPodPolicy must be None, Running or All")
     if spec.get("mpiImplementation", "OpenMPI") not in ("OpenMPI", "Intel", "MPICH"):
         found.append("mpiImplementation must be OpenMPI, Intel or MPICH")
+    numbers = {**spec.get("runPolicy", {}), "slotsPerWorker": spec.get("slotsPerWorker")}
+    found += [f"{name} is negative" for name, value in numbers.items() if isinstance(value, int) and value < 0]
     return found
 
 

@@ -1,6 +1,7 @@
 """Components and pipelines as azure-ai-ml reads them, and by rules of our own for what it lets pass."""
 import copy
 import importlib.util
+import os
 import pathlib
 import re
 import shlex
@@ -16,7 +17,8 @@ from azure.ai.ml import load_component, load_job  # noqa: E402
 
 from azure_rules import faults  # noqa: E402
 
-EXAMPLES = ROOT / "examples/azureml"
+PIPELINE_YAML = ROOT / "examples/azureml/pipeline.yml"
+PIPELINE_PYTHON = ROOT / "examples/azureml/pipeline.py"
 
 
 def read(path):
@@ -59,29 +61,38 @@ class ComponentTest(unittest.TestCase):
 
 
 class CommandTest(unittest.TestCase):
-    """The command as Azure fills it in, with every default: the program itself must take it."""
+    """The pipeline as a designer makes it: every step its own process or processes, by the command as Azure fills it in, with
+    every default."""
 
     def filled_in(self, component, values):
         command = re.sub(r"\$\[\[.*?\]\]", "", component["command"])
         defaults = {name: value["default"] for name, value in component["inputs"].items() if "default" in value}
         return re.sub(r"\$\{\{(?:inputs|outputs)\.(\w+)\}\}", lambda found: str({**defaults, **values}[found[1]]), command)
 
-    def test_convert_and_train_from_their_components(self):
+    def test_all_steps_from_their_components(self):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             subprocess.run([KILN, "demo-data", "--output-path", folder / "data", "--images", "60"], check=True,
                            capture_output=True)
             steps = [("components/init-model.yaml", {"untrained_model_path": folder / "untrained"}),
-                     ("components/convert.yaml", {"input_path": folder / "data/train", "output_path": folder / "images"}),
-                     ("component.yaml", {"untrained_model_path": folder / "untrained", "train_data_path": folder / "images",
-                                         "valid_data_path": folder / "data/val", "trained_model_path": folder / "model",
+                     ("components/convert.yaml", {"input_path": folder / "data/train", "output_path": folder / "train"}),
+                     ("components/convert.yaml", {"input_path": folder / "data/val", "output_path": folder / "valid"}),
+                     ("component.yaml", {"untrained_model_path": folder / "untrained", "train_data_path": folder / "train",
+                                         "valid_data_path": folder / "valid", "trained_model_path": folder / "model",
                                          "epochs": 1})]
             for path, values in steps:
-                command = shlex.split(self.filled_in(read(path), values))
-                self.assertEqual(command[0], "kiln")
-                done = subprocess.run([KILN, *command[1:]], capture_output=True, text=True, cwd=folder)
+                done = self.run_step(read(path), values, folder)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("ranks:            2 on host", done.stdout)
             self.assertTrue((folder / "model/_meta.yaml").exists())
+
+    def run_step(self, component, values, folder):
+        command = shlex.split(self.filled_in(component, values))
+        self.assertEqual(command[0], "kiln")
+        launcher = ["mpirun", "--oversubscribe", "-np", "2"] if "distribution" in component else []
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return subprocess.run([*launcher, KILN, *command[1:]], capture_output=True, text=True, cwd=folder,
+                              env={**os.environ, **root})
 
 
 class PipelineTest(unittest.TestCase):
@@ -93,10 +104,10 @@ class PipelineTest(unittest.TestCase):
         self.assertEqual(train.distribution.process_count_per_instance, 2)
 
     def test_yaml(self):
-        self.assert_two_nodes_with_two_processes(load_job(source=EXAMPLES / "pipeline.yml"))
+        self.assert_two_nodes_with_two_processes(load_job(source=PIPELINE_YAML))
 
     def test_python(self):
-        spec = importlib.util.spec_from_file_location("pipeline", EXAMPLES / "pipeline.py")
+        spec = importlib.util.spec_from_file_location("pipeline", PIPELINE_PYTHON)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         self.assert_two_nodes_with_two_processes(module.build_pipeline())

@@ -3,6 +3,7 @@ import decimal
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -147,12 +148,13 @@ class PipelineTest(unittest.TestCase):
         self.assertEqual(set(tasks["kiln-train"]["dependentTasks"]), {"kiln-init-model", "kiln-convert", "kiln-convert-2"})
 
     def test_the_files_of_a_release(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.run_script("components/kubeflow/compile.py", folder)
-            self.assertEqual({path.name for path in pathlib.Path(folder).iterdir()},
-                             {pathlib.Path(path).name for path in KUBEFLOW.values()})
-            for path in KUBEFLOW.values():
-                self.assertEqual(yaml.safe_load(pathlib.Path(folder, pathlib.Path(path).name).read_text()), compiled(path))
+        """They stay in the build folder."""
+        folder = pathlib.Path(KILN).parent / "kubeflow"
+        shutil.rmtree(folder, ignore_errors=True)
+        self.run_script("components/kubeflow/compile.py", folder)
+        self.assertEqual({path.name for path in folder.iterdir()}, {pathlib.Path(path).name for path in KUBEFLOW.values()})
+        for path in KUBEFLOW.values():
+            self.assertEqual(yaml.safe_load((folder / pathlib.Path(path).name).read_text()), compiled(path))
 
 
 class SchemaTest(unittest.TestCase):
@@ -161,13 +163,17 @@ class SchemaTest(unittest.TestCase):
     def test_options_of_train(self):
         schema = json.loads(describe("json-schema"))
         jsonschema.Draft202012Validator.check_schema(schema)
-        paths = {name: "x" for name in schema["required"]}
-        good = {**paths, "epochs": 3, "image-size": "auto", "max-bad-images": "2.5%", "lr-scaling": 0.5, "sync-batch-norm": True}
+        good = {"epochs": 3, "batch_size": 8, "num-warmup_steps": 1, "image-size": "auto", "max-bad-images": "2.5%",
+                "lr-scaling": 0.5, "sync-batch-norm": True}
         jsonschema.validate(good, schema)
         for wrong in ({"epochs": 0}, {"epochs": 2.5}, {"image-size": 8}, {"augment": "wild"}, {"learning-rate": 0},
-                      {"epoch": 3}, {"max-bad-images": "many"}):
+                      {"epoch": 3}, {"max-bad-images": "many"}, {"batch_size": 0}, {"config": "other.yaml"}):
             with self.subTest(wrong=wrong), self.assertRaises(jsonschema.ValidationError):
                 jsonschema.validate({**good, **wrong}, schema)
+
+    def test_a_file_for_config(self):
+        """It need not name what the command line does."""
+        jsonschema.validate(read("examples/imagenet/resnet50.yaml"), json.loads(describe("json-schema")))
 
     def test_defaults_are_values_of_their_type(self):
         for command in ("train", "init-model", "convert", "pack", "bench loader"):

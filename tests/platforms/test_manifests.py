@@ -68,6 +68,8 @@ class MpiJobTest(unittest.TestCase):
                  "which is overridden": lambda j: j["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"].update(
                      restartPolicy="Never"),
                  "cleanPodPolicy must be": lambda j: j["spec"]["runPolicy"].update(cleanPodPolicy="Some"),
+                 "backoffLimit is negative": lambda j: j["spec"]["runPolicy"].update(backoffLimit=-1),
+                 "slotsPerWorker is negative": lambda j: j["spec"].update(slotsPerWorker=-1),
                  "mpiImplementation must be": lambda j: j["spec"].update(mpiImplementation="Open MPI")}
         for fault, edit in edits.items():
             with self.subTest(fault=fault):
