@@ -68,6 +68,7 @@ int train(const TrainConfig& config, World& world, Log& log, RunReport* report) 
   const char* azure_run = std::getenv("AZUREML_RUN_ID");
   log.info(program_version() + ", train" +
            (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
+  if (!config.overruled.empty() && world.rank() == 0) log.warning(config.overruled);
   return run_train(config, world, log);
 }
 
