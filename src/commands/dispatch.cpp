@@ -68,6 +68,7 @@ int train(const TrainConfig& config, World& world, Log& log, RunReport* report) 
   const char* azure_run = std::getenv("AZUREML_RUN_ID");
   log.info(program_version() + ", train" +
            (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
+  if (!config.overruled.empty() && world.rank() == 0) log.warning(config.overruled);
   return run_train(config, world, log);
 }
 
@@ -136,9 +137,22 @@ int run_command(const std::vector<std::string>& arguments, World& world, Log& lo
       command);
 }
 
+// So that no model is made for a run that cannot begin.
+void check_commands(const SageMakerJob& job, RunReport* report) {
+  if (job.preparation.empty()) return;
+  std::string log_path;
+  Problems problems;
+  problems.collect([&] { parse_command_line(job.preparation, nullptr); });
+  problems.collect([&] { parse_command_line(job.command, &log_path); });
+  report->path = error_info_path(log_path);
+  report->wanted = !problems.empty();
+  problems.throw_if_any();
+}
+
 int run_in_sagemaker(const std::vector<std::string>& arguments, World& world, Log& log,
                      RunReport* report) {
   const SageMakerJob job = open_sagemaker_job(arguments, log);
+  check_commands(job, report);
   if (const int code = prepare_sagemaker_model(job); code != 0) return code;
   if (job.hosts.size() == 1) return run_command(job.command, world, log, report);
   const SshPlace place = open_ssh_place(job);

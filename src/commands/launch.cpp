@@ -104,18 +104,18 @@ class MpiLog {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-// Whether error_info.json was written since this was made, and tells of a failure.
+// Looks whether error_info.json was written since this was made.
 class ErrorInfoWatch {
  public:
   explicit ErrorInfoWatch(std::filesystem::path path) : path_(std::move(path)), before_(stamp()) {}
   const std::filesystem::path& path() const { return path_; }
-  bool tells_failure() const {
-    const Stamp now = stamp();
-    if (now == before_) return false;
+  // The failure that it then tells; empty: none.
+  std::string failure() const {
+    if (stamp() == before_) return "";
     try {
-      return read_file(path_, 1 << 20) != error_info_of_success();
+      return message_of_error_info(read_file(path_, 1 << 20));
     } catch (const std::exception&) {
-      return false;
+      return "";
     }
   }
 
@@ -279,11 +279,13 @@ void Launch::report(const JobFailure& failure) {
   const std::string text = sentence(failure);
   log_.error(text);
   mpi_log_.add("launch", text);
-  if (error_info_.tells_failure()) return;
+  // The rank may have left its note in another pod.
+  const std::string of_rank = error_info_.failure();
+  leave_failure_note(of_rank.empty() ? text : of_rank);
+  if (!of_rank.empty()) return;
   const auto code = ErrorCode::kFailedToCompleteOperation;
   write_error_info(error_info_.path(),
                    error_info_of(std::string(error_id(code)), static_cast<int>(code), text), log_);
-  leave_failure_note(text);
 }
 
 int Launch::conclude(int code) {

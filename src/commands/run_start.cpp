@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/machine.h"
+#include "base/shell_words.h"
 #include "config/options.h"
 
 namespace kiln {
@@ -40,17 +41,6 @@ DataRecord data_record(const TrainConfig& config, World& world, const TrainingIn
   return data;
 }
 
-std::string quoted(const std::string& text) {
-  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("-_./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
-
 // With the options whose values are not the defaults.
 std::string repeating_command(const TrainConfig& config) {
   const CommandInfo& command = *find_command("train");
@@ -58,7 +48,7 @@ std::string repeating_command(const TrainConfig& config) {
   for (const auto& [name, value] : config.as_used) {
     const Option* option = find_option(command, name);
     if (option == nullptr || value == option->default_text) continue;
-    line += " --" + name + " " + quoted(value);
+    line += " --" + name + " " + shell_word(value);
   }
   return line;
 }

@@ -9,17 +9,12 @@
 #include "base/error.h"
 #include "base/exec_words.h"
 #include "base/sagemaker_folder.h"
+#include "base/shell_words.h"
 #include "parallel/nvidia_driver.h"
 #include "report/failure_note.h"
 
 namespace kiln {
 namespace {
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text = "kiln";
-  for (const std::string& word : words) text += " " + word;
-  return text;
-}
 
 // kiln with these arguments; its exit code.
 int run_kiln(const std::vector<std::string>& arguments) {
@@ -42,12 +37,14 @@ void set_unless_given(const char* name, const std::string& value) {
 }  // namespace
 
 SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& log) {
+  remove_failure_note();
   SageMakerJob job = sagemaker_job(sagemaker_folder(), arguments, ask_nvidia_driver().num_devices);
   const char* name = std::getenv("TRAINING_JOB_NAME");
   log.info("SageMaker job" + (name == nullptr ? "" : " " + std::string(name)) + ", host " +
            job.current_host + " of " + std::to_string(job.hosts.size()));
-  if (!job.preparation.empty()) log.info("as: " + joined(job.preparation));
-  log.info("as: " + joined(job.command));
+  if (!job.preparation.empty()) log.info("as: kiln " + shell_words(job.preparation));
+  log.info("as: kiln " + shell_words(job.command));
+  for (const std::string& warning : job.warnings) log.warning(warning);
   return job;
 }
 
@@ -57,7 +54,8 @@ int prepare_sagemaker_model(const SageMakerJob& job) {
 
 SshPlace open_ssh_place(const SageMakerJob& job) {
   const char* key = std::getenv("KILN_HOSTS_KEY");
-  SshPlace place{sagemaker_folder() / "ssh", key == nullptr ? "/etc/kiln/hosts_key" : key,
+  SshPlace place{sagemaker_folder() / "ssh",
+                 key == nullptr || *key == '\0' ? "/etc/kiln/hosts_key" : key,
                  job.network_interface};
   set_up_ssh(place);
   return place;

@@ -10,7 +10,8 @@
 
 namespace kiln {
 
-// What the folder says, in the log as well. Throws Problems.
+// What the folder says, in the log as well; an earlier run's failure note is removed. Throws
+// Problems.
 SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& log);
 
 // Makes the network where no channel brings one, in a process of its own, as LibTorch must not be

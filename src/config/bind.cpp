@@ -146,6 +146,7 @@ TrainConfig bind_train(Binder binder) {
   config.kfp_executor_input = binder.path("kfp-executor-input");
   config.kfp_metrics = binder.path("kfp-metrics");
   config.as_used = binder.as_used();
+  config.overruled = binder.overruled();
   check_train_paths(binder, config);
   try {
     binder.throw_if_any();

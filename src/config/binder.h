@@ -112,6 +112,8 @@ class Binder {
     return options;
   }
 
+  const std::string& overruled() const { return raw_.overruled; }
+
   void throw_if_any() const { raw_.faults.throw_if_any(); }
 
  private:

@@ -1,8 +1,10 @@
 // --config: a YAML or JSON mapping of option names to values. The one user of yaml-cpp in this
 // room.
+#include <strings.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <stdexcept>
 #include <system_error>
@@ -10,6 +12,7 @@
 #include "base/files.h"
 #include "config/closest.h"
 #include "config/raw.h"
+#include "config/values.h"
 
 namespace kiln {
 namespace {
@@ -23,28 +26,14 @@ class ConfigFile {
 
   void read() {
     const RawValue* flag = raw_.find("config");
-    const int position = flag == nullptr ? 0 : flag->position;
-    std::string text;
-    // What an unreadable file might have said cannot be called missing.
-    const auto give_up = [&](const std::string& message) {
-      for (const Option& option : command_.options) raw_.mentioned.push_back(&option);
-      fault(position, message);
-    };
     try {
-      text = read_file(path_, kMaxFileBytes);
-    } catch (const std::system_error& failure) {
-      give_up("The --config file " + std::string(failure.what()) +
-              " cannot be read: give the path of a YAML or JSON file.");
-      return;
-    } catch (const std::length_error& failure) {
-      give_up(std::string("The --config file is too large: ") + failure.what() + ".");
-      return;
-    }
-    try {
-      take_mapping(YAML::Load(text));
+      take_documents(YAML::LoadAll(text()));
+    } catch (const Error& error) {
+      give_up(flag == nullptr ? 0 : flag->position, error.message());
     } catch (const YAML::Exception& failure) {
-      give_up("The --config file '" + path_ + "', line " + std::to_string(failure.mark.line + 1) +
-              ", is neither YAML nor JSON: " + failure.msg + ".");
+      give_up(flag == nullptr ? 0 : flag->position,
+              "The --config file '" + path_ + "', line " + std::to_string(failure.mark.line + 1) +
+                  ", is neither YAML nor JSON: " + failure.msg + ".");
     }
   }
 
@@ -55,6 +44,41 @@ class ConfigFile {
 
   std::string place(int line) const {
     return "line " + std::to_string(line) + " of '" + path_ + "'";
+  }
+
+  // What an unreadable file might have said cannot be called missing.
+  void give_up(int position, const std::string& message) {
+    for (const Option& option : command_.options) raw_.mentioned.push_back(&option);
+    fault(position, message);
+  }
+
+  std::string text() const {
+    const auto refuse = [&](const std::string& why) {
+      throw Error(ErrorCode::kParameterParsing, "The --config file '" + path_ + "' " + why +
+                                                    ": give the path of a YAML or JSON file.");
+    };
+    std::error_code absent;
+    const std::filesystem::file_status status = std::filesystem::status(path_, absent);
+    if (std::filesystem::is_directory(status)) refuse("is a folder");
+    // A pipe might never end.
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+      refuse("is a pipe or a device");
+    try {
+      return read_file(path_, kMaxFileBytes);
+    } catch (const std::system_error& failure) {
+      refuse("cannot be read (" + failure.code().message() + ")");
+    } catch (const std::length_error&) {
+      refuse("is too large, over 1 MiB");
+    }
+    return {};
+  }
+
+  void take_documents(const std::vector<YAML::Node>& documents) {
+    if (documents.size() > 1)
+      fault(kConfigFilePosition,
+            "The --config file '" + path_ + "' holds more than one mapping, the next from line " +
+                std::to_string(documents[1].Mark().line + 1) + ": leave one of them.");
+    if (!documents.empty()) take_mapping(documents.front());
   }
 
   void take_mapping(const YAML::Node& root) {
@@ -73,7 +97,7 @@ class ConfigFile {
     const std::string name = key.IsScalar() ? key.Scalar() : "";
     const Option* option = name == "config" ? nullptr : find_option(command_, name);
     if (option == nullptr) {
-      fault(position, "'" + name + "' (" + place(line) +
+      fault(position, "'" + shortened(name) + "' (" + place(line) +
                           ") is not an option that a --config file can set." + guess(name));
       return;
     }
@@ -89,9 +113,20 @@ class ConfigFile {
                           ") holds a list or a mapping, but must be one value.");
       return;
     }
-    if (raw_.find(option->name) != nullptr) return;
+    const std::string text = value.IsNull() ? "" : value.Scalar();
+    if (const RawValue* flag = raw_.find(option->name)) {
+      note_if_overruled(text, *flag);
+      return;
+    }
     const std::string where = "--" + option->name + " (" + place(line) + ")";
-    raw_.values.push_back({option, value.IsNull() ? "" : value.Scalar(), where, position});
+    raw_.values.push_back({option, text, where, position});
+  }
+
+  void note_if_overruled(const std::string& text, const RawValue& flag) {
+    if (::strcasecmp(text.c_str(), flag.text.c_str()) == 0) return;
+    raw_.overruled += (raw_.overruled.empty() ? "The --config file '" + path_ + "' says " : "; ") +
+                      flag.option->name + " " + shortened(text) + ", but --" + flag.option->name +
+                      " " + shortened(flag.text) + " wins";
   }
 
   std::string guess(std::string name) const {

@@ -203,12 +203,12 @@ std::vector<CommandInfo> build_table() {
   return commands;
 }
 
+}  // namespace
+
 bool same_name(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return (x == '_' ? '-' : x) == (y == '_' ? '-' : y); });
 }
-
-}  // namespace
 
 const std::vector<CommandInfo>& command_table() {
   static const std::vector<CommandInfo> kTable = build_table();

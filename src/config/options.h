@@ -62,6 +62,9 @@ struct CommandInfo {
 
 const std::vector<CommandInfo>& command_table();
 
+// `_` and `-` are the same.
+bool same_name(std::string_view a, std::string_view b);
+
 // nullptr when there is none.
 const CommandInfo* find_command(std::string_view name);
 // `name` without dashes; `_` and `-` are the same.

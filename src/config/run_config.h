@@ -73,7 +73,8 @@ struct TrainConfig {
   // Start so many ranks; 0: auto. Empty: this process is the run, or one rank of it.
   std::optional<int> ranks;
   std::vector<std::pair<std::string, std::string>>
-      as_used;  // every option and its text, in table order
+      as_used;            // every option and its text, in table order
+  std::string overruled;  // what the --config file says and a flag overrules, a sentence; or empty
 };
 
 struct RankHost {

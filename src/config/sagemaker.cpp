@@ -1,5 +1,7 @@
 #include "config/sagemaker.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "config/closest.h"
@@ -12,14 +14,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr const char* kRanksPerHost = "sagemaker_mpi_num_of_processes_per_host";
-
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ErrorCode::kParameterParsing, message);
-}
-
-bool belongs_to_the_sdk(const std::string& name) {
-  return name.starts_with("sagemaker_") || name == "_tuning_objective_metric";
 }
 
 // Its value is a place in SageMaker's folder.
@@ -35,6 +31,7 @@ class Translation {
   SageMakerJob run() {
     tree_ = read_sagemaker_tree(folder_, problems_);
     problems_.throw_if_any();
+    problems_.collect([&] { take_mpi_settings(); });
     for (const auto& [name, text] : tree_.hyperparameters)
       problems_.collect([&, &parameter = name, &value = text] { take(parameter, value); });
     problems_.collect([&] { add_path("train-data-path", {"train", "training"}); });
@@ -45,12 +42,17 @@ class Translation {
   }
 
  private:
+  void take_mpi_settings() {
+    if (!tree_.mpi_options.empty())
+      warnings_.push_back("The options for mpirun in " + std::string(kMpiOptions) +
+                          " are not used: kiln chooses its own.");
+    if (tree_.ranks_per_host.empty()) return;
+    const auto count =
+        integer_value(*find_option(train_, "ranks"), tree_.ranks_per_host, kRanksPerHost);
+    if (count > 0) ranks_per_host_ = static_cast<int>(count);
+  }
+
   void take(const std::string& name, const std::string& text) {
-    if (name == kRanksPerHost) {
-      const auto count = integer_value(*find_option(train_, "ranks"), text, kRanksPerHost);
-      if (count > 0) ranks_per_host_ = static_cast<int>(count);
-    }
-    if (belongs_to_the_sdk(name)) return;
     const Option* of_train = find_option(train_, name);
     const Option* of_model = find_option(init_model_, name);
     if (of_train == nullptr && of_model == nullptr) refuse_unknown(name);
@@ -69,35 +71,73 @@ class Translation {
       for (const Option& option : command->options)
         if (!is_place(&option)) names.push_back(option.name);
     const std::string guess = did_you_mean(name, names);
-    fail("'" + given + "' is not a hyperparameter of kiln." +
+    fail("'" + shortened(given) + "' is not a hyperparameter of kiln." +
          (guess.empty() ? " `kiln train --help` lists them, and for a job without a channel "
                           "'model' `kiln init-model --help`."
                         : guess));
   }
 
-  std::string place_of(const std::string& channel) const {
-    return (folder_ / "input/data" / channel).string();
+  // The folder of a channel that the job has.
+  std::filesystem::path open_channel(const std::string& name) const {
+    if (tree_.channels.at(name).is_pipe)
+      fail("The channel '" + name +
+           "' comes in Pipe mode, which kiln cannot read yet: choose File or FastFile for it.");
+    return folder_ / "input/data" / name;
+  }
+
+  // Each host sees a part of it.
+  bool is_in_parts(const std::string& channel) const {
+    return tree_.hosts.size() > 1 && tree_.channels.at(channel).is_sharded;
   }
 
   void add_path(const std::string& option, const Words& names) {
-    for (const std::string& name : names) {
-      const auto found = tree_.channels.find(name);
-      if (found == tree_.channels.end()) continue;
-      if (found->second.is_pipe)
-        fail("The channel '" + name +
-             "' comes in Pipe mode, which kiln cannot read yet: choose File or FastFile for it.");
-      if (found->second.is_sharded) sharded_.push_back(option);
-      train_words_.push_back("--" + option + "=" + place_of(name));
-      return;
-    }
-    fail("The job has no channel '" + names.front() + "', which --" + option +
-         " is read from: add it (also accepted: " + join_choices({names.begin() + 1, names.end()}) +
-         ").");
+    Words found;
+    for (const std::string& name : names)
+      if (tree_.channels.contains(name)) found.push_back(name);
+    if (found.empty())
+      fail("The job has no channel '" + names.front() + "', which --" + option +
+           " is read from: add it (also accepted: " +
+           join_choices({names.begin() + 1, names.end()}) + "). " + channels_of_the_job());
+    const std::string& used = found.front();
+    for (const std::string& name : Words(found.begin() + 1, found.end()))
+      warnings_.push_back("The channel '" + name + "' is not used: --" + option +
+                          " is read from the channel '" + used + "'.");
+    if (is_in_parts(used)) in_parts_.push_back(option);
+    train_words_.push_back("--" + option + "=" + open_channel(used).string());
+  }
+
+  std::string channels_of_the_job() const {
+    std::string names;
+    for (const auto& [name, channel] : tree_.channels)
+      names += (names.empty() ? "'" : ", '") + name + "'";
+    return names.empty() ? "It has none." : "It has " + names + ".";
+  }
+
+  std::string model_of_channel() const {
+    const std::filesystem::path place = open_channel("model");
+    if (is_in_parts("model"))
+      fail(
+          "The channel 'model' is distributed over the hosts (ShardedByS3Key), but each needs the "
+          "whole model: choose FullyReplicated for it.");
+    std::error_code absent;
+    if (std::filesystem::exists(place / "model.tar.gz", absent))
+      fail(
+          "The channel 'model' holds model.tar.gz, as a job leaves it: unpack it (tar -xzf "
+          "model.tar.gz), and give the channel the folder with its files.");
+    return place.string();
+  }
+
+  // Beside the channels, or where this user may not write there, among the temporary files.
+  std::string place_of_new_model() const {
+    const bool is_ours = ::access(folder_.c_str(), W_OK) == 0;
+    return ((is_ours ? folder_ : std::filesystem::temp_directory_path()) / "untrained-model")
+        .string();
   }
 
   void add_model() {
-    std::string path = place_of("model");
+    std::string path;
     if (tree_.channels.contains("model")) {
+      path = model_of_channel();
       if (!of_model_alone_.empty())
         fail("The hyperparameter '" + of_model_alone_ +
              "' describes a new network, but the channel 'model' brings one: leave one of them "
@@ -108,7 +148,7 @@ class Translation {
         fail(
             "There is no model to train: add the channel 'model', or the hyperparameter "
             "'model-name', such as resnet50.");
-      path = (folder_ / "untrained-model").string();
+      path = place_of_new_model();
       model_words_.insert(model_words_.begin(), {"init-model", "--untrained-model-path=" + path});
     }
     train_words_.push_back("--untrained-model-path=" + path);
@@ -116,18 +156,34 @@ class Translation {
 
   // A copy of the training images on every host, and a part of the others, is no way to divide.
   void add_sharding(const RawArguments& given) {
-    if (sharded_.empty() || tree_.hosts.size() < 2 || given.find("shard-by") != nullptr) return;
-    if (sharded_.front() != "train-data-path")
+    if (in_parts_.empty() || given.find("shard-by") != nullptr) return;
+    if (in_parts_.front() != "train-data-path")
       fail(
           "The validation images are distributed over the hosts (ShardedByS3Key), but the "
           "training images are not: distribute both, or none.");
     train_words_.push_back("--shard-by=none");
   }
 
+  // What the job says of train's options, in a file of it too.
+  RawArguments given_to_train() const {
+    RawArguments given = parse_arguments(train_, train_words_);
+    if (const RawValue* file = given.find("config"); file != nullptr && !file->text.empty())
+      read_config_file(train_, std::string(file->text), given);
+    return given;
+  }
+
+  void refuse_ranks_of_several_hosts(const RawArguments& given) const {
+    if (tree_.hosts.size() > 1 && given.find("ranks") != nullptr)
+      fail("'ranks' counts the processes of one host, but this job has " +
+           std::to_string(tree_.hosts.size()) + ": give the count of each host as " +
+           kRanksPerHost + " instead.");
+  }
+
   SageMakerJob job() {
     train_words_.insert(train_words_.end(), own_.begin(), own_.end());
-    const RawArguments given = parse_arguments(train_, train_words_);
+    const RawArguments given = given_to_train();
     problems_.collect([&] { add_sharding(given); });
+    problems_.collect([&] { refuse_ranks_of_several_hosts(given); });
     problems_.throw_if_any();
     train_words_.push_back("--trained-model-path=" + (folder_ / "model").string());
     if (given.find("log-path") == nullptr)
@@ -135,7 +191,8 @@ class Translation {
     if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && given.find("ranks") == nullptr)
       train_words_.push_back("--ranks=" + std::to_string(ranks_per_host_));
     train_words_.insert(train_words_.begin(), "train");
-    return {model_words_, with_launch(), tree_.hosts, tree_.current_host, tree_.network_interface};
+    return {model_words_,       with_launch(),           tree_.hosts,
+            tree_.current_host, tree_.network_interface, warnings_};
   }
 
   Words with_launch() const {
@@ -157,7 +214,8 @@ class Translation {
   SageMakerTree tree_;
   Problems problems_;
   Words train_words_, model_words_;
-  Words sharded_;               // the path options whose channels every host has a part of
+  Words warnings_;
+  Words in_parts_;              // the path options whose channels every host has a part of
   std::string of_model_alone_;  // a hyperparameter that only init-model has
 };
 

@@ -3,7 +3,7 @@
 //
 // Hyperparameters are options of train and init-model, `-` and `_` alike; channels are its inputs:
 // train or training; validation, valid or test; model, and without it the network is made by
-// init-model. The model goes to model/, logs to output/data/logs.
+// init-model. The model goes to model/, logs to output/data/logs unless they say otherwise.
 #pragma once
 
 #include <filesystem>
@@ -20,6 +20,7 @@ struct SageMakerJob {
   std::vector<std::string> hosts;  // the first leads
   std::string current_host;
   std::string network_interface;
+  std::vector<std::string> warnings;  // what the job says and has no effect
 
   bool leads() const { return hosts.front() == current_host; }
 };

@@ -1,10 +1,12 @@
 #include "config/sagemaker_tree.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <system_error>
 
 #include "base/files.h"
+#include "config/values.h"
 
 namespace kiln {
 namespace {
@@ -12,6 +14,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kMaxFileBytes = 1 << 20;
+constexpr const char* kResources = "SageMaker's resourceconfig.json ";
 
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ErrorCode::kParameterParsing, message);
@@ -50,20 +53,32 @@ std::string plain_text(const std::string& name, const Json& value) {
   const std::string text = value.get<std::string>();
   const Json inner = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (inner.is_structured())
-    fail("The hyperparameter '" + name + "' is '" + text +
+    fail("The hyperparameter '" + name + "' is '" + shortened(text) +
          "', a list or an object, but must be one value.");
   return inner.is_string() ? inner.get<std::string>() : text;
+}
+
+bool belongs_to_the_sdk(const std::string& name) {
+  return name.starts_with("sagemaker_") || name == "_tuning_objective_metric";
 }
 
 void read_hosts(const std::filesystem::path& folder, SageMakerTree& tree) {
   const Json object = read_object(folder, "resourceconfig.json");
   tree.current_host = text_member(object, "current_host");
   tree.network_interface = text_member(object, "network_interface_name");
-  if (const auto hosts = object.find("hosts"); hosts != object.end() && hosts->is_array())
-    for (const Json& host : *hosts)
-      if (host.is_string()) tree.hosts.push_back(host);
-  if (tree.hosts.empty() || tree.current_host.empty())
-    fail("SageMaker's resourceconfig.json does not name the hosts of the job and this one.");
+  const auto hosts = object.find("hosts");
+  if (hosts == object.end() || !hosts->is_array() || hosts->empty() || tree.current_host.empty())
+    fail(kResources + std::string("does not name the hosts of the job and this one."));
+  for (const Json& host : *hosts) {
+    if (!host.is_string() || host.get<std::string>().empty())
+      fail(kResources + std::string("has a host that is no name."));
+    if (std::count(hosts->begin(), hosts->end(), host) > 1)
+      fail(kResources + ("names the host '" + host.get<std::string>() + "' twice."));
+    tree.hosts.push_back(host);
+  }
+  if (std::count(tree.hosts.begin(), tree.hosts.end(), tree.current_host) == 0)
+    fail(kResources + ("names this host '" + tree.current_host +
+                       "', which is none of the job's hosts: " + join_choices(tree.hosts) + "."));
 }
 
 void read_channels(const std::filesystem::path& folder, SageMakerTree& tree) {
@@ -73,18 +88,26 @@ void read_channels(const std::filesystem::path& folder, SageMakerTree& tree) {
                            text_member(channel, "S3DistributionType") == "ShardedByS3Key"};
 }
 
+void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tree,
+                          Problems& problems) {
+  const Json object = read_object(folder, "hyperparameters.json");
+  for (const auto& entry : object.items()) {
+    const std::string& name = entry.key();
+    problems.collect([&] {
+      if (name == kRanksPerHost) tree.ranks_per_host = plain_text(name, entry.value());
+      if (name == kMpiOptions) tree.mpi_options = plain_text(name, entry.value());
+      if (!belongs_to_the_sdk(name)) tree.hyperparameters[name] = plain_text(name, entry.value());
+    });
+  }
+}
+
 }  // namespace
 
 SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems& problems) {
   SageMakerTree tree;
   problems.collect([&] { read_hosts(folder, tree); });
   problems.collect([&] { read_channels(folder, tree); });
-  problems.collect([&] {
-    const Json object = read_object(folder, "hyperparameters.json");
-    for (const auto& entry : object.items())
-      problems.collect(
-          [&] { tree.hyperparameters[entry.key()] = plain_text(entry.key(), entry.value()); });
-  });
+  problems.collect([&] { read_hyperparameters(folder, tree, problems); });
   return tree;
 }
 

@@ -11,13 +11,19 @@
 
 namespace kiln {
 
+// Hyperparameters of the Python SDK's own.
+constexpr const char* kRanksPerHost = "sagemaker_mpi_num_of_processes_per_host";
+constexpr const char* kMpiOptions = "sagemaker_mpi_custom_mpi_options";
+
 struct SageMakerChannel {
   bool is_pipe = false;
   bool is_sharded = false;  // every host has its own objects (ShardedByS3Key)
 };
 
 struct SageMakerTree {
-  std::map<std::string, std::string> hyperparameters;  // each a plain text
+  std::map<std::string, std::string> hyperparameters;  // each a plain text; none of the SDK's own
+  std::string ranks_per_host;  // what the SDK's MPI settings say; empty: nothing
+  std::string mpi_options;
   std::map<std::string, SageMakerChannel> channels;
   std::vector<std::string> hosts;  // the first leads
   std::string current_host;

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/closest.h"
 
 namespace kiln {
@@ -15,16 +16,17 @@ namespace {
 
 [[noreturn]] void fail_to_parse(const std::string& text, const std::string& where,
                                 const std::string& expected) {
-  throw Error(ErrorCode::kParameterParsing, where + " is " +
-                                                (text.empty() ? "empty" : "'" + text + "'") +
-                                                ", but must be " + expected + ".");
+  throw Error(ErrorCode::kParameterParsing,
+              where + " is " + (text.empty() ? "empty" : "'" + shortened(text) + "'") +
+                  ", but must be " + expected + ".");
 }
 
 // Which end of the range was passed.
 enum class Side { kBelow, kAbove };
 
-[[noreturn]] void fail_range(const Option& option, const std::string& text,
+[[noreturn]] void fail_range(const Option& option, const std::string& given,
                              const std::string& where, Side side) {
+  const std::string text = shortened(given);
   const std::string range = " (range " + range_text(option) + ").";
   // The designer's codes speak of "greater than 0" where the lowest whole number is 1.
   const bool exclusive = option.kind == ValueKind::kNumber ||
@@ -74,6 +76,11 @@ bool read_number(std::string_view text, double* value) {
 
 }  // namespace
 
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kMost = 100;
+  return text.size() <= kMost ? text : cut_to_bytes(text, kMost) + "…";
+}
+
 std::int64_t integer_value(const Option& option, const std::string& text,
                            const std::string& where) {
   const bool automatic = option.kind == ValueKind::kAutoOrInteger;
@@ -110,8 +117,9 @@ double number_value(const Option& option, const std::string& text, const std::st
 
 bool boolean_value(const std::string& text, const std::string& where) {
   const std::string word = lower(text);
-  if (word != "true" && word != "false") fail_to_parse(text, where, "True or False");
-  return word == "true";
+  if (word == "true" || word == "1") return true;
+  if (word != "false" && word != "0") fail_to_parse(text, where, "True or False");
+  return false;
 }
 
 Allowance allowance_value(const Option& option, const std::string& text, const std::string& where) {
@@ -128,9 +136,9 @@ Allowance allowance_value(const Option& option, const std::string& text, const s
   }
   if (percent < 0) fail_range(option, text, where, Side::kBelow);
   if (percent > 100) {
-    throw Error(
-        ErrorCode::kLessThanOrEqualTo,
-        where + " is " + text + ", but must be at most 100% (range " + range_text(option) + ").");
+    throw Error(ErrorCode::kLessThanOrEqualTo, where + " is " + shortened(text) +
+                                                   ", but must be at most 100% (range " +
+                                                   range_text(option) + ").");
   }
   return {.value = percent / 100, .is_share = true};
 }
@@ -160,23 +168,23 @@ double RateScaling::of(int num_ranks) const {
 std::string choice_value(const Option& option, const std::string& text, const std::string& where) {
   const std::string word = lower(text);
   for (const std::string& choice : option.choices) {
-    if (choice == word) return choice;
+    if (same_name(choice, word)) return choice;
   }
   if (text.empty()) fail_to_parse(text, where, join_choices(option.choices));
   const std::string guess = did_you_mean(word, option.choices);
   if (option.kind == ValueKind::kModelName) {
     throw Error(ErrorCode::kInvalidModelDirectory,
-                where + " is '" + text + "', a network that is not known; known are " +
+                where + " is '" + shortened(text) + "', a network that is not known; known are " +
                     join_choices(option.choices) + "." + guess);
   }
-  throw Error(ErrorCode::kParameterParsing, where + " is '" + text + "', but must be " +
+  throw Error(ErrorCode::kParameterParsing, where + " is '" + shortened(text) + "', but must be " +
                                                 join_choices(option.choices) + "." + guess);
 }
 
 void refuse_placeholder(const std::string& text, const std::string& where) {
   if (!text.starts_with("{{$") && !text.starts_with("{\"IfPresent")) return;
   throw Error(ErrorCode::kParameterParsing,
-              where + " is '" + text +
+              where + " is '" + shortened(text) +
                   "', a placeholder that the pipeline has not filled in: give this input a value "
                   "there.");
 }

@@ -11,6 +11,10 @@ bool is_component(const CommandInfo& command) {
 }
 
 std::string form_text(const Option& option) {
+  // The form sends a value for each option that it shows.
+  if (option.canvas == Canvas::kFileIn)
+    return "YAML or JSON file with options that this form does not show. What it does show wins "
+           "over the file.";
   std::string text = option.help;
   const std::string range = range_text(option);
   const bool is_switch = option.kind == ValueKind::kBoolean || option.kind == ValueKind::kSwitch;

@@ -54,11 +54,20 @@ std::string read_rest(int descriptor) {
   return text;
 }
 
-std::string public_key(const std::filesystem::path& key) {
-  KeptProcess process({{program("ssh-keygen"), "-y", "-P", "", "-f", key.string()}, {}});
+// Of the copy of the key that is in place.
+std::string public_key(const SshPlace& place) {
+  const std::string copy = (place.folder / "key").string();
+  KeptProcess process({{program("ssh-keygen"), "-y", "-P", "", "-f", copy}, {}});
   std::optional<int> code;
   while (!(code = process.ended())) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  if (*code != 0) fail("The key '" + key.string() + "' is none: " + read_rest(process.errors()));
+  if (*code != 0) {
+    const std::string said = read_rest(process.errors());
+    const std::size_t reason = said.rfind(": ") == said.npos ? 0 : said.rfind(": ") + 2;
+    const std::size_t end = said.find_last_not_of("\r\n") + 1;
+    fail("The file '" + place.key.string() + "' is no private key without a passphrase (" +
+         said.substr(reason, end - reason) +
+         "): make one with `ssh-keygen -t ed25519 -N '' -f FILE`.");
+  }
   return read_rest(process.output());
 }
 
@@ -218,7 +227,7 @@ void set_up_ssh(const SshPlace& place) {
   std::filesystem::create_directories("/run/sshd", failure);
   std::filesystem::copy_file(place.key, place.folder / "key", failure);
   std::filesystem::permissions(place.folder / "key", std::filesystem::perms::owner_read, failure);
-  const std::string key = public_key(place.folder / "key");
+  const std::string key = public_key(place);
   write(place.folder / "authorized_keys", key);
   write(place.folder / "known_hosts", "* " + key);
   write(place.folder / "ssh_config", client_settings(place.folder));

@@ -59,6 +59,15 @@ std::string error_info_of(const std::string& id, int code, const std::string& me
   return json_text({{"Exception", exception}}, 2);
 }
 
+std::string message_of_error_info(const std::string& text) {
+  const Json info = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json::json_pointer id("/Exception/ErrorId"), message("/Exception/Message");
+  if (!info.contains(id) || !info.contains(message)) return "";
+  const std::string before = info[id].get<std::string>() + ": ";
+  const std::string whole = info[message].get<std::string>();
+  return whole.substr(whole.find(before) == whole.npos ? 0 : whole.find(before) + before.size());
+}
+
 std::filesystem::path error_info_path(const std::filesystem::path& log_path) {
   const bool azure_ml = std::getenv("AZUREML_RUN_ID") != nullptr;
   return (azure_ml ? std::filesystem::path("outputs") : log_path) / "module_statistics" /

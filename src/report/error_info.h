@@ -16,6 +16,9 @@ namespace kiln {
 std::string error_info_of_success();
 std::string error_info_of(const std::string& id, int code, const std::string& message);
 
+// The message in such a text; empty where there is none.
+std::string message_of_error_info(const std::string& text);
+
 // Where the file goes: `./outputs/module_statistics` under Azure ML (AZUREML_RUN_ID is set), else
 // inside `log_path`.
 std::filesystem::path error_info_path(const std::filesystem::path& log_path);

@@ -23,6 +23,11 @@ void leave_failure_note(const std::string& text) {
   if (std::filesystem::is_directory(output, absent)) std::ofstream(output / "failure") << note;
 }
 
+void remove_failure_note() {
+  std::error_code failure;
+  std::filesystem::remove(sagemaker_folder() / "output/failure", failure);
+}
+
 std::string failure_note() {
   std::ifstream file(sagemaker_folder() / "output/failure");
   return {std::istreambuf_iterator<char>(file), {}};

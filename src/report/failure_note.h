@@ -9,6 +9,9 @@ namespace kiln {
 // can be written. Cut to the 1024 bytes that SageMaker takes. Never throws.
 void leave_failure_note(const std::string& text);
 
+// Takes an earlier run's out of SageMaker's output/failure.
+void remove_failure_note();
+
 // What stands in SageMaker's output/failure.
 std::string failure_note();
 

@@ -283,5 +283,27 @@ TEST(CommandLine, HostileArguments) {
   EXPECT_NE(fault(train({"--epochs=1=2"})).find("'1=2'"), std::string::npos);
 }
 
+TEST(CommandLine, ABooleanMayBeADigit) {
+  EXPECT_TRUE(parse_as<TrainConfig>(train({"--sync-batch-norm", "1"})).sync_batch_norm);
+  EXPECT_FALSE(parse_as<TrainConfig>(train({"--sync-batch-norm", "0"})).sync_batch_norm);
+  EXPECT_NE(fault(train({"--sync-batch-norm", "2"})).find("must be True or False"),
+            std::string::npos);
+}
+
+TEST(CommandLine, AChoiceMayHaveUnderscores) {
+  EXPECT_EQ(
+      parse_as<DescribeConfig>({"describe", "--format", "component", "--command", "init_model"})
+          .command,
+      "init-model");
+}
+
+TEST(CommandLine, LongValuesAreShownInPart) {
+  const std::string word(100'000, 'x'), number(100'000, '9');
+  for (const Words& more :
+       {Words{"--epochs", word}, Words{"--epochs", number}, Words{"--augment", word},
+        Words{"--" + word, "1"}, Words{word}, Words{"--epochs", "1", "--epochs", word}})
+    EXPECT_LT(fault(train(more)).size(), 400U);
+}
+
 }  // namespace
 }  // namespace kiln

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -40,6 +41,16 @@ TEST_F(ConfigFile, YamlSetsOptionsAndAFlagWins) {
       EXPECT_EQ(text, "9");
     }
   }
+}
+
+TEST_F(ConfigFile, WhatAFlagOverrulesIsTold) {
+  const Words words =
+      train({"--epochs", "5", "--batch-size", "16", "--sync-batch-norm", "true", "--config",
+             file("epochs: 90\nbatch_size: 16\nsync-batch-norm: True\n"
+                  "augment: flip\n")});
+  EXPECT_EQ(parse_as<TrainConfig>(words).overruled,
+            "The --config file '" + path_ + "' says epochs 90, but --epochs 5 wins");
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("epochs: 90\n")})).overruled, "");
 }
 
 TEST_F(ConfigFile, JsonMayHoldEverything) {
@@ -98,13 +109,31 @@ TEST_F(ConfigFile, BrokenFiles) {
             std::string::npos);
 }
 
+TEST_F(ConfigFile, HoldsOneMapping) {
+  for (const char* text : {"{\"epochs\": 3} garbage", "{\"epochs\": 3}\n{\"patience\": 3}",
+                           "---\nepochs: 3\n---\npatience: 3\n"})
+    EXPECT_NE(fault(train({"--config", file(text)})).find("more than one"), std::string::npos)
+        << text;
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("---\nepochs: 3\n...\n")})).epochs, 3);
+}
+
+TEST_F(ConfigFile, IsARegularFile) {
+  std::filesystem::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_EQ(fault({"train", "--config", path_}),
+            "The --config file '" + path_ +
+                "' is a pipe or a device: give the path of a YAML or JSON file.");
+}
+
 TEST_F(ConfigFile, MissingFileIsTheOnlyFault) {
   ErrorCode code{};
   const std::string text = fault({"train", "--config", "/nowhere/run.yaml"}, &code);
-  EXPECT_NE(text.find("/nowhere/run.yaml"), std::string::npos);
-  EXPECT_NE(text.find("No such file"), std::string::npos) << text;
+  EXPECT_EQ(
+      text,
+      "The --config file '/nowhere/run.yaml' cannot be read (No such file or directory): give "
+      "the path of a YAML or JSON file.");
   EXPECT_EQ(exit_code(code), 2);
-  EXPECT_NE(fault(train({"--config", "/"})).find("cannot be read"), std::string::npos);
+  EXPECT_NE(fault(train({"--config", "/"})).find("is a folder"), std::string::npos);
 }
 
 TEST_F(ConfigFile, LogPathOfTheFileIsTold) {

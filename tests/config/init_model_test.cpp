@@ -58,7 +58,7 @@ TEST(InitModel, SwitchesTakeTheOriginalsSpelling) {
 TEST(InitModel, OtherWordsAreNotTrue) {
   for (const Words& words :
        {Words{"resnet18", "--zero-init-residual", "maybe"},
-        Words{"resnet18", "--zero-init-residual=1"}, Words{"densenet121", "--memory-efficient="},
+        Words{"resnet18", "--zero-init-residual=2"}, Words{"densenet121", "--memory-efficient="},
         Words{"resnet18", "--pretrained", "yes"}, Words{"resnet18", "--pretrained", ""}}) {
     ErrorCode code{};
     EXPECT_NE(fault(init_model(words), &code).find("must be True or False"), std::string::npos);

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "parse.h"
 
 namespace kiln {
@@ -140,6 +141,26 @@ TEST_F(SageMaker, LaunchesOverSeveralHosts) {
   EXPECT_EQ(Words(found.command.begin(), found.command.begin() + 5),
             (Words{"launch", "--ranks=auto", "--hosts=algo-1:4,algo-2:4", "--", "train"}));
   EXPECT_FALSE(contains(found.command, "--ranks=4"));
+  EXPECT_NE(fault(R"({"ranks": "2"})").find("sagemaker_mpi_num_of_processes_per_host instead"),
+            std::string::npos);
+}
+
+TEST_F(SageMaker, LeavesTheSdksOwnHyperparametersAlone) {
+  write("hyperparameters", R"({"sagemaker_custom": "{\"a\": 1}", "sagemaker_list": [1],
+    "sagemaker_mpi_custom_mpi_options": "\"-x A=1\""})");
+  EXPECT_EQ(command(), paths({}));
+  EXPECT_EQ(job().warnings,
+            (Words{"The options for mpirun in sagemaker_mpi_custom_mpi_options are not used: kiln "
+                   "chooses its own."}));
+}
+
+TEST_F(SageMaker, LeavesToTheConfigFileWhatItSays) {
+  const std::string file = (folder_ / "run.yaml").string();
+  std::ofstream(file) << "log_path: over\nranks: 2\n";
+  write("hyperparameters", R"({"config": ")" + file + R"("})");
+  const Words words = command(8);
+  EXPECT_FALSE(contains(words, "--ranks=8"));
+  EXPECT_FALSE(contains(words, "--log-path=" + (folder_ / "output/data/logs").string()));
 }
 
 TEST_F(SageMaker, KeepsHostsToTheirPart) {
@@ -164,6 +185,27 @@ TEST_F(SageMaker, RefusesPipes) {
   EXPECT_EQ(fault(),
             "The channel 'train' comes in Pipe mode, which kiln cannot read yet: choose "
             "File or FastFile for it.\n");
+  write("inputdataconfig",
+        R"({"train": {}, "validation": {}, "model": {"TrainingInputMode": "Pipe"}})");
+  EXPECT_NE(fault().find("The channel 'model' comes in Pipe mode"), std::string::npos);
+}
+
+TEST_F(SageMaker, NeedsTheWholeModelUnpacked) {
+  fs::create_directories(folder_ / "input/data/model");
+  std::ofstream(folder_ / "input/data/model/model.tar.gz") << "packed";
+  EXPECT_NE(fault().find("unpack it (tar -xzf model.tar.gz)"), std::string::npos);
+  fs::remove(folder_ / "input/data/model/model.tar.gz");
+  write("inputdataconfig",
+        R"({"train": {}, "validation": {}, "model": {"S3DistributionType": "ShardedByS3Key"}})");
+  EXPECT_EQ(fault(), "no fault") << "one host has all";
+  two_hosts();
+  EXPECT_NE(fault().find("needs the whole model"), std::string::npos);
+}
+
+TEST_F(SageMaker, TellsOfChannelsThatAreNotUsed) {
+  write("inputdataconfig", R"({"train": {}, "training": {}, "valid": {}, "model": {}})");
+  EXPECT_EQ(job().warnings, (Words{"The channel 'training' is not used: --train-data-path is read "
+                                   "from the channel 'train'."}));
 }
 
 TEST_F(SageMaker, NamesWhatIsMissing) {
@@ -171,6 +213,38 @@ TEST_F(SageMaker, NamesWhatIsMissing) {
   const std::string text = fault();
   for (const char* words : {"no channel 'train'", "no channel 'validation'", "no model to train"})
     EXPECT_NE(text.find(words), std::string::npos) << text;
+  write("inputdataconfig", R"({"photos": {}, "validation": {}, "model": {}})");
+  EXPECT_NE(fault().find("It has 'model', 'photos', 'validation'."), std::string::npos);
+}
+
+TEST_F(SageMaker, RefusesHostsThatCannotBe) {
+  const auto expect = [&](const std::string& text, const std::string& words) {
+    write("resourceconfig", text);
+    EXPECT_NE(fault().find(words), std::string::npos) << text << fault();
+  };
+  expect(R"({"current_host": "algo-3", "hosts": ["algo-1", "algo-2"]})",
+         "names this host 'algo-3', which is none of the job's hosts: algo-1 or algo-2");
+  expect(R"({"current_host": "a", "hosts": ["a", "a"]})", "names the host 'a' twice");
+  expect(R"({"current_host": "a", "hosts": ["a", 2]})", "has a host that is no name");
+  for (const char* text :
+       {R"({"hosts": ["a"]})", R"({"current_host": "a"})", R"({"current_host": "a", "hosts": "a"})",
+        R"({"current_host": "a", "hosts": []})"})
+    expect(text, "does not name the hosts");
+}
+
+TEST_F(SageMaker, RefusesFilesThatAreBrokenOrMissing) {
+  for (const std::string name : {"resourceconfig", "inputdataconfig", "hyperparameters"}) {
+    const fs::path path = folder_ / ("input/config/" + name + ".json");
+    const std::string whole = read_file(path);
+    for (const char* text : {"", "{", "[]", "\"text\"", "{} {}"}) {
+      write(name, text);
+      EXPECT_NE(fault().find(name + ".json' does not hold a JSON object"), std::string::npos)
+          << text;
+    }
+    fs::remove(path);
+    EXPECT_NE(fault().find(name + ".json' cannot be read"), std::string::npos);
+    write(name, whole);
+  }
 }
 
 TEST_F(SageMaker, RefusesWrongHyperparameters) {
@@ -186,10 +260,6 @@ TEST_F(SageMaker, RefusesWrongHyperparameters) {
   expect(R"({"epochs": {"a": 1}})", "'epochs' holds a list or an object");
   expect(R"({"train_data_path": "x"})", "the job's channels decide");
   expect(R"({"model-name": "resnet18"})", "the channel 'model' brings one");
-  expect(R"(["epochs"])", "does not hold a JSON object");
-  expect("{", "does not hold a JSON object");
-  fs::remove(folder_ / "input/config/hyperparameters.json");
-  EXPECT_NE(fault().find("hyperparameters.json' cannot be read"), std::string::npos);
 }
 
 }  // namespace

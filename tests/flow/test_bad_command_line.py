@@ -69,6 +69,13 @@ class CommandLineTest(FlowTest):
         self.assert_fails(result, 2, 2, *[f"Did you mean '{flag(name)}'?" for name in names])
         self.assert_fails(self.train(colour="red"), 2, 2, "--colour is not an option", "kiln train --help")
 
+    def test_what_a_flag_overrules_in_the_config_file_is_said(self):
+        """The form of a designer sends a flag for every option that it shows."""
+        config = self.folder / "run.yaml"
+        config.write_text("epochs: 90\nbatch_size: 8\n")
+        result = self.train(config=config, epochs=5, train_data_path=self.folder / "nowhere")
+        self.assertIn("says epochs 90, but --epochs 5 wins\n", result.stdout + result.stderr)
+
     def test_missing_options_and_values(self):
         result = kiln("train", "--log-path", self.folder / "logs", "--epochs")
         self.assert_fails(result, 2, 2, "--epochs is given without a value", *[f"{flag(name)} DIR is missing" for name in PATHS])

@@ -157,6 +157,17 @@ class RunTest(LaunchTest):
     def test_without_a_home(self):
         self.assert_trained(self.launch("--ranks", 2, environment={"HOME": ""}))
 
+    def test_the_failure_of_a_rank_in_another_container_is_noted_here_too(self):
+        """Two containers share the log folder alone; the platform looks for the sentence in the one of `kiln launch`."""
+        for name in ("here", "there"):
+            (self.folder / name / "output").mkdir(parents=True)
+        places = {"SAGEMAKER_BASE_DIR": str(self.folder / "here"),
+                  "OMPI_MCA_mca_base_env_list": f"SAGEMAKER_BASE_DIR={self.folder / 'there'}"}
+        self.launch("--ranks", 2, environment=places, batch_size=1000)
+        notes = [(self.folder / name / "output/failure").read_text() for name in ("here", "there")]
+        self.assertIn("Batch size", notes[0])
+        self.assertEqual(*notes)
+
     def test_a_failure_of_all_ranks_is_theirs_to_tell(self):
         result = self.launch("--ranks", 2, batch_size=1000)
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -36,8 +37,9 @@ class SageMakerTest(FlowTest):
     def write(self, name, content):
         (self.tree / f"input/config/{name}.json").write_text(json.dumps(content))
 
-    def start(self, *arguments, **settings):
-        return kiln("train", *arguments, environment={"SAGEMAKER_BASE_DIR": str(self.tree), "TRAINING_JOB_NAME": "shapes-7"},
+    def start(self, *arguments, more=(), **settings):
+        places = {"SAGEMAKER_BASE_DIR": str(self.tree), "TRAINING_JOB_NAME": "shapes-7"}
+        return kiln("train", *arguments, environment={**places, **dict(more)},
                     cwd=self.folder, **settings)
 
     def failure(self):
@@ -81,6 +83,21 @@ class SuccessTest(SageMakerTest):
         self.assertGreaterEqual(len(definitions), 6)
         for definition in definitions:
             self.assertEqual(len(re.findall(definition["Regex"], output)), 1, definition)
+
+    def test_the_log_repeats_the_command(self):
+        """What stands after "as:" can be given to a shell."""
+        self.tree = self.tree.rename(self.folder / "my ml")
+        self.lay_out({"model_name": "resnet18"}, with_model=False)
+        made, run = re.findall(r"as: kiln (.*)", self.start().stdout)
+        self.assertIn(f"--untrained-model-path={self.tree}/untrained-model", shlex.split(made))
+        self.assertIn(f"--log-path={self.tree}/output/data/logs", shlex.split(run))
+
+    def test_what_has_no_effect_is_said(self):
+        self.lay_out({"sagemaker_mpi_custom_mpi_options": "-x A=1", "sagemaker_distribution_instance_groups": "[\"a\"]"})
+        (self.tree / "output/failure").write_text("of an earlier run")
+        result = self.start()
+        self.assert_trained(result)
+        self.assertIn("sagemaker_mpi_custom_mpi_options are not used", result.stdout)
 
     def test_starts_several_ranks(self):
         self.lay_out({"sagemaker_mpi_num_of_processes_per_host": "2", "threads": "1"})
@@ -135,6 +152,26 @@ class FailureTest(SageMakerTest):
         self.lay_out(TrainingInputMode="Pipe")
         self.assert_failed(self.start(), 2, "comes in Pipe mode")
 
+    def test_no_model_is_made_for_a_run_that_cannot_begin(self):
+        self.lay_out({"model_name": "resnet18", "epochs": "0"}, with_model=False)
+        self.assert_failed(self.start(), 1, "--epochs is 0")
+        self.assertFalse((self.tree / "untrained-model").exists())
+
+    def test_a_long_value_leaves_room_for_the_advice(self):
+        self.lay_out({"augment": "x" * 100000})
+        self.assert_failed(self.start(), 2, "but must be none, flip, standard or strong")
+
+    def test_key_of_several_hosts(self):
+        if shutil.which("ssh-keygen") is None:
+            self.skipTest("the program ssh-keygen is not installed")
+        self.lay_out()
+        self.write("resourceconfig", {"current_host": "algo-2", "hosts": ["algo-1", "algo-2"]})
+        key = self.folder / "hosts_key"
+        key.write_text("no key")
+        self.assert_failed(self.start(more={"KILN_HOSTS_KEY": str(key)}), 1, f"'{key}' is no private key", "libcrypto): make one")
+        if not os.path.exists("/etc/kiln/hosts_key"):
+            self.assert_failed(self.start(more={"KILN_HOSTS_KEY": ""}), 1, "'/etc/kiln/hosts_key'")
+
     def test_no_network_of_this_name(self):
         self.lay_out({"model_name": "resnet19"}, with_model=False)
         self.assert_failed(self.start(), 1, "resnet19")
@@ -143,16 +180,33 @@ class FailureTest(SageMakerTest):
         self.lay_out({"batch_size": "1000"})
         self.assert_failed(self.start(), 1, "Batch size")
 
-    def test_read_only_model_folder(self):
-        self.lay_out()
+    def as_nobody(self):
+        """Settings of a start by another user than root, for whom output/ is open."""
         if os.geteuid() == 0 and kiln("--version", preexec=become_nobody).returncode != 0:
             self.skipTest("another user cannot run this binary: a folder above it is closed")
         for folder in (self.shared_folder, self.folder):
             folder.chmod(0o755)
         for folder in (self.tree / "output", self.tree / "output/data"):
             folder.chmod(0o777)
+        return {"preexec": become_nobody if os.geteuid() == 0 else None}
+
+    def test_the_new_model_of_a_user_who_may_not_write_beside_it(self):
+        self.lay_out({"model_name": "resnet18"}, with_model=False)
+        settings = self.as_nobody()
+        temporary = self.folder / "temporary"
+        for folder in (temporary, self.tree / "model"):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o777)
+        self.tree.chmod(0o555)
+        result = self.start(more={"TMPDIR": str(temporary)}, **settings)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertTrue((temporary / "untrained-model/_meta.yaml").exists())
+
+    def test_read_only_model_folder(self):
+        self.lay_out()
+        settings = self.as_nobody()
         (self.tree / "model").chmod(0o555)
-        result = self.start(preexec=become_nobody if os.geteuid() == 0 else None)
+        result = self.start(**settings)
         self.assert_failed(result, 3, str(self.tree / "model"))
 
     def test_failing_rank(self):

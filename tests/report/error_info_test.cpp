@@ -16,6 +16,14 @@ TEST(ErrorInfo, HasTheDesignersForm) {
       "    \"Message\": \"LessThanOrEqualTo: too large\"\n  }\n}");
 }
 
+TEST(ErrorInfo, GivesItsMessageBack) {
+  EXPECT_EQ(message_of_error_info(error_info_of("UserError", 2000, "one: two\nthree")),
+            "one: two\nthree");
+  EXPECT_EQ(message_of_error_info(error_info_of("InternalError", 1000, "odd")), "odd");
+  EXPECT_EQ(message_of_error_info(error_info_of_success()), "");
+  EXPECT_EQ(message_of_error_info("{"), "");
+}
+
 TEST(ErrorInfo, CutsVeryLongMessages) {
   EXPECT_LT(error_info_of("InvalidDataset", 18, std::string(20000, 'x')).size(), 4400U);
 }

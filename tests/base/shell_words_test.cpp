@@ -1,0 +1,14 @@
+#include "base/shell_words.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+TEST(ShellWords, QuotesWhatAShellWouldReadOtherwise) {
+  EXPECT_EQ(shell_words({"train", "--epochs=3", "--log-path=my logs", "it's", "", "$HOME"}),
+            R"(train --epochs=3 '--log-path=my logs' 'it'\''s' '' '$HOME')");
+}
+
+}  // namespace
+}  // namespace kiln
