@@ -1,9 +1,9 @@
 // --config: a YAML or JSON mapping of option names to values. The one user of yaml-cpp in this
 // room.
-#include <strings.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <map>
 #include <stdexcept>
@@ -18,6 +18,12 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMaxFileBytes = 1 << 20;
+
+bool is_same_value(const std::string& a, const std::string& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
 
 class ConfigFile {
  public:
@@ -123,7 +129,7 @@ class ConfigFile {
   }
 
   void note_if_overruled(const std::string& text, const RawValue& flag) {
-    if (::strcasecmp(text.c_str(), flag.text.c_str()) == 0) return;
+    if (is_same_value(text, flag.text)) return;
     raw_.overruled += (raw_.overruled.empty() ? "The --config file '" + path_ + "' says " : "; ") +
                       flag.option->name + " " + shortened(text) + ", but --" + flag.option->name +
                       " " + shortened(flag.text) + " wins";

@@ -12,7 +12,7 @@ bool is_component(const CommandInfo& command) {
 
 std::string form_text(const Option& option) {
   // The form sends a value for each option that it shows.
-  if (option.canvas == Canvas::kFileIn)
+  if (option.name == "config")
     return "YAML or JSON file with options that this form does not show. What it does show wins "
            "over the file.";
   std::string text = option.help;

@@ -1,6 +1,7 @@
 """`kiln launch` and `kiln train --ranks`: what users see, exit codes, logs, stops, and that no process stays."""
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -161,8 +162,10 @@ class RunTest(LaunchTest):
         """Two containers share the log folder alone; the platform looks for the sentence in the one of `kiln launch`."""
         for name in ("here", "there"):
             (self.folder / name / "output").mkdir(parents=True)
-        places = {"SAGEMAKER_BASE_DIR": str(self.folder / "here"),
-                  "OMPI_MCA_mca_base_env_list": f"SAGEMAKER_BASE_DIR={self.folder / 'there'}"}
+        elsewhere = self.folder / "mpirun"
+        elsewhere.write_text(f"#!/bin/sh\nSAGEMAKER_BASE_DIR='{self.folder}/there' exec {shutil.which('mpirun')} \"$@\"\n")
+        elsewhere.chmod(0o755)
+        places = {"SAGEMAKER_BASE_DIR": str(self.folder / "here"), "PATH": f"{self.folder}:{os.environ['PATH']}"}
         self.launch("--ranks", 2, environment=places, batch_size=1000)
         notes = [(self.folder / name / "output/failure").read_text() for name in ("here", "there")]
         self.assertIn("Batch size", notes[0])
