@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Loading images, kiln beside torchvision's DataLoader and DALI on the CPU: the same files, in turn, in one run, each ending at
-# normalised float batches of random resized crops, flipped half the time.
+# normalised float batches of random resized crops, flipped half the time; then kiln's share of waiting where each step of 32
+# small images takes 5 ms.
 #
 #   bench/loader.sh PEERS PHOTOS SMALL [RUNS]
 #
 # PEERS is a folder with loader_rates.py (a JSON line a loader); PHOTOS and SMALL are folders of images, brought to 224 and 32
 # pixels. Needs the Python of tests/parity; KILN_DALI, where set, is a folder with DALI's package. Leave the machine alone.
 set -euo pipefail
-[ $# -ge 3 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 peers=$1 photos=$2 small=$3 runs=${4:-3}
 root=$(cd "$(dirname "$0")/.." && pwd)
 kiln=${KILN:-$root/build/release/kiln}
@@ -29,6 +30,7 @@ for run in $(seq "$runs"); do
     done
   done
 done
+"$kiln" bench loader --data "$small" --size 32 --batch-size 32 --step-ms 5 2>/dev/null >"$work/steps.json"
 python3 - "$work" <<'PYTHON'
 import json, pathlib, statistics, sys
 
@@ -46,4 +48,6 @@ for name in ("photos", "small"):
     for loader in rates[f"{name}-1"]:
         one, two = (statistics.median(rates[f"{name}-{threads}"][loader]) for threads in (1, 2))
         print(f"{name:10}{loader:13}2 threads are {two / one:.2f} x of 1")
+waited = json.loads((pathlib.Path(sys.argv[1]) / "steps.json").read_text())["share_waited"]
+print(f"{'small':10}{'kiln':13}steps of 5 ms wait for data {waited:.2%} of the time")
 PYTHON

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/error.h"
 #include "base/machine.h"
 #include "base/random.h"
 #include "commands/versions.h"
@@ -117,9 +119,7 @@ Json to_json(const BenchLoaderConfig& config, const std::vector<Pass>& passes, i
       {"resident_bytes_after_passes", resident}};
 }
 
-}  // namespace
-
-int run_bench_loader(const BenchLoaderConfig& config, Log& log) {
+Json measured(const BenchLoaderConfig& config, Log& log) {
   const ImageSet set = read_image_set(config.data, config.data);
   const int threads = config.threads > 0 ? config.threads : usable_cpus();
   keep_freed_memory();
@@ -133,7 +133,22 @@ int run_bench_loader(const BenchLoaderConfig& config, Log& log) {
     log.info("pass " + std::to_string(number) + " of " + std::to_string(config.passes) + ": " +
              std::to_string(std::lround(rate_of(passes.back()))) + " images/s");
   }
-  std::printf("%s\n", to_json(config, passes, threads).dump(2).c_str());
+  return to_json(config, passes, threads);
+}
+
+}  // namespace
+
+int run_bench_loader(const BenchLoaderConfig& config, Log& log) {
+  try {
+    // A path may be no UTF-8.
+    constexpr auto kReplace = Json::error_handler_t::replace;
+    std::printf("%s\n", measured(config, log).dump(2, ' ', false, kReplace).c_str());
+  } catch (const std::bad_alloc&) {
+    throw Error(
+        ErrorCode::kModuleOutOfMemory,
+        "There is not enough memory: use a smaller --batch-size or --size, fewer --threads, "
+        "or a machine with more.");
+  }
   return 0;
 }
 

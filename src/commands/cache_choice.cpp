@@ -4,6 +4,8 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/machine.h"
@@ -39,6 +41,24 @@ void divide(std::size_t limit, std::size_t train, std::size_t valid, CacheChoice
   if (choice.train == CacheKind::kNone) train_share = 0;
   choice.train_limit_bytes = static_cast<std::size_t>(static_cast<double>(limit) * train_share);
   choice.valid_limit_bytes = limit - choice.train_limit_bytes;
+}
+
+bool fits(std::size_t bytes, const ImageSet& set, const CacheChoice& choice) {
+  const std::size_t table = ImageCache::table_bytes(set.items.size());
+  return table <= choice.train_limit_bytes && bytes <= choice.train_limit_bytes - table;
+}
+
+// Whether one of the training files fits; usually the first does.
+bool fits_any_file(const ImageSet& set, const CacheChoice& choice) {
+  for (std::size_t i = 0; i < set.items.size(); ++i) {
+    std::error_code missing;
+    const ArchiveMember* member = set.items.member(i);
+    const std::uintmax_t bytes =
+        member != nullptr ? member->size
+                          : std::filesystem::file_size(set.root / set.items.file_name(i), missing);
+    if (!missing && fits(bytes, set, choice)) return true;
+  }
+  return false;
 }
 
 std::string of_limit(std::size_t bytes, std::size_t limit) {
@@ -94,13 +114,13 @@ CacheChoice choose_cache(const TrainConfig& config, const TrainingInputs& inputs
   choice.reason = decoded ? "decoded images, " + of_limit(train + valid, limit)
                           : "files as stored, at most " + bytes_text(static_cast<long long>(limit));
   divide(decoded ? std::min(limit, train + valid) : limit, train, valid, choice);
-  const std::size_t least =
-      image_bytes(inputs.pixels) + ImageCache::table_bytes(inputs.train.items.size());
-  if (decoded && choice.train_limit_bytes < least)
-    throw Error(ErrorCode::kUserError,
-                "--cache-bytes is " + std::to_string(limit) +
-                    ", which holds not even one decoded "
-                    "image beside the table of all: give more, or --cache none.");
+  const bool holds_one = decoded ? fits(image_bytes(inputs.pixels), inputs.train, choice)
+                                 : fits_any_file(inputs.train, choice);
+  if (!holds_one)
+    throw Error(ErrorCode::kUserError, "--cache-bytes is " + std::to_string(limit) +
+                                           ", which holds not even one " +
+                                           (decoded ? "decoded image" : "file") +
+                                           " beside the table of all: give more, or --cache none.");
   return choice;
 }
 

@@ -19,7 +19,7 @@ struct CacheChoice {
 // --cache and --cache-bytes for one of `ranks_on_host` processes that share a host's memory. With
 // auto: decoded images where all of them fit and every epoch takes the same pixels; else the stored
 // bytes where files come over a network; else nothing, as the system keeps files of local disks.
-// Error kUserError: the limit that was asked for holds not even one decoded image.
+// Error kUserError: the limit that was asked for holds not even one decoded image, or one file.
 CacheChoice choose_cache(const TrainConfig& config, const TrainingInputs& inputs,
                          int ranks_on_host);
 

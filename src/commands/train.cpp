@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -49,7 +50,8 @@ class TrainingRun {
   int stopped_by() const { return stopped_by_; }  // the stop signal that all ranks agreed on, or 0
 
  private:
-  bool train_epoch(int epoch);  // false: a stop signal came first
+  bool train_epoch(int epoch);                       // false: a stop signal came first
+  std::optional<EpochRecord> take_steps(int epoch);  // none: likewise
   bool validate(EpochRecord& record, Evaluation& evaluation);
   bool agree_to_go_on(ImageFaultLedger& ledger, const std::vector<BadImage>& faults);
   void require_finite(const TrainEpoch& training, int epoch, double learning_rate);
@@ -197,7 +199,7 @@ void TrainingRun::tell_step(TrainEpoch& training, int epoch, double learning_rat
   telling_.progress(training.timing());
 }
 
-bool TrainingRun::train_epoch(int epoch) {
+std::optional<EpochRecord> TrainingRun::take_steps(int epoch) {
   const Schedule schedule{config_.epochs, config_.num_warmup_steps,
                           config_.learning_rate * config_.lr_scaling.of(world_.size())};
   const double rate = schedule.rate(epoch - 1);
@@ -214,12 +216,18 @@ bool TrainingRun::train_epoch(int epoch) {
                        .train_on_empty_batches = config_.sync_batch_norm});
   while (training.step()) {
     world_.at("step " + std::to_string(training.steps_done()));
-    if (!agree_to_go_on(train_faults_, loader.take_faults())) return false;
+    if (!agree_to_go_on(train_faults_, loader.take_faults())) return std::nullopt;
     tell_step(training, epoch, rate);
   }
-  if (epoch < config_.epochs) loaders_->begin_training(epoch + 1);
   require_finite(training, epoch, rate);
-  EpochRecord record = training.finish();
+  return training.finish();
+}
+
+bool TrainingRun::train_epoch(int epoch) {
+  std::optional<EpochRecord> taken = take_steps(epoch);
+  if (!taken) return false;
+  if (epoch < config_.epochs) loaders_->begin_training(epoch + 1);
+  EpochRecord& record = *taken;
   record.train = sum_over_ranks(record.train);
   record.average_images_per_second = sum_over_ranks(record.average_images_per_second);
   record.train_images_per_second = sum_over_ranks(record.train_images_per_second);

@@ -18,14 +18,16 @@ class TrainingLoaders {
   TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs, int num_threads,
                   const CacheChoice& cache, const HostForm& form);
 
-  // This rank's batches of an epoch, from 1.
+  // This rank's batches of an epoch, from 1. A loader is to be gone before the next of its kind
+  // begins: its memory goes on to it.
   BatchLoader training(int epoch);
   BatchLoader validation(int epoch);
   // Begins with what the threads have time for; training() and validation() give it out.
   void begin_training(int epoch);
   void begin_validation(int epoch);
 
-  // Memory that loading takes at most: batches in the making, bytes read ahead, and the caches.
+  // Memory that loading takes at most: the batches of one training and one validation loader, bytes
+  // read ahead, the decoders' own, and the caches.
   long long most_memory_bytes() const;
 
  private:

@@ -29,6 +29,12 @@ auto named(const DatasetContext& context, const std::string& archive, Action&& a
     return action();
   } catch (const ArchiveFault& fault) {
     context.fail(shown + "cannot be used: " + fault.what() + ". Make it again, or take it out.");
+  } catch (const SpoolFault& fault) {
+    context.fail(shown + "is compressed, and the folder for temporary files has no place for it: " +
+                     fault.what() +
+                     ". Name another folder with TMPDIR, on a local disk with enough room, or "
+                     "unpack the archive.",
+                 ErrorCode::kUserError);
   } catch (const std::system_error& fault) {
     context.fail(shown + "cannot be read: " + fault.code().message() +
                  ". Check it and its permissions.");

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <sstream>
@@ -23,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxArchives = 65'535;
 constexpr const char* kClassesName = "classes.txt";
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors begin a file with it
 constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
 
 // Every archive stays open: with many of them, more than the usual 1024 files.
@@ -104,7 +104,11 @@ class Assembly {
     if (!fs::exists(context_.root / kClassesName)) return classes;
     set_.stamps.push_back(stamp_of(context_.root, kClassesName));
     std::istringstream text(read_file(context_.root / kClassesName, kMaxClassesBytes));
-    for (std::string line; std::getline(text, line);) classes.push_back(line);
+    for (std::string line; std::getline(text, line);) {
+      if (classes.empty() && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+      if (line.ends_with('\r')) line.pop_back();
+      classes.push_back(line);
+    }
     return classes;
   }
 
@@ -192,13 +196,6 @@ class Assembly {
 };
 
 }  // namespace
-
-bool has_archive_extension(std::string_view file_name) {
-  constexpr std::array<std::string_view, 8> kExtensions = {
-      ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.zst", ".tzst"};
-  return std::any_of(kExtensions.begin(), kExtensions.end(),
-                     [&](std::string_view extension) { return file_name.ends_with(extension); });
-}
 
 std::vector<std::string> find_shards(const fs::path& root) {
   std::vector<std::string> shards;

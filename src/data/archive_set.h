@@ -1,16 +1,13 @@
 // Labelled images inside archives: one archive with class folders in it, or a folder of shards.
 #pragma once
 
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "data/dataset_fault.h"
 #include "data/image_set.h"
 
 namespace kiln {
-
-// .zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.zst .tzst
-bool has_archive_extension(std::string_view file_name);
 
 // The archives right inside `root` where there are some, and neither folders nor images beside
 // them.

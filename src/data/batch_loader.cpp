@@ -6,7 +6,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -17,6 +19,7 @@
 namespace kiln {
 namespace {
 
+namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 // The place of one image in a batch: the thread that claimed it writes it, the reader looks when
@@ -38,6 +41,10 @@ struct ReadAhead {
   std::string bytes;
   std::exception_ptr fault;
 };
+
+std::ptrdiff_t memory_of(const ReadAhead& ahead) {
+  return static_cast<std::ptrdiff_t>(ahead.bytes.capacity());
+}
 
 class Timer {
  public:
@@ -115,7 +122,6 @@ class BatchLoader::State final : public LoaderTeam::Job {
   std::size_t next_read_ = 0;      // likewise, by readers
   std::size_t released_ = 0;       // batches that the reader is done with
   std::map<std::size_t, ReadAhead> ahead_;
-  std::size_t ahead_bytes_ = 0;
   std::exception_ptr failure_;
 
   std::atomic<std::int64_t> read_ticks_ = 0, scale_ticks_ = 0;
@@ -149,6 +155,11 @@ BatchLoader::State::~State() {
   const std::scoped_lock lock(team_.mutex());
   for (Slot& slot : slots_)
     if (slot.batch.pixels) team_.give_room_back(batch_bytes_, std::move(slot.batch.pixels));
+  for (auto& [position, ahead] : ahead_) {
+    team_.count_read_ahead(-memory_of(ahead));
+    team_.give_file_room_back(std::move(ahead.bytes));
+  }
+  team_.wake_readers();
 }
 
 // The next image in order, once its slot is free.
@@ -189,6 +200,11 @@ void BatchLoader::State::load(std::size_t position, LoaderTeam::Decoder& decoder
     place.good = true;
   } catch (const ImageFault& fault) {
     place.fault = fault.what();
+  } catch (const std::bad_alloc&) {
+    const fs::path path = set_.root / set_.items.file_name(plan_.order[position]);
+    throw Error(ErrorCode::kModuleOutOfMemory,
+                "There is not enough memory to load the image '" + path.string() +
+                    "': use fewer threads to load, or a machine with more.");
   }
 }
 
@@ -231,13 +247,12 @@ std::string_view BatchLoader::State::bytes_of(std::size_t position, LoaderTeam::
   const bool caches_bytes = cache_ != nullptr && cache_->kind() == CacheKind::kBytes;
   if (caches_bytes)
     if (const std::string_view kept = cache_->find(item); !kept.empty()) return kept;
-  const bool is_there = take_read_ahead(position, decoder.read_ahead);
-  if (!is_there) {
+  std::string& bytes = decoder.bytes;
+  if (!take_read_ahead(position, bytes)) {
     const Timer timer(read_ticks_);
-    read_image_bytes(set_, item, decoder.bytes);
-    team_.note_read(timer.seconds(), decoder.bytes.size());
+    read_image_bytes(set_, item, bytes);
+    team_.note_read(timer.seconds(), bytes.size());
   }
-  const std::string& bytes = is_there ? decoder.read_ahead : decoder.bytes;
   bytes_read_ += bytes.size();
   if (caches_bytes) cache_->keep(item, bytes);
   return bytes;
@@ -251,7 +266,7 @@ bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& byte
   read_done_.wait(lock, [&] { return found->second.ready; });
   ReadAhead taken = std::move(found->second);
   ahead_.erase(found);
-  ahead_bytes_ -= taken.bytes.capacity();
+  team_.count_read_ahead(-memory_of(taken));
   bytes.swap(taken.bytes);
   team_.give_file_room_back(std::move(taken.bytes));
   lock.unlock();
@@ -272,12 +287,12 @@ bool BatchLoader::State::claim_read(std::size_t* position) {
          !cache_->find(plan_.order[next_read_]).empty())
     ++next_read_;
   if (is_over() || next_read_ >= std::min(plan_.order.size(), next_position_ + distance) ||
-      ahead_bytes_ >= LoaderTeam::kReadAheadBytes)
+      !team_.may_read_ahead(*this))
     return false;
   *position = next_read_++;
   ReadAhead& ahead = ahead_[*position];
   ahead.bytes = team_.take_file_room();
-  ahead_bytes_ += ahead.bytes.capacity();
+  team_.count_read_ahead(memory_of(ahead));
   return true;
 }
 
@@ -286,7 +301,7 @@ void BatchLoader::State::read(std::size_t position) {
   std::unique_lock lock(team_.mutex());
   ReadAhead& ahead = ahead_.at(position);
   lock.unlock();
-  const std::size_t room = ahead.bytes.capacity();
+  const std::ptrdiff_t before = memory_of(ahead);
   try {
     const Timer timer(read_ticks_);
     read_image_bytes(set_, plan_.order[position], ahead.bytes);
@@ -294,7 +309,7 @@ void BatchLoader::State::read(std::size_t position) {
     ahead.fault = std::current_exception();
   }
   lock.lock();
-  ahead_bytes_ += ahead.bytes.capacity() - room;
+  team_.count_read_ahead(memory_of(ahead) - before);
   ahead.ready = true;
   read_done_.notify_all();
 }

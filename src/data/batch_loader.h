@@ -1,8 +1,8 @@
 // Images -> batches of pixels, read, decoded and scaled by a LoaderTeam ahead of the reader, handed
 // out in order.
 //
-// Memory is bounded: `num_slots` batches, and what the team reads ahead. Results depend neither on
-// the number of threads nor on the cache. One reader thread.
+// Memory is bounded: `num_slots` batches, and what the team takes (loader_team.h). Results depend
+// neither on the number of threads nor on the cache. One reader thread.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,8 @@ class BatchLoader {
   int num_batches() const;
 
   // The next batch, or nullptr after the last. The batch stays valid until the next call. A fault
-  // that is not one image's (out of memory, a bug) is rethrown here.
+  // that is not one image's (out of memory, a bug) is rethrown here; Error kModuleOutOfMemory names
+  // the image that there was no memory for.
   const HostBatch* next();
 
   // Faults of the images in the batches handed out so far, in batch order; each call returns only

@@ -53,7 +53,7 @@ struct ImagePart {
 
 struct WantedPart {
   Region region;
-  double shrinks_by = 1;  // what is made of it is so many times smaller, each way
+  double shrinks_by = 1;  // what is made of it may be taken as so many times smaller, each way
 };
 
 // What is wanted of an image of that size. Pure.
@@ -61,9 +61,10 @@ using ChoosePart = std::function<WantedPart(ImageSize whole)>;
 
 // As decode_image(), but only for a region that holds the wanted one: a JPEG's rows below it are
 // not read, so damage that lies there may go unnoticed unless the file is cut. Pixels are those of
-// decode_image() unless they shrink by 6 or more: a JPEG is then decoded at half its resolution,
-// from 16 on at a quarter. What becomes of it, 32 pixels or more each way, stays within 40 dB of
-// what becomes of the full resolution; see README.md.
+// decode_image() unless they may shrink by 6 or more: a JPEG is then decoded at half its
+// resolution, from 16 on at a quarter. What becomes of it, 32 pixels or more each way, stays within
+// 40 dB of what becomes of the full resolution, but not within 1 of it: for random parts alone. See
+// README.md.
 void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
 
 // The size from the header alone; `bytes` may be only the first part of the file (64 KiB do for

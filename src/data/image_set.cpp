@@ -7,6 +7,7 @@
 #include "data/archive_listing.h"
 #include "data/archive_set.h"
 #include "data/dataset_readers.h"
+#include "data/image_names.h"
 
 namespace kiln {
 namespace {

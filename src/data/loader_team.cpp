@@ -1,7 +1,5 @@
 #include "data/loader_team.h"
 
-#include "data/decode.h"
-
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -32,8 +30,7 @@ struct Need {
   }
   void learn(const LoaderTeam::Decoder& decoder) {
     pixels = std::max(pixels, std::min(decoder.path.room(), kRoomForWhole));
-    const std::size_t bytes = std::max(decoder.bytes.capacity(), decoder.read_ahead.capacity());
-    file = std::max(file, std::min(bytes, kRoomForWhole));
+    file = std::max(file, std::min(decoder.bytes.capacity(), kRoomForWhole));
   }
 };
 
@@ -57,6 +54,7 @@ struct LoaderTeam::State {
   std::vector<Job*> jobs;  // the first is served first
   std::multimap<std::size_t, Room> rooms;
   std::vector<std::string> file_rooms;
+  std::size_t ahead_bytes = 0;
   Need need;
   bool stopping = false;
   std::vector<std::jthread> decoders, readers;  // last, so that they end first
@@ -209,6 +207,20 @@ std::string LoaderTeam::take_file_room() {
 
 void LoaderTeam::give_file_room_back(std::string room) {
   if (room.capacity() <= kRoomForWhole) state_->file_rooms.push_back(std::move(room));
+}
+
+bool LoaderTeam::may_read_ahead(const Job& job) const {
+  const bool is_first = state_->jobs.front() == &job;
+  return state_->ahead_bytes < (is_first ? kReadAheadBytes : kReadAheadBytes / 2);
+}
+
+void LoaderTeam::count_read_ahead(std::ptrdiff_t bytes) {
+  state_->ahead_bytes += static_cast<std::size_t>(bytes);
+}
+
+std::size_t LoaderTeam::read_ahead_bytes() {
+  const std::scoped_lock lock(state_->mutex);
+  return state_->ahead_bytes;
 }
 
 void LoaderTeam::wake_decoders() {

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "data/decode.h"
 #include "data/pixels.h"
 
 namespace kiln {
@@ -36,8 +37,11 @@ class LoaderTeam {
     NewRoom new_room = ordinary_room;
   };
   static constexpr int kReadAhead = 64;
-  // The memory of what is read ahead and not yet decoded stops growing here.
+  // The memory of what is read ahead and not yet decoded, of all loaders together, stops growing
+  // here; loaders that wait their turn fill no more than half of it.
   static constexpr std::size_t kReadAheadBytes = std::size_t{64} << 20;
+  // What each decoder keeps at most, a decoded image and a file; what is larger comes on top.
+  static constexpr std::size_t kDecoderBytes = 2 * kRoomForWhole;
 
   explicit LoaderTeam(Plan plan);
   ~LoaderTeam();  // when no loader is open any more
@@ -52,8 +56,7 @@ class LoaderTeam {
   struct Decoder {
     PixelPath path;
     std::vector<std::uint8_t> pixels;  // of an image that becomes floats
-    std::string bytes;                 // of the file that it has read
-    std::string read_ahead;            // of the file that a reader has read for it
+    std::string bytes;                 // of the file that it, or a reader for it, has read
   };
 
   // For loaders: what the team asks of them. Functions marked "locked" are called with mutex()
@@ -83,6 +86,12 @@ class LoaderTeam {
   // Likewise memory for a file that is read ahead.
   std::string take_file_room();
   void give_file_room_back(std::string room);
+  // Whether another file may be read ahead for the job. Locked.
+  bool may_read_ahead(const Job& job) const;
+  // What is read ahead takes so many bytes more, or fewer. Locked.
+  void count_read_ahead(std::ptrdiff_t bytes);
+  // Of all loaders.
+  std::size_t read_ahead_bytes();
 
   // There may be new work. Locked or not.
   void wake_decoders();

@@ -72,10 +72,12 @@ Placing place_centre(ImageSize whole, const PixelPlan& plan) {
       axis_of(0, whole.width, resized.width, centre_offset(resized.width - out.width), out.width)};
 }
 
-WantedPart wanted_part(const Placing& placing) {
+// By how much the decoder may think the image shrinks: what every epoch takes the same is made of
+// all its pixels.
+double shrinks_by(const Placing& placing, Augment augment) {
+  if (!takes_random_parts(augment)) return 1;
   const auto& [rows, columns] = placing;
-  return {needed_region(rows, columns),
-          std::min(rows.length / rows.resized, columns.length / columns.resized)};
+  return std::min(rows.length / rows.resized, columns.length / columns.resized);
 }
 
 // The axis in an image of fewer pixels.
@@ -183,7 +185,8 @@ std::string PixelPath::write(std::string_view bytes, const PixelPlan& plan, cons
   const auto choose = [&](ImageSize whole) {
     random = before_crop;
     placing = crops ? place_crop(draw_crop(whole, random), plan.output) : place_centre(whole, plan);
-    return wanted_part(placing);
+    return WantedPart{needed_region(placing.rows, placing.columns),
+                      shrinks_by(placing, plan.augment)};
   };
   Stopwatch watch;
   decode_part(bytes, choose, part);

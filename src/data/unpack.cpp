@@ -29,15 +29,24 @@ std::string first_bytes(const OpenFile& file) {
   return bytes;
 }
 
+fs::path temporary_folder() {
+  try {
+    return fs::temp_directory_path();
+  } catch (const fs::filesystem_error& fault) {
+    throw SpoolFault("'" + fault.path1().string() + "' is no folder");
+  }
+}
+
 // Takes what comes out, and refuses a bomb.
 class Spool {
  public:
-  explicit Spool(const fs::path& packed)
-      : folder_(fs::temp_directory_path()), file_(OpenFile::unnamed(folder_)) {
-    const std::uint64_t free = fs::space(folder_).available;
-    const std::uint64_t packed_size = fs::file_size(packed);
-    limit_ = free - free / 10;
-    ratio_limit_ = std::max(kSmallBytes, packed_size * kMaxRatio);
+  explicit Spool(const fs::path& packed) : folder_(temporary_folder()) {
+    ratio_limit_ = std::max(kSmallBytes, fs::file_size(packed) * kMaxRatio);
+    in_folder([&] {
+      file_ = OpenFile::unnamed(folder_);
+      const std::uint64_t free = fs::space(folder_).available;
+      limit_ = free - free / 10;
+    });
   }
 
   void append(std::string_view bytes) {
@@ -46,16 +55,24 @@ class Spool {
       throw ArchiveFault("it unpacks to more than " + std::to_string(kMaxRatio) +
                          " times its size, as no images do");
     }
-    if (size_ > limit_) {
-      throw ArchiveFault("it unpacks to more than nine tenths of the free space of '" +
-                         folder_.string() + "'; name another folder with TMPDIR, or unpack it");
-    }
-    file_.append(bytes);
+    if (size_ > limit_)
+      throw SpoolFault("it takes more than nine tenths of the free space of '" + folder_.string() +
+                       "'");
+    in_folder([&] { file_.append(bytes); });
   }
 
   OpenFile take() { return std::move(file_); }
 
  private:
+  template <typename Action>
+  void in_folder(Action&& action) const {
+    try {
+      action();
+    } catch (const std::system_error& fault) {
+      throw SpoolFault("'" + folder_.string() + "' does not take it: " + fault.code().message());
+    }
+  }
+
   fs::path folder_;
   OpenFile file_;
   std::uint64_t size_ = 0, limit_ = 0, ratio_limit_ = 0;

@@ -85,6 +85,15 @@ TEST_F(ArchiveTest, images_in_odd_places_are_counted_in_notes) {
   EXPECT_EQ(set.notes.size(), 2U);
 }
 
+TEST_F(ArchiveTest, classes_of_other_editors_have_the_same_names) {
+  scratch_.put("s-0.TAR", tar_of({{"0.jpg", "a"}, {"0.cls", "1"}}));
+  scratch_.put("classes.txt",
+               "\xef\xbb\xbf"
+               "cat\r\ndog\r\n");
+  EXPECT_EQ(read_labeled_image_set(scratch_.path(), "Data").classes,
+            (std::vector<std::string>{"cat", "dog"}));
+}
+
 TEST_F(ArchiveTest, shards_with_class_files_keep_their_order) {
   scratch_.put("s-0.tar",
                tar_of({{"0.jpg", "a"}, {"0.cls", "1"}, {"1.jpg", "b"}, {"1.cls", "0\n"}}));

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -220,6 +222,30 @@ TEST_F(BatchLoaderTest, WhatIsReadAheadOrKeptChangesNothing) {
       }
     }
   }
+}
+
+// Files of 1 MiB, of which the decoders want the first ones alone.
+TEST_F(BatchLoaderTest, AllLoadersTogetherReadAheadWithinOneLimit) {
+  constexpr std::size_t kFile = std::size_t{1} << 20, kReaders = 16;
+  fs::resize_file(folder_ / "0.png", kFile);
+  ImageSet large;
+  large.root = folder_;
+  for (int i = 0; i < 150; ++i)
+    large.items.push_back({.file_name = "0.png", .label = 0, .id = i, .size = {}});
+  BatchLoader::Plan wanted = plan();
+  wanted.order.resize(large.items.size());
+  std::iota(wanted.order.begin(), wanted.order.end(), 0U);
+  wanted.num_slots = 1;
+  LoaderTeam team({.num_decoders = 2, .read_ahead = 256});
+  {
+    BatchLoader first(large, team, wanted), second(large, team, wanted), third(large, team, wanted);
+    while (team.read_ahead_bytes() < LoaderTeam::kReadAheadBytes) std::this_thread::yield();
+    for (int i = 0; i < 50; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(4));
+      EXPECT_LE(team.read_ahead_bytes(), LoaderTeam::kReadAheadBytes + kReaders * 2 * kFile);
+    }
+  }
+  EXPECT_EQ(team.read_ahead_bytes(), 0U);
 }
 
 TEST_F(BatchLoaderTest, WhatIsKeptNeedsNoFile) {

@@ -43,9 +43,9 @@ class ArchiveTest(FlowTest):
         images = self.images()
         shuffled = images[::-1]
         inside = [("top/" + file, content) for file, content in images]
-        for archive in (self.zip("stored.zip", shuffled), self.zip("deflated.zip", inside, zipfile.ZIP_DEFLATED),
+        for archive in (self.zip("stored.zip", shuffled), self.zip("deflated.ZIP", inside, zipfile.ZIP_DEFLATED),
                         self.tar("plain.tar", shuffled), self.tar("gzip.tgz", images, "w:gz"),
-                        self.tar("bzip2.tar.bz2", inside, "w:bz2")):
+                        self.tar("bzip2.TAR.BZ2", inside, "w:bz2")):
             with self.subTest(archive=archive.name):
                 self.assertEqual(self.model(archive), expected)
 
@@ -121,6 +121,14 @@ class ArchiveTest(FlowTest):
         run.send_signal(signal.SIGKILL)
         run.wait()
         self.assertEqual(list(temporary.iterdir()), [])
+
+    def test_a_folder_for_temporary_files_that_takes_nothing(self):
+        path = self.tar("a.tgz", self.images(), "w:gz")
+        for folder, words in (("/no/such/folder", "is no folder"), ("/proc", "'/proc' does not take it")):
+            with self.subTest(folder=folder):
+                result = kiln("inspect", path, environment={"TMPDIR": folder})
+                self.assert_refused(result, 1, "a.tgz' is compressed", words, "Name another folder with TMPDIR")
+                self.assertNotIn("permissions", result.stderr)
 
     def test_shards_that_vanish_in_mid_epoch_are_read_to_the_end(self):
         shards = self.folder / "shards"

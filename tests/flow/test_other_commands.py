@@ -1,5 +1,6 @@
 """`kiln convert`, `kiln demo-data`, and what the program says of itself."""
 import json
+import os
 import shutil
 
 from flow import FlowTest, files_below, kiln, main
@@ -146,6 +147,17 @@ class BenchLoaderTest(FlowTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         resident = json.loads(result.stdout)["resident_bytes_after_passes"]
         self.assertLess(max(resident[2:]) - resident[1], 4 << 20)  # three files of 1 MiB may be read ahead for the first time
+
+    def test_a_path_that_is_no_utf8(self):
+        data = os.fsencode(self.folder) + b"/im\xe9ges"
+        shutil.copytree(os.fsencode(self.data / "val"), data)
+        result = kiln("bench", "loader", "--data", os.fsdecode(data), "--size", 20, "--passes", 1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(json.loads(result.stdout)["data"].endswith("im\ufffdges"))
+
+    def test_too_little_memory_names_its_own_options(self):
+        result = kiln("bench", "loader", "--data", self.data / "val", "--size", 2048, "--batch-size", 1_000_000)
+        self.assert_refused(result, 3, "not enough memory", "--batch-size or --size, fewer --threads")
 
     def test_what_it_cannot_measure(self):
         self.assert_refused(kiln("bench", "loader"), 2, "--data PATH is missing")

@@ -251,6 +251,17 @@ def add_resized(cases, rgb):
             cases.add(f"resize {shape} to {size}", encoded(image, "PNG"), resized(image, size), 1, size)
 
 
+def add_large_jpeg(cases, _):
+    """Shrunk so much that a decoder is tempted to begin with fewer pixels."""
+    mosaic = RANDOM.integers(0, 256, (223, 334, 3)).astype(np.uint8)
+    rgb = np.repeat(np.repeat(mosaic, 9, 0), 9, 1)[:2000, :3000]
+    data = encoded(Image.fromarray(rgb), "JPEG", quality=92)
+    with Image.open(io.BytesIO(data)) as image:
+        decoded = image.convert("RGB")
+    for size in (32, 97, 224):
+        cases.add(f"large JPEG to {size}", data, resized(decoded, size), 1, size)
+
+
 def photographs():
     shared = Path(os.environ.get("KILN_SHARED", SOURCE.parent / "shared"))
     return sorted(p for p in (shared / "data" / "photos").rglob("*") if p.is_file())[:60]
@@ -297,7 +308,7 @@ def main():
     rgb = picture()
     with tempfile.TemporaryDirectory() as folder:
         cases = Cases(folder)
-        for add in (add_jpeg, add_png, add_tiff, add_others, add_resized):
+        for add in (add_jpeg, add_png, add_tiff, add_others, add_resized, add_large_jpeg):
             add(cases, rgb)
         add_photographs(cases)
         failures = list(failures_of(cases, sys.argv[1]))
