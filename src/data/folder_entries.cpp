@@ -1,7 +1,6 @@
 #include "data/folder_entries.h"
 
 #include <dirent.h>
-#include <endian.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -66,7 +65,7 @@ void sort_by_name(std::vector<FolderEntry>& entries) {
     std::uint64_t key = 0;
     std::memcpy(&key, entry.name.data() + skipped,
                 std::min(sizeof key, entry.name.size() - skipped));
-    keyed.push_back({be64toh(key), entry});
+    keyed.push_back({__builtin_bswap64(key), entry});
   }
   std::ranges::sort(keyed, [](const Keyed& a, const Keyed& b) {
     return a.key != b.key ? a.key < b.key : a.entry.name < b.entry.name;
