@@ -107,7 +107,7 @@ class TrainTest(FlowTest):
 
     def test_same_seed_same_bits_whatever_the_loader_threads(self):
         models, losses = set(), set()
-        for loaders, cache in ((1, "none"), (2, "none"), (4, "none"), (1, "decoded"), (2, "decoded"), (4, "decoded")):
+        for loaders, cache in ((1, "none"), (2, "decoded"), (4, "none"), (4, "decoded")):
             target = self.folder / f"model-{loaders}-{cache}"
             result = self.train(trained_model_path=target, loader_threads=loaders, cache=cache, epochs=2, save="last")
             self.assertEqual(result.returncode, 0, result.stderr)
