@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 World* world = nullptr;
 constexpr int kGlobalBatch = 12, kSteps = 20, kSide = 16;
 constexpr int kImages = kGlobalBatch * kSteps + 5;  // the last 5 are dropped
+constexpr PixelScaling kScaling = {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
 
 // In float64, so that rounding, which training amplifies step by step, does not hide a fault. With
 // frozen statistics a BatchNorm does not depend on which images share its batch.
@@ -93,6 +94,7 @@ class Ranks : public testing::Test {
                        {.order = std::move(order),
                         .batch_size = batch_size,
                         .pixels = {.output = {kSide, kSide}},
+                        .scaling = kScaling,
                         .num_slots = 3});
   }
 
@@ -105,7 +107,7 @@ class Ranks : public testing::Test {
         communicator->finish();
       });
     TrainState state(std::move(model), {.first_bytes = 1 << 16, .bytes = 4 << 20}, communicator);
-    DeviceFeed feed(at::kCPU, {kSide, kSide}, share.batch_size, {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}});
+    DeviceFeed feed(at::kCPU, {kSide, kSide}, share.batch_size, kScaling);
     const auto order = permutation(kImages, {1, 1});
     BatchLoader batches = loader(training_share(order, share), share.batch_size);
     TrainEpoch epoch(state, batches, feed,
@@ -161,7 +163,7 @@ TEST_F(Ranks, TrainWhatOneProcessTrainsWithSynchronizedBatchNorm) {
 
 TEST_F(Ranks, EvaluateEveryImageOnce) {
   const auto model = std::make_unique<TestModel>(false);
-  DeviceFeed feed(at::kCPU, {kSide, kSide}, 7, {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}});
+  DeviceFeed feed(at::kCPU, {kSide, kSide}, 7, kScaling);
   const auto measured = [&](const RankShare& share) {
     BatchLoader batches = loader(validation_share(kImages, share), 7);
     Evaluation evaluation;
