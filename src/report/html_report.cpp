@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "base/files.h"
 #include "report/html.h"
 #include "report/html_assets.h"
@@ -11,8 +13,7 @@ class HtmlReport : public RunSink {
  public:
   // An earlier run's page would look like this one's, should it be killed.
   explicit HtmlReport(std::filesystem::path path) : path_(std::move(path)) {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
+    ::unlink(path_.c_str());
   }
   std::string_view name() const override { return kReportName; }
   void end(const RunRecord& run) override { write_file_durably(path_, report_html(run)); }

@@ -1,7 +1,9 @@
 #include "report/tensorboard.h"
 
+#include <stdexcept>
 #include <string>
 
+#include "base/files.h"
 #include "base/machine.h"
 #include "base/text.h"
 #include "report/appended_file.h"
@@ -43,7 +45,11 @@ ProtoMessage hyperparameter_value(std::string_view tag, const ProtoMessage& data
 class Tensorboard : public RunSink {
  public:
   explicit Tensorboard(const fs::path& folder) : folder_(folder) {
-    fs::create_directories(folder);
+    std::error_code fault;
+    fs::create_directories(folder, fault);
+    if (fault)
+      throw std::runtime_error("The folder '" + folder.string() +
+                               "' cannot be made: " + system_words(fault.value()) + ".");
     remove_earlier(folder);
   }
 
