@@ -10,7 +10,7 @@ import time
 from engine import ROOT
 from image_case import ImageTest, prepare
 from flow import KILN, files_below, main
-from test_failing_ranks import TwoHosts
+from two_hosts import TwoHosts
 
 USERS = ("0", "10001", "23456:23456")  # root, the image's own, and one that no passwd knows
 
@@ -129,11 +129,8 @@ class RunTest(ImageTest):
         self.run_job_of_two_pods("10001", "/tmp/.ssh", 0o640, ["-De", "-f", "/etc/ssh/sshd_user_config"])
 
     def run_job_of_two_pods(self, user, place, mode, server):
-        hosts = TwoHosts(self.folder)
-        self.addCleanup(hosts.unplug)
-        reason = hosts.plug()
-        if reason:
-            self.skipTest(f"two hosts cannot be made here: {reason}")
+        hosts = TwoHosts()
+        hosts.plug_in_for(self)
         keys = self.folder / "keys"
         keys.mkdir()
         subprocess.run(["ssh-keygen", "-q", "-t", "rsa", "-N", "", "-f", keys / "id_rsa"], check=True)
@@ -142,7 +139,7 @@ class RunTest(ImageTest):
         (self.folder / "hostfile").write_text("10.77.0.1 slots=1\n10.77.0.2 slots=1\n")
 
         key = ["--volume", f"{keys}:{place}:ro"]
-        networks = [f"ns:/run/netns/{name}" for name in hosts.names]
+        networks = [f"ns:/run/netns/{name}" for name in hosts.spaces]
         self.start(*server, user=user, network=networks[1], options=[*key, "--hostname", "pod1",
                                                                      "--entrypoint", "/usr/sbin/sshd"])
         launcher = [*key, "--hostname", "pod0", "--entrypoint", "mpirun",
