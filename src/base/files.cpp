@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -16,6 +17,7 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
+constexpr std::size_t kMostNameBytes = 200;  // of a temporary name; file systems take 255
 
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, int error) {
   std::string advice = "Check the permissions of the output and that its device is healthy.";
@@ -107,10 +109,14 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
 DurableFile::DurableFile(std::filesystem::path final_path)
     : final_path_(std::move(final_path)),
       target_path_(target_of(final_path_)),
-      temporary_path_(target_path_.parent_path() /
-                      (std::string(kTemporaryPrefix) + target_path_.filename().string())),
       checksum_(fnv1a({})) {
-  descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const std::string name = std::string(kTemporaryPrefix) +
+                           target_path_.filename().string().substr(0, kMostNameBytes) + "-";
+  std::random_device draw;
+  do {
+    temporary_path_ = target_path_.parent_path() / (name + std::to_string(draw()));
+    descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail_to_write(final_path_, errno);
 }
 

@@ -16,11 +16,12 @@ namespace kiln {
 // when it is larger than `max_bytes`; both texts name the path.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX);
 
-// A file that does not exist under its name until it is complete: written to `.kiln-tmp-<name>`
-// beside it, synced, read back and compared by checksum, then renamed, and the folder synced. A
-// link stays, and what it leads to is replaced; a device or pipe is refused. The destructor removes
-// what was not committed. One thread. Every failure is Error kFailedToWriteOutputs naming path and
-// reason (disk full, …).
+// A file that does not exist under its name until it is complete: written to a name of its own
+// beside it (`.kiln-tmp-<name>-<number>`), synced, read back and compared by checksum, then
+// renamed, and the folder synced. Of programs that write one file at once the last one's stands,
+// whole. A link stays, and what it leads to is replaced; a device or pipe is refused. The
+// destructor removes what was not committed. One thread. Every failure is Error
+// kFailedToWriteOutputs naming path and reason (disk full, …).
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path final_path);

@@ -103,7 +103,7 @@ class ConfigFile {
     const std::string name = key.IsScalar() ? key.Scalar() : "";
     const Option* option = name == "config" ? nullptr : find_option(command_, name);
     if (option == nullptr) {
-      fault(position, "'" + shortened(name) + "' (" + place(line) +
+      fault(position, "'" + excerpt(name) + "' (" + place(line) +
                           ") is not an option that a --config file can set." + guess(name));
       return;
     }
@@ -131,8 +131,8 @@ class ConfigFile {
   void note_if_overruled(const std::string& text, const RawValue& flag) {
     if (is_same_value(text, flag.text)) return;
     raw_.overruled += (raw_.overruled.empty() ? "The --config file '" + path_ + "' says " : "; ") +
-                      flag.option->name + " " + shortened(text) + ", but --" + flag.option->name +
-                      " " + shortened(flag.text) + " wins";
+                      flag.option->name + " " + excerpt(text) + ", but --" + flag.option->name +
+                      " " + excerpt(flag.text) + " wins";
   }
 
   std::string guess(std::string name) const {

@@ -114,7 +114,7 @@ class ArgumentParser {
     std::string shown = token.string_key;
     std::replace(shown.begin(), shown.end(), '_', '-');
     const std::string guess = did_you_mean(shown, names, "--");
-    fault("--" + shortened(token.string_key) + " is not an option of `kiln " + command_.name +
+    fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name +
           "`." + (guess.empty() ? " `kiln " + command_.name + " --help` lists them." : guess));
     // Most likely meant: what stands in for it is then not missing, and what follows is its value.
     if (const Option* meant = find_option(command_, closest(shown, names))) {
@@ -140,15 +140,15 @@ class ArgumentParser {
       return;
     }
     const bool dashed = text.size() > 1 && text[0] == '-' && find_option(command_, text.substr(1));
-    fault("'" + shortened(text) + "' is not expected here: " +
+    fault("'" + excerpt(text) + "' is not expected here: " +
           (dashed ? "options begin with two dashes." : "every option has one value."));
   }
 
   void store(const Option& option, const std::string& text) {
     raw_.mentioned.push_back(&option);
     if (const RawValue* earlier = raw_.find(option.name); earlier && !option.repeatable) {
-      fault("--" + option.name + " is given twice, as '" + shortened(earlier->text) + "' and as '" +
-            shortened(text) + "': give it once.");
+      fault("--" + option.name + " is given twice, as '" + excerpt(earlier->text) + "' and as '" +
+            excerpt(text) + "': give it once.");
       return;
     }
     raw_.values.push_back({&option, text, "--" + option.name, position()});

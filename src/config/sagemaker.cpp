@@ -71,7 +71,7 @@ class Translation {
       for (const Option& option : command->options)
         if (!is_place(&option)) names.push_back(option.name);
     const std::string guess = did_you_mean(name, names);
-    fail("'" + shortened(given) + "' is not a hyperparameter of kiln." +
+    fail("'" + excerpt(given) + "' is not a hyperparameter of kiln." +
          (guess.empty() ? " `kiln train --help` lists them, and for a job without a channel "
                           "'model' `kiln init-model --help`."
                         : guess));

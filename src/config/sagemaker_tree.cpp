@@ -53,7 +53,7 @@ std::string plain_text(const std::string& name, const Json& value) {
   const std::string text = value.get<std::string>();
   const Json inner = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (inner.is_structured())
-    fail("The hyperparameter '" + name + "' is '" + shortened(text) +
+    fail("The hyperparameter '" + name + "' is '" + excerpt(text) +
          "', a list or an object, but must be one value.");
   return inner.is_string() ? inner.get<std::string>() : text;
 }

@@ -17,7 +17,7 @@ namespace {
 [[noreturn]] void fail_to_parse(const std::string& text, const std::string& where,
                                 const std::string& expected) {
   throw Error(ErrorCode::kParameterParsing,
-              where + " is " + (text.empty() ? "empty" : "'" + shortened(text) + "'") +
+              where + " is " + (text.empty() ? "empty" : "'" + excerpt(text) + "'") +
                   ", but must be " + expected + ".");
 }
 
@@ -26,7 +26,7 @@ enum class Side { kBelow, kAbove };
 
 [[noreturn]] void fail_range(const Option& option, const std::string& given,
                              const std::string& where, Side side) {
-  const std::string text = shortened(given);
+  const std::string text = excerpt(given);
   const std::string range = " (range " + range_text(option) + ").";
   // The designer's codes speak of "greater than 0" where the lowest whole number is 1.
   const bool exclusive = option.kind == ValueKind::kNumber ||
@@ -76,7 +76,7 @@ bool read_number(std::string_view text, double* value) {
 
 }  // namespace
 
-std::string shortened(const std::string& text) {
+std::string excerpt(const std::string& text) {
   constexpr std::size_t kMost = 100;
   return text.size() <= kMost ? text : cut_to_bytes(text, kMost) + "…";
 }
@@ -136,7 +136,7 @@ Allowance allowance_value(const Option& option, const std::string& text, const s
   }
   if (percent < 0) fail_range(option, text, where, Side::kBelow);
   if (percent > 100) {
-    throw Error(ErrorCode::kLessThanOrEqualTo, where + " is " + shortened(text) +
+    throw Error(ErrorCode::kLessThanOrEqualTo, where + " is " + excerpt(text) +
                                                    ", but must be at most 100% (range " +
                                                    range_text(option) + ").");
   }
@@ -174,17 +174,17 @@ std::string choice_value(const Option& option, const std::string& text, const st
   const std::string guess = did_you_mean(word, option.choices);
   if (option.kind == ValueKind::kModelName) {
     throw Error(ErrorCode::kInvalidModelDirectory,
-                where + " is '" + shortened(text) + "', a network that is not known; known are " +
+                where + " is '" + excerpt(text) + "', a network that is not known; known are " +
                     join_choices(option.choices) + "." + guess);
   }
-  throw Error(ErrorCode::kParameterParsing, where + " is '" + shortened(text) + "', but must be " +
+  throw Error(ErrorCode::kParameterParsing, where + " is '" + excerpt(text) + "', but must be " +
                                                 join_choices(option.choices) + "." + guess);
 }
 
 void refuse_placeholder(const std::string& text, const std::string& where) {
   if (!text.starts_with("{{$") && !text.starts_with("{\"IfPresent")) return;
   throw Error(ErrorCode::kParameterParsing,
-              where + " is '" + shortened(text) +
+              where + " is '" + excerpt(text) +
                   "', a placeholder that the pipeline has not filled in: give this input a value "
                   "there.");
 }

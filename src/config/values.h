@@ -12,7 +12,7 @@
 namespace kiln {
 
 // `text` as a message shows it: its beginning, where it is long.
-std::string shortened(const std::string& text);
+std::string excerpt(const std::string& text);
 
 // 0 stands for `auto`.
 std::int64_t integer_value(const Option& option, const std::string& text, const std::string& where);

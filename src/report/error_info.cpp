@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "report/json_text.h"
 
 namespace kiln {
@@ -49,7 +50,7 @@ std::string error_info_of_success() {
 
 std::string error_info_of(const std::string& id, int code, const std::string& message) {
   const std::string text =
-      message.size() >= kLongMessage ? message.substr(0, kCutMessage) : message;
+      message.size() >= kLongMessage ? cut_to_bytes(message, kCutMessage) : message;
   Json exception;
   exception["ErrorId"] = id;
   exception["ErrorCode"] = code;
@@ -62,7 +63,8 @@ std::string error_info_of(const std::string& id, int code, const std::string& me
 std::string message_of_error_info(const std::string& text) {
   const Json info = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   const Json::json_pointer id("/Exception/ErrorId"), message("/Exception/Message");
-  if (!info.contains(id) || !info.contains(message)) return "";
+  for (const auto& field : {id, message})
+    if (!info.contains(field) || !info[field].is_string()) return "";
   const std::string before = info[id].get<std::string>() + ": ";
   const std::string whole = info[message].get<std::string>();
   return whole.substr(whole.find(before) == whole.npos ? 0 : whole.find(before) + before.size());

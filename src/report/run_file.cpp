@@ -31,6 +31,14 @@ Json metrics_json(const std::vector<Metric>& metrics) {
          ". Check its permissions, and that it is a file.");
 }
 
+// What is wrong with a line, in plain words.
+std::string fault_text(const std::exception& failure) {
+  if (dynamic_cast<const Json::parse_error*>(&failure) != nullptr) return "it is not JSON";
+  if (dynamic_cast<const Json::exception*>(&failure) != nullptr)
+    return "a field is missing, or holds something else than it should";
+  return failure.what();
+}
+
 void add_run_line(std::string_view text, RunRecord* run) {
   const Json line = Json::parse(text);
   const auto event = line.at("event").get<std::string>();
@@ -55,7 +63,7 @@ std::size_t add_lines(std::string_view text, std::uint64_t offset, RunRecord* ru
       add_run_line(text.substr(begin, end - begin), run);
     } catch (const std::exception& failure) {
       refuse("The line at byte " + std::to_string(offset + begin) +
-             " is none that a training run wrote (" + failure.what() + ").");
+             " is none that a training run wrote: " + fault_text(failure) + ".");
     }
   }
   return begin;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <concepts>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -26,8 +27,16 @@ requires std::integral<T> || std::same_as<T, std::string> Json as_json(const T& 
   return value;
 }
 template <typename T>
-requires std::integral<T> || std::same_as<T, std::string>
+requires std::same_as<T, bool> || std::same_as<T, std::string>
 void from_json(const Json& json, T& value) {
+  json.get_to(value);
+}
+// All of a record's are counts, or begin at 0; the limit leaves room to reckon with them.
+template <std::integral T>
+requires(!std::same_as<T, bool>) void from_json(const Json& json, T& value) {
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<T>::max() / 4);
+  if (!json.is_number_unsigned() || json.get<std::uint64_t>() > kMost)
+    throw std::invalid_argument(json_text(json).substr(0, 30) + " is no count");
   json.get_to(value);
 }
 
@@ -59,16 +68,18 @@ inline Json as_json(const ConfusionMatrix& matrix) {
   return {{"num_classes", matrix.num_classes}, {"cells", std::move(cells)}};
 }
 inline void from_json(const Json& json, ConfusionMatrix& matrix) {
-  const auto size = json.at("num_classes").get<std::size_t>();
+  from_json(json.at("num_classes"), matrix.num_classes);
+  const auto size = static_cast<std::size_t>(matrix.num_classes);
   // Its square is the memory taken, whatever a broken file says.
   if (size > kMostClasses || (size > 2000 && size > json.at("cells").size()))
     throw std::invalid_argument("a confusion matrix of too many classes");
-  matrix.num_classes = static_cast<int>(size);
   matrix.counts.assign(size * size, 0);
   for (const Json& cell : json.at("cells")) {
-    const auto truth = cell.at(0).get<std::size_t>(), guess = cell.at(1).get<std::size_t>();
+    std::size_t truth = 0, guess = 0;
+    from_json(cell.at(0), truth);
+    from_json(cell.at(1), guess);
     if (truth >= size || guess >= size) throw std::invalid_argument("a class that is not there");
-    matrix.counts[truth * size + guess] = cell.at(2).get<std::int64_t>();
+    from_json(cell.at(2), matrix.counts[truth * size + guess]);
   }
 }
 

@@ -76,6 +76,24 @@ TEST_F(Files, AnOldFileStaysUntilCommit) {
   EXPECT_EQ(read_file(path), "new");
 }
 
+TEST_F(Files, OfTwoWritersTheLastOnesFileStandsWhole) {
+  const fs::path path = folder_ / "model";
+  DurableFile first(path), second(path);
+  first.write("of the first");
+  second.write("second");
+  first.commit();
+  EXPECT_EQ(read_file(path), "of the first");
+  second.commit();
+  EXPECT_EQ(read_file(path), "second");
+  EXPECT_EQ(count(), 1);
+}
+
+TEST_F(Files, LongNamesAreTaken) {
+  const fs::path path = folder_ / std::string(255, 'n');
+  write_file_durably(path, "x");
+  EXPECT_EQ(read_file(path), "x");
+}
+
 TEST_F(Files, MovedFilesCommitOnce) {
   const fs::path path = folder_ / "model";
   DurableFile first(path);

@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KILN = os.environ.get("KILN", str(ROOT / "build/release/kiln"))
 NAMES = {"_meta.yaml", "model_spec.yaml", "model", "model.safetensors", "index_to_label.csv", "_schema.json",
          "_samples.json", "training.json"}
-FIRST_SAVED = ".kiln-tmp-model_spec.yaml"
+FIRST_SAVED = ".kiln-tmp-model_spec.yaml-*"
 
 
 def kiln(*arguments):
@@ -76,7 +76,7 @@ class Killer:
         return subprocess.Popen([KILN, *self.arguments()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def await_saving(self, process):
-        while process.poll() is None and not (self.model / FIRST_SAVED).exists():
+        while process.poll() is None and not any(self.model.glob(FIRST_SAVED)):
             time.sleep(0.0005)
 
     def measure(self):
