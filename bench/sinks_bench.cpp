@@ -44,8 +44,9 @@ void tell_again(const kiln::RunRecord& run, const kiln::TrainConfig& config) {
   const double processor_before = processor_seconds();
   const auto begin = Clock::now();
   const auto wait_until = [&](double time) {
-    std::this_thread::sleep_until(begin + std::chrono::duration_cast<Clock::duration>(
-                                              std::chrono::duration<double>(time - run.start.time)));
+    std::this_thread::sleep_until(begin +
+                                  std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(time - run.start.time)));
   };
   const double start = seconds_of([&] {
     add_run_sinks(config, &reporter);

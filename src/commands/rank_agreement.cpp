@@ -36,7 +36,7 @@ const std::set<std::string>& own_options() {
 std::string facts_of(const TrainConfig& config) {
   std::string text = "version\t" + program_version() + "\n";
   for (const auto& [name, value] : config.as_used)
-    if (!own_options().contains(name) && !(config.own_parts && name.ends_with("-data-path")))
+    if (!own_options().contains(name) && !(config.own_train_part && name.ends_with("-data-path")))
       text += "--" + name + "\t" + value + "\n";
   return text;
 }
@@ -114,7 +114,7 @@ std::vector<std::string> joined_classes(World& world, const std::vector<std::str
 }
 
 // The ranks' parts become parts of one data set.
-void join_classes(World& world, TrainingInputs& inputs) {
+void join_parts(World& world, TrainingInputs& inputs) {
   ImageSet all;
   all.root = inputs.train.root;
   all.classes = joined_classes(world, inputs.train.classes);
@@ -129,6 +129,16 @@ void join_classes(World& world, TrainingInputs& inputs) {
                   "process would choose another. Give --image-size.");
     }
   });
+}
+
+// The ranks of this host that were given the same folder.
+Sharing sharing_of_part(World& world, const ImageSet& set) {
+  const auto rank = static_cast<std::size_t>(world.rank());
+  const std::vector<std::string> parts =
+      world.gather(world.hosts()[rank] + '\0' + std::filesystem::canonical(set.root).string());
+  const auto mine = parts.begin() + world.rank();
+  return {static_cast<int>(std::count(parts.begin(), mine, *mine)),
+          static_cast<int>(std::count(parts.begin(), parts.end(), *mine))};
 }
 
 std::vector<RankDevice> gather_devices(World& world, const Device& device) {
@@ -196,8 +206,9 @@ void require_one_job(World& world, const TrainConfig& config, const Device& devi
 }
 
 void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& inputs) {
-  if (config.own_parts) {
-    join_classes(world, inputs);
+  if (config.own_train_part) {
+    join_parts(world, inputs);
+    if (!config.own_valid_part) world.agree([&] { require_equal_sets(world, inputs.valid); });
     return;
   }
   if (world.size() == 1) return;
@@ -225,18 +236,12 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
 }
 
 void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs) {
-  inputs.share_rank = world.rank();
-  inputs.num_sharing = world.size();
-  if (config.own_parts) {
-    const auto rank = static_cast<std::size_t>(world.rank());
-    const std::vector<std::string> parts = world.gather(
-        world.hosts()[rank] + '\0' + std::filesystem::canonical(inputs.train.root).string());
-    const auto mine = parts.begin() + world.rank();
-    inputs.share_rank = static_cast<int>(std::count(parts.begin(), mine, *mine));
-    inputs.num_sharing = static_cast<int>(std::count(parts.begin(), parts.end(), *mine));
-  }
+  const Sharing all{world.rank(), world.size()};
+  const Sharing part = config.own_train_part ? sharing_of_part(world, inputs.train) : all;
+  inputs.train_sharing = part;
+  inputs.valid_sharing = config.own_valid_part ? part : all;
   const std::int64_t images_per_step =
-      std::int64_t{inputs.num_sharing} * config.batch_size * config.accumulate;
+      std::int64_t{part.num_ranks} * config.batch_size * config.accumulate;
   const auto own = static_cast<std::int64_t>(inputs.train.items.size()) / images_per_step;
   inputs.steps_per_epoch = own;
   for (const std::string& steps : world.gather(std::to_string(own)))

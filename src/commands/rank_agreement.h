@@ -26,11 +26,11 @@ void require_one_job(World& world, const TrainConfig& config, const Device& devi
 
 // Rank 0 has read the image sets: the others take them over. With --scan each all have read them:
 // classes and lists are compared, Error kInvalidDataset naming the ranks and what differs. With
-// --shard-by none each has its own part: classes are joined.
+// --shard-by none or train each has its own part: classes are joined.
 void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& inputs);
 
 // Fills in which images are this rank's and how many steps an epoch has, the same everywhere. With
-// --shard-by none the ranks that were given the same folder on one host divide it.
+// --shard-by none or train the ranks that were given the same folder on one host divide it.
 void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs);
 
 // New faults of all ranks' images, in the order of the ranks.

@@ -53,7 +53,8 @@ class TrainingRun {
   bool train_epoch(int epoch);                       // false: a stop signal came first
   std::optional<EpochRecord> take_steps(int epoch);  // none: likewise
   bool validate(EpochRecord& record, Evaluation& evaluation);
-  bool agree_to_go_on(ImageFaultLedger& ledger, const std::vector<BadImage>& faults);
+  bool agree_to_go_on(ImageFaultLedger& ledger, bool is_own_part,
+                      const std::vector<BadImage>& faults);
   void require_finite(const TrainEpoch& training, int epoch, double learning_rate);
   Totals sum_over_ranks(const Totals& totals);
   double sum_over_ranks(double value) { return world_.sum({value}).front(); }
@@ -148,13 +149,14 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
 }
 
 // Stop signals and bad images anywhere are known everywhere after this; false: stop.
-bool TrainingRun::agree_to_go_on(ImageFaultLedger& ledger, const std::vector<BadImage>& faults) {
+bool TrainingRun::agree_to_go_on(ImageFaultLedger& ledger, bool is_own_part,
+                                 const std::vector<BadImage>& faults) {
   std::vector<double> told = {faults.empty() ? 0.0 : 1.0};
   for (const int signal : kStopSignals) told.push_back(stop_signal() == signal ? 1 : 0);
   const std::vector<double> all = world_.sum(told);
   // A number of another part's image says nothing here: its own ranks note it.
   if (all[0] > 0)
-    world_.agree([&] { ledger.note(config_.own_parts ? faults : share_faults(world_, faults)); });
+    world_.agree([&] { ledger.note(is_own_part ? faults : share_faults(world_, faults)); });
   for (std::size_t i = 0; i < kStopSignals.size() && stopped_by_ == 0; ++i)
     if (all[i + 1] > 0) stopped_by_ = kStopSignals[i];
   return stopped_by_ == 0;
@@ -216,7 +218,8 @@ std::optional<EpochRecord> TrainingRun::take_steps(int epoch) {
                        .train_on_empty_batches = config_.sync_batch_norm});
   while (training.step()) {
     world_.at("step " + std::to_string(training.steps_done()));
-    if (!agree_to_go_on(train_faults_, loader.take_faults())) return std::nullopt;
+    if (!agree_to_go_on(train_faults_, config_.own_train_part, loader.take_faults()))
+      return std::nullopt;
     tell_step(training, epoch, rate);
   }
   require_finite(training, epoch, rate);
@@ -242,7 +245,7 @@ bool TrainingRun::train_epoch(int epoch) {
   if (kept)
     judgement = judge(world_, evaluation.verdicts, inputs_.valid, inputs_.valid_pixels, epoch);
   telling_.epoch(record, kept ? &judgement : nullptr);
-  return agree_to_go_on(valid_faults_, {});
+  return agree_to_go_on(valid_faults_, config_.own_valid_part, {});
 }
 
 bool TrainingRun::validate(EpochRecord& record, Evaluation& evaluation) {
@@ -258,7 +261,7 @@ bool TrainingRun::validate(EpochRecord& record, Evaluation& evaluation) {
     if (world_.size() == 1) valid_faults_.note(std::exchange(faults, {}));
     return stop_signal() != 0;
   });
-  if (!agree_to_go_on(valid_faults_, faults)) return false;
+  if (!agree_to_go_on(valid_faults_, config_.own_valid_part, faults)) return false;
   record.valid = sum_over_ranks(evaluation.totals);
   record.valid_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -106,7 +106,8 @@ TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problem
     const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
     inputs.valid =
         read_indexed_image_set(config.valid_data_path, "Validation dataset", {index, with_sizes});
-    if (!inputs.train.items.empty() && !config.own_parts) map_classes(inputs.train, inputs.valid);
+    if (!inputs.train.items.empty() && !config.own_train_part)
+      map_classes(inputs.train, inputs.valid);
   });
   collect(config.untrained_model_path,
           [&] { inputs.untrained = read_model_directory(config.untrained_model_path); });

@@ -9,9 +9,13 @@
 
 namespace kiln {
 
+// Ranks that divide images: all, or those that were given the same part.
+struct Sharing {
+  int rank = 0, num_ranks = 1;
+};
+
 struct TrainingInputs {
-  // Of the images: those of all ranks, or of the ranks that were given the same part.
-  int share_rank = 0, num_sharing = 1;
+  Sharing train_sharing, valid_sharing;
   std::int64_t steps_per_epoch = 0;
   ImageSet train, valid;  // the validation labels are ids of the training classes
   ModelDirectory untrained;

@@ -19,7 +19,6 @@ TrainingLoaders::TrainingLoaders(const TrainConfig& config, const TrainingInputs
                                  int num_threads, const CacheChoice& cache, const HostForm& form)
     : config_(config),
       inputs_(inputs),
-      share_{inputs.share_rank, inputs.num_sharing, config.batch_size, config.accumulate},
       scaling_(form.scaling),
       num_slots_(num_threads + 2),
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
@@ -39,22 +38,27 @@ BatchLoader::Plan TrainingLoaders::plan(const PixelPlan& pixels, int epoch) cons
           .num_slots = num_slots_};
 }
 
+RankShare TrainingLoaders::share_of(const Sharing& sharing) const {
+  return {sharing.rank, sharing.num_ranks, config_.batch_size, config_.accumulate};
+}
+
 BatchLoader TrainingLoaders::open_training(int epoch) {
   auto order = permutation(
       static_cast<std::uint32_t>(inputs_.train.items.size()),
       {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
+  const RankShare share = share_of(inputs_.train_sharing);
   const std::int64_t images_per_step =
-      std::int64_t{share_.num_ranks} * share_.batch_size * share_.batches_per_step;
+      std::int64_t{share.num_ranks} * share.batch_size * share.batches_per_step;
   order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * images_per_step));
   BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);
-  wanted.order = training_share(order, share_);
+  wanted.order = training_share(order, share);
   return {inputs_.train, team_, std::move(wanted), &train_cache_};
 }
 
 BatchLoader TrainingLoaders::open_validation(int epoch) {
   const auto count = static_cast<std::uint32_t>(inputs_.valid.items.size());
   BatchLoader::Plan wanted = plan(inputs_.valid_pixels, epoch);
-  wanted.order = validation_share(count, share_);
+  wanted.order = validation_share(count, share_of(inputs_.valid_sharing));
   return {inputs_.valid, team_, std::move(wanted), &valid_cache_};
 }
 

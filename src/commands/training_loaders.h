@@ -32,12 +32,12 @@ class TrainingLoaders {
 
  private:
   BatchLoader::Plan plan(const PixelPlan& pixels, int epoch) const;
+  RankShare share_of(const Sharing& sharing) const;
   BatchLoader open_training(int epoch);
   BatchLoader open_validation(int epoch);
 
   const TrainConfig& config_;
   const TrainingInputs& inputs_;
-  const RankShare share_;
   const std::optional<PixelScaling> scaling_;
   const int num_slots_;
   const std::size_t cache_bytes_;

@@ -76,10 +76,10 @@ TrainingSetup set_up_training(const TrainConfig& config, World& world) {
     Problems problems;
     inputs = read_training_inputs(own_part(config, reads_images), problems);
     if (reads_images && problems.empty()) problems.collect([&] { choose_pixels(config, inputs); });
-    if (reads_images && problems.empty() && !config.own_parts)
+    if (reads_images && problems.empty() && !config.own_train_part)
       problems.collect([&] { setup.model = build_model(config, inputs, setup.device); });
     problems.collect(
-        [&] { check_batch_size(config, inputs, config.own_parts ? 1 : world.size()); });
+        [&] { check_batch_size(config, inputs, config.own_train_part ? 1 : world.size()); });
     problems.collect([&] { check_sync_batch_norm(config, inputs); });
     if (world.leads()) problems.collect([&] { prepare_model_output(config.trained_model_path); });
     problems.throw_if_any();

@@ -86,8 +86,9 @@ void check_cache(Binder& binder, const TrainConfig& config) {
 
 void bind_rank_options(Binder& binder, TrainConfig& config) {
   config.lr_scaling = binder.rate_scaling("lr-scaling");
-  config.own_parts = binder.choice("shard-by") == "none";
-  config.scan_each = config.own_parts || binder.choice("scan") == "each";
+  config.own_train_part = binder.choice("shard-by") != "rank";
+  config.own_valid_part = binder.choice("shard-by") == "none";
+  config.scan_each = config.own_train_part || binder.choice("scan") == "each";
   config.index_path = binder.path("index");
   config.accumulate = binder.small_integer("accumulate");
   config.sync_batch_norm = binder.boolean("sync-batch-norm");

@@ -114,8 +114,8 @@ class ArgumentParser {
     std::string shown = token.string_key;
     std::replace(shown.begin(), shown.end(), '_', '-');
     const std::string guess = did_you_mean(shown, names, "--");
-    fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name +
-          "`." + (guess.empty() ? " `kiln " + command_.name + " --help` lists them." : guess));
+    fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name + "`." +
+          (guess.empty() ? " `kiln " + command_.name + " --help` lists them." : guess));
     // Most likely meant: what stands in for it is then not missing, and what follows is its value.
     if (const Option* meant = find_option(command_, closest(shown, names))) {
       raw_.mentioned.push_back(meant);

@@ -55,7 +55,8 @@ struct TrainConfig {
   SaveChoice save = SaveChoice::kBest;
   RateScaling lr_scaling;
   bool scan_each = false;  // else rank 0 scans for all
-  bool own_parts = false;  // each host has other images; then each scans
+  // Each host has other images; then each scans.
+  bool own_train_part = false, own_valid_part = false;
   std::string index_path;  // empty: beside the data
   int accumulate = 1;
   bool sync_batch_norm = false;

@@ -160,8 +160,8 @@ class Translation {
     if (in_parts_.front() != "train-data-path")
       fail(
           "The validation images are distributed over the hosts (ShardedByS3Key), but the "
-          "training images are not: distribute both, or none.");
-    train_words_.push_back("--shard-by=none");
+          "training images are not: distribute both, none, or the training images alone.");
+    train_words_.push_back(in_parts_.size() == 1 ? "--shard-by=train" : "--shard-by=none");
   }
 
   // What the job says of train's options, in a file of it too.

@@ -59,10 +59,11 @@ std::vector<Option> rank_options() {
   return {
       lr_scaling,
       choice(
-          "shard-by", {"rank", "none"}, kRanks,
+          "shard-by", {"rank", "none", "train"}, kRanks,
           "rank: the processes divide one data set. none: each host has been given its own part, "
           "or each process by its own data paths; classes are joined, and all make as many steps "
-          "as the smallest part allows."),
+          "as the smallest part allows. train: likewise, but all have the same validation images, "
+          "and divide them."),
       choice("scan", {"once", "each"}, kRanks,
              "Process 0 reads the image folders and tells the others, or each reads for itself and "
              "they compare."),

@@ -172,11 +172,13 @@ TEST_F(SageMaker, KeepsHostsToTheirPart) {
   channels("ShardedByS3Key", "FullyReplicated");
   EXPECT_FALSE(contains(command(), "--shard-by=none")) << "one host has everything";
   two_hosts();
+  EXPECT_TRUE(contains(command(), "--shard-by=train"));
+  channels("ShardedByS3Key", "ShardedByS3Key");
   EXPECT_TRUE(contains(command(), "--shard-by=none"));
   channels("FullyReplicated", "FullyReplicated");
   EXPECT_FALSE(contains(command(), "--shard-by=none"));
   channels("FullyReplicated", "ShardedByS3Key");
-  EXPECT_NE(fault().find("distribute both, or none"), std::string::npos);
+  EXPECT_NE(fault().find("distribute both, none, or"), std::string::npos);
 }
 
 TEST_F(SageMaker, RefusesPipes) {

@@ -1,4 +1,4 @@
-"""`--shard-by none`: each rank has been given its own images, as a platform does that divides them over hosts."""
+"""`--shard-by none` and `train`: each rank has been given its own images, as a platform does that divides them over hosts."""
 import json
 import os
 import shutil
@@ -48,6 +48,23 @@ class OwnPartsTest(FlowTest):
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
             models.append((self.folder / "model/model").read_bytes())
         self.assertTrue(models[0] == models[1], "the models differ")
+
+    def test_validation_images_that_all_have_are_counted_once(self):
+        parts = self.part(0, cat=10, dog=12), self.part(1, cat=8, dog=9)
+        for part in parts:
+            (part / "val/cat/bad.png").write_bytes(b"no image")
+        result = self.run_parts(*parts, shard_by="train", max_bad_images=1)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        training = self.training()
+        self.assertEqual(training["data"]["counts"], {"cat": {"train": 18, "valid": 2}, "dog": {"train": 21, "valid": 1}})
+        self.assertEqual([fault["file"] for fault in training["image_faults"]], ["cat/bad.png"])
+        epoch, = (event for event in map(json.loads, (self.folder / "logs/metrics.jsonl").read_text().splitlines())
+                  if event["event"] == "epoch")
+        self.assertEqual((epoch["train"]["images"], epoch["valid"]["images"]), (32, 2))
+        (parts[1] / "val/dog/0.png").unlink()
+        result = self.run_parts(*parts, shard_by="train", trained_model_path=self.folder / "other")
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("Validation dataset is not the same everywhere", result.stdout + result.stderr)
 
     def test_bad_images_are_counted_by_their_own_rank(self):
         parts = self.part(0, cat=8), self.part(1, cat=8)

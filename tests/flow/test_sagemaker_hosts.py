@@ -132,7 +132,7 @@ class TwoHostsTest(FlowTest):
                     image.unlink()
         self.assert_end(self.start(), 0)
         self.assert_model_of_the_leader_alone()
-        self.assertIn("--shard-by=none", self.output_path(0).read_text())
+        self.assertIn("--shard-by=train", self.output_path(0).read_text())
 
     def test_failure_is_told_on_both(self):
         self.lay_out(batch_size="1000")
