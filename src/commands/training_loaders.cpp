@@ -84,9 +84,10 @@ long long TrainingLoaders::most_memory_bytes() const {
   const std::size_t batch_pair =
       plan(inputs_.pixels, 0).batch_bytes() + plan(inputs_.valid_pixels, 0).batch_bytes();
   const auto num_decoders = static_cast<std::size_t>(team_.num_decoders());
-  return static_cast<long long>(static_cast<std::size_t>(num_slots_) * batch_pair +
-                                LoaderTeam::kReadAheadBytes +
-                                num_decoders * LoaderTeam::kDecoderBytes + cache_bytes_);
+  const std::size_t bytes = static_cast<std::size_t>(num_slots_) * batch_pair +
+                            LoaderTeam::kReadAheadBytes + num_decoders * LoaderTeam::kDecoderBytes +
+                            cache_bytes_;
+  return static_cast<long long>(bytes);
 }
 
 }  // namespace kiln
