@@ -20,8 +20,9 @@ class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottlene
     return conv->forward(norm->forward(joined).relu_());
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list output_gradients) {
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* context,
+      const torch::autograd::variable_list& output_gradients) {
     std::vector<at::Tensor> tensors, wanted;
     for (const at::Tensor& saved : context->get_saved_variables()) {
       tensors.push_back(saved.detach().requires_grad_(saved.requires_grad()));

@@ -114,7 +114,7 @@ class NetworkModel : public ImageModel {
 
  private:
   // Everybody who holds the tensor sees the new memory.
-  static void replace(at::Tensor tensor, const at::Tensor& data) { tensor.set_data(data); }
+  static void replace(const at::Tensor& tensor, const at::Tensor& data) { tensor.set_data(data); }
 
   std::shared_ptr<torch::nn::Module> root_;
   std::shared_ptr<Network> network_;

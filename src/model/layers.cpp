@@ -40,7 +40,7 @@ at::Tensor BatchNorm2d::forward(const at::Tensor& x) {
 // The running variance is the unbiased one, as LibTorch's.
 at::Tensor BatchNorm2d::forward_synchronized(const at::Tensor& x) {
   BatchStatistics batch;
-  const at::Tensor y = sync_batch_norm(x, weight_, bias_, kNormEpsilon, sum_, &batch);
+  at::Tensor y = sync_batch_norm(x, weight_, bias_, kNormEpsilon, sum_, &batch);
   const at::NoGradGuard no_grad;
   const double unbiased = batch.count / std::max(batch.count - 1, 1.0);
   running_mean_.lerp_(batch.mean.to(running_mean_.scalar_type()), kNormMomentum);

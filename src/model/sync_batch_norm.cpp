@@ -40,6 +40,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     const auto saved = context->get_saved_variables();
     const at::Tensor &normalized = saved[0], &weight = saved[1], &scale = saved[2];
     const double count = context->saved_data["count"].toDouble();
+    // Autograd keeps numbers and tensors alone. NOLINTNEXTLINE(performance-no-int-to-ptr)
     const auto* sum = reinterpret_cast<const SumOverRanks*>(context->saved_data["sum"].toInt());
     const at::Tensor& dy = gradients[0];
     const at::Tensor d_bias = dy.sum({0, 2, 3}), d_weight = (dy * normalized).sum({0, 2, 3});
@@ -58,7 +59,8 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   // mean first, since float32 squares of large values would cancel.
   static at::Tensor local_sums(const at::Tensor& x) {
     const auto options = x.options().dtype(torch::kFloat64);
-    const auto count = static_cast<double>(x.numel() / x.size(1));
+    const std::int64_t values = x.numel() / x.size(1);
+    const auto count = static_cast<double>(values);
     at::Tensor sums = torch::zeros({2 * x.size(1) + 1}, options);
     if (x.numel() == 0) return sums;
     const auto [variance, mean] = at::var_mean(x, {0, 2, 3}, /*correction=*/at::Scalar(0));

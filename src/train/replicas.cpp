@@ -29,6 +29,7 @@ bool is_statistic(const NamedTensor& item) {
 // One flat tensor of all `items`, and back.
 at::Tensor flatten(const std::vector<NamedTensor>& items) {
   std::vector<at::Tensor> parts;
+  parts.reserve(items.size());
   for (const NamedTensor& item : items) parts.push_back(item.tensor.detach().reshape({-1}));
   return torch::cat(parts);
 }
