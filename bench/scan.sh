@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Listing class folders: kiln, kiln with an index, and torchvision's ImageFolder, on the same generated files in one run.
 #
-#   bench/scan.sh [IMAGES] [RUNS]
+#   bench/scan.sh [IMAGES [RUNS]]
 #
 # Makes IMAGES (200000) empty files in 1000 folders and lists them RUNS (5) times each way, in turn. Then a slow mount is
 # simulated on a tenth of the folders: strace delays every open, stat and getdents of either program by 1 ms, several threads

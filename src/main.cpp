@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/signals.h"
 #include "commands/dispatch.h"
 #include "commands/failure.h"
@@ -11,6 +12,7 @@
 #include "report/error_info.h"
 
 int main(int argc, char** argv) {
+  kiln::open_standard_descriptors();
   kiln::end_on_stop_signals_as_process_1();
   kiln::Log log;
   kiln::RunReport report;

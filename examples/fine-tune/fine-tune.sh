@@ -4,9 +4,11 @@
 # WEIGHTS: a state dict as torchvision publishes it (.pth) or .safetensors. PHOTOS: class folders in train and in val.
 # The learning rate is a tenth of what fresh weights take; images are normalized as the weights expect.
 set -euo pipefail
+[ $# -ge 3 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 weights=$1 photos=$2 out=$3
 shift 3
-kiln=${KILN:-kiln}
+built=$(cd "$(dirname "$0")/../.." && pwd)/build/release/kiln
+kiln=${KILN:-$(command -v kiln || echo "$built")}
 
 mkdir -p "$out"
 "$kiln" init-model resnet18 --weights "$weights" --untrained-model-path "$out/untrained"

@@ -45,6 +45,17 @@ struct Log::Sinks {
   int rank = 0;
   std::string name = "kiln";  // as the file's lines give it
   std::vector<std::string> warnings;
+  std::string file_path;
+  std::string file_fault;  // the first
+  int num_lost_lines = 0;  // of the file
+
+  // The file cannot be written. Called under the mutex, where a line is said.
+  void note_lost_line(const std::string& reason) {
+    if (num_lost_lines++ > 0) return;
+    file_fault = "'" + file_path + "' cannot be written:" + reason.substr(reason.rfind(':') + 1);
+    std::fprintf(stderr, "warning: %s. Training goes on without it.\n", file_fault.c_str());
+    warnings.push_back(file_fault + ". Training goes on without it.");
+  }
 
   void keep(std::string_view raw) {
     const std::lock_guard lock(mutex);
@@ -93,6 +104,11 @@ void Log::speak_for_rank(int rank) {
 }
 
 void Log::open_file(const std::filesystem::path& path) {
+  std::error_code none_there;
+  if (std::filesystem::is_fifo(path, none_there))
+    throw Error(ErrorCode::kFailedToWriteOutputs, "The log file '" + path.string() +
+                                                      "' is a pipe: remove it, or give another "
+                                                      "--log-path.");
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), true);
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
@@ -100,8 +116,12 @@ void Log::open_file(const std::filesystem::path& path) {
     sink->set_formatter(std::move(formatter));
     auto logger = std::make_shared<spdlog::logger>(sinks_->name, std::move(sink));
     logger->flush_on(spdlog::level::info);
+    logger->set_error_handler([sinks = sinks_.get()](const std::string& reason) {
+      sinks->note_lost_line(printable(reason));
+    });
     const std::lock_guard lock(sinks_->mutex);
     sinks_->file = std::move(logger);
+    sinks_->file_path = path.string();
   } catch (const spdlog::spdlog_ex& failure) {
     throw Error(ErrorCode::kFailedToWriteOutputs, "The log file '" + path.string() +
                                                       "' cannot be written (" + failure.what() +
@@ -135,6 +155,12 @@ void Log::progress(std::string_view text) {
   std::fprintf(stdout, "\r\x1b[K%s", cut_to(text, live_columns()).c_str());
   std::fflush(stdout);
   sinks_->progress_shown = true;
+}
+
+std::string Log::lost() const {
+  const std::lock_guard lock(sinks_->mutex);
+  if (sinks_->num_lost_lines == 0) return "";
+  return formatted("%d lines of the log: ", sinks_->num_lost_lines) + sinks_->file_fault;
 }
 
 bool Log::on_terminal() const {

@@ -32,8 +32,10 @@ class Log {
   // from now on.
   void speak_for_rank(int rank);
 
-  // From now on every line is appended to `path` too. Throws Error kFailedToWriteOutputs.
+  // From now on every line is appended to `path` too. Throws Error kFailedToWriteOutputs; what
+  // cannot be written later is warned of once, and counted.
   void open_file(const std::filesystem::path& path);
+  std::string lost() const;  // "12 lines of the log: …"; empty: nothing
 
   void info(std::string_view text);
   // As info(), but not on a terminal, where a progress line tells as much.

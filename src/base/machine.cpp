@@ -1,5 +1,6 @@
 #include "base/machine.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -17,6 +18,11 @@ std::string host_name() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+void open_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free one
 }
 
 int usable_cpus() {

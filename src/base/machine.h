@@ -8,6 +8,10 @@ namespace kiln {
 // The name that it goes by in its network.
 std::string host_name();
 
+// Standard input, output and error that were closed lead to nowhere from now on, so that no file
+// that is opened later is taken for one of them. Before anything opens files.
+void open_standard_descriptors();
+
 // CPUs that this process may use: the affinity mask, cut by the control group's quota. At least 1.
 int usable_cpus();
 

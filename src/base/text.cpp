@@ -24,6 +24,13 @@ std::size_t utf8_length(std::string_view text) {
   return out_of_range ? 0 : length;
 }
 
+// C0 but the tabulator, and C1 (U+0080 to U+009F), which terminals take for escape sequences.
+bool is_control(std::string_view character) {
+  const auto last = static_cast<unsigned char>(character.back());
+  if (character.size() == 1) return (last < 0x20 && last != '\t') || last == 0x7F;
+  return character.size() == 2 && character[0] == '\xC2' && last < 0xA0;
+}
+
 }  // namespace
 
 std::string formatted(const char* format, ...) {
@@ -40,14 +47,14 @@ std::string formatted(const char* format, ...) {
 std::string printable(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
-    const auto byte = static_cast<unsigned char>(text.front());
     const std::size_t length = utf8_length(text);
-    const bool control = (byte < 0x20 && byte != '\t') || byte == 0x7F;
-    if (length == 0 || control)
-      shown += formatted("\\x%02x", byte);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(1, length));
+    if (length == 0 || is_control(character))
+      for (const char byte : character)
+        shown += formatted("\\x%02x", static_cast<unsigned char>(byte));
     else
-      shown += text.substr(0, length);
-    text.remove_prefix(length == 0 ? 1 : length);
+      shown += character;
+    text.remove_prefix(character.size());
   }
   return shown;
 }

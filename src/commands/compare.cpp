@@ -3,12 +3,14 @@
 #include <sstream>
 
 #include "base/files.h"
+#include "commands/page_output.h"
 #include "report/compare.h"
 #include "report/run_file.h"
 
 namespace kiln {
 
 int run_compare(const CompareConfig& config, Log& log) {
+  refuse_records(config.output_path, config.log_paths);
   std::vector<NamedRun> runs;
   for (const std::string& path : config.log_paths) runs.push_back({path, read_run(path)});
   sort_by_accuracy(&runs);

@@ -24,8 +24,10 @@
 #include "commands/versions.h"
 #include "commands/watch.h"
 #include "config/command_line.h"
+#include "report/appended_file.h"
 #include "report/error_info.h"
 #include "report/failure_note.h"
+#include "report/run_file.h"
 
 namespace kiln {
 namespace {
@@ -47,6 +49,10 @@ void open_driver_log(const std::string& log_path, bool given, int rank, Log& log
   try {
     std::error_code failure;
     std::filesystem::create_directories(log_path, failure);
+    if (AppendedFile::is_in_use(std::filesystem::path(log_path) / kRunFileName)) {
+      report->wanted = false;  // another run's; the sinks will say so
+      return;
+    }
     log.open_file(std::filesystem::path(log_path) /
                   ("70_driver_log_" + std::to_string(rank) + ".txt"));
   } catch (const Error& error) {

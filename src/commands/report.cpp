@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "base/error.h"
 #include "base/files.h"
+#include "commands/page_output.h"
 #include "report/html_page.h"
 #include "report/run_file.h"
 #include "report/run_summary.h"
@@ -23,12 +23,7 @@ fs::path output_of(const ReportConfig& config) {
 int run_report(const ReportConfig& config, Log& log) {
   const RunRecord run = read_run(config.log_path);
   const fs::path output = output_of(config);
-  std::error_code none_there;
-  if (fs::equivalent(output, record_of(config.log_path), none_there))
-    throw Error(ErrorCode::kUserError,
-                "'" + output.string() +
-                    "' is the record of the run, and the page would take its place. Give another "
-                    "--output-path.");
+  refuse_records(output, {config.log_path});
   write_file_durably(output, report_html(run));
   log.info("Wrote '" + output.string() + "' of a run that is " + status_text(run.end) + ", " +
            std::to_string(run.epochs.size()) + " of " + std::to_string(run.start.num_epochs) +

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <stdexcept>
 
 #include "commands/mlflow_settings.h"
 #include "report/appended_file.h"
@@ -19,8 +20,11 @@ namespace {
 void add_files(const std::filesystem::path& folder, RunReporter* reporter) {
   if (::access(folder.c_str(), W_OK) != 0) return;  // which has been warned of
   if (AppendedFile::is_in_use(folder / kRunFileName)) {
-    reporter->log().warning("Another run is writing its records to '" + folder.string() +
-                            "', so this one keeps none. Give each run a --log-path of its own.");
+    reporter->add([&]() -> std::unique_ptr<RunSink> {
+      throw std::runtime_error("Another run is writing its records to '" + folder.string() +
+                               "', so this one keeps none, and no log file. Give each run a "
+                               "--log-path of its own.");
+    });
     return;
   }
   reporter->add([&] { return make_run_file(folder / kRunFileName); });

@@ -92,11 +92,18 @@ void RunTelling::saved(const std::string& model_path) {
 void RunTelling::nothing_saved() {
   log_.info("No epoch was finished: no model is written.");
   end(RunStatus::kStopped);
+  tell_losses();
 }
 
 void RunTelling::failed(const std::exception_ptr& failure) {
   end_.failure = report_failure(failure).messages.front();
   end(RunStatus::kFailed);
+  tell_losses();
+}
+
+// Of a run without a closing block.
+void RunTelling::tell_losses() {
+  for (const std::string& loss : reporter_.losses()) log_.info("lost: " + loss);
 }
 
 void RunTelling::end(RunStatus status) {

@@ -44,6 +44,7 @@ class RunTelling {
   bool may_redraw();  // the live line
   void end(RunStatus status);
   void note_usage();  // time and memory until now
+  void tell_losses();
 
   const TrainConfig& config_;
   const Device& device_;

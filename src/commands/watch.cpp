@@ -70,18 +70,18 @@ void tell_end(const RunEnd& end, Log& log) {
 }  // namespace
 
 int run_watch(const WatchConfig& config, Log& log) {
-  const std::filesystem::path folder = config.log_path;
+  const std::filesystem::path record = record_of(config.log_path);
   std::error_code fault;
-  if (!std::filesystem::is_directory(folder, fault))
+  if (record == config.log_path && !std::filesystem::exists(record, fault))
     throw Error(ErrorCode::kUserError,
-                "There is no folder '" + folder.string() + "': give the --log-path of a run.");
+                "There is no folder '" + config.log_path + "': give the --log-path of a run.");
   if (config.plain) log.speak_plainly();
   install_stop_signals();
-  RunFollower follower(folder / kRunFileName);
+  RunFollower follower(record);
   Watcher watcher(log);
   follower.read_news();
   if (!follower.has_begun())
-    log.info("waiting for '" + (folder / kRunFileName).string() + "', which a run begins with");
+    log.info("waiting for '" + record.string() + "', which a run begins with");
   while (follower.run().end.status == RunStatus::kRunning && stop_signal() == 0) {
     if (follower.has_begun()) watcher.tell(follower.run());
     std::this_thread::sleep_for(kBetweenLooks);

@@ -68,9 +68,21 @@ void set_limits(CURL* handle, double timeout_s) {
   if (timeout_s > 0) {
     curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout_s * 1000) + 1);
   } else {
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, kHttpStallBytes);
     curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, kHttpStallSeconds);
   }
+}
+
+// Curl's own words name the server, and what http_proxy holds: a password too.
+std::string failure_words(CURLcode code, const std::string& reason) {
+  if (code == CURLE_URL_MALFORMAT) return "the address is none";
+  if (code == CURLE_WRITE_ERROR) return "its answer is too long";
+  if (code == CURLE_SSL_CACERT_BADFILE)
+    return "the certificates of MLFLOW_TRACKING_SERVER_CERT_PATH cannot be read";
+  if (code == CURLE_COULDNT_RESOLVE_PROXY || reason.find("proxy") != std::string::npos)
+    return "the proxy that http_proxy or https_proxy names cannot be used";
+  if (code == CURLE_UNSUPPORTED_PROTOCOL) return "it does not answer as a web server does";
+  return reason.empty() ? curl_easy_strerror(code) : reason;
 }
 
 }  // namespace
@@ -110,7 +122,7 @@ HttpAnswer HttpClient::send(const HttpCall& call) {
   curl_easy_setopt(handle_, CURLOPT_HTTPHEADER, headers.get());
   const CURLcode code = curl_easy_perform(handle_);
   if (code != CURLE_OK) {
-    answer = {.failure = reason[0] != 0 ? reason.data() : curl_easy_strerror(code)};
+    answer = {.failure = failure_words(code, reason.data())};
     return answer;
   }
   long status = 0;

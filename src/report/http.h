@@ -22,10 +22,11 @@ struct HttpCall {
   std::string url = {};
   std::string json = {};            // of kPost
   std::filesystem::path file = {};  // of kPut
-  double timeout_s = 5;             // 0: as long as bytes move (kHttpStallSeconds)
+  double timeout_s = 5;             // 0: as long as bytes move
 };
 
-inline constexpr long kHttpStallSeconds = 60;
+// So few bytes a second for so long are none.
+inline constexpr long kHttpStallBytes = 10'000, kHttpStallSeconds = 60;
 
 struct HttpAnswer {
   int status = 0;  // 0: there was none

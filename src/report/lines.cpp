@@ -120,6 +120,8 @@ std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int
 }
 
 std::string duration_text(double seconds) {
+  constexpr double kMost = 1e10;
+  if (!(std::abs(seconds) < kMost)) return "unknown";
   if (seconds < 60) return formatted("%.1f s", seconds);
   const long whole = std::lround(seconds);
   if (whole < 3600) return formatted("%ld min %02ld s", whole / 60, whole % 60);

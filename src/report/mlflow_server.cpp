@@ -1,16 +1,15 @@
 #include "report/mlflow_server.h"
 
-#include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/machine.h"
 #include "base/text.h"
+#include "report/json_text.h"
 
 namespace kiln {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::size_t kMostMessageBytes = 300;
 constexpr const char* kProxyScheme = "mlflow-artifacts:/";
@@ -29,13 +28,16 @@ void blot_out(const std::string& secret, std::string* text) {
     text->replace(at, secret.size(), "***");
 }
 
-// What the server said beside the status; empty for pages that are no JSON.
-std::string message_of(const std::string& body) {
+// What the server said beside the status; empty for pages that are no JSON. It may repeat how it
+// was logged in to.
+std::string message_of(const std::string& body, const HttpLogin& login) {
   const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("message") || !json["message"].is_string()) return "";
   std::string text = json["message"].get<std::string>();
-  text.resize(std::min(text.size(), kMostMessageBytes));
-  return printable(text);
+  for (const std::string& secret :
+       {login.token, login.password, base64(login.user + ":" + login.password)})
+    blot_out(secret, &text);
+  return printable(cut_to_bytes(text, kMostMessageBytes));
 }
 
 }  // namespace
@@ -49,12 +51,10 @@ MlflowServer::MlflowServer(MlflowSettings settings,
 
 void MlflowServer::fail(const HttpAnswer& answer) const {
   std::string text = failure_text(answer);
-  if (const std::string message = message_of(answer.body); !message.empty())
+  if (const std::string message = message_of(answer.body, settings_.login); !message.empty())
     text += " (" + message + ")";
   if (answer.status == 401 || answer.status == 403)
     text += ": check MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD";
-  blot_out(settings_.login.token, &text);
-  blot_out(settings_.login.password, &text);
   if (answer.status == 404) throw NotFound(text);
   throw MlflowFailure(text);
 }
@@ -92,11 +92,15 @@ std::string MlflowServer::experiment_of_name() {
   } catch (const NotFound&) {
   }
   try {
-    return post("experiments/create", Json{{"name", name}}.dump())
+    return post("experiments/create", json_text({{"name", name}}))
         .at("experiment_id")
         .get<std::string>();
-  } catch (const MlflowFailure&) {
-    return find();  // another job was faster
+  } catch (const MlflowFailure& refused) {
+    try {
+      return find();  // another job was faster
+    } catch (const NotFound&) {
+      throw MlflowFailure(refused.what());
+    }
   }
 }
 
@@ -109,7 +113,7 @@ void MlflowServer::open_run() try {
     if (experiment.empty() && !settings_.experiment_name.empty()) experiment = experiment_of_name();
     if (experiment.empty()) experiment = "0";
     answer = post("runs/create",
-                  Json{{"experiment_id", experiment}, {"start_time", milliseconds_now()}}.dump());
+                  json_text({{"experiment_id", experiment}, {"start_time", milliseconds_now()}}));
   }
   const Json& info = answer.at("run").at("info");
   run_id_ = info.at("run_id").get<std::string>();
@@ -146,7 +150,8 @@ void MlflowServer::upload(const std::filesystem::path& file, const std::string& 
     throw MlflowFailure("the run keeps its files under '" +
                         printable(artifact_uri_.substr(0, artifact_uri_.find(':'))) +
                         ":', and Kiln writes only through the server's artifact proxy");
-  const std::string place = artifact_uri_.substr(std::string_view(kProxyScheme).size());
+  const std::string place =
+      url_path_encoded(artifact_uri_.substr(std::string_view(kProxyScheme).size()));
   const HttpAnswer answer =
       http_.call({.method = HttpCall::Method::kPut,
                   .url = url_ + "/api/2.0/mlflow-artifacts/artifacts/" + place + "/" + name,
@@ -160,7 +165,7 @@ void MlflowServer::upload(const std::filesystem::path& file, const std::string& 
 void MlflowServer::end_run(const char* status) {
   if (!settings_.run_id.empty()) return;
   post("runs/update",
-       Json{{"run_id", run_id_}, {"status", status}, {"end_time", milliseconds_now()}}.dump());
+       json_text({{"run_id", run_id_}, {"status", status}, {"end_time", milliseconds_now()}}));
 }
 
 }  // namespace kiln

@@ -52,9 +52,9 @@ class MlflowServer {
   void end_by(PersistentHttp::Clock::time_point end) { http_.end_by(end); }
 
  private:
-  nlohmann::json ask(HttpCall call);
-  nlohmann::json get(const std::string& path);
-  nlohmann::json post(const std::string& path, std::string json);
+  nlohmann::ordered_json ask(HttpCall call);
+  nlohmann::ordered_json get(const std::string& path);
+  nlohmann::ordered_json post(const std::string& path, std::string json);
   std::string experiment_of_name();
   [[noreturn]] void fail(const HttpAnswer& answer) const;
 

@@ -31,6 +31,16 @@ std::string decoded(std::string_view text) {
   return out;
 }
 
+std::string encoded_but(std::string_view text, std::string_view plain_signs) {
+  std::string out;
+  for (const unsigned char c : text) {
+    const bool plain = c < 0x80 && (std::isalnum(c) != 0 ||
+                                    plain_signs.find(static_cast<char>(c)) != plain_signs.npos);
+    out += plain ? std::string(1, static_cast<char>(c)) : formatted("%%%02X", c);
+  }
+  return out;
+}
+
 std::string log_pairs_json(const std::string& run_id, const char* kind, const TextPairs& pairs,
                            std::size_t most_bytes) {
   Json list = Json::array();
@@ -51,6 +61,10 @@ std::string mlflow_server_url(const std::string& tracking_uri, std::string* user
   if (scheme != "http" && scheme != "https" && scheme != "azureml")
     refuse("begins with '" + printable(scheme) + ":', which is not supported");
   std::string rest = tracking_uri.substr(colon + 3);
+  if (rest.find('@', std::min(rest.find_first_of("/?#"), rest.size())) != std::string::npos)
+    refuse(
+        "has an @ behind its host. In a user's name or password write / as %2F, ? as %3F, # as %23 "
+        "and @ as %40. As it stands it cannot be read");
   rest.resize(std::min(rest.find_first_of("?#"), rest.size()));
   while (rest.ends_with('/')) rest.pop_back();
   const std::size_t at = rest.substr(0, rest.find('/')).rfind('@');
@@ -97,14 +111,11 @@ std::string log_tags_json(const std::string& run_id, const TextPairs& tags) {
 }
 
 std::string url_encoded(std::string_view text) {
-  std::string out;
-  for (const unsigned char c : text) {
-    const bool plain =
-        c < 0x80 && (std::isalnum(c) != 0 ||
-                     std::string_view("-._~").find(static_cast<char>(c)) != std::string_view::npos);
-    out += plain ? std::string(1, static_cast<char>(c)) : formatted("%%%02X", c);
-  }
-  return out;
+  return encoded_but(text, "-._~");
+}
+
+std::string url_path_encoded(std::string_view path) {
+  return encoded_but(path, "-._~/%");
 }
 
 }  // namespace kiln

@@ -37,5 +37,7 @@ std::string log_tags_json(const std::string& run_id, const TextPairs& tags);
 
 // Bytes that may not stand in a URL as %41.
 std::string url_encoded(std::string_view text);
+// The same of a path, some of which may be encoded already.
+std::string url_path_encoded(std::string_view path);
 
 }  // namespace kiln

@@ -31,6 +31,10 @@ Json metrics_json(const std::vector<Metric>& metrics) {
          ". Check its permissions, and that it is a file.");
 }
 
+[[noreturn]] void refuse_as_record(const std::filesystem::path& file, const Error& error) {
+  refuse("'" + file.string() + "' is no record of a run. " + error.what());
+}
+
 // What is wrong with a line, in plain words.
 std::string fault_text(const std::exception& failure) {
   if (dynamic_cast<const Json::parse_error*>(&failure) != nullptr) return "it is not JSON";
@@ -128,7 +132,7 @@ RunRecord read_run(const std::filesystem::path& path) {
     return parse_run(read_file(file, kMostBytes));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidDataset) throw;
-    refuse("'" + file.string() + "' is no record of a run. " + error.what());
+    refuse_as_record(file, error);
   } catch (const std::system_error& error) {
     refuse_unreadable(file, error.code().value());
   }
@@ -158,7 +162,11 @@ bool RunFollower::read_news() {
   rest_ += news;
   const std::uint64_t offset = read_ + news.size() - rest_.size();
   read_ += news.size();
-  rest_.erase(0, add_lines(rest_, offset, &run_));
+  try {
+    rest_.erase(0, add_lines(rest_, offset, &run_));
+  } catch (const Error& error) {
+    refuse_as_record(file_, error);
+  }
   return !news.empty();
 }
 

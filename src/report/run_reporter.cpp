@@ -76,6 +76,7 @@ bool RunReporter::has_all(std::string_view name) const {
 
 std::vector<std::string> RunReporter::losses() const {
   std::vector<std::string> lines = never_made_;
+  if (const std::string lost = log_.lost(); !lost.empty()) lines.push_back(lost);
   for (const Guarded& guarded : sinks_) {
     const std::string name{guarded.sink->name()};
     if (guarded.num_failed > 0)

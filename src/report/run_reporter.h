@@ -30,7 +30,7 @@ class RunReporter {
   const RunRecord& run() const { return run_; }
   // Whether there is a sink of this name, and it took all that was told.
   bool has_all(std::string_view name) const;
-  // A line for each sink that lost something.
+  // A line for each sink, and the log, that lost something.
   std::vector<std::string> losses() const;
 
  private:

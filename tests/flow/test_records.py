@@ -194,6 +194,52 @@ class Records(flow.FlowTest):
         self.assertIn("lost              TensorBoard:", result.stdout)
         self.assertTrue((self.folder / "model/_meta.yaml").exists())
 
+    def test_a_full_disk_under_the_log_file_is_told_once(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        (logs / "70_driver_log_0.txt").symlink_to("/dev/full")
+        result = self.train(threads=1, print_freq=1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("70_driver_log_0.txt' cannot be written: No space left on device"), 1)
+        self.assertNotIn("LOG ERROR", result.stderr)
+        self.assertRegex(result.stdout, r"lost              \d+ lines of the log: '.*' cannot be written: No space left")
+
+    def test_records_that_are_removed_meanwhile_count_as_lost(self):
+        run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=6, patience=6, print_freq=1, threads=1))],
+                               stdout=subprocess.PIPE, text=True)
+        for line in run.stdout:
+            if "Iter: [3/" in line:
+                break
+        (self.folder / "logs/metrics.jsonl").unlink()
+        said = run.stdout.read()
+        self.assertEqual(run.wait(), 0, said)
+        self.assertIn("metrics.jsonl' was removed while it was being written", said)
+        self.assertRegex(said, r"lost              metrics.jsonl: \d+ records lost")
+
+    def test_what_a_failed_run_lost_is_told(self):
+        (self.folder / "logs/metrics.jsonl").mkdir(parents=True)
+        result = self.train(learning_rate=1000, epochs=3, threads=1)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("lost: '" + str(self.folder / "logs/metrics.jsonl") + "' cannot be written", result.stdout)
+
+    def test_closed_descriptors_are_no_records(self):
+        result = flow.kiln(*self.train_arguments(threads=1), preexec=lambda: os.closerange(0, 3))
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual([event["event"] for event in events(self.folder / "logs")][-1], "end")
+        log = (self.folder / "logs/70_driver_log_0.txt").read_text().splitlines()
+        self.assertTrue(all(line[:2] == "20" for line in log), log)
+
+    def test_a_second_run_leaves_the_log_of_the_first_alone(self):
+        logs = self.folder / "logs"
+        logs.mkdir()
+        (logs / "70_driver_log_0.txt").write_text("of the first\n")
+        (logs / "metrics.jsonl").write_text("of the first\n")
+        with (logs / "metrics.jsonl").open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            result = self.train(threads=1)
+        self.assertEqual((logs / "70_driver_log_0.txt").read_text(), "of the first\n")
+        self.assertIn("lost              Another run is writing its records", result.stdout)
+
     def test_a_folder_in_the_place_of_a_sink_is_warned_of(self):
         logs = self.folder / "logs"
         (logs / "metrics.jsonl").mkdir(parents=True)

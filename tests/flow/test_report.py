@@ -1,5 +1,6 @@
 """report.html, `kiln report` and `kiln compare`, read back from the pages in a real browser."""
 import json
+import os
 import unittest
 
 import browser
@@ -50,8 +51,12 @@ class ReportTest(FlowTest):
             self.assert_refused(kiln(*command, self.folder / "loop"), 1, "'" + str(self.folder / "loop"), "cannot be read")
         self.assert_refused(kiln("watch", self.folder / "loop"), 1, "There is no folder")
         record = (run / "metrics.jsonl").read_bytes()
-        self.assert_refused(kiln("report", run, "--output-path", run / "metrics.jsonl"), 1, "is the record of the run")
+        self.assert_refused(kiln("report", run, "--output-path", run / "metrics.jsonl"), 1, "is the record of a run")
+        (self.folder / "link.html").symlink_to(run / "metrics.jsonl")
+        self.assert_refused(kiln("compare", run, run, "--output-path", self.folder / "link.html"), 1, "is the record of a run")
         self.assertEqual((run / "metrics.jsonl").read_bytes(), record)
+        os.mkfifo(self.folder / "metrics.jsonl.fifo")
+        self.assert_refused(kiln("report", self.folder / "metrics.jsonl.fifo"), 1, "cannot be read")
 
     def test_compare_prints_a_table(self):
         runs = []

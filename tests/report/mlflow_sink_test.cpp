@@ -69,6 +69,25 @@ std::map<std::string, Json> logged(const ScriptServer& server, const std::string
   return values;
 }
 
+TEST(MlflowSink, WhatAServerRepeatsOfALoginIsNotShown) {
+  const auto refuse = [](const std::string& message) {
+    return [message](const Request&) {
+      return Reply{.status = 400, .body = Json{{"message", message}}.dump()};
+    };
+  };
+  const std::string token(40, 't');
+  ScriptServer late(refuse(std::string(290, 'x') + token));
+  Log log;
+  const std::string cut =
+      tell(small_run(), {.tracking_uri = late.url(), .login = {.token = token}}, log);
+  EXPECT_EQ(cut.find("tttt"), std::string::npos) << cut;
+  ScriptServer basic(refuse("no: Basic dXU6c2VjcmV0"));
+  const std::string coded =
+      tell(small_run(),
+           {.tracking_uri = basic.url(), .login = {.user = "uu", .password = "secret"}}, log);
+  EXPECT_NE(coded.find("no: Basic ***"), std::string::npos) << coded;
+}
+
 TEST(MlflowSink, CreatesARunTellsItAndEndsIt) {
   ScriptServer server(like_mlflow);
   Log log;

@@ -26,6 +26,16 @@ std::string refusal_of(const std::string& uri) {
   }
 }
 
+TEST(MlflowText, ALoginThatCutsTheAddressIsRefusedAndNotRepeated) {
+  for (const std::string sign : {"/", "#", "?"}) {
+    const std::string text = refusal_of("http://us:pa" + sign + "WORD@127.0.0.1:5000");
+    EXPECT_NE(text.find("write / as %2F"), std::string::npos) << text;
+    EXPECT_EQ(text.find("WORD"), std::string::npos) << text;
+  }
+  EXPECT_EQ(url_of("http://us:pa%2FWORD@127.0.0.1:5000"), "us|pa/WORD|http://127.0.0.1:5000");
+  EXPECT_EQ(url_path_encoded("7/my exp/é%20x"), "7/my%20exp/%C3%A9%20x");
+}
+
 TEST(MlflowText, FindsTheServer) {
   EXPECT_EQ(url_of("http://host:5000"), "http://host:5000");
   EXPECT_EQ(url_of("https://host/sub/path//"), "https://host/sub/path");
