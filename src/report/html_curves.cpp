@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "report/html_sections.h"
 #include "report/svg_chart.h"
 
@@ -21,6 +23,12 @@ Series by_step(const RunRecord& run, const char* name, int colour, Value&& value
     series.points.push_back({step.epoch - 1 + share, value(step)});
   }
   return series;
+}
+
+// The designer's rate, whose first step of an epoch ends before its backward pass: none of use
+// here.
+double step_speed(const StepRecord& step) {
+  return step.step > 1 ? step.batch_images_per_second : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace
@@ -50,8 +58,7 @@ std::string curves_html(const RunRecord& run) {
   LineChart speed{"Images per second", Unit::kPlain, {}};
   speed.series = {by_epoch(run, "whole epochs", 3,
                            [](const EpochRecord& epoch) { return epoch.train_images_per_second; }),
-                  by_step(run, "single steps", 3,
-                          [](const StepRecord& step) { return step.batch_images_per_second; })};
+                  by_step(run, "single steps", 3, step_speed)};
   std::string charts;
   for (const LineChart* chart : {&loss, &accuracy, &rate, &speed})
     charts += line_chart_html(*chart);

@@ -1,6 +1,7 @@
 // Where the time of each epoch went, as a stack of its parts.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "base/text.h"
 #include "report/findings.h"
@@ -75,7 +76,25 @@ std::string part_svg(const std::vector<Bar>& bars, std::size_t part, const Chart
          "\n";
 }
 
-using Shown = std::vector<std::size_t>;  // the parts that took any time
+using Shown = std::vector<std::size_t>;  // the parts that took any time to speak of
+
+// Of the time of all epochs.
+std::array<double, kNumParts> shares_of(const std::vector<EpochRecord>& epochs) {
+  std::array<double, kNumParts> shares{};
+  for (const EpochRecord& epoch : epochs)
+    for (std::size_t part = 0; part < kNumParts; ++part) shares[part] += parts_of(epoch)[part];
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) share /= all;
+  return shares;
+}
+
+Shown worth_showing(const std::array<double, kNumParts>& shares) {
+  constexpr double kLeast = 0.0005;
+  Shown shown;
+  for (std::size_t part = 0; part < kNumParts; ++part)
+    if (shares[part] > kLeast) shown.push_back(part);
+  return shown;
+}
 
 std::string time_chart(const std::vector<Bar>& bars, const Shown& shown) {
   std::vector<double> heights = {0};
@@ -89,18 +108,11 @@ std::string time_chart(const std::vector<Bar>& bars, const Shown& shown) {
       "Seconds of each epoch by what they went into. The values are in the table below.", stacks);
 }
 
-std::string legend(const RunRecord& run, const Shown& shown) {
-  std::array<double, kNumParts> sums{};
-  double all = 0;
-  for (const EpochRecord& epoch : run.epochs)
-    for (std::size_t part = 0; part < kNumParts; ++part) {
-      sums[part] += parts_of(epoch)[part];
-      all += parts_of(epoch)[part];
-    }
+std::string legend(const std::array<double, kNumParts>& shares, const Shown& shown) {
   std::string items;
   for (const std::size_t part : shown)
     items += element(formatted("li class=\"c%d\"", kColours[part]),
-                     std::string(kNames[part]) + " " + element("b", percent(sums[part] / all)));
+                     std::string(kNames[part]) + " " + element("b", percent(shares[part])));
   return element("ul class=\"legend stacked\"", items);
 }
 
@@ -123,15 +135,13 @@ std::string time_html(const RunRecord& run) {
   const std::string finding = time_finding(run);
   if (finding.empty()) return "";
   const std::vector<Bar> bars = bars_of(run.epochs);
-  Shown shown;
-  for (std::size_t part = 0; part < kNumParts; ++part)
-    if (std::any_of(bars.begin(), bars.end(), [&](const Bar& bar) { return bar.parts[part] > 0; }))
-      shown.push_back(part);
+  const auto shares = shares_of(run.epochs);
+  const Shown shown = worth_showing(shares);
   const std::string figure =
       element("figure class=\"chart\"", element("figcaption", element("h3", "Seconds per epoch")) +
                                             time_chart(bars, shown) +
                                             folded("Values", time_table(bars, shown)));
-  const std::string words = element("p", prose(finding)) + legend(run, shown);
+  const std::string words = element("p", prose(finding)) + legend(shares, shown);
   return section("time", "Where the time went",
                  element("div class=\"charts\"", element("div", words) + figure));
 }

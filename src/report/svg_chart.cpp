@@ -12,7 +12,7 @@ namespace kiln {
 namespace {
 
 constexpr double kWidth = 440, kHeight = 240;
-constexpr double kLeft = 46, kRight = 12, kTop = 12, kBottom = 28;
+constexpr double kLeft = 60, kRight = 12, kTop = 12, kBottom = 28;
 constexpr std::size_t kMostPoints = 600;
 constexpr std::size_t kMostRows = 200;
 constexpr std::size_t kMostDots = 40;

@@ -21,7 +21,7 @@ TEST(Printable, SpellsOutTheRest) {
   EXPECT_EQ(printable("a\x1b[2Jb\nc\x7f"), "a\\x1b[2Jb\\x0ac\\x7f");
   EXPECT_EQ(printable("\xc2\x9b"
                       "31m\xc2\xa0"),
-            "\\xc2\\x9b31m\xc2\xa0");                                               // CSI in C1
+            "\\xc2\\x9b31m\xc2\xa0");  // CSI in C1
   EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
   EXPECT_EQ(printable("\xc3"), "\\xc3");                    // cut short
   EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // a slash, spelled too long
