@@ -77,8 +77,8 @@ std::string system_words(int error) {
 }
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
-  const int descriptor =
-      ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe: refused
+  // O_NONBLOCK: a pipe without a writer is refused and not waited for.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   const auto fail = [&](int error) {
     if (descriptor >= 0) ::close(descriptor);
     throw std::system_error(error, std::generic_category(), "'" + path.string() + "'");

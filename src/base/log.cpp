@@ -53,8 +53,8 @@ struct Log::Sinks {
   void note_lost_line(const std::string& reason) {
     if (num_lost_lines++ > 0) return;
     file_fault = "'" + file_path + "' cannot be written:" + reason.substr(reason.rfind(':') + 1);
-    std::fprintf(stderr, "warning: %s. Training goes on without it.\n", file_fault.c_str());
     warnings.push_back(file_fault + ". Training goes on without it.");
+    std::fprintf(stderr, "warning: %s\n", warnings.back().c_str());
   }
 
   void keep(std::string_view raw) {

@@ -131,14 +131,15 @@ void join_parts(World& world, TrainingInputs& inputs) {
   });
 }
 
-// The ranks of this host that were given the same folder.
-Sharing sharing_of_part(World& world, const ImageSet& set) {
+// `all`, but among the ranks of this host that were given the same folder.
+RankShare share_of_part(World& world, const ImageSet& set, RankShare all) {
   const auto rank = static_cast<std::size_t>(world.rank());
   const std::vector<std::string> parts =
       world.gather(world.hosts()[rank] + '\0' + std::filesystem::canonical(set.root).string());
   const auto mine = parts.begin() + world.rank();
-  return {static_cast<int>(std::count(parts.begin(), mine, *mine)),
-          static_cast<int>(std::count(parts.begin(), parts.end(), *mine))};
+  all.rank = static_cast<int>(std::count(parts.begin(), mine, *mine));
+  all.num_ranks = static_cast<int>(std::count(parts.begin(), parts.end(), *mine));
+  return all;
 }
 
 std::vector<RankDevice> gather_devices(World& world, const Device& device) {
@@ -236,13 +237,11 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
 }
 
 void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs) {
-  const Sharing all{world.rank(), world.size()};
-  const Sharing part = config.own_train_part ? sharing_of_part(world, inputs.train) : all;
-  inputs.train_sharing = part;
-  inputs.valid_sharing = config.own_valid_part ? part : all;
-  const std::int64_t images_per_step =
-      std::int64_t{part.num_ranks} * config.batch_size * config.accumulate;
-  const auto own = static_cast<std::int64_t>(inputs.train.items.size()) / images_per_step;
+  const RankShare all{world.rank(), world.size(), config.batch_size, config.accumulate};
+  inputs.train_share = config.own_train_part ? share_of_part(world, inputs.train, all) : all;
+  inputs.valid_share = config.own_valid_part ? inputs.train_share : all;
+  const auto own =
+      static_cast<std::int64_t>(inputs.train.items.size()) / inputs.train_share.images_per_step();
   inputs.steps_per_epoch = own;
   for (const std::string& steps : world.gather(std::to_string(own)))
     inputs.steps_per_epoch = std::min<std::int64_t>(inputs.steps_per_epoch, std::stoll(steps));

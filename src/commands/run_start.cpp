@@ -14,18 +14,18 @@ DataRecord data_record(const TrainConfig& config, World& world, const TrainingIn
   data.train_path = config.train_data_path;
   data.valid_path = config.valid_data_path;
   data.classes = inputs.train.classes;
-  const auto count = [&](const ImageSet& set, bool is_part, const Sharing& sharing) {
+  const auto count = [&](const ImageSet& set, bool is_part, const RankShare& share) {
     std::vector<long long> counts = counts_by_class(set, data.classes.size());
     if (!is_part) return counts;
     std::vector<double> mine(counts.begin(), counts.end());
-    if (sharing.rank > 0) std::fill(mine.begin(), mine.end(), 0.0);
+    if (share.rank > 0) std::fill(mine.begin(), mine.end(), 0.0);
     const std::vector<double> all = world.sum(mine);
     std::transform(all.begin(), all.end(), counts.begin(),
                    [](double sum) { return static_cast<long long>(sum); });
     return counts;
   };
-  data.train_counts = count(inputs.train, config.own_train_part, inputs.train_sharing);
-  data.valid_counts = count(inputs.valid, config.own_valid_part, inputs.valid_sharing);
+  data.train_counts = count(inputs.train, config.own_train_part, inputs.train_share);
+  data.valid_counts = count(inputs.valid, config.own_valid_part, inputs.valid_share);
   data.image_height = inputs.pixels.output.height;
   data.image_width = inputs.pixels.output.width;
   data.resize_short_side = inputs.pixels.short_side;

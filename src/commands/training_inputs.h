@@ -5,17 +5,13 @@
 #include "config/run_config.h"
 #include "data/batch_loader.h"
 #include "data/image_set.h"
+#include "data/rank_order.h"
 #include "store/model_directory.h"
 
 namespace kiln {
 
-// Ranks that divide images: all, or those that were given the same part.
-struct Sharing {
-  int rank = 0, num_ranks = 1;
-};
-
 struct TrainingInputs {
-  Sharing train_sharing, valid_sharing;
+  RankShare train_share, valid_share;  // among all ranks, or those that were given the same part
   std::int64_t steps_per_epoch = 0;
   ImageSet train, valid;  // the validation labels are ids of the training classes
   ModelDirectory untrained;

@@ -38,18 +38,12 @@ BatchLoader::Plan TrainingLoaders::plan(const PixelPlan& pixels, int epoch) cons
           .num_slots = num_slots_};
 }
 
-RankShare TrainingLoaders::share_of(const Sharing& sharing) const {
-  return {sharing.rank, sharing.num_ranks, config_.batch_size, config_.accumulate};
-}
-
 BatchLoader TrainingLoaders::open_training(int epoch) {
   auto order = permutation(
       static_cast<std::uint32_t>(inputs_.train.items.size()),
       {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
-  const RankShare share = share_of(inputs_.train_sharing);
-  const std::int64_t images_per_step =
-      std::int64_t{share.num_ranks} * share.batch_size * share.batches_per_step;
-  order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * images_per_step));
+  const RankShare& share = inputs_.train_share;
+  order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * share.images_per_step()));
   BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);
   wanted.order = training_share(order, share);
   return {inputs_.train, team_, std::move(wanted), &train_cache_};
@@ -58,7 +52,7 @@ BatchLoader TrainingLoaders::open_training(int epoch) {
 BatchLoader TrainingLoaders::open_validation(int epoch) {
   const auto count = static_cast<std::uint32_t>(inputs_.valid.items.size());
   BatchLoader::Plan wanted = plan(inputs_.valid_pixels, epoch);
-  wanted.order = validation_share(count, share_of(inputs_.valid_sharing));
+  wanted.order = validation_share(count, inputs_.valid_share);
   return {inputs_.valid, team_, std::move(wanted), &valid_cache_};
 }
 

@@ -8,7 +8,6 @@
 #include "commands/training_inputs.h"
 #include "data/batch_loader.h"
 #include "data/device_feed.h"
-#include "data/rank_order.h"
 
 namespace kiln {
 
@@ -32,7 +31,6 @@ class TrainingLoaders {
 
  private:
   BatchLoader::Plan plan(const PixelPlan& pixels, int epoch) const;
-  RankShare share_of(const Sharing& sharing) const;
   BatchLoader open_training(int epoch);
   BatchLoader open_validation(int epoch);
 

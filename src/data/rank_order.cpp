@@ -6,7 +6,7 @@ std::vector<std::uint32_t> training_share(const std::vector<std::uint32_t>& orde
                                           const RankShare& share) {
   const auto batch = static_cast<std::size_t>(share.batch_size);
   const std::size_t global_batch = batch * static_cast<std::size_t>(share.num_ranks);
-  const std::size_t step = global_batch * static_cast<std::size_t>(share.batches_per_step);
+  const auto step = static_cast<std::size_t>(share.images_per_step());
   const std::size_t used = order.size() / step * step;
   std::vector<std::uint32_t> mine;
   mine.reserve(used / static_cast<std::size_t>(share.num_ranks));

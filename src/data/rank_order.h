@@ -12,6 +12,10 @@ struct RankShare {
   int num_ranks = 1;
   int batch_size = 1;        // images a rank takes at once
   int batches_per_step = 1;  // that make one step (gradient accumulation)
+
+  std::int64_t images_per_step() const {  // of all ranks
+    return std::int64_t{num_ranks} * batch_size * batches_per_step;
+  }
 };
 
 // The global batch is the next num_ranks * batch_size entries of `order`; a rank takes its slice.

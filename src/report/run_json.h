@@ -6,6 +6,7 @@
 
 #include <array>
 #include <concepts>
+#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <cctype>
 #include <filesystem>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -22,14 +25,7 @@ std::string sample_record() {
   const auto folder =
       std::filesystem::path(testing::TempDir()) / ("record_mutation_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
-  const RunRecord run = hostile_run();
-  const auto sink = make_run_file(folder / kRunFileName);
-  sink->start(run.start);
-  for (const StepRecord& step : run.steps) sink->step(step);
-  sink->warning(run.warnings.front());
-  sink->epoch(run.epochs[0], nullptr);
-  sink->epoch(run.epochs[1], &run.judgement);
-  sink->end(run);
+  record_run(hostile_run(), folder / kRunFileName);
   std::string text = read_file(folder / kRunFileName);
   std::filesystem::remove_all(folder);
   return text;

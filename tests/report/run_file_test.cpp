@@ -21,16 +21,7 @@ class RunFileTest : public testing::Test {
   void SetUp() override { fs::create_directories(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
 
-  void write(const RunRecord& run) const {
-    const auto sink = make_run_file(file_);
-    sink->start(run.start);
-    sink->step(run.steps[0]);
-    sink->warning(run.warnings[0]);
-    sink->epoch(run.epochs[0], nullptr);
-    sink->step(run.steps[1]);
-    sink->epoch(run.epochs[1], &run.judgement);
-    sink->end(run);
-  }
+  void write(const RunRecord& run) const { record_run(run, file_); }
 
   const fs::path folder_ =
       fs::path(testing::TempDir()) / ("run_file_" + std::to_string(::getpid()));

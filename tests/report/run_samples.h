@@ -1,10 +1,11 @@
 // Runs that tests tell.
 #pragma once
 
+#include <filesystem>
 #include <limits>
 #include <string>
 
-#include "report/run_record.h"
+#include "report/run_file.h"
 
 namespace kiln {
 
@@ -82,6 +83,18 @@ inline RunRecord hostile_run() {
   end.total_seconds = 30;
   end.peak_memory_bytes = 500'000'000;
   return run;
+}
+
+// As such a run is recorded: a step and an epoch, twice.
+inline void record_run(const RunRecord& run, const std::filesystem::path& file) {
+  const auto sink = make_run_file(file);
+  sink->start(run.start);
+  sink->step(run.steps[0]);
+  sink->warning(run.warnings[0]);
+  sink->epoch(run.epochs[0], nullptr);
+  sink->step(run.steps[1]);
+  sink->epoch(run.epochs[1], &run.judgement);
+  sink->end(run);
 }
 
 }  // namespace kiln
