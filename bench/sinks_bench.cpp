@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "commands/run_sinks.h"
 #include "report/run_file.h"
+#include "run/run_sinks.h"
 
 namespace {
 
@@ -78,9 +78,9 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   try {
     kiln::TrainConfig config;
-    config.log_path = argv[2];
-    config.kfp_metrics = config.log_path + "/kfp.json";
-    std::filesystem::create_directories(config.log_path);
+    config.output.log_path = argv[2];
+    config.output.kfp_metrics = config.output.log_path + "/kfp.json";
+    std::filesystem::create_directories(config.output.log_path);
     tell_again(kiln::read_run(argv[1]), config);
   } catch (const std::exception& fault) {
     std::fprintf(stderr, "%s\n", fault.what());

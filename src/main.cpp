@@ -7,9 +7,9 @@
 #include "base/machine.h"
 #include "base/signals.h"
 #include "commands/dispatch.h"
-#include "commands/failure.h"
 #include "parallel/world.h"
 #include "report/error_info.h"
+#include "run/failure.h"
 
 int main(int argc, char** argv) {
   kiln::open_standard_descriptors();

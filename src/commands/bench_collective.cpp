@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "commands/rank_agreement.h"
-#include "commands/training_setup.h"
-#include "commands/versions.h"
+#include "run/rank_agreement.h"
+#include "run/training_setup.h"
+#include "run/versions.h"
 
 namespace kiln {
 namespace {
@@ -107,8 +107,8 @@ class Bench {
 
 int run_bench_collective(const BenchCollectiveConfig& config, World& world, Log& log) {
   const TrainConfig limits;  // the usual ones
-  world.join({static_cast<double>(limits.collective_timeout_s),
-              static_cast<double>(limits.stall_warning_s)},
+  world.join({static_cast<double>(limits.ranks.collective_timeout_s),
+              static_cast<double>(limits.ranks.stall_warning_s)},
              /*expected_size=*/0, log);
   if (world.size() == 1)
     throw Error(ErrorCode::kUserError,
@@ -117,9 +117,9 @@ int run_bench_collective(const BenchCollectiveConfig& config, World& world, Log&
   log.speak_for_rank(world.rank());
   world.enter("measuring");
   Device device;
-  world.agree([&] { device = chosen_device(config.device, world.local_rank()); });
+  world.agree([&] { device = choose_device(config.device, world.local_rank()); });
   TrainConfig job = limits;
-  job.log_path = config.log_path;
+  job.output.log_path = config.log_path;
   require_one_job(world, job, device);
   const std::unique_ptr<Communicator> communicator = join_communicator(world, job, device, log);
   Bench bench(world, *communicator, torch_device(device));

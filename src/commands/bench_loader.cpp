@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/random.h"
-#include "commands/versions.h"
 #include "data/batch_loader.h"
+#include "run/versions.h"
 
 namespace kiln {
 namespace {
@@ -58,14 +58,14 @@ class Bench {
   BatchLoader open(int number) {
     PixelPlan pixels{.output = {config_.size, config_.size},
                      .short_side = usual_short_side(config_.size),
-                     .augment = augment_named(config_.augment).value()};
+                     .augment = config_.augment};
     const auto epoch = static_cast<std::uint64_t>(number);
     return BatchLoader(
         set_, team_,
         {.order = permutation(static_cast<std::uint32_t>(set_.items.size()), {1, epoch}),
          .batch_size = config_.batch_size,
          .pixels = pixels,
-         .scaling = PixelScaling{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}},
+         .scaling = Normalization{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}},
          .seed = 1,
          .epoch = epoch,
          .num_slots = team_.num_decoders() + 2});

@@ -3,10 +3,10 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "commands/versions.h"
 #include "config/options.h"
 #include "describe/component.h"
 #include "report/metric_definitions.h"
+#include "run/versions.h"
 
 namespace kiln {
 namespace {

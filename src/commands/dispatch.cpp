@@ -19,15 +19,15 @@
 #include "commands/pack.h"
 #include "commands/report.h"
 #include "commands/sagemaker.h"
-#include "commands/train.h"
-#include "commands/training_inputs.h"
-#include "commands/versions.h"
 #include "commands/watch.h"
 #include "config/command_line.h"
 #include "report/appended_file.h"
 #include "report/error_info.h"
 #include "report/failure_note.h"
 #include "report/run_file.h"
+#include "run/training_inputs.h"
+#include "run/training_run.h"
+#include "run/versions.h"
 
 namespace kiln {
 namespace {
@@ -64,17 +64,19 @@ void open_driver_log(const std::string& log_path, bool given, int rank, Log& log
 }
 
 int train(const TrainConfig& config, World& world, Log& log, RunReport* report) {
-  world.join({.deadline_s = static_cast<double>(config.collective_timeout_s),
-              .stall_warning_s = static_cast<double>(config.stall_warning_s)},
-             config.expect_ranks, log);
+  world.join({.deadline_s = static_cast<double>(config.ranks.collective_timeout_s),
+              .stall_warning_s = static_cast<double>(config.ranks.stall_warning_s)},
+             config.ranks.expect_ranks, log);
   if (world.size() > 1) log.speak_for_rank(world.rank());
-  if (config.plain) log.speak_plainly();
-  world.agree(
-      [&] { open_driver_log(config.log_path, config.log_path_given, world.rank(), log, report); });
+  if (config.output.plain) log.speak_plainly();
+  world.agree([&] {
+    open_driver_log(config.output.log_path, config.output.log_path_given, world.rank(), log,
+                    report);
+  });
   const char* azure_run = std::getenv("AZUREML_RUN_ID");
   log.info(program_version() + ", train" +
            (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
-  if (!config.overruled.empty() && world.rank() == 0) log.warning(config.overruled);
+  if (!config.overridden.empty() && world.rank() == 0) log.warning(config.overridden);
   return run_train(config, world, log);
 }
 
@@ -114,7 +116,11 @@ int run_command(const std::vector<std::string>& arguments, World& world, Log& lo
         using Config = std::decay_t<decltype(config)>;
         if constexpr (std::is_same_v<Config, LaunchConfig>) return launch(config, log, report);
         if constexpr (std::is_same_v<Config, TrainConfig>) {
-          const std::optional<LaunchConfig> ranks = launch_of(config, arguments);
+          const std::optional<LaunchConfig> ranks =
+              launch_of(config.ranks.launch, {.device = config.ranks.device,
+                                              .log_path = config.output.log_path,
+                                              .log_path_given = config.output.log_path_given,
+                                              .rank_arguments = arguments});
           return ranks ? launch(*ranks, log, report) : train(config, world, log, report);
         }
         if constexpr (std::is_same_v<Config, BenchLoaderConfig>) {
@@ -123,7 +129,11 @@ int run_command(const std::vector<std::string>& arguments, World& world, Log& lo
         }
         if constexpr (std::is_same_v<Config, BenchCollectiveConfig>) {
           log.use_standard_error();
-          const std::optional<LaunchConfig> ranks = launch_of(config, arguments);
+          const std::optional<LaunchConfig> ranks =
+              launch_of(config.ranks, {.device = config.device,
+                                       .log_path = config.log_path,
+                                       .log_path_given = config.log_path_given,
+                                       .rank_arguments = arguments});
           return ranks ? launch(*ranks, log, report) : run_bench_collective(config, world, log);
         }
         if constexpr (std::is_same_v<Config, InitModelConfig>) return run_init_model(config, log);

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "commands/failure.h"
 #include "parallel/world.h"
+#include "run/failure.h"
 
 namespace kiln {
 

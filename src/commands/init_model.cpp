@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "commands/weights.h"
 #include "model/image_model.h"
 #include "report/lines.h"
+#include "run/weights.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
 

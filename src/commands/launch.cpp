@@ -19,13 +19,13 @@
 #include "base/files.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "commands/versions.h"
 #include "parallel/launcher.h"
 #include "parallel/mpirun_job.h"
 #include "parallel/mpirun_output.h"
 #include "parallel/nvidia_driver.h"
 #include "report/error_info.h"
 #include "report/failure_note.h"
+#include "run/versions.h"
 
 namespace kiln {
 namespace {
@@ -340,6 +340,12 @@ bool needs_launch(int ranks, DeviceChoice device) {
   return device != DeviceChoice::kCpu && ask_nvidia_driver().num_devices > 0;
 }
 
+std::optional<LaunchConfig> launch_of(std::optional<int> ranks, LaunchConfig wanted) {
+  if (!ranks || is_launched() || !needs_launch(*ranks, wanted.device)) return std::nullopt;
+  wanted.ranks = *ranks;
+  return wanted;
+}
+
 int run_launch(const LaunchConfig& config, Log& log) {
   require_no_mpi_job();
   // Before any library starts a thread that would not know of it.
@@ -347,7 +353,7 @@ int run_launch(const LaunchConfig& config, Log& log) {
   MpirunJob job;
   job.num_ranks = choose_num_ranks(config);
   job.cpus = usable_cpus();
-  for (const RankHost& host : config.hosts) job.hosts.push_back({host.name, host.slots});
+  job.hosts = config.hosts;
   job.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
   job.words.insert(job.words.end(), config.rank_arguments.begin(), config.rank_arguments.end());
   return Launch(config, job, log).run(stops);

@@ -18,20 +18,9 @@ bool is_launched();
 // Whether `ranks` (0: auto) are more than this process: auto without a GPU to train on is not.
 bool needs_launch(int ranks, DeviceChoice device);
 
-// What `train --ranks` and `bench collective --ranks` ask for; `arguments` begin with the command.
-// Empty without --ranks, in a rank that launch started, and where this process is enough.
-template <typename Config>
-std::optional<LaunchConfig> launch_of(const Config& config,
-                                      const std::vector<std::string>& arguments) {
-  if (!config.ranks || is_launched() || !needs_launch(*config.ranks, config.device))
-    return std::nullopt;
-  return LaunchConfig{.ranks = *config.ranks,
-                      .hosts = {},
-                      .device = config.device,
-                      .log_path = config.log_path,
-                      .log_path_given = config.log_path_given,
-                      .rank_arguments = arguments};
-}
+// What `train --ranks` and `bench collective --ranks` ask for; empty without --ranks, in a rank
+// that launch started, and where this process is enough. `wanted` says the rest.
+std::optional<LaunchConfig> launch_of(std::optional<int> ranks, LaunchConfig wanted);
 
 // Returns when no process of the job is left: the failing rank's exit code, 128 + n after a stop by
 // signal n. A failing rank, or else this, has then written error_info.json. Throws Error when no

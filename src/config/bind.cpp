@@ -51,6 +51,16 @@ NormalizationChoice normalization_choice(const std::string& word) {
   return word == "imagenet" ? NormalizationChoice::kImagenet : NormalizationChoice::kAuto;
 }
 
+Augment augment_choice(Binder& binder) {
+  return augment_named(binder.choice("augment")).value_or(Augment::kNone);
+}
+
+CachePolicy cache_choice(const std::string& word) {
+  if (word == "none") return CachePolicy::kNone;
+  if (word == "bytes") return CachePolicy::kBytes;
+  return word == "decoded" ? CachePolicy::kDecoded : CachePolicy::kAuto;
+}
+
 DeviceChoice device_choice(const std::string& word) {
   if (word == "cuda") return DeviceChoice::kCuda;
   return word == "cpu" ? DeviceChoice::kCpu : DeviceChoice::kAuto;
@@ -63,91 +73,92 @@ bool wants_plain(Binder& binder) {
 }
 
 void check_train_paths(Binder& binder, const TrainConfig& config) {
-  const std::string& output = config.trained_model_path;
+  const std::string& output = config.output.trained_model_path;
   require_apart(binder, "trained-model-path", output, "untrained-model-path",
-                config.untrained_model_path);
-  require_apart(binder, "trained-model-path", output, "train-data-path", config.train_data_path);
-  require_apart(binder, "trained-model-path", output, "valid-data-path", config.valid_data_path);
+                config.data.untrained_model_path);
+  require_apart(binder, "trained-model-path", output, "train-data-path", config.data.train_path);
+  require_apart(binder, "trained-model-path", output, "valid-data-path", config.data.valid_path);
   if (log_lies_in_output(config)) {
-    binder.fault(config.log_path_given ? "log-path" : "trained-model-path",
+    binder.fault(config.output.log_path_given ? "log-path" : "trained-model-path",
                  ErrorCode::kParameterParsing,
-                 "--log-path '" + config.log_path + "' lies in --trained-model-path '" + output +
-                     "', which holds the model alone: give --log-path another folder.");
+                 "--log-path '" + config.output.log_path + "' lies in --trained-model-path '" +
+                     output + "', which holds the model alone: give --log-path another folder.");
   }
 }
 
 void check_cache(Binder& binder, const TrainConfig& config) {
-  if (config.cache != "decoded" || (config.augment != "standard" && config.augment != "strong"))
+  if (config.data.cache != CachePolicy::kDecoded || !takes_random_parts(config.data.augment))
     return;
   binder.fault("cache", ErrorCode::kParameterParsing,
-               "--cache decoded keeps pixels, but --augment " + config.augment +
+               "--cache decoded keeps pixels, but --augment " + augment_name(config.data.augment) +
                    " takes others in every epoch: use --cache bytes or auto.");
 }
 
 void bind_rank_options(Binder& binder, TrainConfig& config) {
-  config.lr_scaling = binder.rate_scaling("lr-scaling");
-  config.own_train_part = binder.choice("shard-by") != "rank";
-  config.own_valid_part = binder.choice("shard-by") == "none";
-  config.scan_each = config.own_train_part || binder.choice("scan") == "each";
-  config.index_path = binder.path("index");
-  config.accumulate = binder.small_integer("accumulate");
-  config.sync_batch_norm = binder.boolean("sync-batch-norm");
-  config.bucket_mb = binder.small_integer("bucket-mb");
-  config.bfloat16_gradients = binder.choice("gradient-dtype") == "bf16";
-  config.collective_timeout_s = binder.small_integer("collective-timeout");
-  config.stall_warning_s = binder.small_integer("stall-warning");
-  config.expect_ranks = binder.small_integer("expect-ranks");
+  config.optimization.lr_scaling = binder.rate_scaling("lr-scaling");
+  config.data.has_train_shard = binder.choice("shard-by") != "rank";
+  config.data.has_valid_shard = binder.choice("shard-by") == "none";
+  config.data.scan_each = config.data.has_train_shard || binder.choice("scan") == "each";
+  config.data.index_path = binder.path("index");
+  config.optimization.accumulate = binder.small_integer("accumulate");
+  config.ranks.sync_batch_norm = binder.boolean("sync-batch-norm");
+  config.ranks.bucket_mb = binder.small_integer("bucket-mb");
+  config.ranks.bfloat16_gradients = binder.choice("gradient-dtype") == "bf16";
+  config.ranks.collective_timeout_s = binder.small_integer("collective-timeout");
+  config.ranks.stall_warning_s = binder.small_integer("stall-warning");
+  config.ranks.expect_ranks = binder.small_integer("expect-ranks");
 }
 
 void bind_pixel_options(Binder& binder, TrainConfig& config) {
-  config.image_size = binder.small_integer("image-size");
-  config.augment = binder.choice("augment");
-  config.cache = binder.choice("cache");
-  config.cache_bytes = binder.integer("cache-bytes");
-  config.read_ahead = binder.small_integer("read-ahead");
+  config.data.image_size = binder.small_integer("image-size");
+  config.data.augment = augment_choice(binder);
+  config.data.cache = cache_choice(binder.choice("cache"));
+  config.data.cache_bytes = binder.integer("cache-bytes");
+  config.data.read_ahead = binder.small_integer("read-ahead");
   check_cache(binder, config);
-  config.eval_resize = binder.small_integer("eval-resize");
-  config.eval_crop = binder.small_integer("eval-crop");
+  config.data.eval_resize = binder.small_integer("eval-resize");
+  config.data.eval_crop = binder.small_integer("eval-crop");
   binder.check("eval-resize", [&] {
-    check_eval_size(config.eval_resize,
-                    config.eval_crop > 0 ? config.eval_crop : config.image_size);
+    check_eval_size(config.data.eval_resize,
+                    config.data.eval_crop > 0 ? config.data.eval_crop : config.data.image_size);
   });
 }
 
 TrainConfig bind_train(Binder binder) {
   TrainConfig config;
-  config.untrained_model_path = binder.path("untrained-model-path");
-  config.train_data_path = binder.path("train-data-path");
-  config.valid_data_path = binder.path("valid-data-path");
-  config.trained_model_path = binder.path("trained-model-path");
-  config.epochs = binder.small_integer("epochs");
-  config.batch_size = binder.small_integer("batch-size");
-  config.num_warmup_steps = binder.small_integer("num-warmup-steps");
-  config.learning_rate = binder.number("learning-rate");
-  config.random_seed = binder.integer("random-seed");
-  config.patience = binder.small_integer("patience");
-  config.print_freq = binder.small_integer("print-freq");
+  config.data.untrained_model_path = binder.path("untrained-model-path");
+  config.data.train_path = binder.path("train-data-path");
+  config.data.valid_path = binder.path("valid-data-path");
+  config.output.trained_model_path = binder.path("trained-model-path");
+  config.optimization.epochs = binder.small_integer("epochs");
+  config.optimization.batch_size = binder.small_integer("batch-size");
+  config.optimization.num_warmup_steps = binder.small_integer("num-warmup-steps");
+  config.optimization.learning_rate = binder.number("learning-rate");
+  config.optimization.random_seed = binder.integer("random-seed");
+  config.optimization.patience = binder.small_integer("patience");
+  config.output.print_freq = binder.small_integer("print-freq");
   binder.path("config");
   bind_pixel_options(binder, config);
-  config.normalization = normalization_choice(binder.choice("normalization"));
-  config.on_bad_image =
+  config.data.normalization = normalization_choice(binder.choice("normalization"));
+  config.data.on_bad_image =
       binder.choice("on-bad-image") == "fail" ? OnBadImage::kFail : OnBadImage::kSkip;
-  config.max_bad_images = binder.allowance("max-bad-images");
-  config.loader_threads = binder.small_integer("loader-threads");
-  config.threads = binder.small_integer("threads");
+  config.data.max_bad_images = binder.allowance("max-bad-images");
+  config.data.loader_threads = binder.small_integer("loader-threads");
+  config.ranks.threads = binder.small_integer("threads");
   bind_rank_options(binder, config);
   const int ranks = binder.small_integer("ranks");
-  if (binder.given("ranks")) config.ranks = ranks;
-  config.device = device_choice(binder.choice("device"));
-  config.save = binder.choice("save") == "last" ? SaveChoice::kLast : SaveChoice::kBest;
-  config.log_path = binder.path("log-path");
-  config.log_path_given = binder.given("log-path");
-  config.plain = wants_plain(binder);
-  config.mlflow_log_model = binder.boolean("mlflow-log-model");
-  config.kfp_executor_input = binder.path("kfp-executor-input");
-  config.kfp_metrics = binder.path("kfp-metrics");
-  config.as_used = binder.as_used();
-  config.overruled = binder.overruled();
+  if (binder.given("ranks")) config.ranks.launch = ranks;
+  config.ranks.device = device_choice(binder.choice("device"));
+  config.optimization.save =
+      binder.choice("save") == "last" ? SaveChoice::kLast : SaveChoice::kBest;
+  config.output.log_path = binder.path("log-path");
+  config.output.log_path_given = binder.given("log-path");
+  config.output.plain = wants_plain(binder);
+  config.output.mlflow_log_model = binder.boolean("mlflow-log-model");
+  config.output.kfp_executor_input = binder.path("kfp-executor-input");
+  config.output.kfp_metrics = binder.path("kfp-metrics");
+  config.effective_options = binder.effective_options();
+  config.overridden = binder.overridden();
   check_train_paths(binder, config);
   try {
     binder.throw_if_any();
@@ -286,7 +297,7 @@ BenchLoaderConfig bind_bench_loader(Binder binder) {
   BenchLoaderConfig config;
   config.data = binder.path("data");
   config.size = binder.small_integer("size");
-  config.augment = binder.choice("augment");
+  config.augment = augment_choice(binder);
   config.threads = binder.small_integer("threads");
   config.batch_size = binder.small_integer("batch-size");
   config.passes = binder.small_integer("passes");
@@ -352,8 +363,9 @@ void check_eval_size(int short_side, int crop) {
 }
 
 bool log_lies_in_output(const TrainConfig& config) {
-  return !config.log_path.empty() && !config.trained_model_path.empty() &&
-         is_same_or_inside(resolved(config.log_path), resolved(config.trained_model_path));
+  return !config.output.log_path.empty() && !config.output.trained_model_path.empty() &&
+         is_same_or_inside(resolved(config.output.log_path),
+                           resolved(config.output.trained_model_path));
 }
 
 Command bind_command(const CommandInfo& command, RawArguments& raw) {

@@ -103,7 +103,7 @@ class Binder {
     raw_.faults.collect(position(name), check);
   }
 
-  std::vector<std::pair<std::string, std::string>> as_used() const {
+  std::vector<std::pair<std::string, std::string>> effective_options() const {
     std::vector<std::pair<std::string, std::string>> options;
     for (const Option& option : command_.options) {
       const RawValue* value = raw_.find(option.name);
@@ -112,7 +112,7 @@ class Binder {
     return options;
   }
 
-  const std::string& overruled() const { return raw_.overruled; }
+  const std::string& overridden() const { return raw_.overridden; }
 
   void throw_if_any() const { raw_.faults.throw_if_any(); }
 

@@ -130,9 +130,10 @@ class ConfigFile {
 
   void note_if_overruled(const std::string& text, const RawValue& flag) {
     if (is_same_value(text, flag.text)) return;
-    raw_.overruled += (raw_.overruled.empty() ? "The --config file '" + path_ + "' says " : "; ") +
-                      flag.option->name + " " + excerpt(text) + ", but --" + flag.option->name +
-                      " " + excerpt(flag.text) + " wins";
+    raw_.overridden +=
+        (raw_.overridden.empty() ? "The --config file '" + path_ + "' says " : "; ") +
+        flag.option->name + " " + excerpt(text) + ", but --" + flag.option->name + " " +
+        excerpt(flag.text) + " wins";
   }
 
   std::string guess(std::string name) const {

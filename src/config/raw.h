@@ -45,7 +45,7 @@ struct RawArguments {
   std::vector<RawValue> values;          // each option at most once, but repeatable ones
   std::vector<const Option*> mentioned;  // given, be it wrongly; not reported as missing
   Faults faults;
-  std::string overruled;  // what the --config file says in vain, as one sentence without its stop
+  std::string overridden;  // what the --config file says in vain, as one sentence without its stop
   bool help = false;
 
   const RawValue* find(std::string_view option_name) const;

@@ -8,9 +8,10 @@
 #include <variant>
 #include <vector>
 
+#include "base/vocabulary.h"
+
 namespace kiln {
 
-enum class DeviceChoice { kAuto, kCuda, kCpu };
 enum class SaveChoice { kBest, kLast };
 enum class NormalizationChoice { kAuto, kHalf, kImagenet };
 enum class OnBadImage { kSkip, kFail };
@@ -30,57 +31,73 @@ struct RateScaling {
   double of(int num_ranks) const;
 };
 
-struct TrainConfig {
-  std::string untrained_model_path, train_data_path, valid_data_path, trained_model_path;
-  int epochs = 5;
-  int batch_size = 16;
-  int num_warmup_steps = 0;  // epochs, whatever its name says
-  double learning_rate = 0.001;
-  std::int64_t random_seed = 1;
-  int patience = 3;
-  int print_freq = 10;
-  int image_size = 0;            // 0: auto
-  std::string augment = "none";  // none, flip, standard or strong
-  std::string cache = "auto";    // none, bytes, decoded or auto
+// What is read, and how images become pixels.
+struct DataConfig {
+  std::string untrained_model_path, train_path, valid_path;
+  std::string index_path;  // empty: beside the data
+  int image_size = 0;      // 0: auto
+  Augment augment = Augment::kNone;
+  int eval_resize = 0;  // 0: auto
+  int eval_crop = 0;    // 0: auto
+  NormalizationChoice normalization = NormalizationChoice::kAuto;
+  CachePolicy cache = CachePolicy::kAuto;
   std::int64_t cache_bytes = 0;  // 0: auto
   int read_ahead = 0;            // 0: auto
-  int eval_resize = 0;           // 0: auto
-  int eval_crop = 0;             // 0: auto
-  NormalizationChoice normalization = NormalizationChoice::kAuto;
+  int loader_threads = 0;        // 0: auto
   OnBadImage on_bad_image = OnBadImage::kSkip;
   Allowance max_bad_images;
-  int loader_threads = 0;  // 0: auto
-  int threads = 0;         // 0: auto
-  DeviceChoice device = DeviceChoice::kAuto;
-  SaveChoice save = SaveChoice::kBest;
+  bool scan_each = false;  // each rank reads the dataset listings; else rank 0 reads for all
+  // Each host has other images (--shard-by); then each rank scans.
+  bool has_train_shard = false, has_valid_shard = false;
+};
+
+// How the weights change, and which are kept.
+struct OptimizationConfig {
+  int epochs = 5;
+  int batch_size = 16;       // per rank
+  int accumulate = 1;        // batches per step
+  int num_warmup_steps = 0;  // epochs, whatever its name says
+  double learning_rate = 0.001;
   RateScaling lr_scaling;
-  bool scan_each = false;  // else rank 0 scans for all
-  // Each host has other images; then each scans.
-  bool own_train_part = false, own_valid_part = false;
-  std::string index_path;  // empty: beside the data
-  int accumulate = 1;
+  std::int64_t random_seed = 1;
+  int patience = 3;  // epochs
+  SaveChoice save = SaveChoice::kBest;
+};
+
+// Where it computes, and how ranks work together.
+struct RanksConfig {
+  DeviceChoice device = DeviceChoice::kAuto;
+  int threads = 0;  // compute threads; 0: auto
+  // Start this many ranks; 0: auto. Empty: this process is the run, or one rank of it.
+  std::optional<int> launch;
+  int expect_ranks = 0;  // 0: any number
   bool sync_batch_norm = false;
   int bucket_mb = 25;
   bool bfloat16_gradients = false;
   int collective_timeout_s = 300;
   int stall_warning_s = 60;
-  int expect_ranks = 0;  // 0: as many as there are
+};
+
+// What is written, and how often the console hears of it.
+struct OutputConfig {
+  std::string trained_model_path;
   std::string log_path;  // "logs" unless given
   bool log_path_given = false;
-  bool plain = false;  // no live line
+  int print_freq = 10;  // steps
+  bool plain = false;   // no live line
   bool mlflow_log_model = false;
   std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
   std::string kfp_metrics;         // a file; empty: none
-  // Start so many ranks; 0: auto. Empty: this process is the run, or one rank of it.
-  std::optional<int> ranks;
-  std::vector<std::pair<std::string, std::string>>
-      as_used;            // every option and its text, in table order
-  std::string overruled;  // what the --config file says and a flag overrules, a sentence; or empty
 };
 
-struct RankHost {
-  std::string name;
-  int slots = 1;
+struct TrainConfig {
+  DataConfig data;
+  OptimizationConfig optimization;
+  RanksConfig ranks;
+  OutputConfig output;
+  // Every option and its text, in table order.
+  std::vector<std::pair<std::string, std::string>> effective_options;
+  std::string overridden;  // what of the --config file flags override, a sentence; or empty
 };
 
 // `kiln launch`, `kiln train --ranks` and `kiln bench collective --ranks`.
@@ -140,7 +157,7 @@ struct CompareConfig {
 };
 
 struct BenchCollectiveConfig {
-  std::optional<int> ranks;  // as TrainConfig's
+  std::optional<int> ranks;  // as RanksConfig::launch
   DeviceChoice device = DeviceChoice::kAuto;
   std::string log_path;
   bool log_path_given = false;
@@ -149,8 +166,8 @@ struct BenchCollectiveConfig {
 struct BenchLoaderConfig {
   std::string data;
   int size = 224;
-  std::string augment = "standard";  // as TrainConfig's
-  int threads = 0;                   // 0: auto
+  Augment augment = Augment::kStandard;
+  int threads = 0;  // 0: auto
   int batch_size = 64;
   int passes = 3;
   int read_ahead = 0;  // 0: auto

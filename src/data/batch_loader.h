@@ -53,8 +53,8 @@ class BatchLoader {
     std::vector<std::uint32_t> order;
     int batch_size = 1;
     PixelPlan pixels;
-    std::optional<PixelScaling> scaling;  // batches of floats, scaled like this; else of bytes
-    std::uint64_t seed = 0, epoch = 0;    // of what the pixel plan draws
+    std::optional<Normalization> scaling;  // batches of floats, scaled like this; else of bytes
+    std::uint64_t seed = 0, epoch = 0;     // of what the pixel plan draws
     int num_slots = 4;
 
     std::size_t batch_bytes() const;

@@ -19,7 +19,7 @@ at::Tensor per_channel(const std::array<double, 3>& values, const at::Device& de
 
 }  // namespace
 
-HostForm host_form(const at::Device& device, const PixelScaling& scaling) {
+HostForm host_form(const at::Device& device, const Normalization& scaling) {
   if (device.is_cpu()) return {LoaderTeam::ordinary_room, scaling};
   const auto pinned_room = [](std::size_t bytes) {
     const at::Tensor pinned = at::empty({static_cast<std::int64_t>(bytes)},
@@ -30,7 +30,7 @@ HostForm host_form(const at::Device& device, const PixelScaling& scaling) {
 }
 
 DeviceFeed::DeviceFeed(const at::Device& device, ImageSize size, int batch_size,
-                       const PixelScaling& scaling)
+                       const Normalization& scaling)
     : device_(device),
       size_(size),
       labels_(at::empty({batch_size}, at::TensorOptions(at::kLong).device(device))) {

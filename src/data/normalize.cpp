@@ -26,7 +26,7 @@ struct Factors {
 
 }  // namespace
 
-void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const PixelScaling& scaling,
+void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Normalization& scaling,
                       float* out) {
   Factors factors;
   for (std::size_t i = 0; i < kValues; ++i) {

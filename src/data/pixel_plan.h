@@ -4,17 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string_view>
 
+#include "base/vocabulary.h"
 #include "data/image.h"
 
 namespace kiln {
-
-// none: the centre of the resized image. flip: that, mirrored half the time. standard: a random
-// part of the image, mirrored half the time. strong: standard, then one operation of
-// TrivialAugmentWide, then a rectangle erased a quarter of the time.
-enum class Augment { kNone, kFlip, kStandard, kStrong };
 
 struct PixelPlan {
   ImageSize output;  // of every image in a batch
@@ -33,12 +27,6 @@ inline std::size_t image_bytes(const PixelPlan& plan) {
          static_cast<std::size_t>(plan.output.width) * 3;
 }
 
-// Whether every epoch takes another part of an image; otherwise its pixels are the same each time,
-// but for mirroring.
-inline bool takes_random_parts(Augment augment) {
-  return augment == Augment::kStandard || augment == Augment::kStrong;
-}
-
 // Names what is drawn for an image, so that it depends on nothing else.
 struct DrawKey {
   std::uint64_t seed = 0;
@@ -48,8 +36,5 @@ struct DrawKey {
 
 // round(size * 256 / 224): the short side that goes with a centre of `size`.
 int usual_short_side(int size);
-
-// The one that an option's word names; nothing for other words.
-std::optional<Augment> augment_named(std::string_view word);
 
 }  // namespace kiln

@@ -131,14 +131,6 @@ int usual_short_side(int size) {
   return static_cast<int>(std::lround(size * 256.0 / 224.0));
 }
 
-std::optional<Augment> augment_named(std::string_view word) {
-  if (word == "none") return Augment::kNone;
-  if (word == "flip") return Augment::kFlip;
-  if (word == "standard") return Augment::kStandard;
-  if (word == "strong") return Augment::kStrong;
-  return std::nullopt;
-}
-
 bool draws_mirror(const PixelPlan& plan, const DrawKey& key) {
   RandomSequence random{key.seed, key.epoch, key.image};
   return plan.augment != Augment::kNone && random.below(2) == 1;

@@ -80,13 +80,13 @@ void require_module(const NvidiaDriver& driver) {
 
 }  // namespace
 
-Device choose_device(DeviceWish wish, int local_rank) {
-  if (wish == DeviceWish::kCpu) return {.description = "CPU"};
+Device choose_device(DeviceChoice wish, int local_rank) {
+  if (wish == DeviceChoice::kCpu) return {.description = "CPU"};
   const NvidiaDriver driver = ask_nvidia_driver(local_rank);
   const bool present =
       driver.num_devices > 0 || !driver.fault.empty() || (driver.device_files && !driver.library);
   if (!present) {
-    if (wish == DeviceWish::kCuda)
+    if (wish == DeviceChoice::kCuda)
       refuse(std::string("--device cuda was asked for, but this process sees no NVIDIA device; ") +
                  kNeeded + ": check CUDA_VISIBLE_DEVICES, or start a container with --gpus all.",
              kUseCpu);

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace kiln {
+#include "base/vocabulary.h"
 
-enum class DeviceWish { kAuto, kCuda, kCpu };
+namespace kiln {
 
 struct Device {
   bool is_cuda = false;
@@ -29,7 +29,7 @@ struct Device {
 //
 // A process that sees one GPU takes it, otherwise the one at its local rank, counted around:
 // whether that gives every rank its own is for gpu_assignment.h, when all ranks have chosen.
-Device choose_device(DeviceWish wish, int local_rank = 0);
+Device choose_device(DeviceChoice wish, int local_rank = 0);
 
 // Bytes of GPU memory at most in use so far by this process; 0 on a CPU.
 long long peak_device_memory(const Device& device);

@@ -91,10 +91,10 @@ void append_variables(std::vector<std::string>& words) {
   append(words, {"-x", "KILN_LAUNCHED"});
 }
 
-void append_hosts(std::vector<std::string>& words, const std::vector<HostSlots>& hosts) {
+void append_hosts(std::vector<std::string>& words, const std::vector<RankHost>& hosts) {
   if (hosts.empty()) return;
   std::string list;
-  for (const HostSlots& host : hosts)
+  for (const RankHost& host : hosts)
     list += (list.empty() ? "" : ",") + host.name + ":" + std::to_string(host.slots);
   append(words, {"--host", list});
 }
@@ -150,7 +150,7 @@ std::string describe_binding(const MpirunJob& job) {
 
 std::vector<std::string> planned_hosts(const MpirunJob& job) {
   std::vector<std::string> hosts;
-  for (const HostSlots& host : job.hosts) hosts.insert(hosts.end(), host.slots, host.name);
+  for (const RankHost& host : job.hosts) hosts.insert(hosts.end(), host.slots, host.name);
   if (job.hosts.empty() && !is_set("OMPI_MCA_orte_default_hostfile") && !is_set("SLURM_JOB_ID"))
     hosts.assign(job.num_ranks, host_name());
   hosts.resize(job.num_ranks);

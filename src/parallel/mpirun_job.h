@@ -4,18 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "base/vocabulary.h"
 #include "parallel/kept_process.h"
 
 namespace kiln {
 
-struct HostSlots {
-  std::string name;
-  int slots = 1;
-};
-
 struct MpirunJob {
   int num_ranks = 1;
-  std::vector<HostSlots> hosts;    // empty: where mpirun finds room, which is this host
+  std::vector<RankHost> hosts;     // empty: where mpirun finds room, which is this host
   std::vector<std::string> words;  // each rank's program and arguments
   int cpus = 1;                    // that this process may use
 };

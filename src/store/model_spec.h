@@ -2,19 +2,14 @@
 // Format: the designer's UntrainedModelDirectory and ModelDirectory.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace kiln {
+#include "base/vocabulary.h"
 
-struct Normalization {
-  std::array<double, 3> mean{0.5, 0.5, 0.5};
-  std::array<double, 3> std{0.5, 0.5, 0.5};
-  bool operator==(const Normalization&) const = default;
-};
+namespace kiln {
 
 struct ModelSpec {
   std::string model_name;   // "resnet18", "densenet121", …

@@ -25,27 +25,27 @@ TEST(CommandLine, RunsToCompareAreAsManyAsGiven) {
 
 TEST(CommandLine, TrainHasTheDesignersDefaults) {
   const auto config = parse_as<TrainConfig>(train());
-  EXPECT_EQ(config.untrained_model_path, "u");
-  EXPECT_EQ(config.train_data_path, "t");
-  EXPECT_EQ(config.valid_data_path, "v");
-  EXPECT_EQ(config.trained_model_path, "o");
-  EXPECT_EQ(config.epochs, 5);
-  EXPECT_EQ(config.batch_size, 16);
-  EXPECT_EQ(config.num_warmup_steps, 0);
-  EXPECT_DOUBLE_EQ(config.learning_rate, 0.001);
-  EXPECT_EQ(config.random_seed, 1);
-  EXPECT_EQ(config.patience, 3);
-  EXPECT_EQ(config.print_freq, 10);
-  EXPECT_EQ(config.image_size, 0);
-  EXPECT_EQ(config.normalization, NormalizationChoice::kAuto);
-  EXPECT_EQ(config.on_bad_image, OnBadImage::kSkip);
-  EXPECT_TRUE(config.max_bad_images.is_share);
-  EXPECT_EQ(config.loader_threads, 0);
-  EXPECT_EQ(config.threads, 0);
-  EXPECT_EQ(config.device, DeviceChoice::kAuto);
-  EXPECT_EQ(config.save, SaveChoice::kBest);
-  EXPECT_EQ(config.log_path, "logs");
-  EXPECT_FALSE(config.log_path_given);
+  EXPECT_EQ(config.data.untrained_model_path, "u");
+  EXPECT_EQ(config.data.train_path, "t");
+  EXPECT_EQ(config.data.valid_path, "v");
+  EXPECT_EQ(config.output.trained_model_path, "o");
+  EXPECT_EQ(config.optimization.epochs, 5);
+  EXPECT_EQ(config.optimization.batch_size, 16);
+  EXPECT_EQ(config.optimization.num_warmup_steps, 0);
+  EXPECT_DOUBLE_EQ(config.optimization.learning_rate, 0.001);
+  EXPECT_EQ(config.optimization.random_seed, 1);
+  EXPECT_EQ(config.optimization.patience, 3);
+  EXPECT_EQ(config.output.print_freq, 10);
+  EXPECT_EQ(config.data.image_size, 0);
+  EXPECT_EQ(config.data.normalization, NormalizationChoice::kAuto);
+  EXPECT_EQ(config.data.on_bad_image, OnBadImage::kSkip);
+  EXPECT_TRUE(config.data.max_bad_images.is_share);
+  EXPECT_EQ(config.data.loader_threads, 0);
+  EXPECT_EQ(config.ranks.threads, 0);
+  EXPECT_EQ(config.ranks.device, DeviceChoice::kAuto);
+  EXPECT_EQ(config.optimization.save, SaveChoice::kBest);
+  EXPECT_EQ(config.output.log_path, "logs");
+  EXPECT_FALSE(config.output.log_path_given);
 }
 
 TEST(CommandLine, TakesEveryTrainOption) {
@@ -78,30 +78,32 @@ TEST(CommandLine, TakesEveryTrainOption) {
                                                    "last",
                                                    "--log-path",
                                                    "l"}));
-  EXPECT_EQ(config.epochs, 7);
-  EXPECT_EQ(config.batch_size, 32);
-  EXPECT_EQ(config.num_warmup_steps, 9) << "more warm-up epochs than epochs are allowed";
-  EXPECT_DOUBLE_EQ(config.learning_rate, 0.01);
-  EXPECT_EQ(config.random_seed, -4);
-  EXPECT_EQ(config.patience, 2);
-  EXPECT_EQ(config.print_freq, 1);
-  EXPECT_EQ(config.image_size, 224);
-  EXPECT_EQ(config.normalization, NormalizationChoice::kHalf);
-  EXPECT_EQ(config.on_bad_image, OnBadImage::kFail);
-  EXPECT_EQ(config.max_bad_images.of(1000), 12);
-  EXPECT_EQ(config.loader_threads, 3);
-  EXPECT_EQ(config.threads, 4);
-  EXPECT_EQ(config.device, DeviceChoice::kCpu);
-  EXPECT_EQ(config.save, SaveChoice::kLast);
-  EXPECT_EQ(config.log_path, "l");
-  EXPECT_TRUE(config.log_path_given);
+  EXPECT_EQ(config.optimization.epochs, 7);
+  EXPECT_EQ(config.optimization.batch_size, 32);
+  EXPECT_EQ(config.optimization.num_warmup_steps, 9)
+      << "more warm-up epochs than epochs are allowed";
+  EXPECT_DOUBLE_EQ(config.optimization.learning_rate, 0.01);
+  EXPECT_EQ(config.optimization.random_seed, -4);
+  EXPECT_EQ(config.optimization.patience, 2);
+  EXPECT_EQ(config.output.print_freq, 1);
+  EXPECT_EQ(config.data.image_size, 224);
+  EXPECT_EQ(config.data.normalization, NormalizationChoice::kHalf);
+  EXPECT_EQ(config.data.on_bad_image, OnBadImage::kFail);
+  EXPECT_EQ(config.data.max_bad_images.of(1000), 12);
+  EXPECT_EQ(config.data.loader_threads, 3);
+  EXPECT_EQ(config.ranks.threads, 4);
+  EXPECT_EQ(config.ranks.device, DeviceChoice::kCpu);
+  EXPECT_EQ(config.optimization.save, SaveChoice::kLast);
+  EXPECT_EQ(config.output.log_path, "l");
+  EXPECT_TRUE(config.output.log_path_given);
 }
 
 TEST(CommandLine, AsUsedListsEveryOptionOnce) {
   const auto config = parse_as<TrainConfig>(train({"--epochs", "7"}));
-  const std::map<std::string, std::string> used(config.as_used.begin(), config.as_used.end());
+  const std::map<std::string, std::string> used(config.effective_options.begin(),
+                                                config.effective_options.end());
   const CommandInfo& command = *find_command("train");
-  EXPECT_EQ(config.as_used.size(), command.options.size());
+  EXPECT_EQ(config.effective_options.size(), command.options.size());
   for (const Option& option : command.options) EXPECT_TRUE(used.contains(option.name));
   EXPECT_EQ(used.at("epochs"), "7");
   EXPECT_EQ(used.at("learning-rate"), "0.001");
@@ -284,8 +286,8 @@ TEST(CommandLine, HostileArguments) {
 }
 
 TEST(CommandLine, ABooleanMayBeADigit) {
-  EXPECT_TRUE(parse_as<TrainConfig>(train({"--sync-batch-norm", "1"})).sync_batch_norm);
-  EXPECT_FALSE(parse_as<TrainConfig>(train({"--sync-batch-norm", "0"})).sync_batch_norm);
+  EXPECT_TRUE(parse_as<TrainConfig>(train({"--sync-batch-norm", "1"})).ranks.sync_batch_norm);
+  EXPECT_FALSE(parse_as<TrainConfig>(train({"--sync-batch-norm", "0"})).ranks.sync_batch_norm);
   EXPECT_NE(fault(train({"--sync-batch-norm", "2"})).find("must be True or False"),
             std::string::npos);
 }

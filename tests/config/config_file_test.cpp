@@ -27,13 +27,13 @@ TEST_F(ConfigFile, YamlSetsOptionsAndAFlagWins) {
       train({"--epochs", "9", "--config",
              file("# a comment\nepochs: 7\nbatch_size: 32\nlearning-rate: 0.1\nlog-path: over\n"
                   "max-bad-images: 2%\n")}));
-  EXPECT_EQ(config.epochs, 9);
-  EXPECT_EQ(config.batch_size, 32);
-  EXPECT_DOUBLE_EQ(config.learning_rate, 0.1);
-  EXPECT_EQ(config.log_path, "over");
-  EXPECT_TRUE(config.log_path_given);
-  EXPECT_EQ(config.max_bad_images.of(100), 2);
-  for (const auto& [name, text] : config.as_used) {
+  EXPECT_EQ(config.optimization.epochs, 9);
+  EXPECT_EQ(config.optimization.batch_size, 32);
+  EXPECT_DOUBLE_EQ(config.optimization.learning_rate, 0.1);
+  EXPECT_EQ(config.output.log_path, "over");
+  EXPECT_TRUE(config.output.log_path_given);
+  EXPECT_EQ(config.data.max_bad_images.of(100), 2);
+  for (const auto& [name, text] : config.effective_options) {
     if (name == "batch-size") {
       EXPECT_EQ(text, "32");
     }
@@ -48,9 +48,9 @@ TEST_F(ConfigFile, WhatAFlagOverrulesIsTold) {
       train({"--epochs", "5", "--batch-size", "16", "--sync-batch-norm", "true", "--config",
              file("epochs: 90\nbatch_size: 16\nsync-batch-norm: True\n"
                   "augment: flip\n")});
-  EXPECT_EQ(parse_as<TrainConfig>(words).overruled,
+  EXPECT_EQ(parse_as<TrainConfig>(words).overridden,
             "The --config file '" + path_ + "' says epochs 90, but --epochs 5 wins");
-  EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("epochs: 90\n")})).overruled, "");
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("epochs: 90\n")})).overridden, "");
 }
 
 TEST_F(ConfigFile, JsonMayHoldEverything) {
@@ -59,13 +59,13 @@ TEST_F(ConfigFile, JsonMayHoldEverything) {
        file("{\n\t\"untrained-model-path\": \"\\/u\",\n\t\"train-data-path\": \"t\",\n"
             "\t\"valid_data_path\": \"v \\u00e9\", \"trained-model-path\": \"o\",\n"
             "\t\"epochs\": 7\n}\n")});
-  EXPECT_EQ(config.untrained_model_path, "/u");
-  EXPECT_EQ(config.valid_data_path, "v é");
-  EXPECT_EQ(config.epochs, 7);
+  EXPECT_EQ(config.data.untrained_model_path, "/u");
+  EXPECT_EQ(config.data.valid_path, "v é");
+  EXPECT_EQ(config.optimization.epochs, 7);
 }
 
 TEST_F(ConfigFile, EmptyFileSetsNothing) {
-  EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("")})).epochs, 5);
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("")})).optimization.epochs, 5);
 }
 
 TEST_F(ConfigFile, UnknownKeyNamesItsLine) {
@@ -114,7 +114,9 @@ TEST_F(ConfigFile, HoldsOneMapping) {
                            "---\nepochs: 3\n---\npatience: 3\n"})
     EXPECT_NE(fault(train({"--config", file(text)})).find("more than one"), std::string::npos)
         << text;
-  EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("---\nepochs: 3\n...\n")})).epochs, 3);
+  EXPECT_EQ(
+      parse_as<TrainConfig>(train({"--config", file("---\nepochs: 3\n...\n")})).optimization.epochs,
+      3);
 }
 
 TEST_F(ConfigFile, IsARegularFile) {

@@ -159,7 +159,7 @@ TEST(Ranges, DemoData) {
 
 TEST(Allowance, SharesAreRoundedDown) {
   const auto of = [](const char* text, std::int64_t total) {
-    return parse_as<TrainConfig>(train({"--max-bad-images", text})).max_bad_images.of(total);
+    return parse_as<TrainConfig>(train({"--max-bad-images", text})).data.max_bad_images.of(total);
   };
   EXPECT_EQ(of("1%", 99), 0);
   EXPECT_EQ(of("1%", 100), 1);

@@ -121,7 +121,7 @@ TEST_F(BatchLoaderTest, DrawsTheSameForAnyNumberOfThreads) {
 TEST_F(BatchLoaderTest, FloatsAreTheScaledPixelsOfTheImagesThatCouldBeUsed) {
   write(folder_ / "20.png", "<html>");
   BatchLoader::Plan floats = plan();
-  floats.scaling = PixelScaling{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+  floats.scaling = Normalization{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
   LoaderTeam team({.num_decoders = 3});
   ImageCache cache(CacheKind::kDecoded, set_.items.size(), 1 << 20);
   for (ImageCache* used : {static_cast<ImageCache*>(nullptr), &cache, &cache}) {

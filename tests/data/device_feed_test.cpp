@@ -11,12 +11,12 @@ namespace kiln {
 namespace {
 
 constexpr int kSide = 8, kBatch = 6;
-constexpr PixelScaling kScaling = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+constexpr Normalization kScaling = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
 class DeviceFeedTest : public testing::Test {
  protected:
   // Before anything else of LibTorch.
-  static void SetUpTestSuite() { gpu = choose_device(DeviceWish::kAuto); }
+  static void SetUpTestSuite() { gpu = choose_device(DeviceChoice::kAuto); }
 
   // As the loader fills it.
   static void fill(HostBatch& batch, const HostForm& form, int count, int first) {

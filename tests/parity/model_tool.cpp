@@ -12,9 +12,9 @@
 #include <string>
 
 #include "base/files.h"
-#include "commands/weights.h"
 #include "model/image_model.h"
 #include "model/loss.h"
+#include "run/weights.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 World* world = nullptr;
 constexpr int kGlobalBatch = 12, kSteps = 20, kSide = 16;
 constexpr int kImages = kGlobalBatch * kSteps + 5;  // the last 5 are dropped
-constexpr PixelScaling kScaling = {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
+constexpr Normalization kScaling = {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
 
 // In float64, so that rounding, which training amplifies step by step, does not hide a fault. With
 // frozen statistics a BatchNorm does not depend on which images share its batch.

@@ -6,9 +6,9 @@
 
 #include "base/log.h"
 #include "base/training_record.h"
-#include "commands/image_fault_ledger.h"
-#include "commands/training_inputs.h"
 #include "report/run_reporter.h"
+#include "run/image_fault_ledger.h"
+#include "run/training_inputs.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "commands/training_report.h"
+#include "run/training_report.h"
 
 #include <filesystem>
 
@@ -95,20 +95,24 @@ void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const 
            (facts.num_ranks == 1 ? ", 1 rank" : ""));
   log.info("loading:          " + bytes_text(facts.most_loader_bytes) +
            " of memory at most; kept between epochs: " + facts.cache);
-  const double rate = config.learning_rate * config.lr_scaling.of(facts.num_ranks);
-  const auto global_batch = static_cast<std::size_t>(config.batch_size) *
-                            static_cast<std::size_t>(facts.num_ranks * config.accumulate);
+  const double rate =
+      config.optimization.learning_rate * config.optimization.lr_scaling.of(facts.num_ranks);
+  const auto global_batch =
+      static_cast<std::size_t>(config.optimization.batch_size) *
+      static_cast<std::size_t>(facts.num_ranks * config.optimization.accumulate);
   if (facts.num_ranks > 1)
     log.info("ranks:            " + facts.ranks +
              formatted("; a global batch of %zu images, learning rate %g x %g = %g", global_batch,
-                       config.learning_rate, rate / config.learning_rate, rate));
+                       config.optimization.learning_rate, rate / config.optimization.learning_rate,
+                       rate));
   log.info(formatted(
       "plan:             %d epochs of %zu steps of %zu images, learning rate %g, warm-up %d "
       "epochs, "
       "patience %d, seed %lld",
-      config.epochs, static_cast<std::size_t>(inputs.steps_per_epoch), global_batch, rate,
-      config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed)));
-  const Schedule schedule{config.epochs, config.num_warmup_steps, rate};
+      config.optimization.epochs, static_cast<std::size_t>(inputs.steps_per_epoch), global_batch,
+      rate, config.optimization.num_warmup_steps, config.optimization.patience,
+      static_cast<long long>(config.optimization.random_seed)));
+  const Schedule schedule{config.optimization.epochs, config.optimization.num_warmup_steps, rate};
   if (rate < Schedule::kFloor)
     warn(facts, "the learning rate is below the schedule's floor and will rise to 1e-07", log);
   else if (schedule.rises_below_start())
@@ -117,7 +121,7 @@ void report_plan(const TrainConfig& config, const TrainingInputs& inputs, const 
         "the learning rate is below 0.0001, where warm-up begins: warm-up will lower it, not raise "
         "it",
         log);
-  if (config.num_warmup_steps >= config.epochs)
+  if (config.optimization.num_warmup_steps >= config.optimization.epochs)
     warn(facts, "warm-up takes all epochs: the learning rate never reaches its peak", log);
 }
 
@@ -136,7 +140,8 @@ void report_closing(const TrainConfig& config, const RunReporter& reporter,
   log.info(formatted("  top-5 accuracy    %.5f", valid.top5_accuracy()));
   log.info(formatted("  validation loss   %.5f", valid.loss()));
   log.info(formatted("  images/s          %.1f", summary_of(record).images_per_second));
-  if (config.augment != "none") log.info("  augmentation      " + config.augment);
+  if (config.data.augment != Augment::kNone)
+    log.info("  augmentation      " + augment_name(config.data.augment));
   log.info("  total time        " + duration_text(end.total_seconds) +
            formatted(" (first step after %.2f s)", end.start_to_first_step_seconds));
   log.info("  peak memory       " + bytes_text(end.peak_memory_bytes) +
@@ -144,10 +149,10 @@ void report_closing(const TrainConfig& config, const RunReporter& reporter,
   log.info(formatted("  bad images        %d training, %d validation; damaged but used: %d, %d",
                      facts.train_faults.num_bad(), facts.valid_faults.num_bad(),
                      facts.train_faults.num_damaged(), facts.valid_faults.num_damaged()));
-  log.info("  model             " + config.trained_model_path);
+  log.info("  model             " + config.output.trained_model_path);
   if (reporter.has_all(kReportName))
     log.info("  report            " +
-             (std::filesystem::path(config.log_path) / kReportName).string());
+             (std::filesystem::path(config.output.log_path) / kReportName).string());
   for (const std::string& loss : reporter.losses()) log.info("  lost              " + loss);
 }
 

@@ -1,4 +1,4 @@
-#include "commands/mlflow_settings.h"
+#include "report/mlflow_settings.h"
 
 #include <cstdlib>
 #include <string>

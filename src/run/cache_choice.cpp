@@ -1,4 +1,4 @@
-#include "commands/cache_choice.h"
+#include "run/cache_choice.h"
 
 #include <linux/magic.h>
 #include <sys/vfs.h>
@@ -76,7 +76,7 @@ CacheChoice choose_automatically(const TrainConfig& config, const TrainingInputs
   if (wanted <= limit && train_repeats) {
     choice.train = choice.valid = CacheKind::kDecoded;
     choice.reason = "decoded images, " + of_limit(wanted, limit);
-  } else if (is_on_network(config.train_data_path)) {
+  } else if (is_on_network(config.data.train_path)) {
     choice.train = choice.valid = CacheKind::kBytes;
     choice.reason = "files as stored, at most " + bytes_text(static_cast<long long>(limit)) +
                     ", as they come over a network";
@@ -99,15 +99,15 @@ CacheChoice choose_automatically(const TrainConfig& config, const TrainingInputs
 CacheChoice choose_cache(const TrainConfig& config, const TrainingInputs& inputs,
                          int ranks_on_host) {
   const auto limit = static_cast<std::size_t>(
-      config.cache_bytes > 0
-          ? config.cache_bytes
+      config.data.cache_bytes > 0
+          ? config.data.cache_bytes
           : static_cast<std::int64_t>(static_cast<double>(available_memory_bytes()) *
                                       kShareOfMemory / ranks_on_host));
-  if (config.cache == "auto") return choose_automatically(config, inputs, limit);
+  if (config.data.cache == CachePolicy::kAuto) return choose_automatically(config, inputs, limit);
   CacheChoice choice;
   choice.reason = "nothing, as asked";
-  if (config.cache == "none") return choice;
-  const bool decoded = config.cache == "decoded";
+  if (config.data.cache == CachePolicy::kNone) return choice;
+  const bool decoded = config.data.cache == CachePolicy::kDecoded;
   choice.train = choice.valid = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
   const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
   const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);

@@ -1,4 +1,4 @@
-#include "commands/train.h"
+#include "run/training_run.h"
 
 #include <malloc.h>
 #include <torch/torch.h>
@@ -17,17 +17,17 @@
 #include "base/machine.h"
 #include "base/signals.h"
 #include "base/text.h"
-#include "commands/image_fault_ledger.h"
-#include "commands/judgement.h"
-#include "commands/rank_agreement.h"
-#include "commands/run_start.h"
-#include "commands/run_telling.h"
-#include "commands/training_loaders.h"
-#include "commands/training_report.h"
-#include "commands/training_setup.h"
-#include "commands/versions.h"
-#include "commands/weights.h"
 #include "report/training_json.h"
+#include "run/image_fault_ledger.h"
+#include "run/judgement.h"
+#include "run/rank_agreement.h"
+#include "run/run_start.h"
+#include "run/run_telling.h"
+#include "run/training_loaders.h"
+#include "run/training_report.h"
+#include "run/training_setup.h"
+#include "run/versions.h"
+#include "run/weights.h"
 #include "train/early_stop.h"
 #include "train/epoch.h"
 #include "train/evaluation.h"
@@ -91,7 +91,8 @@ void check_epoch(const EpochRecord& record, const TrainConfig& config) {
         formatted("The validation loss is not a finite number after epoch %d, step %lld, "
                   "with learning rate %g: training has diverged. Use a lower "
                   "--learning-rate (a tenth of it is a good next try).",
-                  record.epoch, static_cast<long long>(record.train.count / config.batch_size),
+                  record.epoch,
+                  static_cast<long long>(record.train.count / config.optimization.batch_size),
                   record.learning_rate));
 }
 
@@ -100,18 +101,18 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
       world_(world),
       log_(log),
       device_(std::move(setup.device)),
-      loader_threads_(config.loader_threads > 0 ? config.loader_threads
-                                                : std::clamp(setup.num_processors / 2, 1, 16)),
+      loader_threads_(config.data.loader_threads > 0 ? config.data.loader_threads
+                                                     : std::clamp(setup.num_processors / 2, 1, 16)),
       inputs_(std::move(setup.inputs)),
       train_faults_("training", inputs_.train, config, world.leads(), log),
       valid_faults_("validation", inputs_.valid, config, world.leads(), log),
       communicator_(join_communicator(world, config, device_, log)),
       telling_(config, world.leads(), device_, log) {
-  const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
-                           .bfloat16 = config.bfloat16_gradients};
+  const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.ranks.bucket_mb) << 20,
+                           .bfloat16 = config.ranks.bfloat16_gradients};
   if (communicator_) {
     broadcast_state(*setup.model, *communicator_);
-    if (config.sync_batch_norm)
+    if (config.ranks.sync_batch_norm)
       setup.model->synchronize_batch_norm([this](at::Tensor& sums) {
         communicator_->start_sum(sums);
         communicator_->finish();
@@ -123,9 +124,10 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
   for (const at::Tensor& parameter : parameters) num_parameters += parameter.numel();
   inputs_.untrained.state = {};
   const at::Device place = parameters.front().device();
-  const PixelScaling scaling{inputs_.normalization.mean, inputs_.normalization.std};
+  const Normalization scaling{inputs_.normalization.mean, inputs_.normalization.std};
   const auto open_feed = [&](const PixelPlan& pixels) {
-    return std::make_unique<DeviceFeed>(place, pixels.output, config.batch_size, scaling);
+    return std::make_unique<DeviceFeed>(place, pixels.output, config.optimization.batch_size,
+                                        scaling);
   };
   feed_ = open_feed(inputs_.pixels);
   if (inputs_.valid_pixels.output != inputs_.pixels.output)
@@ -189,7 +191,7 @@ void TrainingRun::require_finite(const TrainEpoch& training, int epoch, double l
 }
 
 void TrainingRun::tell_step(TrainEpoch& training, int epoch, double learning_rate) {
-  if ((training.steps_done() - 1) % config_.print_freq == 0) {
+  if ((training.steps_done() - 1) % config_.output.print_freq == 0) {
     require_finite(training, epoch, learning_rate);
     StepRecord record = training.step_record();
     record.batch = sum_over_ranks(record.batch);
@@ -202,23 +204,24 @@ void TrainingRun::tell_step(TrainEpoch& training, int epoch, double learning_rat
 }
 
 std::optional<EpochRecord> TrainingRun::take_steps(int epoch) {
-  const Schedule schedule{config_.epochs, config_.num_warmup_steps,
-                          config_.learning_rate * config_.lr_scaling.of(world_.size())};
+  const Schedule schedule{
+      config_.optimization.epochs, config_.optimization.num_warmup_steps,
+      config_.optimization.learning_rate * config_.optimization.lr_scaling.of(world_.size())};
   const double rate = schedule.rate(epoch - 1);
   world_.enter("training, epoch " + std::to_string(epoch));
   BatchLoader loader = loaders_->training(epoch);
   loaders_->begin_validation(epoch);
   TrainEpoch training(*state_, loader, *feed_,
                       {.epoch = epoch,
-                       .num_epochs = config_.epochs,
+                       .num_epochs = config_.optimization.epochs,
                        .learning_rate = rate,
                        .smallest_batch = inputs_.smallest_batch,
                        .num_ranks = world_.size(),
-                       .batches_per_step = config_.accumulate,
-                       .train_on_empty_batches = config_.sync_batch_norm});
+                       .batches_per_step = config_.optimization.accumulate,
+                       .train_on_empty_batches = config_.ranks.sync_batch_norm});
   while (training.step()) {
     world_.at("step " + std::to_string(training.steps_done()));
-    if (!agree_to_go_on(train_faults_, config_.own_train_part, loader.take_faults()))
+    if (!agree_to_go_on(train_faults_, config_.data.has_train_shard, loader.take_faults()))
       return std::nullopt;
     tell_step(training, epoch, rate);
   }
@@ -229,7 +232,7 @@ std::optional<EpochRecord> TrainingRun::take_steps(int epoch) {
 bool TrainingRun::train_epoch(int epoch) {
   std::optional<EpochRecord> taken = take_steps(epoch);
   if (!taken) return false;
-  if (epoch < config_.epochs) loaders_->begin_training(epoch + 1);
+  if (epoch < config_.optimization.epochs) loaders_->begin_training(epoch + 1);
   EpochRecord& record = *taken;
   record.train = sum_over_ranks(record.train);
   record.average_images_per_second = sum_over_ranks(record.average_images_per_second);
@@ -245,7 +248,7 @@ bool TrainingRun::train_epoch(int epoch) {
   if (kept)
     judgement = judge(world_, evaluation.verdicts, inputs_.valid, inputs_.valid_pixels, epoch);
   telling_.epoch(record, kept ? &judgement : nullptr);
-  return agree_to_go_on(valid_faults_, config_.own_valid_part, {});
+  return agree_to_go_on(valid_faults_, config_.data.has_valid_shard, {});
 }
 
 bool TrainingRun::validate(EpochRecord& record, Evaluation& evaluation) {
@@ -261,7 +264,7 @@ bool TrainingRun::validate(EpochRecord& record, Evaluation& evaluation) {
     if (world_.size() == 1) valid_faults_.note(std::exchange(faults, {}));
     return stop_signal() != 0;
   });
-  if (!agree_to_go_on(valid_faults_, config_.own_valid_part, faults)) return false;
+  if (!agree_to_go_on(valid_faults_, config_.data.has_valid_shard, faults)) return false;
   record.valid = sum_over_ranks(evaluation.totals);
   record.valid_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -271,7 +274,8 @@ bool TrainingRun::validate(EpochRecord& record, Evaluation& evaluation) {
 
 bool TrainingRun::keep_if_best(const EpochRecord& record) {
   const bool first = telling_.outcome().saved_epoch == 0;
-  if (!first && config_.save == SaveChoice::kBest && !is_better(record.valid, kept_totals_))
+  if (!first && config_.optimization.save == SaveChoice::kBest &&
+      !is_better(record.valid, kept_totals_))
     return false;
   if (world_.leads()) kept_ = to_state_dict(*state_->model);
   kept_totals_ = record.valid;
@@ -279,15 +283,15 @@ bool TrainingRun::keep_if_best(const EpochRecord& record) {
 }
 
 void TrainingRun::train() {
-  Patience patience(config_.patience);
-  for (int epoch = 1; epoch <= config_.epochs; ++epoch) {
+  Patience patience(config_.optimization.patience);
+  for (int epoch = 1; epoch <= config_.optimization.epochs; ++epoch) {
     const bool goes_on = train_epoch(epoch);
     if (!goes_on) {
       telling_.stopped_early("signal", "Stopped by signal " + std::to_string(stopped_by_) + ".");
       return;
     }
     if (patience.exhausted_after(telling_.run().epochs.back().valid.loss()) &&
-        epoch < config_.epochs) {
+        epoch < config_.optimization.epochs) {
       telling_.stopped_early("patience", "Early stopped.");
       return;
     }
@@ -313,8 +317,8 @@ void TrainingRun::save() {
       inputs_.train.samples_json, format_training_json(telling_.run(), telling_.outcome())};
   model.spec.num_classes = static_cast<int>(inputs_.train.classes.size());
   model.spec.normalization = inputs_.normalization;
-  write_directory(config_.trained_model_path, trained_model_files(model));
-  telling_.saved(config_.trained_model_path);
+  write_directory(config_.output.trained_model_path, trained_model_files(model));
+  telling_.saved(config_.output.trained_model_path);
   report_closing(config_, telling_.reporter(), {train_faults_, valid_faults_}, log_);
 }
 

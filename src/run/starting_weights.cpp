@@ -1,10 +1,10 @@
-#include "commands/starting_weights.h"
+#include "run/starting_weights.h"
 
 #include <algorithm>
 #include <map>
 
 #include "base/error.h"
-#include "commands/weights.h"
+#include "run/weights.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "commands/image_fault_ledger.h"
+#include "run/image_fault_ledger.h"
 
 #include "base/error.h"
 
@@ -13,8 +13,8 @@ ImageFaultLedger::ImageFaultLedger(std::string name, const ImageSet& set, const 
                                    bool leads, Log& log)
     : name_(std::move(name)),
       set_(set),
-      on_bad_image_(config.on_bad_image),
-      allowed_(config.max_bad_images.of(static_cast<std::int64_t>(set.items.size()))),
+      on_bad_image_(config.data.on_bad_image),
+      allowed_(config.data.max_bad_images.of(static_cast<std::int64_t>(set.items.size()))),
       leads_(leads),
       log_(log) {}
 

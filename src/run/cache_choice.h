@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <string>
 
-#include "commands/training_inputs.h"
 #include "config/run_config.h"
 #include "data/image_cache.h"
+#include "run/training_inputs.h"
 
 namespace kiln {
 

@@ -1,9 +1,9 @@
 // What a training run sets out to do, for those who read of it later.
 #pragma once
 
-#include "commands/training_inputs.h"
 #include "parallel/world.h"
 #include "report/run_record.h"
+#include "run/training_inputs.h"
 
 namespace kiln {
 

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "base/log.h"
-#include "commands/training_inputs.h"
 #include "config/run_config.h"
 #include "data/batch_loader.h"
 #include "parallel/communicator.h"
 #include "parallel/device.h"
 #include "parallel/world.h"
+#include "run/training_inputs.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "commands/failure.h"
+#include "run/failure.h"
 
 #include <string>
 

@@ -7,10 +7,10 @@
 #include <memory>
 
 #include "base/training_record.h"
-#include "commands/training_inputs.h"
 #include "model/image_model.h"
 #include "parallel/device.h"
 #include "parallel/world.h"
+#include "run/training_inputs.h"
 
 namespace kiln {
 
@@ -21,8 +21,7 @@ struct TrainingSetup {
   std::unique_ptr<ImageModel> model;  // on the device, in its final memory format
 };
 
-// As choose_device(), for what --device asks; and the same for LibTorch.
-Device chosen_device(DeviceChoice choice, int local_rank);
+// The same for LibTorch.
 at::Device torch_device(const Device& device);
 
 // Chooses the device, compares the ranks, reads the inputs and builds the model. Everything that

@@ -1,12 +1,12 @@
-#include "commands/training_setup.h"
+#include "run/training_setup.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "commands/rank_agreement.h"
-#include "commands/starting_weights.h"
+#include "run/rank_agreement.h"
+#include "run/starting_weights.h"
 
 namespace kiln {
 namespace {
@@ -15,13 +15,13 @@ namespace {
 std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const TrainingInputs& inputs,
                                         const Device& device) {
   const ModelSpec& spec = inputs.untrained.spec;
-  torch::manual_seed(static_cast<std::uint64_t>(config.random_seed));
+  torch::manual_seed(static_cast<std::uint64_t>(config.optimization.random_seed));
   auto model = make_image_model({.model_name = spec.model_name,
                                  .num_classes = static_cast<int>(inputs.train.classes.size()),
                                  .with_output_layer = spec.pretrained,
                                  .memory_efficient = spec.memory_efficient,
                                  .zero_init_residual = spec.zero_init_residual});
-  const std::string where = config.untrained_model_path + "/" + spec.model_file;
+  const std::string where = config.data.untrained_model_path + "/" + spec.model_file;
   if (spec.pretrained)
     load_pretrained(*model, inputs.untrained.state, where);
   else
@@ -34,14 +34,14 @@ std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const Trainin
 TrainConfig own_part(const TrainConfig& config, bool reads_images) {
   TrainConfig part = config;
   if (!reads_images) {
-    part.train_data_path.clear();
-    part.valid_data_path.clear();
+    part.data.train_path.clear();
+    part.data.valid_path.clear();
   }
   return part;
 }
 
 void check_sync_batch_norm(const TrainConfig& config, const TrainingInputs& inputs) {
-  if (config.sync_batch_norm && inputs.untrained.spec.memory_efficient)
+  if (config.ranks.sync_batch_norm && inputs.untrained.spec.memory_efficient)
     throw Error(ErrorCode::kUserError,
                 "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
                 "recomputation knows the own batch only: make the model without "
@@ -49,12 +49,6 @@ void check_sync_batch_norm(const TrainConfig& config, const TrainingInputs& inpu
 }
 
 }  // namespace
-
-Device chosen_device(DeviceChoice choice, int local_rank) {
-  if (choice == DeviceChoice::kCpu) return choose_device(DeviceWish::kCpu);
-  return choose_device(choice == DeviceChoice::kCuda ? DeviceWish::kCuda : DeviceWish::kAuto,
-                       local_rank);
-}
 
 at::Device torch_device(const Device& device) {
   return device.is_cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index))
@@ -64,24 +58,25 @@ at::Device torch_device(const Device& device) {
 TrainingSetup set_up_training(const TrainConfig& config, World& world) {
   TrainingSetup setup;
   world.enter("starting", /*patient=*/true);
-  world.agree([&] { setup.device = chosen_device(config.device, world.local_rank()); });
+  world.agree([&] { setup.device = choose_device(config.ranks.device, world.local_rank()); });
   setup.num_processors = processors_of_this_rank(world);
-  at::set_num_threads(config.threads > 0 ? config.threads : setup.num_processors);
+  at::set_num_threads(config.ranks.threads > 0 ? config.ranks.threads : setup.num_processors);
   require_one_job(world, config, setup.device);
 
   world.enter("reading the data", /*patient=*/true);
-  const bool reads_images = world.leads() || config.scan_each;
+  const bool reads_images = world.leads() || config.data.scan_each;
   TrainingInputs& inputs = setup.inputs;
   world.agree([&] {
     Problems problems;
     inputs = read_training_inputs(own_part(config, reads_images), problems);
     if (reads_images && problems.empty()) problems.collect([&] { choose_pixels(config, inputs); });
-    if (reads_images && problems.empty() && !config.own_train_part)
+    if (reads_images && problems.empty() && !config.data.has_train_shard)
       problems.collect([&] { setup.model = build_model(config, inputs, setup.device); });
     problems.collect(
-        [&] { check_batch_size(config, inputs, config.own_train_part ? 1 : world.size()); });
+        [&] { check_batch_size(config, inputs, config.data.has_train_shard ? 1 : world.size()); });
     problems.collect([&] { check_sync_batch_norm(config, inputs); });
-    if (world.leads()) problems.collect([&] { prepare_model_output(config.trained_model_path); });
+    if (world.leads())
+      problems.collect([&] { prepare_model_output(config.output.trained_model_path); });
     problems.throw_if_any();
   });
   share_image_sets(world, config, inputs);

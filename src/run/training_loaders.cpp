@@ -1,4 +1,4 @@
-#include "commands/training_loaders.h"
+#include "run/training_loaders.h"
 
 #include <utility>
 
@@ -23,25 +23,25 @@ TrainingLoaders::TrainingLoaders(const TrainConfig& config, const TrainingInputs
       num_slots_(num_threads + 2),
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
       team_({.num_decoders = num_threads,
-             .read_ahead = config.read_ahead,
+             .read_ahead = config.data.read_ahead,
              .new_room = form.new_room}),
       train_cache_(cache.train, inputs.train.items.size(), cache.train_limit_bytes),
       valid_cache_(cache.valid, inputs.valid.items.size(), cache.valid_limit_bytes) {}
 
 BatchLoader::Plan TrainingLoaders::plan(const PixelPlan& pixels, int epoch) const {
   return {.order = {},
-          .batch_size = config_.batch_size,
+          .batch_size = config_.optimization.batch_size,
           .pixels = pixels,
           .scaling = scaling_,
-          .seed = static_cast<std::uint64_t>(config_.random_seed),
+          .seed = static_cast<std::uint64_t>(config_.optimization.random_seed),
           .epoch = static_cast<std::uint64_t>(epoch),
           .num_slots = num_slots_};
 }
 
 BatchLoader TrainingLoaders::open_training(int epoch) {
-  auto order = permutation(
-      static_cast<std::uint32_t>(inputs_.train.items.size()),
-      {static_cast<std::uint64_t>(config_.random_seed), static_cast<std::uint64_t>(epoch)});
+  auto order = permutation(static_cast<std::uint32_t>(inputs_.train.items.size()),
+                           {static_cast<std::uint64_t>(config_.optimization.random_seed),
+                            static_cast<std::uint64_t>(epoch)});
   const RankShare& share = inputs_.train_share;
   order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * share.images_per_step()));
   BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);

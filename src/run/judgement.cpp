@@ -1,4 +1,4 @@
-#include "commands/judgement.h"
+#include "run/judgement.h"
 
 #include <algorithm>
 

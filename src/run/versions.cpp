@@ -1,4 +1,4 @@
-#include "commands/versions.h"
+#include "run/versions.h"
 
 #include <mpi.h>
 #include <torch/headeronly/version.h>

@@ -4,10 +4,10 @@
 
 #include <optional>
 
-#include "commands/cache_choice.h"
-#include "commands/training_inputs.h"
 #include "data/batch_loader.h"
 #include "data/device_feed.h"
+#include "run/cache_choice.h"
+#include "run/training_inputs.h"
 
 namespace kiln {
 
@@ -36,7 +36,7 @@ class TrainingLoaders {
 
   const TrainConfig& config_;
   const TrainingInputs& inputs_;
-  const std::optional<PixelScaling> scaling_;
+  const std::optional<Normalization> scaling_;
   const int num_slots_;
   const std::size_t cache_bytes_;
   LoaderTeam team_;

@@ -1,11 +1,11 @@
-#include "commands/run_telling.h"
+#include "run/run_telling.h"
 
 #include <utility>
 
 #include "base/machine.h"
 #include "base/terminal.h"
-#include "commands/run_sinks.h"
 #include "report/error_info.h"
+#include "run/run_sinks.h"
 
 namespace kiln {
 namespace {
@@ -48,7 +48,7 @@ void RunTelling::progress(const StepRecord& timing) {
 void RunTelling::validating(int epoch, int step, int num_steps) {
   StepRecord at;
   at.epoch = epoch;
-  at.num_epochs = config_.epochs;
+  at.num_epochs = config_.optimization.epochs;
   at.step = step;
   at.num_steps = num_steps;
   if (may_redraw()) log_.progress(validation_line(at, live_));

@@ -1,15 +1,15 @@
-#include "commands/run_sinks.h"
+#include "run/run_sinks.h"
 
 #include <unistd.h>
 
 #include <filesystem>
 #include <stdexcept>
 
-#include "commands/mlflow_settings.h"
 #include "report/appended_file.h"
 #include "report/epochs_csv.h"
 #include "report/html_page.h"
 #include "report/kfp.h"
+#include "report/mlflow_settings.h"
 #include "report/mlflow_sink.h"
 #include "report/run_file.h"
 #include "report/tensorboard.h"
@@ -36,15 +36,17 @@ void add_files(const std::filesystem::path& folder, RunReporter* reporter) {
 }  // namespace
 
 void add_run_sinks(const TrainConfig& config, RunReporter* reporter) {
-  add_files(config.log_path, reporter);
-  if (!config.kfp_executor_input.empty())
-    reporter->add([&] { return make_kfp_artifact(config.kfp_executor_input); });
-  if (!config.kfp_metrics.empty())
-    reporter->add([&] { return make_kfp_metrics_file(config.kfp_metrics); });
+  add_files(config.output.log_path, reporter);
+  if (!config.output.kfp_executor_input.empty())
+    reporter->add([&] { return make_kfp_artifact(config.output.kfp_executor_input); });
+  if (!config.output.kfp_metrics.empty())
+    reporter->add([&] { return make_kfp_metrics_file(config.output.kfp_metrics); });
   if (const std::optional<MlflowSettings> settings = mlflow_settings_of_environment())
     reporter->add([&] {
-      const std::filesystem::path report = std::filesystem::path(config.log_path) / kReportName;
-      return make_mlflow_sink(*settings, {{report}, config.mlflow_log_model}, reporter->log());
+      const std::filesystem::path report =
+          std::filesystem::path(config.output.log_path) / kReportName;
+      return make_mlflow_sink(*settings, {{report}, config.output.mlflow_log_model},
+                              reporter->log());
     });
 }
 

@@ -1,4 +1,4 @@
-#include "commands/weights.h"
+#include "run/weights.h"
 
 #include <torch/torch.h>
 

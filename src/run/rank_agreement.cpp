@@ -1,4 +1,4 @@
-#include "commands/rank_agreement.h"
+#include "run/rank_agreement.h"
 
 #include <sched.h>
 
@@ -12,8 +12,6 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/text.h"
-#include "commands/failure.h"
-#include "commands/versions.h"
 #include "data/dataset_text.h"
 #include "data/image_set_bytes.h"
 #include "parallel/gpu_assignment.h"
@@ -21,6 +19,8 @@
 #include "parallel/shared_memory.h"
 #include "parallel/stall_watch.h"
 #include "report/error_info.h"
+#include "run/failure.h"
+#include "run/versions.h"
 
 namespace kiln {
 namespace {
@@ -35,8 +35,9 @@ const std::set<std::string>& own_options() {
 // A line a fact: what must be the same everywhere.
 std::string facts_of(const TrainConfig& config) {
   std::string text = "version\t" + program_version() + "\n";
-  for (const auto& [name, value] : config.as_used)
-    if (!own_options().contains(name) && !(config.own_train_part && name.ends_with("-data-path")))
+  for (const auto& [name, value] : config.effective_options)
+    if (!own_options().contains(name) &&
+        !(config.data.has_train_shard && name.ends_with("-data-path")))
       text += "--" + name + "\t" + value + "\n";
   return text;
 }
@@ -156,8 +157,8 @@ std::vector<RankDevice> gather_devices(World& world, const Device& device) {
 NcclWatch watch_over_mpi(World& world, const TrainConfig& config, Log& log) {
   MpiThread& mpi = *world.mpi();
   auto stall = std::make_shared<StallWatch>(
-      StallWatch::Limits{static_cast<double>(config.collective_timeout_s),
-                         static_cast<double>(config.stall_warning_s)},
+      StallWatch::Limits{static_cast<double>(config.ranks.collective_timeout_s),
+                         static_cast<double>(config.ranks.stall_warning_s)},
       [&log](const std::string& text) { log.warning(text); });
   NcclWatch watch;
   watch.started = [&mpi] { return mpi.count_elsewhere(); };
@@ -170,7 +171,8 @@ NcclWatch watch_over_mpi(World& world, const TrainConfig& config, Log& log) {
       stall->judge(collective, waited, {mpi.ask_around(), world.hosts(), world.rank(), place},
                    mpi.phase());
   };
-  watch.stuck = [&world, &log, path = error_info_path(config.log_path)](const auto& failure) {
+  watch.stuck = [&world, &log,
+                 path = error_info_path(config.output.log_path)](const auto& failure) {
     world.mpi()->abort(tell_failure(failure, {true, path}, world, log));
   };
   return watch;
@@ -207,13 +209,13 @@ void require_one_job(World& world, const TrainConfig& config, const Device& devi
 }
 
 void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& inputs) {
-  if (config.own_train_part) {
+  if (config.data.has_train_shard) {
     join_parts(world, inputs);
-    if (!config.own_valid_part) world.agree([&] { require_equal_sets(world, inputs.valid); });
+    if (!config.data.has_valid_shard) world.agree([&] { require_equal_sets(world, inputs.valid); });
     return;
   }
   if (world.size() == 1) return;
-  if (config.scan_each) {
+  if (config.data.scan_each) {
     world.agree([&] {
       require_equal_sets(world, inputs.train);
       require_equal_sets(world, inputs.valid);
@@ -226,8 +228,8 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
   }
   const std::string pixels = world.broadcast(world.leads() ? pack_pixel_choice(inputs) : "");
   if (!world.leads()) take_pixel_choice(config, pixels, inputs);
-  inputs.train.root = config.train_data_path;
-  inputs.valid.root = config.valid_data_path;
+  inputs.train.root = config.data.train_path;
+  inputs.valid.root = config.data.valid_path;
   inputs.train.name = "Training dataset";
   inputs.valid.name = "Validation dataset";
   world.agree([&] {
@@ -237,9 +239,10 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
 }
 
 void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs) {
-  const RankShare all{world.rank(), world.size(), config.batch_size, config.accumulate};
-  inputs.train_share = config.own_train_part ? share_of_part(world, inputs.train, all) : all;
-  inputs.valid_share = config.own_valid_part ? inputs.train_share : all;
+  const RankShare all{world.rank(), world.size(), config.optimization.batch_size,
+                      config.optimization.accumulate};
+  inputs.train_share = config.data.has_train_shard ? share_of_part(world, inputs.train, all) : all;
+  inputs.valid_share = config.data.has_valid_shard ? inputs.train_share : all;
   const auto own =
       static_cast<std::int64_t>(inputs.train.items.size()) / inputs.train_share.images_per_step();
   inputs.steps_per_epoch = own;
@@ -277,7 +280,7 @@ std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig&
   if (!device.is_cuda) return make_mpi_communicator(*world.mpi());
   const std::string warning = shared_memory_warning(world.local_size());
   if (!warning.empty() && world.local_rank() == 0) log.warning(warning);
-  const auto nccl_log = send_nccl_log_to(config.log_path, world.rank());
+  const auto nccl_log = send_nccl_log_to(config.output.log_path, world.rank());
   std::string id;
   world.agree([&] { id = world.leads() ? make_nccl_id() : ""; });
   NcclPlan plan;
@@ -285,7 +288,7 @@ std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig&
   plan.size = world.size();
   plan.device = device.index;
   plan.id = world.broadcast(id);
-  plan.deadline_s = config.collective_timeout_s;
+  plan.deadline_s = config.ranks.collective_timeout_s;
   plan.watch = watch_over_mpi(world, config, log);
   std::unique_ptr<Communicator> communicator = make_nccl_communicator(plan);
   const std::string network = nccl_log ? network_in_nccl_log(*nccl_log) : "";
