@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "report/run_file.h"
-#include "run/run_sinks.h"
+#include "run/run_logger.h"
 
 namespace {
 
@@ -36,7 +36,7 @@ double sum(const std::vector<double>& values) {
 }
 
 // The steps of each epoch and then its end, each when it was told the first time.
-void tell_again(const kiln::RunRecord& run, const kiln::TrainConfig& config) {
+void tell_again(const kiln::RunRecord& run, const kiln::OutputConfig& config) {
   kiln::Log log;
   log.use_standard_error();
   kiln::RunReporter reporter(log);
@@ -49,7 +49,7 @@ void tell_again(const kiln::RunRecord& run, const kiln::TrainConfig& config) {
                                       std::chrono::duration<double>(time - run.start.time)));
   };
   const double start = seconds_of([&] {
-    add_run_sinks(config, &reporter);
+    add_run_sinks(config, reporter);
     reporter.start(run.start);
   });
   auto step = run.steps.begin();
@@ -77,10 +77,10 @@ void tell_again(const kiln::RunRecord& run, const kiln::TrainConfig& config) {
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   try {
-    kiln::TrainConfig config;
-    config.output.log_path = argv[2];
-    config.output.kfp_metrics = config.output.log_path + "/kfp.json";
-    std::filesystem::create_directories(config.output.log_path);
+    kiln::OutputConfig config;
+    config.log_path = argv[2];
+    config.kfp_metrics = config.log_path + "/kfp.json";
+    std::filesystem::create_directories(config.log_path);
     tell_again(kiln::read_run(argv[1]), config);
   } catch (const std::exception& fault) {
     std::fprintf(stderr, "%s\n", fault.what());

@@ -40,6 +40,15 @@ struct StepTimes {
   double backward = 0;       // and the sums over the ranks that ran behind it
   double communication = 0;  // waiting for sums after backward
   double optimizer = 0;
+
+  StepTimes& operator+=(const StepTimes& other) {
+    data_wait += other.data_wait;
+    forward += other.forward;
+    backward += other.backward;
+    communication += other.communication;
+    optimizer += other.optimizer;
+    return *this;
+  }
 };
 
 // The designer's iteration line: this batch, and the epoch so far. Averages of times and rates are

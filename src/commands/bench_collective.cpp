@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "run/prepare.h"
 #include "run/rank_agreement.h"
-#include "run/training_setup.h"
 #include "run/versions.h"
 
 namespace kiln {

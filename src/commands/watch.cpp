@@ -2,13 +2,14 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/signals.h"
-#include "base/terminal.h"
+#include "report/console.h"
 #include "report/lines.h"
 #include "report/run_file.h"
 #include "report/run_summary.h"
@@ -19,53 +20,49 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenLooks{300};
 constexpr double kQuietSeconds = 60;
 
-// Says what a follower has found and has not been said yet.
+// Tells the console what a follower has found and has not been told yet, as the run itself does.
 class Watcher {
  public:
-  explicit Watcher(Log& log) : log_(log) { live_.utf8 = locale_is_utf8(); }
+  explicit Watcher(Log& log) : log_(log), console_(make_console(log, {})) {}
 
   void tell(const RunRecord& run) {
-    if (run.start.time != told_start_) tell_start(run);
+    if (run.start.time != told_start_) tell_start(run.start);
     for (; told_warnings_ < run.warnings.size(); ++told_warnings_)
       log_.info("warning: " + run.warnings[told_warnings_]);
     for (; told_epochs_ < run.epochs.size(); ++told_epochs_)
-      log_.info(epoch_table({run.epochs[told_epochs_]}, run.judgement.epoch).back());
+      console_->epoch(run.epochs[told_epochs_], nullptr);
     if (run.end.status == RunStatus::kRunning && !run.steps.empty()) tell_step(run.steps.back());
   }
 
+  void tell_end(const RunRecord& run) {
+    if (run.end.status == RunStatus::kRunning) return;
+    console_->end(run);
+    log_.info(status_text(run.end) + " after " + duration_text(run.end.total_seconds) +
+              (run.end.failure.empty() ? "" : ": " + run.end.failure));
+  }
+
  private:
-  void tell_start(const RunRecord& run) {
-    told_start_ = run.start.time;
+  void tell_start(const RunStart& start) {
+    told_start_ = start.time;
     told_epochs_ = told_warnings_ = 0;
-    log_.info(run.start.model + " on " + run.start.data.train_path + ", " +
-              std::to_string(run.start.num_epochs) + " epochs; " + run.start.device);
-    log_.info(epoch_table({}, 0).front());
+    log_.info(run_title(start) + ", " + std::to_string(start.num_epochs) + " epochs");
+    console_->start(start);
   }
 
   void tell_step(const StepRecord& step) {
-    live_.loss = step.so_far.loss();
-    live_.top1 = step.so_far.top1_accuracy();
-    live_.columns = live_columns();
     const double quiet = unix_seconds() - step.time;
-    log_.progress(quiet > kQuietSeconds
-                      ? "no news for " + duration_text(quiet) + "; the last was of epoch " +
-                            std::to_string(step.epoch) + ", step " + std::to_string(step.step)
-                      : progress_line(step, live_));
+    if (quiet > kQuietSeconds)
+      log_.progress("no news for " + duration_text(quiet) + "; the last was of epoch " +
+                    std::to_string(step.epoch) + ", step " + std::to_string(step.step));
+    else
+      console_->progress(step);
   }
 
   Log& log_;
-  LiveLine live_;
+  std::unique_ptr<RunSink> console_;
   double told_start_ = 0;
   std::size_t told_epochs_ = 0, told_warnings_ = 0;
 };
-
-void tell_end(const RunEnd& end, Log& log) {
-  if (end.status == RunStatus::kRunning) return;
-  log.info(status_text(end) + " after " + duration_text(end.total_seconds) +
-           (end.failure.empty() ? "" : ": " + end.failure));
-  if (!end.model_path.empty())
-    log.info("epoch " + std::to_string(end.saved_epoch) + " is saved in " + end.model_path);
-}
 
 }  // namespace
 
@@ -88,7 +85,7 @@ int run_watch(const WatchConfig& config, Log& log) {
     follower.read_news();
   }
   if (follower.has_begun()) watcher.tell(follower.run());
-  tell_end(follower.run().end, log);
+  watcher.tell_end(follower.run());
   return 0;
 }
 

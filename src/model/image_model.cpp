@@ -84,6 +84,13 @@ class NetworkModel : public ImageModel {
   void train(bool on) override { root_->train(on); }
   std::vector<at::Tensor> parameters() const override { return root_->parameters(); }
 
+  std::vector<NamedTensor> named_parameters() const override {
+    std::vector<NamedTensor> parameters;
+    for (const auto& item : root_->named_parameters())
+      parameters.push_back({item.key(), item.value()});
+    return parameters;
+  }
+
   std::vector<NamedTensor> state() const override {
     std::vector<NamedTensor> state;
     list_state(*root_, "", state);

@@ -35,6 +35,8 @@ class ImageModel {
   virtual at::Tensor forward(const at::Tensor& images) = 0;
   virtual void train(bool on) = 0;
   virtual std::vector<at::Tensor> parameters() const = 0;
+  // The same in the same order, with their names in the state dict.
+  virtual std::vector<NamedTensor> named_parameters() const = 0;
   // Parameters and buffers in module order, as Python's state_dict() lists them.
   virtual std::vector<NamedTensor> state() const = 0;
   // Moves to `device` and stores 4-D weights channels_last. Before an optimizer is made.

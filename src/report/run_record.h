@@ -32,6 +32,7 @@ struct RunStart {
   std::string command;  // what repeats the run, quoted for a shell
   std::string model;    // "resnet18"
   std::string device;   // as the console names it
+  TextPairs plan;       // what it found and will do, as the console tells it: label, text
   long long num_parameters = 0;
   int num_ranks = 1;
   int num_epochs = 0;
@@ -66,6 +67,9 @@ struct RunRecord {
   std::vector<std::string> warnings;
   Judgement judgement;  // of the kept epoch
   RunEnd end;
+  // Not in the file. While the run ends: the sinks that have taken all of it, and what the others,
+  // and the log, have lost.
+  std::vector<std::string> whole_sinks, losses;
 };
 
 }  // namespace kiln

@@ -1,6 +1,5 @@
 #include "report/run_reporter.h"
 
-#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -18,10 +17,10 @@ void RunReporter::add(const std::function<std::unique_ptr<RunSink>()>& make) {
 }
 
 template <typename Call>
-void RunReporter::tell_all(Call&& call) {
+void RunReporter::tell_all(Call&& call, bool is_record) {
   for (Guarded& guarded : sinks_) {
     if (!guarded.has_begun) {
-      ++guarded.num_failed;
+      guarded.num_failed += is_record ? 1 : 0;
       continue;
     }
     try {
@@ -62,30 +61,38 @@ void RunReporter::epoch(const EpochRecord& epoch, const Judgement* judgement) {
   tell_all([&](RunSink& sink) { sink.epoch(epoch, judgement); });
 }
 
+void RunReporter::progress(const StepRecord& timing) {
+  tell_all([&](RunSink& sink) { sink.progress(timing); }, /*is_record=*/false);
+}
+
+void RunReporter::validating(const StepRecord& at) {
+  tell_all([&](RunSink& sink) { sink.validating(at); }, /*is_record=*/false);
+}
+
 void RunReporter::end(RunEnd end) {
   note_warnings();
   run_.end = std::move(end);
-  tell_all([&](RunSink& sink) { sink.end(run_); });
-}
-
-bool RunReporter::has_all(std::string_view name) const {
-  return std::any_of(sinks_.begin(), sinks_.end(), [&](const Guarded& guarded) {
-    return guarded.sink->name() == name && guarded.num_failed == 0;
+  tell_all([&](RunSink& sink) {
+    note_losses();
+    sink.end(run_);
   });
+  note_losses();
 }
 
-std::vector<std::string> RunReporter::losses() const {
-  std::vector<std::string> lines = never_made_;
-  if (const std::string lost = log_.lost(); !lost.empty()) lines.push_back(lost);
+// As far as it has come: a sink knows how those before it ended.
+void RunReporter::note_losses() {
+  run_.losses = never_made_;
+  run_.whole_sinks.clear();
+  if (const std::string lost = log_.lost(); !lost.empty()) run_.losses.push_back(lost);
   for (const Guarded& guarded : sinks_) {
     const std::string name{guarded.sink->name()};
+    if (guarded.num_failed == 0) run_.whole_sinks.push_back(name);
     if (guarded.num_failed > 0)
-      lines.push_back(name + formatted(": %d records lost: ", guarded.num_failed) +
-                      guarded.first_failure);
+      run_.losses.push_back(name + formatted(": %d records lost: ", guarded.num_failed) +
+                            guarded.first_failure);
     if (const std::string lost = guarded.sink->lost(); !lost.empty())
-      lines.push_back(name + ": " + lost);
+      run_.losses.push_back(name + ": " + lost);
   }
-  return lines;
 }
 
 }  // namespace kiln

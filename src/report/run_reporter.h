@@ -23,15 +23,13 @@ class RunReporter {
 
   void start(RunStart start);
   void step(const StepRecord& step);
+  void progress(const StepRecord& timing);
+  void validating(const StepRecord& at);
   void epoch(const EpochRecord& epoch, const Judgement* judgement);
   void end(RunEnd end);
 
   Log& log() { return log_; }
   const RunRecord& run() const { return run_; }
-  // Whether there is a sink of this name, and it took all that was told.
-  bool has_all(std::string_view name) const;
-  // A line for each sink, and the log, that lost something.
-  std::vector<std::string> losses() const;
 
  private:
   struct Guarded {
@@ -40,9 +38,11 @@ class RunReporter {
     std::string first_failure;
     bool has_begun = true;
   };
+  // What is no record is nothing that a sink can lose.
   template <typename Call>
-  void tell_all(Call&& call);
+  void tell_all(Call&& call, bool is_record = true);
   void note_warnings();
+  void note_losses();
 
   Log& log_;
   RunRecord run_;

@@ -1,4 +1,5 @@
-// Somewhere that a run's numbers go: a file, a tracking server. Only rank 0 has sinks.
+// Somewhere that a run's numbers go: the console, a file, a tracking server. Rank 0 has them all,
+// the others the console's, which is their driver log.
 #pragma once
 
 #include <string>
@@ -18,6 +19,9 @@ class RunSink {
 
   virtual void start(const RunStart& /*start*/) {}
   virtual void step(const StepRecord& /*step*/) {}
+  // After every step, printed or not, and after every batch of validation: time and place alone.
+  virtual void progress(const StepRecord& /*timing*/) {}
+  virtual void validating(const StepRecord& /*at*/) {}
   virtual void warning(const std::string& /*text*/) {}
   // `judgement` is there for an epoch whose model is kept, else nullptr.
   virtual void epoch(const EpochRecord& /*epoch*/, const Judgement* /*judgement*/) {}

@@ -66,7 +66,7 @@ std::string of_limit(std::size_t bytes, std::size_t limit) {
          bytes_text(static_cast<long long>(limit));
 }
 
-CacheChoice choose_automatically(const TrainConfig& config, const TrainingInputs& inputs,
+CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs& inputs,
                                  std::size_t limit) {
   const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
   const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
@@ -76,7 +76,7 @@ CacheChoice choose_automatically(const TrainConfig& config, const TrainingInputs
   if (wanted <= limit && train_repeats) {
     choice.train = choice.valid = CacheKind::kDecoded;
     choice.reason = "decoded images, " + of_limit(wanted, limit);
-  } else if (is_on_network(config.data.train_path)) {
+  } else if (is_on_network(config.train_path)) {
     choice.train = choice.valid = CacheKind::kBytes;
     choice.reason = "files as stored, at most " + bytes_text(static_cast<long long>(limit)) +
                     ", as they come over a network";
@@ -96,18 +96,18 @@ CacheChoice choose_automatically(const TrainConfig& config, const TrainingInputs
 
 }  // namespace
 
-CacheChoice choose_cache(const TrainConfig& config, const TrainingInputs& inputs,
+CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
                          int ranks_on_host) {
   const auto limit = static_cast<std::size_t>(
-      config.data.cache_bytes > 0
-          ? config.data.cache_bytes
+      config.cache_bytes > 0
+          ? config.cache_bytes
           : static_cast<std::int64_t>(static_cast<double>(available_memory_bytes()) *
                                       kShareOfMemory / ranks_on_host));
-  if (config.data.cache == CachePolicy::kAuto) return choose_automatically(config, inputs, limit);
+  if (config.cache == CachePolicy::kAuto) return choose_automatically(config, inputs, limit);
   CacheChoice choice;
   choice.reason = "nothing, as asked";
-  if (config.data.cache == CachePolicy::kNone) return choice;
-  const bool decoded = config.data.cache == CachePolicy::kDecoded;
+  if (config.cache == CachePolicy::kNone) return choice;
+  const bool decoded = config.cache == CachePolicy::kDecoded;
   choice.train = choice.valid = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
   const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
   const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);

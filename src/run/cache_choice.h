@@ -20,7 +20,6 @@ struct CacheChoice {
 // auto: decoded images where all of them fit and every epoch takes the same pixels; else the stored
 // bytes where files come over a network; else nothing, as the system keeps files of local disks.
 // Error kUserError: the limit that was asked for holds not even one decoded image, or one file.
-CacheChoice choose_cache(const TrainConfig& config, const TrainingInputs& inputs,
-                         int ranks_on_host);
+CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, int ranks_on_host);
 
 }  // namespace kiln

@@ -1,14 +1,19 @@
-// What a training run sets out to do, for those who read of it later.
+// What a training run sets out to do, for the console and for those who read of it later.
 #pragma once
 
-#include "parallel/world.h"
+#include <string>
+#include <vector>
+
 #include "report/run_record.h"
-#include "run/training_inputs.h"
+#include "run/prepare.h"
 
 namespace kiln {
 
-// `device`, `versions` and `num_parameters` are left to the caller. Counts are of all parts. All
-// ranks call it.
-RunStart run_start(const TrainConfig& config, World& world, const TrainingInputs& inputs);
+// Counts of images are of all shards. A collective.
+RunStart describe_run(const TrainingJob& job, const TrainState& state);
+
+// What in the plan may not be what its author wants, a sentence each. The same on all ranks, but
+// for notes on a shard.
+std::vector<std::string> plan_warnings(const TrainingJob& job);
 
 }  // namespace kiln

@@ -15,8 +15,8 @@ namespace {
 constexpr int kDefaultImageSize = 224;
 constexpr Normalization kImagenet{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
-void choose_size(const TrainConfig& config, TrainingInputs& inputs) {
-  int side = config.data.image_size;
+void choose_size(const DataConfig& config, TrainingInputs& inputs) {
+  int side = config.image_size;
   inputs.size_reason = "--image-size";
   if (side == 0) {
     if (const auto size = common_size({&inputs.train, &inputs.valid})) {
@@ -32,16 +32,16 @@ void choose_size(const TrainConfig& config, TrainingInputs& inputs) {
 }
 
 // Needs the training pixels.
-void choose_valid_pixels(const TrainConfig& config, TrainingInputs& inputs) {
+void choose_valid_pixels(const DataConfig& config, TrainingInputs& inputs) {
   PixelPlan& valid = inputs.valid_pixels;
   valid = inputs.pixels;
-  if (config.data.eval_crop > 0) valid.output = {config.data.eval_crop, config.data.eval_crop};
+  if (config.eval_crop > 0) valid.output = {config.eval_crop, config.eval_crop};
   const int side = std::max(valid.output.height, valid.output.width);
-  check_eval_size(config.data.eval_resize, side);
-  if (config.data.eval_resize > 0) {
-    valid.short_side = config.data.eval_resize;
+  check_eval_size(config.eval_resize, side);
+  if (config.eval_resize > 0) {
+    valid.short_side = config.eval_resize;
     valid.keep_exact = false;
-  } else if (config.data.eval_crop > 0) {
+  } else if (config.eval_crop > 0) {
     valid.short_side = usual_short_side(side);
   }
 }
@@ -55,17 +55,17 @@ void read_plan(std::istream& text, PixelPlan& plan) {
   text >> plan.output.height >> plan.output.width >> plan.short_side >> plan.keep_exact;
 }
 
-void choose_normalization(const TrainConfig& config, TrainingInputs& inputs) {
+void choose_normalization(const DataConfig& config, TrainingInputs& inputs) {
   const bool imagenet =
-      config.data.normalization == NormalizationChoice::kImagenet ||
-      (config.data.normalization == NormalizationChoice::kAuto && inputs.untrained.spec.pretrained);
+      config.normalization == NormalizationChoice::kImagenet ||
+      (config.normalization == NormalizationChoice::kAuto && inputs.untrained.spec.pretrained);
   inputs.normalization_name = imagenet ? "imagenet" : "half";
 }
 
 // What follows from the names alone. What is erased becomes 0 once normalised.
-void settle_pixels(const TrainConfig& config, TrainingInputs& inputs) {
+void settle_pixels(const DataConfig& config, TrainingInputs& inputs) {
   inputs.normalization = inputs.normalization_name == "imagenet" ? kImagenet : Normalization{};
-  inputs.pixels.augment = config.data.augment;
+  inputs.pixels.augment = config.augment;
   for (std::size_t c = 0; c < 3; ++c)
     inputs.pixels.erased[c] =
         static_cast<std::uint8_t>(std::lround(inputs.normalization.mean[c] * 255));
@@ -92,30 +92,29 @@ void check_image_sizes(TrainingInputs& inputs) {
 
 }  // namespace
 
-TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problems) {
+TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems) {
   TrainingInputs inputs;
-  const bool with_sizes = config.data.image_size == 0;
+  const bool with_sizes = config.image_size == 0;
   const auto collect = [&problems](const std::string& path, auto&& read) {
     if (!path.empty()) problems.collect(read);
   };
-  collect(config.data.train_path, [&] {
-    inputs.train = read_indexed_image_set(config.data.train_path, "Training dataset",
-                                          {config.data.index_path, with_sizes});
+  collect(config.train_path, [&] {
+    inputs.train = read_indexed_image_set(config.train_path, "Training dataset",
+                                          {config.index_path, with_sizes});
   });
-  collect(config.data.valid_path, [&] {
-    const std::string index =
-        config.data.index_path.empty() ? "" : config.data.index_path + "-valid";
+  collect(config.valid_path, [&] {
+    const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
     inputs.valid =
-        read_indexed_image_set(config.data.valid_path, "Validation dataset", {index, with_sizes});
-    if (!inputs.train.items.empty() && !config.data.has_train_shard)
+        read_indexed_image_set(config.valid_path, "Validation dataset", {index, with_sizes});
+    if (!inputs.train.items.empty() && !config.has_train_shard)
       map_classes(inputs.train, inputs.valid);
   });
-  collect(config.data.untrained_model_path,
-          [&] { inputs.untrained = read_model_directory(config.data.untrained_model_path); });
+  collect(config.untrained_model_path,
+          [&] { inputs.untrained = read_model_directory(config.untrained_model_path); });
   return inputs;
 }
 
-void choose_pixels(const TrainConfig& config, TrainingInputs& inputs) {
+void choose_pixels(const DataConfig& config, TrainingInputs& inputs) {
   choose_size(config, inputs);
   choose_valid_pixels(config, inputs);
   check_image_sizes(inputs);
@@ -131,7 +130,7 @@ std::string pack_pixel_choice(const TrainingInputs& inputs) {
   return text.str();
 }
 
-void take_pixel_choice(const TrainConfig& config, const std::string& text, TrainingInputs& inputs) {
+void take_pixel_choice(const DataConfig& config, const std::string& text, TrainingInputs& inputs) {
   std::istringstream stream(text);
   read_plan(stream, inputs.pixels);
   read_plan(stream, inputs.valid_pixels);
@@ -140,15 +139,15 @@ void take_pixel_choice(const TrainConfig& config, const std::string& text, Train
   settle_pixels(config, inputs);
 }
 
-void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs, int num_ranks) {
-  if (config.optimization.batch_size < 1) return;
+void check_batch_size(const OptimizationConfig& config, const TrainingInputs& inputs,
+                      int num_ranks) {
+  if (config.batch_size < 1) return;
   const auto images = static_cast<std::int64_t>(inputs.train.items.size());
-  const std::int64_t others = std::int64_t{num_ranks} * config.optimization.accumulate;
-  if (images > 0 && config.optimization.batch_size * others > images) {
-    std::string found = std::to_string(config.optimization.batch_size);
+  const std::int64_t others = std::int64_t{num_ranks} * config.accumulate;
+  if (images > 0 && config.batch_size * others > images) {
+    std::string found = std::to_string(config.batch_size);
     if (num_ranks > 1) found += " on each of " + std::to_string(num_ranks) + " ranks";
-    if (config.optimization.accumulate > 1)
-      found += ", " + std::to_string(config.optimization.accumulate) + " times a step";
+    if (config.accumulate > 1) found += ", " + std::to_string(config.accumulate) + " times a step";
     const std::string remedy =
         images >= others ? "use --batch-size " + std::to_string(images / others) + " or less."
                          : "use fewer ranks, or more images.";
@@ -156,7 +155,7 @@ void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs, i
                                                    ", but the training dataset has only " +
                                                    std::to_string(images) + " images: " + remedy);
   }
-  if (config.optimization.batch_size < inputs.smallest_batch)
+  if (config.batch_size < inputs.smallest_batch)
     throw Error(
         ErrorCode::kGreaterThanOrEqualTo,
         "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "

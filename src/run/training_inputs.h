@@ -25,17 +25,18 @@ struct TrainingInputs {
 // Reads training data, validation data and model. Their faults are added to `problems` in this
 // order, so that they can be told with others. Paths that are empty, on a command line at fault,
 // are passed over.
-TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problems);
+TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems);
 
 // Fills in the rest, from inputs without fault. Error kInvalidDataset: the images are too small for
 // the network.
-void choose_pixels(const TrainConfig& config, TrainingInputs& inputs);
+void choose_pixels(const DataConfig& config, TrainingInputs& inputs);
 
 // Throws Error kLessThanOrEqualTo or kGreaterThanOrEqualTo. Passes over what could not be read.
-void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs, int num_ranks);
+void check_batch_size(const OptimizationConfig& config, const TrainingInputs& inputs,
+                      int num_ranks);
 
 // What choose_pixels() chose, as text and back, for ranks that have not read the images.
 std::string pack_pixel_choice(const TrainingInputs& inputs);
-void take_pixel_choice(const TrainConfig& config, const std::string& text, TrainingInputs& inputs);
+void take_pixel_choice(const DataConfig& config, const std::string& text, TrainingInputs& inputs);
 
 }  // namespace kiln

@@ -1,365 +1,189 @@
 #include "run/training_run.h"
 
-#include <malloc.h>
-#include <torch/torch.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <chrono>
-#include <cmath>
-#include <csignal>
 #include <optional>
-#include <system_error>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "base/error.h"
+#include "base/clock.h"
 #include "base/machine.h"
 #include "base/signals.h"
-#include "base/text.h"
-#include "report/training_json.h"
-#include "run/image_fault_ledger.h"
+#include "run/bad_images.h"
+#include "run/finish.h"
 #include "run/judgement.h"
+#include "run/prepare.h"
 #include "run/rank_agreement.h"
+#include "run/run_faults.h"
+#include "run/run_logger.h"
 #include "run/run_start.h"
-#include "run/run_telling.h"
-#include "run/training_loaders.h"
-#include "run/training_report.h"
-#include "run/training_setup.h"
-#include "run/versions.h"
-#include "run/weights.h"
-#include "train/early_stop.h"
+#include "run/vote.h"
 #include "train/epoch.h"
 #include "train/evaluation.h"
 #include "train/replicas.h"
-#include "train/schedule.h"
 
 namespace kiln {
 namespace {
 
-constexpr std::array kStopSignals = {SIGTERM, SIGINT, SIGUSR1};
-
-// One run: what was read, what is being trained, and what has been noted so far. All ranks go
-// through it in step.
-class TrainingRun {
- public:
-  TrainingRun(const TrainConfig& config, World& world, Log& log, TrainingSetup setup);
-  void train();
-  void save();
-  void fail(const std::exception_ptr& failure) { telling_.failed(failure); }
-  int stopped_by() const { return stopped_by_; }  // the stop signal that all ranks agreed on, or 0
-
- private:
-  bool train_epoch(int epoch);                       // false: a stop signal came first
-  std::optional<EpochRecord> take_steps(int epoch);  // none: likewise
-  bool validate(EpochRecord& record, Evaluation& evaluation);
-  bool agree_to_go_on(ImageFaultLedger& ledger, bool is_own_part,
-                      const std::vector<BadImage>& faults);
-  void require_finite(const TrainEpoch& training, int epoch, double learning_rate);
-  Totals sum_over_ranks(const Totals& totals);
-  double sum_over_ranks(double value) { return world_.sum({value}).front(); }
-  bool keep_if_best(const EpochRecord& record);  // whether it was
-  void tell_step(TrainEpoch& training, int epoch, double learning_rate);
-
-  const TrainConfig& config_;
-  World& world_;
-  Log& log_;
-  Device device_;
-  int loader_threads_;
-  TrainingInputs inputs_;
-  ImageFaultLedger train_faults_, valid_faults_;
-  std::unique_ptr<Communicator> communicator_;  // outlives the state
-  std::unique_ptr<TrainState> state_;
-  std::unique_ptr<DeviceFeed> feed_, valid_feed_;  // the second where the sizes differ
-  std::unique_ptr<TrainingLoaders> loaders_;
-  RunTelling telling_;
-  StateDict kept_;  // on rank 0
-  Totals kept_totals_;
-  int stopped_by_ = 0;
+// What the loop has at hand: what is fixed, what changes, and who hears of it.
+struct TrainingRun {
+  TrainingJob& job;
+  TrainState& state;
+  RunLogger& log;
+  BadImageLedger bad_train, bad_valid;
 };
 
-// Numbers of a whole epoch that nobody can go on with.
-void check_epoch(const EpochRecord& record, const TrainConfig& config) {
-  if (record.train.count == 0 || record.valid.count == 0)
-    throw Error(ErrorCode::kInvalidDataset,
-                std::string(record.train.count == 0 ? "Training" : "Validation") +
-                    " dataset is not valid: none of its images could be decoded. `kiln inspect "
-                    "--check` lists why.");
-  if (!std::isfinite(record.valid.loss_sum))
-    throw Error(
-        ErrorCode::kFailedToCompleteOperation,
-        formatted("The validation loss is not a finite number after epoch %d, step %lld, "
-                  "with learning rate %g: training has diverged. Use a lower "
-                  "--learning-rate (a tenth of it is a good next try).",
-                  record.epoch,
-                  static_cast<long long>(record.train.count / config.optimization.batch_size),
-                  record.learning_rate));
-}
+// Why no further step comes.
+struct Stop {
+  int signal = 0;         // 0: none
+  bool patience = false;  // ran out
+};
 
-TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, TrainingSetup setup)
-    : config_(config),
-      world_(world),
-      log_(log),
-      device_(std::move(setup.device)),
-      loader_threads_(config.data.loader_threads > 0 ? config.data.loader_threads
-                                                     : std::clamp(setup.num_processors / 2, 1, 16)),
-      inputs_(std::move(setup.inputs)),
-      train_faults_("training", inputs_.train, config, world.leads(), log),
-      valid_faults_("validation", inputs_.valid, config, world.leads(), log),
-      communicator_(join_communicator(world, config, device_, log)),
-      telling_(config, world.leads(), device_, log) {
-  const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.ranks.bucket_mb) << 20,
-                           .bfloat16 = config.ranks.bfloat16_gradients};
-  if (communicator_) {
-    broadcast_state(*setup.model, *communicator_);
-    if (config.ranks.sync_batch_norm)
-      setup.model->synchronize_batch_norm([this](at::Tensor& sums) {
-        communicator_->start_sum(sums);
-        communicator_->finish();
-      });
+// After a step, one sum over the ranks; returns the stop signal that all act on, or 0.
+int settle_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader) {
+  const bool printed = (training.steps_done() - 1) % run.job.config.output.print_freq == 0;
+  const std::vector<BadImage> faults = loader.take_faults();
+  StepRecord record = printed ? training.step_record() : training.timing();
+  Vote mine = ballot(!faults.empty());
+  if (printed) {
+    mine.has_diverged = training.first_bad_step() != 0;
+    mine.numbers = summed_numbers(record);
   }
-  state_ = std::make_unique<TrainState>(std::move(setup.model), buckets, communicator_.get());
-  long long num_parameters = 0;
-  const auto& parameters = state_->model->parameters();
-  for (const at::Tensor& parameter : parameters) num_parameters += parameter.numel();
-  inputs_.untrained.state = {};
-  const at::Device place = parameters.front().device();
-  const Normalization scaling{inputs_.normalization.mean, inputs_.normalization.std};
-  const auto open_feed = [&](const PixelPlan& pixels) {
-    return std::make_unique<DeviceFeed>(place, pixels.output, config.optimization.batch_size,
-                                        scaling);
-  };
-  feed_ = open_feed(inputs_.pixels);
-  if (inputs_.valid_pixels.output != inputs_.pixels.output)
-    valid_feed_ = open_feed(inputs_.valid_pixels);
-  CacheChoice cache;
-  world.agree([&] { cache = choose_cache(config, inputs_, world.local_size()); });
-  loaders_ = std::make_unique<TrainingLoaders>(config, inputs_, loader_threads_, cache,
-                                               host_form(place, scaling));
-  report_plan(config, inputs_,
-              {device_.description, describe_ranks(world), world.rank(), world.size(),
-               at::get_num_threads(), loader_threads_, num_parameters, cache.reason,
-               loaders_->most_memory_bytes()},
-              log);
-  for (const std::string& idle : idle_gpus(world, device_))
-    log.info(idle + ": `kiln train --ranks auto` uses them all");
-  RunStart start = run_start(config, world, inputs_);
-  start.device = device_.description;
-  start.versions = versions(device_.is_cuda);
-  start.num_parameters = num_parameters;
-  telling_.start(std::move(start));
-}
-
-// Stop signals and bad images anywhere are known everywhere after this; false: stop.
-bool TrainingRun::agree_to_go_on(ImageFaultLedger& ledger, bool is_own_part,
-                                 const std::vector<BadImage>& faults) {
-  std::vector<double> told = {faults.empty() ? 0.0 : 1.0};
-  for (const int signal : kStopSignals) told.push_back(stop_signal() == signal ? 1 : 0);
-  const std::vector<double> all = world_.sum(told);
-  // A number of another part's image says nothing here: its own ranks note it.
-  if (all[0] > 0)
-    world_.agree([&] { ledger.note(is_own_part ? faults : share_faults(world_, faults)); });
-  for (std::size_t i = 0; i < kStopSignals.size() && stopped_by_ == 0; ++i)
-    if (all[i + 1] > 0) stopped_by_ = kStopSignals[i];
-  return stopped_by_ == 0;
-}
-
-Totals TrainingRun::sum_over_ranks(const Totals& totals) {
-  const std::vector<double> sums =
-      world_.sum({totals.loss_sum, static_cast<double>(totals.top1),
-                  static_cast<double>(totals.top5), static_cast<double>(totals.count)});
-  return {sums[0], static_cast<std::int64_t>(sums[1]), static_cast<std::int64_t>(sums[2]),
-          static_cast<std::int64_t>(sums[3])};
-}
-
-void TrainingRun::require_finite(const TrainEpoch& training, int epoch, double learning_rate) {
-  int first = 0;
-  for (const std::string& text : world_.gather(std::to_string(training.first_bad_step()))) {
-    const int step = std::stoi(text);
-    if (step > 0 && (first == 0 || step < first)) first = step;
+  const Vote all = vote(run.job.world, mine);
+  if (all.has_bad_images) run.bad_train.note_everywhere(faults, run.job.world, run.job.log);
+  if (all.stop_signal != 0) return all.stop_signal;
+  if (all.has_diverged) throw_diverged(run.job.world, record, training.first_bad_step());
+  if (printed) {
+    set_summed_numbers(all.numbers, record);
+    run.log.step(record);
   }
-  if (first == 0) return;
-  world_.agree([&] {
-    throw Error(
-        ErrorCode::kFailedToCompleteOperation,
-        formatted(
-            "The training loss is not a finite number at epoch %d, step %d, with learning rate %g: "
-            "training has diverged. Use a lower --learning-rate (a tenth of it is a good next "
-            "try).",
-            epoch, first, learning_rate));
-  });
+  run.log.progress(training.timing());
+  return 0;
 }
 
-void TrainingRun::tell_step(TrainEpoch& training, int epoch, double learning_rate) {
-  if ((training.steps_done() - 1) % config_.output.print_freq == 0) {
-    require_finite(training, epoch, learning_rate);
-    StepRecord record = training.step_record();
-    record.batch = sum_over_ranks(record.batch);
-    record.so_far = sum_over_ranks(record.so_far);
-    record.batch_images_per_second = sum_over_ranks(record.batch_images_per_second);
-    record.epoch_images_per_second = sum_over_ranks(record.epoch_images_per_second);
-    telling_.step(record);
+// The training half of an epoch's record, over all ranks; their models are alike from here on.
+EpochRecord settle_training(TrainingRun& run, TrainEpoch& training) {
+  World& world = run.job.world;
+  EpochRecord record = training.finish();
+  const Vote all = vote(
+      world, {.has_diverged = training.first_bad_step() != 0, .numbers = summed_numbers(record)});
+  if (all.has_diverged) throw_diverged(world, training.timing(), training.first_bad_step());
+  set_summed_numbers(all.numbers, record);
+  if (world.size() > 1) {
+    average_statistics(*run.state.model, *run.job.communicator, world.size());
+    world.agree([&] { require_equal_replicas(*run.state.model, world); });
   }
-  telling_.progress(training.timing());
+  return record;
 }
 
-std::optional<EpochRecord> TrainingRun::take_steps(int epoch) {
-  const Schedule schedule{
-      config_.optimization.epochs, config_.optimization.num_warmup_steps,
-      config_.optimization.learning_rate * config_.optimization.lr_scaling.of(world_.size())};
-  const double rate = schedule.rate(epoch - 1);
-  world_.enter("training, epoch " + std::to_string(epoch));
-  BatchLoader loader = loaders_->training(epoch);
-  loaders_->begin_validation(epoch);
-  TrainEpoch training(*state_, loader, *feed_,
-                      {.epoch = epoch,
-                       .num_epochs = config_.optimization.epochs,
-                       .learning_rate = rate,
-                       .smallest_batch = inputs_.smallest_batch,
-                       .num_ranks = world_.size(),
-                       .batches_per_step = config_.optimization.accumulate,
-                       .train_on_empty_batches = config_.ranks.sync_batch_norm});
-  while (training.step()) {
-    world_.at("step " + std::to_string(training.steps_done()));
-    if (!agree_to_go_on(train_faults_, config_.data.has_train_shard, loader.take_faults()))
-      return std::nullopt;
-    tell_step(training, epoch, rate);
-  }
-  require_finite(training, epoch, rate);
-  return training.finish();
-}
-
-bool TrainingRun::train_epoch(int epoch) {
-  std::optional<EpochRecord> taken = take_steps(epoch);
-  if (!taken) return false;
-  if (epoch < config_.optimization.epochs) loaders_->begin_training(epoch + 1);
-  EpochRecord& record = *taken;
-  record.train = sum_over_ranks(record.train);
-  record.average_images_per_second = sum_over_ranks(record.average_images_per_second);
-  record.train_images_per_second = sum_over_ranks(record.train_images_per_second);
-  if (communicator_) average_statistics(*state_->model, *communicator_, world_.size());
-  if (communicator_) world_.agree([&] { require_equal_replicas(*state_->model, world_); });
-  Evaluation evaluation;
-  if (!validate(record, evaluation)) return false;
-  record.bad_train_images = train_faults_.num_bad();
-  record.bad_valid_images = valid_faults_.num_bad();
-  Judgement judgement;
-  const bool kept = keep_if_best(record);
-  if (kept)
-    judgement = judge(world_, evaluation.verdicts, inputs_.valid, inputs_.valid_pixels, epoch);
-  telling_.epoch(record, kept ? &judgement : nullptr);
-  return agree_to_go_on(valid_faults_, config_.data.has_valid_shard, {});
-}
-
-bool TrainingRun::validate(EpochRecord& record, Evaluation& evaluation) {
-  world_.enter("evaluating, epoch " + std::to_string(record.epoch));
-  const auto begin = std::chrono::steady_clock::now();
-  BatchLoader loader = loaders_->validation(record.epoch);
+// The validation half; what the model said of this rank's images goes to `verdicts`. Returns the
+// stop signal that all act on, or 0.
+int validate(TrainingRun& run, EpochRecord& record, std::vector<Verdict>& verdicts) {
+  World& world = run.job.world;
+  const Stopwatch watch;
+  BatchLoader loader = run.job.loaders->validation(record.epoch);
+  Evaluator evaluator(*run.state.model, loader, run.job.validation_feed());
   std::vector<BadImage> faults;
-  DeviceFeed& feed = valid_feed_ ? *valid_feed_ : *feed_;
-  int step = 0;
-  evaluate(*state_->model, loader, feed, &evaluation, [&] {
-    telling_.validating(record.epoch, ++step, loader.num_batches());
+  while (stop_signal() == 0 && evaluator.step()) {
+    run.log.validating(record.epoch, evaluator.steps_done(), loader.num_batches());
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
-    if (world_.size() == 1) valid_faults_.note(std::exchange(faults, {}));
-    return stop_signal() != 0;
-  });
-  if (!agree_to_go_on(valid_faults_, config_.data.has_valid_shard, faults)) return false;
-  record.valid = sum_over_ranks(evaluation.totals);
-  record.valid_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  world_.agree([&] { check_epoch(record, config_); });
-  return true;
+    if (world.size() == 1)
+      run.bad_valid.note(std::exchange(faults, {}), /*leads=*/true, run.job.log);
+  }
+  record.valid = evaluator.totals();
+  const Vote all = vote(world, ballot(!faults.empty(), summed_numbers(record.valid)));
+  if (all.has_bad_images) run.bad_valid.note_everywhere(faults, world, run.job.log);
+  if (all.stop_signal != 0) return all.stop_signal;
+  set_summed_numbers(all.numbers, record.valid);
+  record.valid_seconds = watch.seconds();
+  world.agree([&] { check_epoch(record, run.job.config.optimization.batch_size); });
+  verdicts = evaluator.take_verdicts();
+  return 0;
 }
 
-bool TrainingRun::keep_if_best(const EpochRecord& record) {
-  const bool first = telling_.outcome().saved_epoch == 0;
-  if (!first && config_.optimization.save == SaveChoice::kBest &&
-      !is_better(record.valid, kept_totals_))
+// Whether the epoch's model takes the place of the best before it.
+bool keep_if_best(TrainState& state, const EpochRecord& record, SaveChoice save, bool leads) {
+  BestEpoch& best = state.progress.best;
+  if (best.epoch != 0 && save == SaveChoice::kBest && !is_better(record.valid, best.valid))
     return false;
-  if (world_.leads()) kept_ = to_state_dict(*state_->model);
-  kept_totals_ = record.valid;
+  best = {record.epoch, record.valid, {}};
+  if (leads) best.weights = copied_weights(*state.model);
   return true;
 }
 
-void TrainingRun::train() {
-  Patience patience(config_.optimization.patience);
-  for (int epoch = 1; epoch <= config_.optimization.epochs; ++epoch) {
-    const bool goes_on = train_epoch(epoch);
-    if (!goes_on) {
-      telling_.stopped_early("signal", "Stopped by signal " + std::to_string(stopped_by_) + ".");
-      return;
+// Until the last epoch, until patience runs out, or until a stop signal.
+Stop train(TrainingRun& run) {
+  TrainingJob& job = run.job;
+  Progress& progress = run.state.progress;
+  const int num_epochs = job.config.optimization.epochs;
+  while (progress.epochs_done < num_epochs) {
+    const int epoch = progress.epochs_done + 1;
+
+    // ------------------------------------ training ------------------------------------
+    job.world.enter("training, epoch " + std::to_string(epoch));
+    run.state.epoch = EpochSums(job.feed->device());
+    std::optional<BatchLoader> loader(job.loaders->training(epoch));
+    job.loaders->begin_validation(epoch);
+    TrainEpoch training(run.state, *loader, *job.feed, job.epoch_plan(epoch));
+    while (training.step()) {
+      job.world.at("step " + std::to_string(training.steps_done()));
+      if (const int signal = settle_step(run, training, *loader)) return {signal};
     }
-    if (patience.exhausted_after(telling_.run().epochs.back().valid.loss()) &&
-        epoch < config_.optimization.epochs) {
-      telling_.stopped_early("patience", "Early stopped.");
-      return;
-    }
-  }
-}
+    EpochRecord record = settle_training(run, training);
 
-void TrainingRun::save() {
-  if (telling_.outcome().saved_epoch == 0) {
-    telling_.nothing_saved();
-    return;
-  }
-  // Files are made in memory: what only training needs makes room for them.
-  loaders_.reset();
-  state_.reset();
-  malloc_trim(0);
-  if (!world_.leads()) return;
-  std::vector<ImageFaultRecord> faults = train_faults_.records();
-  faults.insert(faults.end(), valid_faults_.records().begin(), valid_faults_.records().end());
-  telling_.saving(std::move(faults));
-  TrainedModel model{
-      inputs_.untrained.spec,     std::move(kept_),
-      inputs_.train.classes,      inputs_.train.schema_json,
-      inputs_.train.samples_json, format_training_json(telling_.run(), telling_.outcome())};
-  model.spec.num_classes = static_cast<int>(inputs_.train.classes.size());
-  model.spec.normalization = inputs_.normalization;
-  write_directory(config_.output.trained_model_path, trained_model_files(model));
-  telling_.saved(config_.output.trained_model_path);
-  report_closing(config_, telling_.reporter(), {train_faults_, valid_faults_}, log_);
-}
+    // ----------------------------------- validation -----------------------------------
+    job.world.enter("evaluating, epoch " + std::to_string(epoch));
+    loader.reset();
+    if (epoch < num_epochs) job.loaders->begin_training(epoch + 1);
+    std::vector<Verdict> verdicts;
+    if (const int signal = validate(run, record, verdicts)) return {signal};
 
-// What the system had no more of while the images were read.
-void throw_if_used_up(const std::system_error& refusal) {
-  const int number = refusal.code().value();
-  const std::string found = refusal.what();
-  if (number == EMFILE || number == ENFILE)
-    throw Error(ErrorCode::kFailedToCompleteOperation,
-                found +
-                    ". Raise the limit of open files (ulimit -n), or use fewer "
-                    "--loader-threads.");
-  if (number == ENOMEM)
-    throw Error(ErrorCode::kModuleOutOfMemory,
-                found + ". Use a smaller --batch-size, or fewer --loader-threads.");
-}
-
-void train_and_save(TrainingRun& run, World& world) {
-  try {
-    run.train();
-  } catch (const std::system_error& refusal) {
-    throw_if_used_up(refusal);
-    throw;
+    // -------------------------------- keep, tell, stop --------------------------------
+    record.bad_train_images = run.state.bad_train.num_bad;
+    record.bad_valid_images = run.state.bad_valid.num_bad;
+    const bool kept =
+        keep_if_best(run.state, record, job.config.optimization.save, job.world.leads());
+    Judgement judgement;
+    if (kept)
+      judgement = judge(job.world, verdicts, job.inputs.valid, job.inputs.valid_pixels, epoch);
+    run.log.epoch(record, kept ? &judgement : nullptr);
+    progress.epochs_done = epoch;
+    if (const int signal = vote(job.world, ballot(false)).stop_signal) return {signal};
+    if (progress.early_stopping.exhausted_after(record.valid.loss()) && epoch < num_epochs)
+      return {.patience = true};
   }
-  world.enter("saving", /*patient=*/true);
-  world.agree([&] { run.save(); });
+  return {};
 }
 
 }  // namespace
 
-int run_train(const TrainConfig& config, World& world, Log& log) {
+int run_training(const TrainConfig& config, World& world, Log& log) {
   install_stop_signals();
   keep_freed_memory();
-  TrainingRun run(config, world, log, set_up_training(config, world));
+  const std::unique_ptr<TrainingJob> job = prepare(config, world, log);
+  std::unique_ptr<TrainState> state = begin(*job);
+  RunLogger logger(config.output, world.leads(), job->device, log);
   try {
-    train_and_save(run, world);
+    logger.start(describe_run(*job, *state), plan_warnings(*job));
+    TrainingRun run{
+        *job,
+        *state,
+        logger,
+        {"training", job->inputs.train, config.data.has_train_shard, config.data, state->bad_train},
+        {"validation", job->inputs.valid, config.data.has_valid_shard, config.data,
+         state->bad_valid}};
+    const Stop stop = train(run);
+    if (stop.signal != 0)
+      logger.stopped_early("signal", "Stopped by signal " + std::to_string(stop.signal) + ".");
+    if (stop.patience) logger.stopped_early("patience", "Early stopped.");
+    world.enter("saving", /*patient=*/true);
+    world.agree([&] { save(*job, std::move(state), logger); });
+    return stop.signal == 0 ? 0 : 128 + stop.signal;
   } catch (...) {
-    run.fail(std::current_exception());
-    throw;
+    const std::exception_ptr failure = explained(std::current_exception());
+    tell_other_ranks(failure, world);  // while their communicators are still answered
+    logger.failed(failure);
+    std::rethrow_exception(failure);
   }
-  return run.stopped_by() == 0 ? 0 : 128 + run.stopped_by();
 }
 
 }  // namespace kiln

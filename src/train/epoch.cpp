@@ -1,9 +1,5 @@
 #include "train/epoch.h"
 
-#include <torch/torch.h>
-
-#include "model/loss.h"
-
 namespace kiln {
 namespace {
 
@@ -20,8 +16,9 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed,
       loader_(loader),
       feed_(feed),
       plan_(plan),
-      metrics_(feed.device()),
+      step_(state, plan.step),
       clock_(feed.device()),
+      before_(state.epoch.spent),
       communication_before_(state.gradients.communication()),
       begin_(Clock::now()),
       measured_(begin_) {
@@ -29,96 +26,100 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed,
 }
 
 bool TrainEpoch::step() {
-  const HostBatch* batch = next_batch();
-  if (batch == nullptr) return false;
-  ++step_;
-  for (int i = 1; i < plan_.batches_per_step; ++i) {
-    train_on(*batch);
-    batch = next_batch();
-  }
-  state_.gradients.arm();
-  train_on(*batch);
-  clock_.begin(&StepTimes::communication);
-  state_.gradients.finish();
-  clock_.begin(&StepTimes::optimizer);
-  const bool alone_and_empty =
-      plan_.num_ranks == 1 && plan_.batches_per_step == 1 && batch->count < plan_.smallest_batch;
-  if (!alone_and_empty) state_.optimizer.step(plan_.learning_rate);
-  state_.gradients.zero();
-  clock_.stop();
-  return true;
+  const std::int64_t epochs_before = plan_.epoch - 1;
+  learning_rate_ =
+      rate(plan_.schedule, epochs_before * plan_.schedule.steps_per_epoch + state_.epoch.steps);
+  return step_.run(*this, learning_rate_);
 }
 
-const HostBatch* TrainEpoch::next_batch() {
+std::optional<DeviceBatch> TrainEpoch::next() {
   clock_.begin(&StepTimes::data_wait);
-  return loader_.next();
+  const HostBatch* batch = loader_.next();
+  if (batch == nullptr) return std::nullopt;
+  clock_.begin(&StepTimes::forward);
+  batch_count_ = batch->count;
+  return feed_.put(*batch);
 }
 
-// Adds to the gradients: the mean over all images of the step, of all ranks and batches.
-void TrainEpoch::train_on(const HostBatch& host) {
-  if (host.count < plan_.smallest_batch && !plan_.train_on_empty_batches) return;
-  clock_.begin(&StepTimes::forward);
-  const DeviceBatch batch = feed_.put(host);
-  const at::Tensor logits = state_.model->forward(batch.images);
-  const std::int64_t images = std::int64_t{host.nominal} * plan_.num_ranks * plan_.batches_per_step;
-  const at::Tensor loss = cross_entropy(logits, batch.labels, images);
-  measure(host.count);
-  clock_.begin(&StepTimes::backward);
-  loss.backward();
-  metrics_.add(logits, batch.labels, loss.detach() * images, step_);
+void TrainEpoch::enter(StepPhase phase) {
+  switch (phase) {
+    case StepPhase::kBackward:
+      measure();
+      return clock_.begin(&StepTimes::backward);
+    case StepPhase::kCommunication:
+      return clock_.begin(&StepTimes::communication);
+    case StepPhase::kOptimizer:
+      return clock_.begin(&StepTimes::optimizer);
+    case StepPhase::kDone:
+      clock_.stop();
+      state_.epoch.spent = spent();
+  }
 }
 
 // The designer's measuring point is after the forward pass, so a batch's time holds the previous
 // backward.
-void TrainEpoch::measure(int count) {
+void TrainEpoch::measure() {
   const Clock::time_point now = Clock::now();
   batch_seconds_ = seconds_between(measured_, now);
   measured_ = now;
-  batch_count_ = count;
-  images_ += count;
-  weighted_seconds_ += batch_seconds_ * count;
-  weighted_rate_ += count / batch_seconds_ * count;
+  EpochSums& epoch = state_.epoch;
+  epoch.images += batch_count_;
+  epoch.weighted_seconds += batch_seconds_ * batch_count_;
+  epoch.weighted_rate += batch_count_ / batch_seconds_ * batch_count_;
+}
+
+EpochTimes TrainEpoch::spent() {
+  EpochTimes spent = before_;
+  spent.seconds += seconds_between(begin_, Clock::now());
+  spent.data_wait_seconds += loader_.wait_seconds();
+  spent.parts += clock_.times();
+  if (const auto now = state_.gradients.communication()) {
+    spent.communication.summing += now->summing - communication_before_->summing;
+    spent.communication.waiting += now->waiting - communication_before_->waiting;
+  }
+  return spent;
 }
 
 StepRecord TrainEpoch::timing() const {
+  const EpochSums& epoch = state_.epoch;
   StepRecord record;
   record.epoch = plan_.epoch;
-  record.learning_rate = plan_.learning_rate;
-  record.num_epochs = plan_.num_epochs;
-  record.step = step_;
-  record.num_steps = loader_.num_batches() / plan_.batches_per_step;
-  record.elapsed_seconds = seconds_between(begin_, Clock::now());
-  record.data_wait_share = loader_.wait_seconds() / record.elapsed_seconds;
-  if (images_ == 0) return record;
+  record.num_epochs = plan_.schedule.epochs;
+  record.learning_rate = learning_rate_;
+  record.step = epoch.steps;
+  record.num_steps = plan_.schedule.steps_per_epoch;
+  record.elapsed_seconds = epoch.spent.seconds;
+  record.data_wait_share = epoch.spent.data_wait_seconds / epoch.spent.seconds;
+  if (epoch.images == 0) return record;
   record.batch_seconds = batch_seconds_;
-  record.epoch_seconds = weighted_seconds_ / images_;
+  record.epoch_seconds = epoch.weighted_seconds / epoch.images;
   record.batch_images_per_second = batch_count_ / batch_seconds_;
-  record.epoch_images_per_second = weighted_rate_ / images_;
+  record.epoch_images_per_second = epoch.weighted_rate / epoch.images;
   return record;
 }
 
 StepRecord TrainEpoch::step_record() {
   StepRecord record = timing();
-  record.times = clock_.times();
-  record.batch = metrics_.batch();
-  record.so_far = metrics_.totals();
+  record.times = state_.epoch.spent.parts;
+  record.batch = state_.epoch.metrics.batch();
+  record.so_far = state_.epoch.metrics.totals();
   return record;
 }
 
 EpochRecord TrainEpoch::finish() {
+  const EpochSums& epoch = state_.epoch;
   EpochRecord record;
+  record.train = epoch.metrics.totals();  // waits for the device, so before the clock is read
+  state_.epoch.spent = spent();
   record.epoch = plan_.epoch;
-  record.num_steps = step_;
-  record.learning_rate = plan_.learning_rate;
-  record.train = metrics_.totals();
-  record.times = clock_.times();
-  record.train_seconds = seconds_between(begin_, Clock::now());
-  record.data_wait_seconds = loader_.wait_seconds();
-  record.average_images_per_second = images_ > 0 ? weighted_rate_ / images_ : 0;
-  record.train_images_per_second = images_ / record.train_seconds;
-  if (const auto now = state_.gradients.communication())
-    record.communication = CommunicationTime{now->summing - communication_before_->summing,
-                                             now->waiting - communication_before_->waiting};
+  record.num_steps = epoch.steps;
+  record.learning_rate = learning_rate_;
+  record.times = epoch.spent.parts;
+  record.train_seconds = epoch.spent.seconds;
+  record.data_wait_seconds = epoch.spent.data_wait_seconds;
+  record.average_images_per_second = epoch.images > 0 ? epoch.weighted_rate / epoch.images : 0;
+  record.train_images_per_second = epoch.images / record.train_seconds;
+  if (state_.gradients.communication()) record.communication = epoch.spent.communication;
   return record;
 }
 

@@ -1,5 +1,6 @@
-// One epoch of training, a step at a time. The caller owns the loop: it decides when to report and
-// when to stop. One thread.
+// One epoch of training, a step at a time, with the clocks and the designer's measuring point
+// around the step (step.h). The caller owns the loop: it decides when to report and when to stop.
+// One thread.
 #pragma once
 
 #include <chrono>
@@ -8,54 +9,53 @@
 #include "base/training_record.h"
 #include "data/batch_loader.h"
 #include "data/device_feed.h"
-#include "train/metrics.h"
 #include "train/state.h"
+#include "train/step.h"
 #include "train/step_clock.h"
 
 namespace kiln {
 
 struct EpochPlan {
   int epoch = 1;  // from 1
-  int num_epochs = 1;
-  double learning_rate = 0;
-  // BatchNorm over 1x1 maps cannot take one image: a batch below this is passed over.
-  int smallest_batch = 1;
-  int num_ranks = 1;
-  int batches_per_step = 1;             // gradients of so many batches make one step
-  bool train_on_empty_batches = false;  // synchronised BatchNorm needs every rank in every batch
+  SchedulePlan schedule;
+  StepPlan step;
 };
 
-class TrainEpoch {
+// Goes on from `state.epoch`, and keeps it current.
+class TrainEpoch : private StepContext {
  public:
+  // All must outlive the epoch.
   TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed, const EpochPlan& plan);
 
   // Trains on the next batches, together with the other ranks; false when there are none.
   bool step();
 
-  int steps_done() const { return step_; }
+  int steps_done() const { return state_.epoch.steps; }
+  double learning_rate() const { return learning_rate_; }  // of the last step
   // These wait for the device; numbers are this rank's.
-  int first_bad_step() const { return metrics_.first_bad_step(); }  // 0: every loss is finite
+  int first_bad_step() const { return state_.epoch.metrics.first_bad_step(); }  // 0: none
   StepRecord step_record();
   EpochRecord finish();  // `valid` stays empty
   // Time and rate only, for a progress line: never waits.
   StepRecord timing() const;
 
  private:
-  const HostBatch* next_batch();
-  void train_on(const HostBatch& batch);
-  void measure(int count);
+  std::optional<DeviceBatch> next() override;
+  void enter(StepPhase phase) override;
+  void measure();
+  EpochTimes spent();
 
   using Clock = std::chrono::steady_clock;
   TrainState& state_;
   BatchLoader& loader_;
   DeviceFeed& feed_;
   EpochPlan plan_;
-  MetricSums metrics_;
+  TrainStep step_;
   StepClock clock_;
+  const EpochTimes before_;  // spent on this epoch when this began
   const std::optional<CommunicationTime> communication_before_;
   Clock::time_point begin_, measured_;
-  int step_ = 0;
-  double batch_seconds_ = 0, weighted_seconds_ = 0, weighted_rate_ = 0, images_ = 0;
+  double learning_rate_ = 0, batch_seconds_ = 0;
   int batch_count_ = 0;
 };
 

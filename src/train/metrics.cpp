@@ -48,6 +48,14 @@ Totals MetricSums::totals() const {
   return read(sums_, count_);
 }
 
+void MetricSums::set(const Totals& totals) {
+  const auto options = torch::dtype(torch::kFloat64);
+  sums_.copy_(torch::tensor(
+      {totals.loss_sum, static_cast<double>(totals.top1), static_cast<double>(totals.top5)},
+      options));
+  count_ = totals.count;
+}
+
 int MetricSums::first_bad_step() const {
   const auto step = first_bad_step_.item<std::int64_t>();
   return step == kNever ? 0 : static_cast<int>(step);

@@ -11,8 +11,7 @@ class MetricSums {
  public:
   explicit MetricSums(const at::Device& device);
 
-  // logits [N, C], labels [N], loss_sum []: the sum of the batch's cross-entropies. `step` is
-  // from 1.
+  // logits [N, C], labels [N], loss_sum []: the sum of the images' losses. `step` is from 1.
   void add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
            int step);
 
@@ -20,6 +19,9 @@ class MetricSums {
   Totals batch() const;        // the last add()
   Totals totals() const;       // all of them
   int first_bad_step() const;  // the first step whose loss was not finite; 0: none
+
+  // Goes on from these sums.
+  void set(const Totals& totals);
 
  private:
   Totals read(const at::Tensor& sums, std::int64_t count) const;

@@ -1,22 +1,38 @@
 #include "train/optimizer.h"
 
-#include <ATen/ops/_fused_sgd.h>
-#include <ATen/ops/zeros_like.h>
-#include <c10/core/GradMode.h>
+#include <array>
+#include <string_view>
+
+#include "base/error.h"
 
 namespace kiln {
 
-Sgd::Sgd(std::vector<at::Tensor> parameters, std::vector<at::Tensor> gradients)
-    : parameters_(std::move(parameters)), gradients_(std::move(gradients)) {
-  const c10::AutoGradMode no_grad(false);
-  for (const at::Tensor& parameter : parameters_) momenta_.push_back(at::zeros_like(parameter));
+std::unique_ptr<Optimizer> make_sgd(const OptimizerPlan& plan, std::vector<ParameterGroup> groups);
+
+namespace {
+
+struct OptimizerMaker {
+  std::string_view name;
+  std::unique_ptr<Optimizer> (*make)(const OptimizerPlan&, std::vector<ParameterGroup>);
+};
+
+constexpr std::array kOptimizers = {
+    OptimizerMaker{"sgd", make_sgd},
+};
+
+}  // namespace
+
+std::vector<ParameterGroup> one_group(const ImageModel& model,
+                                      const std::vector<at::Tensor>& gradients,
+                                      const OptimizerPlan& plan) {
+  return {{model.named_parameters(), gradients, plan.weight_decay}};
 }
 
-void Sgd::step(double learning_rate) {
-  const c10::AutoGradMode no_grad(false);
-  at::_fused_sgd_(parameters_, gradients_, momenta_, kWeightDecay, kMomentum, learning_rate,
-                  /*dampening=*/0.0, /*nesterov=*/true, /*maximize=*/false, first_step_);
-  first_step_ = false;
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerPlan& plan,
+                                          std::vector<ParameterGroup> groups) {
+  for (const OptimizerMaker& maker : kOptimizers)
+    if (maker.name == plan.name) return maker.make(plan, std::move(groups));
+  throw InternalError("no optimizer is called " + plan.name);
 }
 
 }  // namespace kiln

@@ -1,24 +1,29 @@
-// The learning rate of an epoch: linear warm-up from 1e-4, then a polynomial of power 2 down to
-// 1e-7.
-//
-//   e < W:  rate = 1e-4 + (L - 1e-4) * e / W
-//   e >= W: rate = (L - 1e-7) * (1 - (e - W) / (E - W))^2 + 1e-7        e from 0
+// The learning rate of a step. A schedule is a pure function of the plan and the time trained: one
+// file schedule_NAME.cpp and one row of the table in schedule.cpp.
 #pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "train/recipe.h"
 
 namespace kiln {
 
 struct Schedule {
-  int epochs = 1;         // E
-  int warmup_epochs = 0;  // W; W >= E never reaches the peak
-  double peak = 0.001;    // L
-
-  double rate(int epoch) const;  // epoch from 0 to epochs - 1
-  bool rises_below_start() const {
-    return peak < kFloor || (warmup_epochs > 0 && peak < kWarmupStart);
-  }
-
-  static constexpr double kWarmupStart = 1e-4;
-  static constexpr double kFloor = 1e-7;
+  std::string_view name;
+  bool is_per_step = false;  // else one rate for a whole epoch
+  // `epochs` trained so far, from 0; whole unless is_per_step.
+  double (*rate)(const SchedulePlan& plan, double epochs) = nullptr;
 };
+
+// Throws InternalError for a name that no row has.
+const Schedule& find_schedule(const SchedulePlan& plan);
+
+// Of step `step`, counted from 0 since the first epoch.
+double rate(const SchedulePlan& plan, std::int64_t step);
+
+// Where the polynomial schedule's warm-up begins, and the floor that it falls to.
+inline constexpr double kWarmupStart = 1e-4;
+inline constexpr double kRateFloor = 1e-7;
 
 }  // namespace kiln

@@ -1,25 +1,83 @@
-// What training changes: exactly what a checkpoint has to hold.
+// Everything that training changes: exactly what a checkpoint has to hold. All of it can be read
+// and set. What is random needs no state: it is drawn from `random_seed`, the epoch and the image.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "base/training_record.h"
 #include "model/image_model.h"
 #include "parallel/gradient_buckets.h"
+#include "train/early_stopping.h"
+#include "train/metrics.h"
 #include "train/optimizer.h"
+#include "train/recipe.h"
 
 namespace kiln {
 
+// The epoch whose weights are kept.
+struct BestEpoch {
+  int epoch = 0;  // from 1; 0: none yet
+  Totals valid;   // over all ranks
+  // copied_weights() of that epoch, on rank 0 alone.
+  std::vector<NamedTensor> weights;
+};
+
+struct Progress {
+  int epochs_done = 0;
+  BestEpoch best;
+  EarlyStopping early_stopping;
+};
+
+// Where an epoch's time went on this rank.
+struct EpochTimes {
+  double seconds = 0, data_wait_seconds = 0;
+  StepTimes parts;
+  CommunicationTime communication;  // zero where it is not measured
+};
+
+// What the epoch under way has come to on this rank.
+struct EpochSums {
+  explicit EpochSums(const at::Device& device) : metrics(device) {}
+
+  int steps = 0;  // taken
+  MetricSums metrics;
+  // The designer's averages are weighted by images.
+  double images = 0, weighted_seconds = 0, weighted_rate = 0;
+  EpochTimes spent;
+};
+
+// Images of one dataset that could not be decoded, or only in part; the same on all ranks.
+struct ImageFaults {
+  std::set<std::uint32_t> items;  // index into the dataset's items
+  std::vector<ImageFaultRecord> records;
+  int num_bad = 0;  // left out; the other records are damaged images, which are used
+};
+
+// Parameters and buffers as they are now, on the host, row-major.
+std::vector<NamedTensor> copied_weights(const ImageModel& model);
+
 struct TrainState {
-  // `communicator`: nullptr for one rank; must outlive the state.
-  TrainState(std::unique_ptr<ImageModel> prepared_model, const BucketPlan& plan,
-             Communicator* communicator)
+  // The communicator must outlive the state.
+  TrainState(std::unique_ptr<ImageModel> prepared_model, const Recipe& recipe,
+             const BucketPlan& buckets, Communicator& communicator)
       : model(std::move(prepared_model)),
-        gradients(model->parameters(), plan, communicator),
-        optimizer(model->parameters(), gradients.gradients()) {}
+        gradients(model->parameters(), buckets, communicator),
+        optimizer(make_optimizer(recipe.optimizer,
+                                 one_group(*model, gradients.gradients(), recipe.optimizer))),
+        epoch(model->parameters().front().device()) {}
 
   std::unique_ptr<ImageModel> model;
-  GradientBuckets gradients;
-  Sgd optimizer;
+  GradientBuckets gradients;  // zero between two steps
+  std::unique_ptr<Optimizer> optimizer;
+  Progress progress;
+  EpochSums epoch;
+  ImageFaults bad_train, bad_valid;
+  std::uint64_t random_seed = 1;
 };
 
 }  // namespace kiln

@@ -44,8 +44,9 @@ TEST(RunReporter, ASinkThatFailsIsWarnedOfOnceAndStopsNobody) {
   const std::string said = testing::internal::GetCapturedStdout();
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(said.find("the disk is full"), said.rfind("the disk is full"));
-  EXPECT_EQ(reporter.losses(), (std::vector<std::string>{
-                                   "no such folder", "broken: 2 records lost: the disk is full."}));
+  EXPECT_EQ(
+      reporter.run().losses,
+      (std::vector<std::string>{"no such folder", "broken: 2 records lost: the disk is full."}));
   EXPECT_EQ(reporter.run().judgement.epoch, 2);
 }
 
@@ -67,7 +68,7 @@ TEST(RunReporter, ASinkThatCouldNotBeginIsLeftAlone) {
   reporter.end(run.end);
   testing::internal::GetCapturedStdout();
   EXPECT_EQ(calls, 0);
-  EXPECT_EQ(reporter.losses(),
+  EXPECT_EQ(reporter.run().losses,
             std::vector<std::string>{"counter: 4 records lost: no place for it."});
 }
 

@@ -3,33 +3,80 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "parallel/gradient_buckets.h"
+#include "base/error.h"
 
 namespace kiln {
 namespace {
+
+at::Tensor parameter(const at::Tensor& start) {
+  return start.clone().contiguous(at::MemoryFormat::ChannelsLast).set_requires_grad(true);
+}
+
+// A group of one parameter, whose gradient is of the parameter's strides.
+ParameterGroup group_of(const std::string& name, const at::Tensor& tensor, double weight_decay) {
+  tensor.mutable_grad() = torch::zeros_like(tensor);
+  return {{{name, tensor}}, {tensor.grad()}, weight_decay};
+}
+
+void descend(const at::Tensor& tensor, const at::Tensor& target) {
+  tensor.mutable_grad().zero_();
+  (tensor - target).pow(2).sum().backward();
+}
 
 // LibTorch's own SGD, a tensor at a time, is the reference.
 TEST(Sgd, EqualsTheFrameworksNesterov) {
   torch::manual_seed(3);
   const at::Tensor start = torch::randn({4, 3, 3, 3});
-  at::Tensor ours =
-      start.clone().contiguous(at::MemoryFormat::ChannelsLast).set_requires_grad(true);
+  const at::Tensor target = torch::randn({4, 3, 3, 3});
+  const at::Tensor ours = parameter(start);
+  const auto optimizer = make_optimizer({}, {group_of("w", ours, 1e-4)});
   at::Tensor theirs = start.clone().set_requires_grad(true);
-  GradientBuckets gradients({ours}, {}, nullptr);
-  Sgd optimizer({ours}, gradients.gradients());
   torch::optim::SGD reference(
       std::vector<at::Tensor>{theirs},
       torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(1e-4));
-  const at::Tensor target = torch::randn({4, 3, 3, 3});
   for (int step = 0; step < 5; ++step) {
-    (ours - target).pow(2).sum().backward();
-    optimizer.step(0.1);
-    gradients.zero();
+    descend(ours, target);
+    optimizer->step(0.1);
+    reference.zero_grad();
     (theirs - target).pow(2).sum().backward();
     reference.step();
-    reference.zero_grad();
   }
   EXPECT_TRUE(torch::allclose(ours, theirs, 1e-5, 1e-6));
+}
+
+TEST(Sgd, DecaysTheGroupsThatAskForItAndLeavesOtherTensorsAlone) {
+  const at::Tensor start = torch::ones({2, 1, 1, 1});
+  const at::Tensor decayed = parameter(start), plain = parameter(start), frozen = parameter(start);
+  const auto optimizer = make_optimizer({}, {group_of("a", decayed, 0.5), group_of("b", plain, 0)});
+  optimizer->step(0.1);  // gradients are zero
+  EXPECT_TRUE((decayed < 1).all().item<bool>());
+  EXPECT_TRUE(torch::equal(plain, start));
+  EXPECT_TRUE(torch::equal(frozen, start));
+}
+
+TEST(Sgd, GoesOnFromTheStateOfAnother) {
+  torch::manual_seed(4);
+  const at::Tensor target = torch::randn({4, 3, 3, 3});
+  const at::Tensor first = parameter(torch::randn({4, 3, 3, 3}));
+  const auto one = make_optimizer({}, {group_of("w", first, 1e-4)});
+  for (int step = 0; step < 3; ++step) {
+    descend(first, target);
+    one->step(0.1);
+  }
+  const at::Tensor second = parameter(first.detach());
+  const auto other = make_optimizer({}, {group_of("w", second, 1e-4)});
+  ASSERT_EQ(other->state().size(), 1u);
+  EXPECT_EQ(other->state()[0].name, "momentum.w");
+  other->state()[0].tensor.copy_(one->state()[0].tensor);
+  for (const auto& [tensor, optimizer] : {std::pair(first, one.get()), {second, other.get()}}) {
+    descend(tensor, target);
+    optimizer->step(0.1);
+  }
+  EXPECT_TRUE(torch::equal(first, second));
+}
+
+TEST(Optimizer, RefusesANameThatIsInNoRow) {
+  EXPECT_THROW(make_optimizer({.name = "adam"}, {}), InternalError);
 }
 
 }  // namespace

@@ -1,0 +1,161 @@
+#include "run/prepare.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "run/rank_agreement.h"
+#include "run/starting_weights.h"
+#include "train/replicas.h"
+
+namespace kiln {
+namespace {
+
+// Stored weights when they are worth something, else fresh ones from the seed.
+std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const TrainingInputs& inputs,
+                                        const Device& device) {
+  const ModelSpec& spec = inputs.untrained.spec;
+  torch::manual_seed(static_cast<std::uint64_t>(config.optimization.random_seed));
+  auto model = make_image_model({.model_name = spec.model_name,
+                                 .num_classes = static_cast<int>(inputs.train.classes.size()),
+                                 .with_output_layer = spec.pretrained,
+                                 .memory_efficient = spec.memory_efficient,
+                                 .zero_init_residual = spec.zero_init_residual});
+  const std::string where = config.data.untrained_model_path + "/" + spec.model_file;
+  if (spec.pretrained)
+    load_pretrained(*model, inputs.untrained.state, where);
+  else
+    check_untrained(*model, inputs.untrained.state, where);
+  model->prepare(torch_device(device));
+  return model;
+}
+
+// The paths that this rank is to read itself.
+DataConfig part_of_rank(const DataConfig& config, bool reads_images) {
+  DataConfig part = config;
+  if (!reads_images) {
+    part.train_path.clear();
+    part.valid_path.clear();
+  }
+  return part;
+}
+
+void check_sync_batch_norm(const RanksConfig& config, const TrainingInputs& inputs) {
+  if (config.sync_batch_norm && inputs.untrained.spec.memory_efficient)
+    throw Error(ErrorCode::kUserError,
+                "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
+                "recomputation knows the own batch only: make the model without "
+                "--memory-efficient, or leave --sync-batch-norm out.");
+}
+
+// Reads what this rank reads; all that can be found wrong with it is told together.
+void read_inputs(TrainingJob& job) {
+  const TrainConfig& config = job.config;
+  World& world = job.world;
+  TrainingInputs& inputs = job.inputs;
+  const bool reads_images = world.leads() || config.data.scan_each;
+  const bool is_shard = config.data.has_train_shard;
+  world.agree([&] {
+    Problems problems;
+    inputs = read_training_inputs(part_of_rank(config.data, reads_images), problems);
+    if (reads_images && problems.empty())
+      problems.collect([&] { choose_pixels(config.data, inputs); });
+    if (reads_images && problems.empty() && !is_shard)
+      problems.collect([&] { job.model = build_model(config, inputs, job.device); });
+    problems.collect(
+        [&] { check_batch_size(config.optimization, inputs, is_shard ? 1 : world.size()); });
+    problems.collect([&] { check_sync_batch_norm(config.ranks, inputs); });
+    if (world.leads())
+      problems.collect([&] { prepare_model_output(config.output.trained_model_path); });
+    problems.throw_if_any();
+  });
+  share_image_sets(world, config, inputs);
+  divide_images(world, config, inputs);
+  world.agree([&] {
+    if (!job.model) job.model = build_model(config, inputs, job.device);
+  });
+  inputs.untrained.state = {};
+}
+
+Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs, int num_ranks) {
+  Recipe recipe;
+  recipe.schedule.epochs = config.epochs;
+  recipe.schedule.warmup_epochs = config.num_warmup_steps;
+  recipe.schedule.peak = config.learning_rate * config.lr_scaling.of(num_ranks);
+  recipe.schedule.steps_per_epoch = static_cast<int>(inputs.steps_per_epoch);
+  return recipe;
+}
+
+void open_loaders(TrainingJob& job) {
+  const TrainConfig& config = job.config;
+  const TrainingInputs& inputs = job.inputs;
+  const at::Device place = torch_device(job.device);
+  const auto open_feed = [&](const PixelPlan& pixels) {
+    return std::make_unique<DeviceFeed>(place, pixels.output, config.optimization.batch_size,
+                                        inputs.normalization);
+  };
+  job.feed = open_feed(inputs.pixels);
+  if (inputs.valid_pixels.output != inputs.pixels.output)
+    job.valid_feed = open_feed(inputs.valid_pixels);
+  job.world.agree([&] { job.cache = choose_cache(config.data, inputs, job.world.local_size()); });
+  job.loaders = std::make_unique<TrainingLoaders>(config, inputs, job.loader_threads, job.cache,
+                                                  host_form(place, inputs.normalization));
+}
+
+}  // namespace
+
+at::Device torch_device(const Device& device) {
+  return device.is_cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index))
+                        : at::Device(at::kCPU);
+}
+
+EpochPlan TrainingJob::epoch_plan(int epoch) const {
+  return {.epoch = epoch,
+          .schedule = recipe.schedule,
+          .step = {.batch_size = config.optimization.batch_size,
+                   .batches_per_step = config.optimization.accumulate,
+                   .num_ranks = world.size(),
+                   .smallest_batch = inputs.smallest_batch,
+                   .train_on_empty_batches = config.ranks.sync_batch_norm,
+                   .loss = recipe.loss}};
+}
+
+std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log) {
+  auto job = std::unique_ptr<TrainingJob>(new TrainingJob{config, world, log});
+  world.enter("starting", /*patient=*/true);
+  world.agree([&] { job->device = choose_device(config.ranks.device, world.local_rank()); });
+  const int num_processors = processors_of_this_rank(world);
+  at::set_num_threads(config.ranks.threads > 0 ? config.ranks.threads : num_processors);
+  job->loader_threads = config.data.loader_threads > 0 ? config.data.loader_threads
+                                                       : std::clamp(num_processors / 2, 1, 16);
+  require_one_job(world, config, job->device);
+
+  world.enter("reading the data", /*patient=*/true);
+  read_inputs(*job);
+  job->recipe = recipe_of(config.optimization, job->inputs, world.size());
+  job->communicator = join_communicator(world, config, job->device, log);
+  if (config.ranks.sync_batch_norm)
+    job->batch_norm_lane = job->communicator->second_lane("batch norm sum");
+  open_loaders(*job);
+  return job;
+}
+
+std::unique_ptr<TrainState> begin(TrainingJob& job) {
+  const RanksConfig& config = job.config.ranks;
+  broadcast_state(*job.model, *job.communicator);
+  if (config.sync_batch_norm)
+    job.model->synchronize_batch_norm([lane = job.batch_norm_lane.get()](at::Tensor& sums) {
+      lane->wait(lane->all_reduce(sums));
+    });
+  const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
+                           .bfloat16 = config.bfloat16_gradients};
+  auto state =
+      std::make_unique<TrainState>(std::move(job.model), job.recipe, buckets, *job.communicator);
+  state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
+  state->progress.early_stopping.patience = job.config.optimization.patience;
+  return state;
+}
+
+}  // namespace kiln

@@ -1,0 +1,56 @@
+// From a configuration to everything that training needs, checked on all ranks before the first
+// step; and the state that training begins with.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "data/device_feed.h"
+#include "model/image_model.h"
+#include "parallel/communicator.h"
+#include "parallel/device.h"
+#include "parallel/world.h"
+#include "run/cache_choice.h"
+#include "run/training_inputs.h"
+#include "run/training_loaders.h"
+#include "train/epoch.h"
+#include "train/recipe.h"
+#include "train/state.h"
+
+namespace kiln {
+
+// What a run has beside its state. Nothing of it changes while it trains.
+struct TrainingJob {
+  const TrainConfig& config;
+  World& world;
+  Log& log;
+  Device device;
+  int loader_threads = 1;
+  TrainingInputs inputs;
+  Recipe recipe;
+  std::unique_ptr<ImageModel> model;  // until begin() takes it
+  std::unique_ptr<Communicator> communicator, batch_norm_lane;
+  CacheChoice cache;
+  std::unique_ptr<DeviceFeed> feed, valid_feed;  // the second where the sizes differ
+  std::unique_ptr<TrainingLoaders> loaders;
+
+  EpochPlan epoch_plan(int epoch) const;
+  DeviceFeed& validation_feed() { return valid_feed ? *valid_feed : *feed; }
+};
+
+at::Device torch_device(const Device& device);
+
+// Chooses the device, compares the ranks, reads the inputs, builds the model, and opens loaders and
+// communicators. Faults are told together, a stage at a time: ranks, inputs. A collective. What is
+// given must outlive the job.
+std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log);
+
+// Rank 0's weights on every rank, and nothing trained yet. A collective. The job must outlive the
+// state.
+std::unique_ptr<TrainState> begin(TrainingJob& job);
+
+}  // namespace kiln

@@ -1,0 +1,59 @@
+// Tells a training run to the console, the driver log and, on rank 0, all other sinks. It is told
+// and never asked: what the run goes by is in its state.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "config/run_config.h"
+#include "parallel/device.h"
+#include "parallel/gpu_meter.h"
+#include "report/run_reporter.h"
+
+namespace kiln {
+
+// Which sinks a run's numbers go to. One that cannot begin is warned of and left out.
+void add_run_sinks(const OutputConfig& config, RunReporter& reporter);
+
+// Every rank has one and tells it the same, in step. One thread.
+class RunLogger {
+ public:
+  // All that is given must outlive it.
+  RunLogger(const OutputConfig& config, bool leads, const Device& device, Log& log);
+
+  // Warnings are told after the plan; of a rank that does not lead in its log alone.
+  void start(RunStart start, const std::vector<std::string>& warnings);
+  // One that is printed; sums are over all ranks.
+  void step(StepRecord record);
+  // After every step, and after every batch of validation: the live line.
+  void progress(const StepRecord& timing);
+  void validating(int epoch, int step, int num_steps);
+  // `judgement` is there where the epoch's model is kept.
+  void epoch(EpochRecord record, const Judgement* judgement);
+  // Why no further epoch comes.
+  void stopped_early(const std::string& reason, const std::string& line);
+
+  // What training.json says of the run; `image_faults` go into the record too.
+  std::string training_json(std::vector<ImageFaultRecord> image_faults);
+  // The end: one of these.
+  void saved();
+  void nothing_saved();
+  void failed(const std::exception_ptr& failure);
+
+ private:
+  void end(RunStatus status);
+  void note_usage();  // time and memory until now
+
+  const OutputConfig& config_;
+  const Device& device_;
+  Log& log_;
+  bool leads_;
+  GpuMeter gpu_meter_;
+  RunReporter reporter_;
+  RunEnd end_;
+  int num_epochs_ = 0;
+};
+
+}  // namespace kiln

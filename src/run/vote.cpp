@@ -1,0 +1,102 @@
+#include "run/vote.h"
+
+#include <array>
+#include <csignal>
+#include <utility>
+
+#include "base/signals.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::array kStopSignals = {SIGTERM, SIGINT, SIGUSR1};
+constexpr std::size_t kNumFlags = 2 + kStopSignals.size();
+
+// Which numbers are summed, in their order: once for reading and writing.
+void visit_sums(auto& totals, auto&& visit) requires requires {
+  totals.loss_sum;
+}
+{
+  visit(totals.loss_sum);
+  visit(totals.top1);
+  visit(totals.top5);
+  visit(totals.count);
+}
+
+void visit_sums(auto& record, auto&& visit) requires requires {
+  record.so_far;
+}
+{
+  visit_sums(record.batch, visit);
+  visit_sums(record.so_far, visit);
+  visit(record.batch_images_per_second);
+  visit(record.epoch_images_per_second);
+}
+
+void visit_sums(auto& record, auto&& visit) requires requires {
+  record.valid;
+}
+{
+  visit_sums(record.train, visit);
+  visit(record.average_images_per_second);
+  visit(record.train_images_per_second);
+}
+
+std::vector<double> list_sums(const auto& record) {
+  std::vector<double> numbers;
+  visit_sums(record, [&](const auto& value) { numbers.push_back(static_cast<double>(value)); });
+  return numbers;
+}
+
+void set_sums(const std::vector<double>& sums, auto& record) {
+  std::size_t next = 0;
+  visit_sums(record, [&](auto& value) {
+    value = static_cast<std::remove_reference_t<decltype(value)>>(sums.at(next++));
+  });
+}
+
+}  // namespace
+
+Vote ballot(bool has_bad_images, std::vector<double> numbers, bool has_diverged) {
+  return {stop_signal(), has_bad_images, has_diverged, std::move(numbers)};
+}
+
+std::vector<double> to_values(const Vote& vote) {
+  std::vector<double> values = {vote.has_bad_images ? 1.0 : 0.0, vote.has_diverged ? 1.0 : 0.0};
+  for (const int signal : kStopSignals) values.push_back(vote.stop_signal == signal ? 1.0 : 0.0);
+  values.insert(values.end(), vote.numbers.begin(), vote.numbers.end());
+  return values;
+}
+
+Vote to_vote(const std::vector<double>& sums) {
+  Vote all{.has_bad_images = sums.at(0) > 0, .has_diverged = sums.at(1) > 0};
+  for (std::size_t i = kStopSignals.size(); i-- > 0;)
+    if (sums.at(2 + i) > 0) all.stop_signal = kStopSignals[i];
+  all.numbers.assign(sums.begin() + kNumFlags, sums.end());
+  return all;
+}
+
+Vote vote(World& world, const Vote& mine) {
+  return to_vote(world.sum(to_values(mine)));
+}
+
+std::vector<double> summed_numbers(const Totals& totals) {
+  return list_sums(totals);
+}
+std::vector<double> summed_numbers(const StepRecord& record) {
+  return list_sums(record);
+}
+std::vector<double> summed_numbers(const EpochRecord& record) {
+  return list_sums(record);
+}
+void set_summed_numbers(const std::vector<double>& sums, Totals& totals) {
+  set_sums(sums, totals);
+}
+void set_summed_numbers(const std::vector<double>& sums, StepRecord& record) {
+  set_sums(sums, record);
+}
+void set_summed_numbers(const std::vector<double>& sums, EpochRecord& record) {
+  set_sums(sums, record);
+}
+
+}  // namespace kiln

@@ -1,0 +1,39 @@
+// What the ranks say to each other between steps: one blocking sum over all of them, whatever there
+// is to say.
+#pragma once
+
+#include <vector>
+
+#include "base/training_record.h"
+#include "parallel/world.h"
+
+namespace kiln {
+
+// One rank's, before; all ranks', after. Both sides list the same kind of numbers.
+struct Vote {
+  int stop_signal = 0;          // SIGTERM, SIGINT or SIGUSR1 has come; 0: none
+  bool has_bad_images = false;  // that have not been told yet
+  bool has_diverged = false;    // a loss was not finite
+  std::vector<double> numbers;  // summed over the ranks
+};
+
+// This rank's stop signal and bad images, and what may go with them.
+Vote ballot(bool has_bad_images, std::vector<double> numbers = {}, bool has_diverged = false);
+
+// A collective: one sum.
+Vote vote(World& world, const Vote& mine);
+
+// The same as values to be summed, and back; the stop signal is the first of the list above that
+// any rank met.
+std::vector<double> to_values(const Vote& vote);
+Vote to_vote(const std::vector<double>& sums);
+
+// The numbers of a record that are sums over the ranks, and back.
+std::vector<double> summed_numbers(const Totals& totals);
+std::vector<double> summed_numbers(const StepRecord& record);
+std::vector<double> summed_numbers(const EpochRecord& record);  // of training
+void set_summed_numbers(const std::vector<double>& sums, Totals& totals);
+void set_summed_numbers(const std::vector<double>& sums, StepRecord& record);
+void set_summed_numbers(const std::vector<double>& sums, EpochRecord& record);
+
+}  // namespace kiln

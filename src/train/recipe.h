@@ -1,0 +1,33 @@
+// What training does to the weights, as plain values. `name` is a row of the table of makers in
+// optimizer.cpp, schedule.cpp and loss.cpp.
+#pragma once
+
+#include <string>
+
+namespace kiln {
+
+struct OptimizerPlan {
+  std::string name = "sgd";
+  double momentum = 0.9;
+  double weight_decay = 1e-4;
+};
+
+struct SchedulePlan {
+  std::string name = "polynomial";
+  int epochs = 1;
+  int warmup_epochs = 0;  // at or above `epochs`, the peak is never reached
+  double peak = 0.001;    // the learning rate of the whole job, after scaling for its ranks
+  int steps_per_epoch = 1;
+};
+
+struct LossPlan {
+  std::string name = "cross_entropy";
+};
+
+struct Recipe {
+  OptimizerPlan optimizer;
+  SchedulePlan schedule;
+  LossPlan loss;
+};
+
+}  // namespace kiln

@@ -1,0 +1,16 @@
+#include "train/state.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace kiln {
+
+std::vector<NamedTensor> copied_weights(const ImageModel& model) {
+  std::vector<NamedTensor> copies;
+  for (const NamedTensor& item : model.state())
+    copies.push_back({item.name, item.tensor.detach().to(at::TensorOptions(at::kCPU),
+                                                         /*non_blocking=*/false, /*copy=*/true,
+                                                         at::MemoryFormat::Contiguous)});
+  return copies;
+}
+
+}  // namespace kiln

@@ -1,0 +1,38 @@
+#include "train/step.h"
+
+#include <ATen/TensorOperators.h>
+
+namespace kiln {
+
+// The order below is the whole algorithm: the mean loss over all images of the step, of all ranks
+// and batches, goes backward through the network; gradients meet; the optimizer steps.
+bool TrainStep::run(StepContext& context, double learning_rate) {
+  bool has_trained = plan_.num_ranks > 1;  // another rank may have
+  for (int i = 1; i <= plan_.batches_per_step; ++i) {
+    const std::optional<DeviceBatch> batch = context.next();
+    if (!batch) return false;
+    if (i == plan_.batches_per_step) state_.gradients.reduce_on_next_backward();
+    if (is_passed_over(*batch)) continue;
+    const at::Tensor logits = state_.model->forward(batch->images);
+    const at::Tensor loss = loss_(logits, batch->labels) / static_cast<double>(plan_.images());
+    context.enter(StepPhase::kBackward);
+    loss.backward();
+    state_.epoch.metrics.add(logits, batch->labels, reported_loss(logits, batch->labels),
+                             state_.epoch.steps + 1);
+    has_trained = true;
+  }
+  context.enter(StepPhase::kCommunication);
+  state_.gradients.wait();
+  context.enter(StepPhase::kOptimizer);
+  if (has_trained) state_.optimizer->step(learning_rate);
+  state_.gradients.zero();
+  ++state_.epoch.steps;
+  context.enter(StepPhase::kDone);
+  return true;
+}
+
+bool TrainStep::is_passed_over(const DeviceBatch& batch) const {
+  return batch.labels.size(0) < plan_.smallest_batch && !plan_.train_on_empty_batches;
+}
+
+}  // namespace kiln

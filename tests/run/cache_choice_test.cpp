@@ -1,0 +1,62 @@
+#include "run/cache_choice.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+TrainingInputs inputs_of(int num_train, int num_valid, Augment augment) {
+  TrainingInputs inputs;
+  const auto fill = [](ImageSet& set, int count) {
+    for (int i = 0; i < count; ++i)
+      set.items.push_back(
+          {.file_name = std::to_string(i) + ".png", .label = 0, .id = i, .size = {}});
+  };
+  fill(inputs.train, num_train);
+  fill(inputs.valid, num_valid);
+  inputs.pixels.output = inputs.valid_pixels.output = {32, 32};
+  inputs.pixels.augment = augment;
+  return inputs;
+}
+
+CacheChoice choose(CachePolicy policy, std::int64_t bytes, Augment augment = Augment::kNone) {
+  DataConfig config;
+  config.train_path = ".";
+  config.cache = policy;
+  config.cache_bytes = bytes;
+  config.augment = augment;
+  return choose_cache(config, inputs_of(300, 100, augment), /*ranks_on_host=*/1);
+}
+
+TEST(ChooseCache, KeepsDecodedImagesThatAllFit) {
+  const CacheChoice choice = choose(CachePolicy::kAuto, 100 << 20);
+  EXPECT_EQ(choice.train, CacheKind::kDecoded);
+  EXPECT_EQ(choice.valid, CacheKind::kDecoded);
+  EXPECT_LE(choice.train_limit_bytes + choice.valid_limit_bytes, 100u << 20);
+}
+
+TEST(ChooseCache, KeepsValidationImagesAloneWhereEveryEpochTakesOtherParts) {
+  const CacheChoice choice = choose(CachePolicy::kAuto, 100 << 20, Augment::kStandard);
+  EXPECT_EQ(choice.train, CacheKind::kNone);
+  EXPECT_EQ(choice.valid, CacheKind::kDecoded);
+}
+
+TEST(ChooseCache, KeepsNothingThatDoesNotFitOrIsNotWanted) {
+  EXPECT_EQ(choose(CachePolicy::kAuto, 1 << 16).train, CacheKind::kNone);
+  EXPECT_EQ(choose(CachePolicy::kNone, 100 << 20).valid, CacheKind::kNone);
+}
+
+TEST(ChooseCache, RefusesALimitThatHoldsNotEvenOneImage) {
+  try {
+    choose(CachePolicy::kDecoded, 10);
+    ADD_FAILURE() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUserError);
+    EXPECT_NE(error.message().find("--cache-bytes"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace kiln

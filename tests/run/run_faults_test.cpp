@@ -1,0 +1,70 @@
+#include "run/run_faults.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <limits>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+EpochRecord epoch_of(std::int64_t train, std::int64_t valid, double valid_loss) {
+  EpochRecord record;
+  record.epoch = 1;
+  record.train.count = train;
+  record.valid.count = valid;
+  record.valid.loss_sum = valid_loss;
+  return record;
+}
+
+ErrorCode code_of(const EpochRecord& record) {
+  try {
+    check_epoch(record, 1);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::kUserError;
+}
+
+TEST(CheckEpoch, TakesAnEpochThatOneCanGoOnWith) {
+  EXPECT_NO_THROW(check_epoch(epoch_of(8, 4, 1.5), 4));
+}
+
+TEST(CheckEpoch, RefusesDatasetsWithoutAGoodImage) {
+  EXPECT_EQ(code_of(epoch_of(0, 4, 1)), ErrorCode::kInvalidDataset);
+  EXPECT_EQ(code_of(epoch_of(8, 0, 1)), ErrorCode::kInvalidDataset);
+}
+
+TEST(CheckEpoch, RefusesALossThatIsNotFinite) {
+  EXPECT_EQ(code_of(epoch_of(8, 4, std::numeric_limits<double>::infinity())),
+            ErrorCode::kFailedToCompleteOperation);
+  EXPECT_EQ(code_of(epoch_of(8, 4, std::numeric_limits<double>::quiet_NaN())),
+            ErrorCode::kFailedToCompleteOperation);
+}
+
+template <typename Thrown>
+std::string explanation(const Thrown& thrown) {
+  try {
+    std::rethrow_exception(explained(std::make_exception_ptr(thrown)));
+  } catch (const Error& error) {
+    return error.message();
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
+TEST(Explained, NamesTheOptionsThatHelpWhereTheSystemHasNoMore) {
+  const auto refusal = [](int number) {
+    return std::system_error(number, std::generic_category(), "open");
+  };
+  EXPECT_NE(explanation(refusal(EMFILE)).find("--loader-threads"), std::string::npos);
+  EXPECT_NE(explanation(refusal(ENOMEM)).find("--batch-size"), std::string::npos);
+  EXPECT_EQ(explanation(refusal(EIO)), "");
+  EXPECT_EQ(explanation(std::runtime_error("another")), "");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,35 @@
+// A linear classifier in float64, for tests that follow single steps.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "model/image_model.h"
+
+namespace kiln {
+
+// [N, 3, 4, 4] -> [N, 2]; the same weights every time.
+class SmallModel : public ImageModel {
+ public:
+  SmallModel() {
+    torch::manual_seed(7);
+    weight_ = (torch::randn({2, 48}, torch::kDouble) * 0.1).requires_grad_();
+  }
+  at::Tensor forward(const at::Tensor& images) override {
+    return images.to(torch::kDouble).flatten(1).mm(weight_.t());
+  }
+  void train(bool) override {}
+  std::vector<at::Tensor> parameters() const override { return {weight_}; }
+  std::vector<NamedTensor> named_parameters() const override { return {{"weight", weight_}}; }
+  std::vector<NamedTensor> state() const override { return named_parameters(); }
+  void prepare(const at::Device&) override {}
+  void to_float64() override {}
+  void synchronize_batch_norm(const SumOverRanks&) override {}
+
+ private:
+  at::Tensor weight_;
+};
+
+}  // namespace kiln
