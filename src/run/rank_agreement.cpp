@@ -156,20 +156,19 @@ std::vector<RankDevice> gather_devices(World& world, const Device& device) {
 // its wait.
 NcclWatch watch_over_mpi(World& world, const TrainConfig& config, Log& log) {
   MpiThread& mpi = *world.mpi();
-  auto stall = std::make_shared<StallWatch>(
-      StallWatch::Limits{static_cast<double>(config.ranks.collective_timeout_s),
-                         static_cast<double>(config.ranks.stall_warning_s)},
-      [&log](const std::string& text) { log.warning(text); });
+  const StallWatch new_stall({static_cast<double>(config.ranks.collective_timeout_s),
+                              static_cast<double>(config.ranks.stall_warning_s)},
+                             [&log](const std::string& text) { log.warning(text); });
   NcclWatch watch;
   watch.started = [&mpi] { return mpi.count_elsewhere(); };
-  watch.waiting = [&world, &mpi, stall, last = std::uint64_t{0}](
+  watch.waiting = [&world, &mpi, stall = new_stall, last = std::uint64_t{0}](
                       const std::string& collective, std::uint64_t place, double waited) mutable {
     mpi.throw_if_failed();
-    if (std::exchange(last, place) != place) stall->begin();
-    if (stall->asks(waited)) mpi.ask_around();
-    if (stall->judges(waited))
-      stall->judge(collective, waited, {mpi.ask_around(), world.hosts(), world.rank(), place},
-                   mpi.phase());
+    if (std::exchange(last, place) != place) stall.begin();
+    if (stall.asks(waited)) mpi.ask_around();
+    if (stall.judges(waited))
+      stall.judge(collective, waited, {mpi.ask_around(), world.hosts(), world.rank(), place},
+                  mpi.phase());
   };
   watch.stuck = [&world, &log,
                  path = error_info_path(config.output.log_path)](const auto& failure) {
@@ -276,20 +275,21 @@ std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mi
 
 std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig& config,
                                                 const Device& device, Log& log) {
-  if (world.size() == 1) return nullptr;
+  if (world.size() == 1) return make_local_communicator();
   if (!device.is_cuda) return make_mpi_communicator(*world.mpi());
   const std::string warning = shared_memory_warning(world.local_size());
   if (!warning.empty() && world.local_rank() == 0) log.warning(warning);
   const auto nccl_log = send_nccl_log_to(config.output.log_path, world.rank());
-  std::string id;
-  world.agree([&] { id = world.leads() ? make_nccl_id() : ""; });
+  if (config.ranks.sync_batch_norm) keep_nccl_lanes_in_order();
   NcclPlan plan;
-  plan.rank = world.rank();
   plan.size = world.size();
-  plan.device = device.index;
-  plan.id = world.broadcast(id);
   plan.deadline_s = config.ranks.collective_timeout_s;
   plan.watch = watch_over_mpi(world, config, log);
+  plan.join_group = [&world, gpu = device.index] {
+    std::string id;
+    world.agree([&] { id = world.leads() ? make_nccl_id() : ""; });
+    return join_nccl_group({world.rank(), world.size(), gpu, world.broadcast(id)});
+  };
   std::unique_ptr<Communicator> communicator = make_nccl_communicator(plan);
   const std::string network = nccl_log ? network_in_nccl_log(*nccl_log) : "";
   if (!network.empty())

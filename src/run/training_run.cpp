@@ -68,7 +68,8 @@ class TrainingRun {
   int loader_threads_;
   TrainingInputs inputs_;
   ImageFaultLedger train_faults_, valid_faults_;
-  std::unique_ptr<Communicator> communicator_;  // outlives the state
+  // Both outlive the state. The second is for synchronized BatchNorm.
+  std::unique_ptr<Communicator> communicator_, norm_sums_;
   std::unique_ptr<TrainState> state_;
   std::unique_ptr<DeviceFeed> feed_, valid_feed_;  // the second where the sizes differ
   std::unique_ptr<TrainingLoaders> loaders_;
@@ -110,15 +111,13 @@ TrainingRun::TrainingRun(const TrainConfig& config, World& world, Log& log, Trai
       telling_(config, world.leads(), device_, log) {
   const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.ranks.bucket_mb) << 20,
                            .bfloat16 = config.ranks.bfloat16_gradients};
-  if (communicator_) {
-    broadcast_state(*setup.model, *communicator_);
-    if (config.ranks.sync_batch_norm)
-      setup.model->synchronize_batch_norm([this](at::Tensor& sums) {
-        communicator_->start_sum(sums);
-        communicator_->finish();
-      });
+  broadcast_state(*setup.model, *communicator_);
+  if (config.ranks.sync_batch_norm && world.size() > 1) {
+    norm_sums_ = communicator_->second_lane("BatchNorm sum");
+    setup.model->synchronize_batch_norm(
+        [this](at::Tensor& sums) { norm_sums_->wait(norm_sums_->all_reduce(sums)); });
   }
-  state_ = std::make_unique<TrainState>(std::move(setup.model), buckets, communicator_.get());
+  state_ = std::make_unique<TrainState>(std::move(setup.model), buckets, *communicator_);
   long long num_parameters = 0;
   const auto& parameters = state_->model->parameters();
   for (const at::Tensor& parameter : parameters) num_parameters += parameter.numel();
@@ -237,8 +236,8 @@ bool TrainingRun::train_epoch(int epoch) {
   record.train = sum_over_ranks(record.train);
   record.average_images_per_second = sum_over_ranks(record.average_images_per_second);
   record.train_images_per_second = sum_over_ranks(record.train_images_per_second);
-  if (communicator_) average_statistics(*state_->model, *communicator_, world_.size());
-  if (communicator_) world_.agree([&] { require_equal_replicas(*state_->model, world_); });
+  average_statistics(*state_->model, *communicator_);
+  world_.agree([&] { require_equal_replicas(*state_->model, world_); });
   Evaluation evaluation;
   if (!validate(record, evaluation)) return false;
   record.bad_train_images = train_faults_.num_bad();

@@ -36,10 +36,10 @@ bool TrainEpoch::step() {
     train_on(*batch);
     batch = next_batch();
   }
-  state_.gradients.arm();
+  state_.gradients.reduce_on_next_backward();
   train_on(*batch);
   clock_.begin(&StepTimes::communication);
-  state_.gradients.finish();
+  state_.gradients.wait();
   clock_.begin(&StepTimes::optimizer);
   const bool alone_and_empty =
       plan_.num_ranks == 1 && plan_.batches_per_step == 1 && batch->count < plan_.smallest_batch;

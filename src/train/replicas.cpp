@@ -46,28 +46,29 @@ void unflatten(const at::Tensor& flat, const std::vector<NamedTensor>& items) {
 }  // namespace
 
 void broadcast_state(ImageModel& model, Communicator& communicator) {
+  if (communicator.size() == 1) return;
   const torch::NoGradGuard no_grad;
   for (const NamedTensor& item : model.state()) {
     const at::Tensor flat = flatten({item});
     communicator.broadcast(flat);
-    communicator.finish();
     unflatten(flat, {item});
   }
 }
 
-void average_statistics(ImageModel& model, Communicator& communicator, int num_ranks) {
+void average_statistics(ImageModel& model, Communicator& communicator) {
+  if (communicator.size() == 1) return;
   const torch::NoGradGuard no_grad;
   std::vector<NamedTensor> statistics;
   for (const NamedTensor& item : model.state())
     if (is_statistic(item)) statistics.push_back(item);
   if (statistics.empty()) return;
   const at::Tensor flat = flatten(statistics);
-  communicator.start_sum(flat);
-  communicator.finish();
-  unflatten(flat.div_(num_ranks), statistics);
+  communicator.wait(communicator.all_reduce(flat));
+  unflatten(flat.div_(communicator.size()), statistics);
 }
 
 void require_equal_replicas(const ImageModel& model, World& world) {
+  if (world.size() == 1) return;
   const std::vector<NamedTensor> state = model.state();
   std::string mine;
   for (const NamedTensor& item : state) {

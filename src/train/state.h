@@ -10,9 +10,9 @@
 namespace kiln {
 
 struct TrainState {
-  // `communicator`: nullptr for one rank; must outlive the state.
+  // `communicator` must outlive the state.
   TrainState(std::unique_ptr<ImageModel> prepared_model, const BucketPlan& plan,
-             Communicator* communicator)
+             Communicator& communicator)
       : model(std::move(prepared_model)),
         gradients(model->parameters(), plan, communicator),
         optimizer(model->parameters(), gradients.gradients()) {}
