@@ -70,16 +70,15 @@ void average_statistics(ImageModel& model, Communicator& communicator) {
 void require_equal_replicas(const ImageModel& model, World& world) {
   if (world.size() == 1) return;
   const std::vector<NamedTensor> state = model.state();
-  std::string mine;
+  std::vector<std::uint64_t> mine;
   for (const NamedTensor& item : state) {
     const at::Tensor host = item.tensor.detach().cpu().contiguous();
-    const std::uint64_t hash = hash_bytes(host.const_data_ptr(), host.nbytes());
-    mine.append(reinterpret_cast<const char*>(&hash), sizeof hash);
+    mine.push_back(hash_bytes(host.const_data_ptr(), host.nbytes()));
   }
-  const std::vector<std::string> all = world.gather(mine);
+  const std::vector<std::vector<std::uint64_t>> all = world.gather(mine);
   for (std::size_t i = 0; i < state.size(); ++i)
     for (int rank = 1; rank < world.size(); ++rank)
-      if (all[static_cast<std::size_t>(rank)].compare(i * 8, 8, all[0], i * 8, 8) != 0)
+      if (all[static_cast<std::size_t>(rank)][i] != all[0][i])
         throw Error(ErrorCode::kFailedToCompleteOperation,
                     "The ranks' models have drifted apart: tensor '" + state[i].name + "' of " +
                         world.name_of(rank) + " differs from " + world.name_of(0) +

@@ -51,8 +51,8 @@ TEST_F(MpiRanks, SumsAreTheSameBitsOnEveryRank) {
   const at::Tensor values = torch::randn({1234567});
   sum(values);
   const std::string bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
-  const std::string hash = std::to_string(std::hash<std::string>{}(bytes));
-  for (const std::string& of_rank : world->gather(hash)) EXPECT_EQ(of_rank, hash);
+  const std::size_t hash = std::hash<std::string>{}(bytes);
+  for (const std::size_t of_rank : world->gather(hash)) EXPECT_EQ(of_rank, hash);
 }
 
 TEST_F(MpiRanks, ManySumsInFlightFinishInOrder) {
@@ -89,6 +89,33 @@ TEST_F(MpiRanks, BroadcastIsRank0s) {
   EXPECT_TRUE(torch::equal(values, torch::full({4097}, 3.0F)));
   const std::string text(static_cast<std::size_t>(world->rank()) * 100 + 5, 'x');
   EXPECT_EQ(world->broadcast(text), "xxxxx");
+}
+
+TEST_F(MpiRanks, PlainValuesAreGatheredAndBroadcastInOneRound) {
+  struct Pair {
+    int rank;
+    double half;
+  };
+  const std::uint64_t before = world->num_rounds();
+  const auto all = world->gather(Pair{world->rank(), world->rank() / 2.0});
+  EXPECT_EQ(world->num_rounds(), before + 1);
+  ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks_));
+  for (int rank = 0; rank < ranks_; ++rank) {
+    EXPECT_EQ(all[static_cast<std::size_t>(rank)].rank, rank);
+    EXPECT_EQ(all[static_cast<std::size_t>(rank)].half, rank / 2.0);
+  }
+  EXPECT_EQ(world->broadcast(world->rank() + 5), 5);
+  EXPECT_EQ(world->num_rounds(), before + 2);
+}
+
+TEST_F(MpiRanks, ListsOfDifferentLengthsAreGathered) {
+  const auto rank = static_cast<std::size_t>(world->rank());
+  const auto numbers = world->gather(std::vector<std::int64_t>(rank, world->rank()));
+  const auto texts = world->gather(std::vector<std::string>(rank, std::string(rank, '\0')));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(numbers[i], std::vector<std::int64_t>(i, static_cast<std::int64_t>(i)));
+    EXPECT_EQ(texts[i], std::vector<std::string>(i, std::string(i, '\0')));
+  }
 }
 
 TEST_F(MpiRanks, TextsOfDifferentLengthsAreGathered) {
