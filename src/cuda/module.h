@@ -36,11 +36,12 @@ class NcclGroup {
   virtual std::string fault() = 0;  // of kFailed, in NCCL's words
   // Puts the collective on the side stream, behind the work on the current stream so far.
   virtual void start(const NcclCall& call) = 0;
-  // Once for each start(), when it left kReady: what num_finished() and join() look for.
-  virtual void mark() = 0;
+  // Once for each start(), when it left kReady: what num_finished() and join() look for. Returns
+  // how many marks there are now.
+  virtual std::uint64_t mark() = 0;
   virtual std::uint64_t num_finished() = 0;  // marks that the GPU has passed
-  // Later work on the current stream waits for the last mark; the host does not.
-  virtual void join() = 0;
+  // Later work on the current stream waits for the `mark`-th mark; the host does not.
+  virtual void join(std::uint64_t mark) = 0;
   // Waits for what was started on all ranks, for `patience_s` at most; then frees all.
   virtual void close(double patience_s) = 0;
   // Stops what runs on the GPU and frees all. May hang when the driver does.
@@ -62,7 +63,7 @@ struct CudaModule {
   NcclGroup* (*make_nccl_group)(const NcclSeat& seat);
 };
 
-constexpr int kCudaModuleVersion = 3;
+constexpr int kCudaModuleVersion = 4;
 constexpr const char* kCudaModuleSymbol = "kiln_cuda_module";
 
 }  // namespace kiln

@@ -80,28 +80,23 @@ class NcclCommunicator : public NcclGroup {
                                      communicator_, side_.stream()));
   }
 
-  void mark() override {
+  std::uint64_t mark() override {
     const c10::cuda::CUDAGuard guard(device_);
     marks_.emplace_back();
     marks_.back().record(side_);
+    return num_passed_ + marks_.size();
   }
 
-  // The last mark stays, for join().
   std::uint64_t num_finished() override {
     const c10::cuda::CUDAGuard guard(device_);
-    while (passed_ < marks_.size() && marks_[passed_].query()) ++passed_;
-    while (marks_.size() > 1 && passed_ > 0) {
-      marks_.pop_front();
-      --passed_;
-      ++num_dropped_;
-    }
-    return num_dropped_ + passed_;
+    for (; !marks_.empty() && marks_.front().query(); ++num_passed_) marks_.pop_front();
+    return num_passed_;
   }
 
-  void join() override {
-    if (marks_.empty()) return;
+  void join(std::uint64_t mark) override {
+    if (mark <= num_passed_) return;
     const c10::cuda::CUDAGuard guard(device_);
-    marks_.back().block(c10::cuda::getCurrentCUDAStream(device_));
+    marks_[mark - num_passed_ - 1].block(c10::cuda::getCurrentCUDAStream(device_));
   }
 
   void close(double patience_s) override {
@@ -135,9 +130,8 @@ class NcclCommunicator : public NcclGroup {
   c10::cuda::CUDAStream side_;
   ncclComm_t communicator_ = nullptr;
   ncclResult_t failure_ = ncclSuccess;
-  std::deque<at::cuda::CUDAEvent> marks_;  // [num_dropped_, …), the first `passed_` have passed
-  std::uint64_t num_dropped_ = 0;
-  std::size_t passed_ = 0;
+  std::deque<at::cuda::CUDAEvent> marks_;  // that the GPU was not seen to pass
+  std::uint64_t num_passed_ = 0;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ struct PixelPlan {
   bool keep_exact = true;  // an image that has `output` size already is not resized
   Augment augment = Augment::kNone;
   std::array<std::uint8_t, 3> erased = {128, 128, 128};  // RGB of what kStrong erases
+  bool operator==(const PixelPlan&) const = default;
 };
 
 // Of one image in a batch, RGB in 8 bits.

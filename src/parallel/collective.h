@@ -8,6 +8,10 @@ namespace kiln {
 
 enum class Element { kByte, kFloat32, kFloat64, kInt64, kBFloat16 };
 
+// Collectives of one lane finish one after the other; those of the other lane do not wait for them.
+enum class Lane { kMain, kSecond };
+constexpr std::size_t kNumLanes = 2;
+
 struct Collective {
   // kMpiSum is MPI_Allreduce as it is, which blocks without a deadline: for benchmarks.
   enum class Kind { kSum, kMpiSum, kBroadcast, kGather, kBarrier };
@@ -19,6 +23,7 @@ struct Collective {
   void* gathered = nullptr;  // of kGather: [size] parts of `count` bytes
   // Owns the memory. MPI may still write there when the waiting thread has long given up.
   std::shared_ptr<const void> keep = {};
+  Lane lane = Lane::kMain;
 };
 
 }  // namespace kiln

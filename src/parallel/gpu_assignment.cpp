@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <sstream>
 
 namespace kiln {
 namespace {
@@ -67,23 +66,6 @@ void find_mixed_kinds(const std::vector<RankDevice>& ranks, Problems& problems) 
 }
 
 }  // namespace
-
-std::string pack(const RankDevice& device) {
-  std::string text = (device.is_cuda ? "cuda\n" : "cpu\n") + device.chosen + "\n";
-  for (const std::string& gpu : device.visible) text += gpu + "\n";
-  return text;
-}
-
-RankDevice unpack(const std::string& text, std::string host) {
-  std::istringstream lines(text);
-  RankDevice device{.host = std::move(host)};
-  std::string line;
-  std::getline(lines, line);
-  device.is_cuda = line == "cuda";
-  std::getline(lines, device.chosen);
-  while (std::getline(lines, line)) device.visible.push_back(line);
-  return device;
-}
 
 Problems find_gpu_problems(const std::vector<RankDevice>& ranks) {
   Problems problems;

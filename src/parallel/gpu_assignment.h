@@ -17,10 +17,6 @@ struct RankDevice {
       {};  // UUIDs of all GPUs that it sees; empty texts when unknown
 };
 
-// For World::gather: one rank's facts as text and back. The host's name is the world's to know.
-std::string pack(const RankDevice& device);
-RankDevice unpack(const std::string& text, std::string host);
-
 // All reasons why these ranks cannot train together, each Error kUserError, so exit code 1:
 // more ranks on a host than GPUs, which are the distinct UUIDs that its ranks see together; two
 // ranks on one GPU; ranks on CPUs beside ranks on GPUs. Empty for ranks on CPUs alone.

@@ -17,7 +17,8 @@ struct Bucket {
   at::Tensor flat;
   at::Tensor narrow;  // bfloat16 copy that travels, where asked for
   int num_gradients = 0;
-  int missing = 0;  // gradients that backward has not filled yet
+  int missing = 0;                  // gradients that backward has not filled yet
+  Communicator::Ticket ticket = 0;  // of its sum under way
 };
 
 // Called by backward when a parameter's gradient is complete.
@@ -55,13 +56,17 @@ std::vector<std::vector<std::size_t>> group(const std::vector<at::Tensor>& param
 }  // namespace
 
 struct GradientBuckets::State {
+  State(std::vector<at::Tensor> all, Communicator& between)
+      : parameters(std::move(all)), gradients(parameters.size()), communicator(between) {}
+
   std::vector<at::Tensor> parameters, gradients;
   std::vector<Bucket> buckets;
-  Communicator* communicator = nullptr;
-  bool armed = false;
+  Communicator& communicator;
+  bool reducing = false;    // the step's last backward has begun
   std::size_t sent = 0;     // buckets handed to the communicator in this step
-  double wait_seconds = 0;  // in finish()
+  double wait_seconds = 0;  // for sums
 
+  bool is_alone() const { return communicator.size() == 1; }
   void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);
   void gradient_ready(std::size_t bucket);
   void send(Bucket& bucket);
@@ -73,7 +78,7 @@ void GradientBuckets::State::lay_out(const std::vector<std::size_t>& members,
   for (const std::size_t i : members) length += padded(parameters[i].numel());
   Bucket bucket;
   bucket.flat = at::zeros({length}, parameters[members.front()].options().requires_grad(false));
-  if (plan.bfloat16 && communicator != nullptr)
+  if (plan.bfloat16 && !is_alone())
     bucket.narrow = at::zeros({length}, bucket.flat.options().dtype(at::kBFloat16));
   bucket.num_gradients = static_cast<int>(members.size());
   std::int64_t offset = 0;
@@ -83,7 +88,7 @@ void GradientBuckets::State::lay_out(const std::vector<std::size_t>& members,
     gradients[i] = bucket.flat.as_strided(parameter.sizes(), parameter.strides(), offset);
     parameter.mutable_grad() = gradients[i];
     offset += padded(parameter.numel());
-    if (communicator != nullptr)
+    if (!is_alone())
       torch::autograd::impl::set_post_acc_grad_hooks(
           parameter, std::make_unique<GradientReady>([this, index] { gradient_ready(index); }));
   }
@@ -91,7 +96,7 @@ void GradientBuckets::State::lay_out(const std::vector<std::size_t>& members,
 }
 
 void GradientBuckets::State::gradient_ready(std::size_t bucket) {
-  if (!armed) return;
+  if (!reducing) return;
   --buckets[bucket].missing;
   while (sent < buckets.size() && buckets[sent].missing == 0) send(buckets[sent++]);
 }
@@ -99,24 +104,20 @@ void GradientBuckets::State::gradient_ready(std::size_t bucket) {
 void GradientBuckets::State::send(Bucket& bucket) {
   const c10::AutoGradMode no_grad(false);
   if (bucket.narrow.defined()) bucket.narrow.copy_(bucket.flat);
-  communicator->start_sum(bucket.narrow.defined() ? bucket.narrow : bucket.flat);
+  bucket.ticket = communicator.all_reduce(bucket.narrow.defined() ? bucket.narrow : bucket.flat);
 }
 
 GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
-                                 Communicator* communicator)
-    : state_(std::make_unique<State>()) {
+                                 Communicator& communicator)
+    : state_(std::make_unique<State>(std::move(parameters), communicator)) {
   const c10::AutoGradMode no_grad(false);
-  state_->parameters = std::move(parameters);
-  state_->gradients.resize(state_->parameters.size());
-  state_->communicator = communicator;
   for (const auto& members : group(state_->parameters, plan)) state_->lay_out(members, plan);
 }
 
 GradientBuckets::~GradientBuckets() {
   for (at::Tensor& parameter : state_->parameters) {
     parameter.mutable_grad().reset();
-    if (state_->communicator != nullptr)
-      torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+    if (!state_->is_alone()) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
   }
 }
 
@@ -129,24 +130,24 @@ void GradientBuckets::zero() {
   for (Bucket& bucket : state_->buckets) bucket.flat.zero_();
 }
 
-void GradientBuckets::arm() {
-  if (state_->communicator == nullptr) return;
-  state_->armed = true;
+void GradientBuckets::reduce_on_next_backward() {
+  if (state_->is_alone()) return;
+  state_->reducing = true;
   state_->sent = 0;
   for (Bucket& bucket : state_->buckets) bucket.missing = bucket.num_gradients;
 }
 
-void GradientBuckets::finish() {
-  if (state_->communicator == nullptr) return;
+void GradientBuckets::wait() {
+  if (state_->is_alone()) return;
   const c10::AutoGradMode no_grad(false);
   while (state_->sent < state_->buckets.size()) state_->send(state_->buckets[state_->sent++]);
   const auto begin = std::chrono::steady_clock::now();
-  state_->communicator->finish();
+  for (const Bucket& bucket : state_->buckets) state_->communicator.wait(bucket.ticket);
   state_->wait_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   for (Bucket& bucket : state_->buckets)
     if (bucket.narrow.defined()) bucket.flat.copy_(bucket.narrow);
-  state_->armed = false;
+  state_->reducing = false;
 }
 
 std::size_t GradientBuckets::num_buckets() const {
@@ -154,8 +155,7 @@ std::size_t GradientBuckets::num_buckets() const {
 }
 
 std::optional<CommunicationTime> GradientBuckets::communication() const {
-  if (state_->communicator == nullptr) return {};
-  const std::optional<double> summing = state_->communicator->sum_seconds();
+  const std::optional<double> summing = state_->communicator.all_reduce_seconds();
   if (!summing) return {};
   return CommunicationTime{*summing, state_->wait_seconds};
 }

@@ -26,10 +26,10 @@ struct BucketPlan {
 class GradientBuckets {
  public:
   // `parameters` in their final place and memory format, all of one floating-point type; their
-  // gradients become views of the buckets, of the parameters' own strides. `communicator` is
-  // nullptr for one rank, and must outlive the buckets otherwise.
+  // gradients become views of the buckets, of the parameters' own strides. `communicator` must
+  // outlive the buckets; with one rank nothing is sent and backward is not watched.
   GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
-                  Communicator* communicator);
+                  Communicator& communicator);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
@@ -39,10 +39,10 @@ class GradientBuckets {
   void zero();
 
   // The next backward is the step's last: from now on full buckets are sent.
-  void arm();
+  void reduce_on_next_backward();
   // After backward: sends what is left and waits for all sums. Every rank calls it once a step,
   // also one whose batch was empty.
-  void finish();
+  void wait();
 
   std::size_t num_buckets() const;
   // Since the start; empty for one rank and where the communicator does not measure.

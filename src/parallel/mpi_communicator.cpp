@@ -22,33 +22,38 @@ Element element_of(const at::Tensor& values) {
 
 class MpiCommunicator : public Communicator {
  public:
-  explicit MpiCommunicator(MpiThread& mpi) : mpi_(mpi) {}
+  MpiCommunicator(MpiThread& mpi, Lane lane, const char* sum_name)
+      : mpi_(mpi), lane_(lane), sum_name_(sum_name) {}
 
-  void start_sum(const at::Tensor& values) override { start(Collective::Kind::kSum, kSum, values); }
-  void broadcast(const at::Tensor& values) override {
-    start(Collective::Kind::kBroadcast, "broadcast of weights", values);
+  int size() const override { return mpi_.ranks().size; }
+  Ticket all_reduce(const at::Tensor& values) override {
+    return start(Collective::Kind::kSum, sum_name_, values);
   }
-  void finish() override { mpi_.wait(last_ticket_); }
-  std::optional<double> sum_seconds() const override { return mpi_.seconds_of(kSum); }
+  void wait(Ticket ticket) override { mpi_.wait(ticket); }
+  void broadcast(const at::Tensor& values) override {
+    wait(start(Collective::Kind::kBroadcast, "broadcast of weights", values));
+  }
+  std::optional<double> all_reduce_seconds() const override { return mpi_.seconds_of(sum_name_); }
+  std::unique_ptr<Communicator> second_lane(const char* sum_name) override {
+    return std::make_unique<MpiCommunicator>(mpi_, Lane::kSecond, sum_name);
+  }
 
  private:
-  static constexpr const char* kSum = "gradient sum";
-
-  void start(Collective::Kind kind, const char* name, const at::Tensor& values) {
-    if (values.numel() == 0) return;
-    last_ticket_ =
-        mpi_.start({kind, name, values.data_ptr(), static_cast<std::size_t>(values.numel()),
-                    element_of(values), nullptr, std::make_shared<at::Tensor>(values)});
+  Ticket start(Collective::Kind kind, const char* name, const at::Tensor& values) {
+    if (values.numel() == 0) return MpiThread::kDone;
+    return mpi_.start({kind, name, values.data_ptr(), static_cast<std::size_t>(values.numel()),
+                       element_of(values), nullptr, std::make_shared<at::Tensor>(values), lane_});
   }
 
   MpiThread& mpi_;
-  std::uint64_t last_ticket_ = 0;
+  const Lane lane_;
+  const char* const sum_name_;
 };
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_mpi_communicator(MpiThread& mpi) {
-  return std::make_unique<MpiCommunicator>(mpi);
+  return std::make_unique<MpiCommunicator>(mpi, Lane::kMain, "gradient sum");
 }
 
 }  // namespace kiln

@@ -12,12 +12,13 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "parallel/mpi_collectives.h"
+#include "parallel/mpi_lane.h"
 #include "parallel/mpi_messages.h"
 
 namespace kiln {
@@ -34,12 +35,6 @@ struct Queued {
   std::uint64_t place = 0;  // among all collectives of this rank
 };
 
-struct Running {
-  Queued call;
-  PendingCollective pending;
-  Clock::time_point begin;
-};
-
 }  // namespace
 
 struct MpiThread::State {
@@ -51,7 +46,8 @@ struct MpiThread::State {
   void turn();
   void forget_suspension();
   void start_queued();
-  void finish_front();
+  void finish(MpiLane& lane);
+  const MpiLane::Running* oldest() const;
   void watch();
   void listen();
   void tell(const RankNews& mine);
@@ -71,19 +67,18 @@ struct MpiThread::State {
 
   // The thread's own.
   StallWatch stall;
-  std::optional<MpiCollectives> collectives;
+  std::vector<MpiLane> lanes;  // by Lane
   std::optional<MpiMessages> messages;
-  std::deque<Running> running;
-  std::uint64_t finished_by_thread = 0;
+  std::uint64_t watched = 0;  // the place of the collective that `stall` knows
   std::string told_phase;
-  Clock::time_point told, last_end, last_turn = Clock::now();
+  Clock::time_point told, last_turn = Clock::now();
 
   // Shared, under `mutex`.
   mutable std::mutex mutex;
   std::condition_variable wake, changed;
   bool ready = false, stopping = false;
   std::deque<Queued> queued;
-  std::uint64_t tickets = 0, finished = 0;
+  std::set<std::uint64_t> under_way;      // tickets: places of what was queued and is not finished
   std::uint64_t places = 0, started = 0;  // counts collectives elsewhere too
   int waiters = 0;
   std::exception_ptr fault;
@@ -103,7 +98,7 @@ struct MpiThread::State {
 void MpiThread::State::open() {
   int provided = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  collectives.emplace(MPI_COMM_WORLD);
+  for (std::size_t i = 0; i < kNumLanes; ++i) lanes.emplace_back(MPI_COMM_WORLD);
   MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks.size);
   MPI_Comm neighbours = MPI_COMM_NULL;
@@ -125,10 +120,10 @@ void MpiThread::State::run() {
   for (;;) {
     turn();
     const std::lock_guard lock(mutex);
-    if (stopping && queued.empty() && running.empty()) break;
+    if (stopping && under_way.empty()) break;
   }
   messages->close();
-  collectives->close();
+  for (MpiLane& lane : lanes) lane.close();
   MPI_Finalize();
 }
 
@@ -137,28 +132,16 @@ void MpiThread::State::forget_suspension() {
   const Clock::time_point now = Clock::now();
   const Clock::duration gap = now - std::exchange(last_turn, now);
   if (gap < std::chrono::seconds(1)) return;
-  for (Running& each : running) each.begin += gap;
+  for (MpiLane& lane : lanes) lane.forget(gap);
 }
 
 void MpiThread::State::turn() {
   forget_suspension();
   obey();
   start_queued();
-  while (!running.empty()) {
-    int status = MPI_SUCCESS;
-    const bool done = running.front().pending.done(&status);
-    if (status != MPI_SUCCESS) {
-      fail(std::make_exception_ptr(Error(ErrorCode::kTimeoutOccured,
-                                         std::string("The ") + running.front().call.what.name +
-                                             " over all ranks failed: " + mpi_error_text(status) +
-                                             ". See the driver logs of the other ranks.")));
-      break;
-    }
-    if (!done) break;
-    finish_front();
-  }
+  for (MpiLane& lane : lanes) finish(lane);
   listen();
-  if (!running.empty()) watch();
+  watch();
   nap();
 }
 
@@ -170,27 +153,36 @@ void MpiThread::State::start_queued() {
     taken.swap(queued);
     started = std::max(started, taken.back().place);
   }
-  for (const Queued& call : taken) {
-    if (running.empty()) stall.begin();
-    const Clock::time_point begin = Clock::now();
-    running.push_back({call, collectives->start(call.what), begin});
-  }
+  for (const Queued& call : taken)
+    lanes[static_cast<std::size_t>(call.what.lane)].start(call.what, call.place);
 }
 
-void MpiThread::State::finish_front() {
-  const Running front = std::move(running.front());
-  running.pop_front();
-  stall.begin();
-  ++finished_by_thread;
-  const Clock::time_point now = Clock::now();
-  const std::chrono::duration<double> alone = now - std::max(front.begin, last_end);
-  last_end = now;
-  {
-    const std::lock_guard lock(mutex);
-    finished = finished_by_thread;
-    seconds[front.call.what.name] += alone.count();
+void MpiThread::State::finish(MpiLane& lane) {
+  int status = MPI_SUCCESS;
+  while (const std::optional<MpiLane::Done> done = lane.take_done(&status)) {
+    {
+      const std::lock_guard lock(mutex);
+      under_way.erase(done->place);
+      seconds[done->what.name] += done->seconds;
+    }
+    changed.notify_all();
   }
-  changed.notify_all();
+  if (status != MPI_SUCCESS)
+    fail(std::make_exception_ptr(
+        Error(ErrorCode::kTimeoutOccured, std::string("The ") + lane.oldest()->what.name +
+                                              " over all ranks failed: " + mpi_error_text(status) +
+                                              ". See the driver logs of the other ranks.")));
+}
+
+// Of all lanes.
+const MpiLane::Running* MpiThread::State::oldest() const {
+  const MpiLane::Running* found = nullptr;
+  for (const MpiLane& lane : lanes) {
+    const MpiLane::Running* candidate = lane.oldest();
+    if (candidate != nullptr && (found == nullptr || candidate->place < found->place))
+      found = candidate;
+  }
+  return found;
 }
 
 // Takes in what other ranks say; a failure there ends every wait here.
@@ -242,14 +234,16 @@ void MpiThread::State::watch() {
     const std::lock_guard lock(mutex);
     if (fault) return;
   }
-  const Running& front = running.front();
-  const double waited = seconds_since(front.begin);
+  const MpiLane::Running* front = oldest();
+  if (front == nullptr) return;
+  if (std::exchange(watched, front->place) != front->place) stall.begin();
+  const double waited = seconds_since(front->begin);
   if (stall.asks(waited)) messages->ask_all();
   if (!stall.judges(waited)) return;
   const std::vector<std::string> names = now(hosts);
   try {
-    stall.judge(front.call.what.name, waited,
-                {messages->news(), names, ranks.rank, front.call.place}, now(phase));
+    stall.judge(front->what.name, waited, {messages->news(), names, ranks.rank, front->place},
+                now(phase));
   } catch (const Error&) {
     fail(std::current_exception());
   }
@@ -279,7 +273,7 @@ void MpiThread::State::obey() {
 void MpiThread::State::nap() {
   std::unique_lock lock(mutex);
   if (!queued.empty()) return;
-  if (running.empty() || fault) {
+  if (under_way.empty() || fault) {
     wake.wait_for(lock, std::chrono::milliseconds(3));
   } else if (waiters > 0) {
     lock.unlock();
@@ -315,12 +309,13 @@ const MpiThread::Ranks& MpiThread::ranks() const {
 std::uint64_t MpiThread::start(const Collective& collective) {
   if (collective.count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     throw InternalError("a collective of more than 2^31 elements");
-  std::uint64_t ticket = 0;
+  std::uint64_t ticket = kDone;
   {
     const std::lock_guard lock(state_->mutex);
     state_->throw_if_failed();
-    state_->queued.push_back({collective, ++state_->places});
-    ticket = ++state_->tickets;
+    ticket = ++state_->places;
+    state_->queued.push_back({collective, ticket});
+    state_->under_way.insert(ticket);
   }
   state_->wake.notify_all();
   return ticket;
@@ -330,9 +325,10 @@ void MpiThread::wait(std::uint64_t ticket) {
   std::unique_lock lock(state_->mutex);
   ++state_->waiters;
   state_->wake.notify_all();
-  state_->changed.wait(lock, [&] { return state_->finished >= ticket || state_->fault; });
+  const auto finished = [&] { return !state_->under_way.contains(ticket); };
+  state_->changed.wait(lock, [&] { return finished() || state_->fault; });
   --state_->waiters;
-  if (state_->finished < ticket) state_->throw_if_failed();
+  if (!finished()) state_->throw_if_failed();
 }
 
 void MpiThread::throw_if_failed() const {

@@ -3,8 +3,8 @@
 // wait ends with an exception. Between collectives the thread answers the other ranks' questions
 // about what this one is doing, which is how a stall gets a name.
 //
-// All ranks start the same collectives in the same order. Any thread may call; MPI is finished by
-// the destructor.
+// All ranks start the same collectives in the same order in each lane. Any thread may call; MPI is
+// finished by the destructor.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,8 @@ class MpiThread {
   };
   const Ranks& ranks() const;
 
-  // A ticket for wait(). Tickets finish in order.
+  static constexpr std::uint64_t kDone = 0;  // a ticket that nobody has to wait for
+  // A ticket for wait(). The tickets of one lane finish in order.
   std::uint64_t start(const Collective& collective);
   // Throws Error kTimeoutOccured at the deadline, FailedElsewhere when another rank failed; from
   // then on every start and wait throws the same.
@@ -46,7 +47,7 @@ class MpiThread {
   // [size] what the other ranks said last; asks them again. Blocks for milliseconds.
   std::vector<RankNews> ask_around();
 
-  // Seconds in which a collective of this name was the oldest under way.
+  // Seconds in which a collective of this name was the oldest under way in its lane.
   double seconds_of(const std::string& name) const;
 
   // What this rank is doing, for the others' warnings: "training, epoch 2, step 17". While a rank

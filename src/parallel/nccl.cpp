@@ -195,8 +195,8 @@ class Watcher {
 
 class NcclCommunicator : public Communicator {
  public:
-  NcclCommunicator(const NcclPlan& plan, std::unique_ptr<NcclGroup> group)
-      : shared_(std::make_shared<Shared>(plan, std::move(group))) {
+  explicit NcclCommunicator(const NcclPlan& plan)
+      : plan_(plan), shared_(std::make_shared<Shared>(plan, plan.join_group())) {
     add_work(kSetUp);
     watcher_ = std::thread([shared = shared_] { Watcher(shared).run(); });
     try {
@@ -210,19 +210,29 @@ class NcclCommunicator : public Communicator {
   }
   ~NcclCommunicator() override { end(); }
 
-  void start_sum(const at::Tensor& values) override { start("gradient sum", true, values); }
+  int size() const override { return plan_.size; }
 
-  void finish() override {
-    call([](NcclGroup& group) { group.join(); });
+  Ticket all_reduce(const at::Tensor& values) override {
+    return start(plan_.sum_name, true, values);
+  }
+
+  void wait(Ticket ticket) override {
+    call([&](NcclGroup& group) { group.join(ticket); });
   }
 
   void broadcast(const at::Tensor& values) override {
-    start("broadcast of weights", false, values);
-    finish();
+    wait(start("broadcast of weights", false, values));
+  }
+
+  std::unique_ptr<Communicator> second_lane(const char* sum_name) override {
+    NcclPlan plan = plan_;
+    plan.sum_name = sum_name;
+    return make_nccl_communicator(plan);
   }
 
  private:
   static constexpr const char* kSetUp = "set-up of NCCL";
+  static constexpr Ticket kNothing = 0;
 
   void add_work(const char* name) {
     const std::uint64_t place = shared_->watch.started ? shared_->watch.started() : 0;
@@ -239,16 +249,16 @@ class NcclCommunicator : public Communicator {
     return work(*shared_->group);
   }
 
-  void start(const char* name, bool is_sum, const at::Tensor& values) {
+  Ticket start(const char* name, bool is_sum, const at::Tensor& values) {
     if (!values.is_non_overlapping_and_dense())
       throw InternalError("a collective of a tensor with gaps");
     const NcclCall what{is_sum, values.data_ptr(), static_cast<std::size_t>(values.numel()),
                         type_of(values)};
-    if (what.count == 0) return shared_->throw_if_failed();
+    if (what.count == 0) return kNothing;
     add_work(name);
     call([&](NcclGroup& group) { group.start(what); });
     settle(name);
-    call([](NcclGroup& group) { group.mark(); });
+    return call([](NcclGroup& group) { return group.mark(); });
   }
 
   // Returns when NCCL has taken the last call in: at once, but for the first ones, which connect
@@ -281,6 +291,7 @@ class NcclCommunicator : public Communicator {
 
   static constexpr std::chrono::microseconds kLongestNap{2000};
 
+  const NcclPlan plan_;
   std::shared_ptr<Shared> shared_;
   std::thread watcher_;
 };
@@ -313,22 +324,23 @@ std::string make_nccl_id() {
   return id;
 }
 
-std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan) {
+std::unique_ptr<NcclGroup> join_nccl_group(const NcclSeat& seat) {
   const CudaModule& module = module_with_nccl();
-  std::unique_ptr<NcclGroup> group;
   try {
-    group.reset(module.make_nccl_group({plan.rank, plan.size, plan.device, plan.id}));
+    return std::unique_ptr<NcclGroup>(module.make_nccl_group(seat));
   } catch (const std::exception& fault) {
     throw Error(ErrorCode::kFailedToCompleteOperation,
-                "NCCL cannot be set up on GPU " + std::to_string(plan.device) + ": " +
+                "NCCL cannot be set up on GPU " + std::to_string(seat.device) + ": " +
                     first_line(fault.what()) + ". See what nvidia-smi says.");
   }
-  return make_nccl_communicator(plan, std::move(group));
 }
 
-std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan,
-                                                     std::unique_ptr<NcclGroup> group) {
-  return std::make_unique<NcclCommunicator>(plan, std::move(group));
+std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan) {
+  return std::make_unique<NcclCommunicator>(plan);
+}
+
+void keep_nccl_lanes_in_order() {
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
 std::optional<std::filesystem::path> send_nccl_log_to(const std::filesystem::path& folder,

@@ -5,7 +5,7 @@
 // of the other ranks ends the wait, it aborts NCCL, so that whatever waits for the GPU comes free.
 // From then on every call throws what happened: Error kTimeoutOccured naming the collective and
 // the seconds, or what `waiting` threw. What the GPU computed since is worthless: synchronise and
-// call finish() once more before results are kept.
+// make one more call before results are kept.
 //
 // To be destroyed before main() ends, while CUDA is up and before MPI is finished: it waits for the
 // other ranks, some seconds at most. Calls come from one thread at a time, any thread.
@@ -38,22 +38,30 @@ struct NcclWatch {
 };
 
 struct NcclPlan {
-  int rank = 0, size = 1, device = 0;
-  std::string id = {};  // make_nccl_id() of rank 0, broadcast
+  int size = 1;
   double deadline_s = 300;
-  NcclWatch watch = {};
+  NcclWatch watch = {};  // each lane has a copy
+  // This rank's seat beside the others, which all call it, for the communicator and for each lane.
+  std::function<std::unique_ptr<NcclGroup>()> join_group = {};
+  const char* sum_name = "gradient sum";  // in messages
 };
 
 // For rank 0: what all ranks need to find each other. Throws Error kFailedToCompleteOperation where
 // the module is missing or NCCL is older than 2.18, which has no non-blocking communicators.
 std::string make_nccl_id();
 
+// Begins to join the other ranks; `seat.id` is rank 0's make_nccl_id(), `seat.device` the one that
+// choose_device gave. Throws as make_nccl_id().
+std::unique_ptr<NcclGroup> join_nccl_group(const NcclSeat& seat);
+
 // Joins the other ranks, which all call this; returns when NCCL is set up, within the deadline.
-// The device is the one that choose_device gave. Throws as make_nccl_id() and as above.
+// Throws as join_nccl_group() and as above.
 std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan);
-// The same over a group that is being set up already.
-std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan,
-                                                     std::unique_ptr<NcclGroup> group);
+
+// Sums of two lanes may then be on the GPU together: NCCL keeps them in the order of their starts,
+// without which ranks that run them in different orders could wait for each other for ever. For
+// NCCL 2.26 and newer. Sets an environment variable: to be called as send_nccl_log_to().
+void keep_nccl_lanes_in_order();
 
 // Sends NCCL's own log to `folder`/70_nccl_log_<rank>.txt, which it returns: as much as NCCL_DEBUG
 // asks for, else how it starts and which network it takes. Nothing where NCCL_DEBUG_FILE is set or

@@ -36,6 +36,28 @@ Failure describe(const std::exception_ptr& failure) {
   }
 }
 
+// Texts as one: the length of each before it.
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) {
+    const std::size_t length = text.size();
+    all.append(reinterpret_cast<const char*>(&length), sizeof length);
+    all += text;
+  }
+  return all;
+}
+
+std::vector<std::string> taken_apart(const std::string& all) {
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < all.size(); at += texts.back().size()) {
+    std::size_t length = 0;
+    std::memcpy(&length, all.data() + at, sizeof length);
+    at += sizeof length;
+    texts.push_back(all.substr(at, length));
+  }
+  return texts;
+}
+
 }  // namespace
 
 World::World() : hosts_{host_name()} {}
@@ -90,46 +112,53 @@ void World::at(const std::string& detail) {
 
 void World::wait_for(const Collective& collective) {
   mpi_->wait(mpi_->start(collective));
+  ++num_rounds_;
+}
+
+std::string World::gather_bytes(const void* mine, std::size_t count) {
+  struct Memory {
+    std::string mine, all;
+  };
+  const auto memory = std::make_shared<Memory>();
+  memory->mine.assign(static_cast<const char*>(mine), count);
+  if (!mpi_ || count == 0) return memory->mine;
+  memory->all.resize(count * static_cast<std::size_t>(size()));
+  wait_for({Collective::Kind::kGather, "exchange of settings", memory->mine.data(), count,
+            Element::kByte, memory->all.data(), memory});
+  return std::move(memory->all);
 }
 
 std::vector<std::string> World::gather(const std::string& mine) {
-  if (!mpi_) return {mine};
-  struct Memory {
-    std::int64_t length = 0;
-    std::vector<std::int64_t> lengths;
-    std::string padded, all;
-  };
-  const auto memory = std::make_shared<Memory>();
-  const auto count = static_cast<std::size_t>(size());
-  memory->length = static_cast<std::int64_t>(mine.size());
-  memory->lengths.resize(count);
-  wait_for({Collective::Kind::kGather, "exchange of settings", &memory->length,
-            sizeof memory->length, Element::kByte, memory->lengths.data(), memory});
-  const auto longest =
-      static_cast<std::size_t>(*std::max_element(memory->lengths.begin(), memory->lengths.end()));
-  memory->padded = mine;
-  memory->padded.resize(longest);
-  memory->all.resize(longest * count);
-  if (longest > 0)
-    wait_for({Collective::Kind::kGather, "exchange of settings", memory->padded.data(), longest,
-              Element::kByte, memory->all.data(), memory});
+  const std::vector<std::size_t> lengths = gather(mine.size());
+  const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::string padded = mine;
+  padded.resize(longest);
+  const std::string all = gather_bytes(padded.data(), longest);
   std::vector<std::string> texts;
-  for (std::size_t rank = 0; rank < count; ++rank)
-    texts.push_back(
-        memory->all.substr(rank * longest, static_cast<std::size_t>(memory->lengths[rank])));
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank)
+    texts.push_back(all.substr(rank * longest, lengths[rank]));
   return texts;
 }
 
+std::vector<std::vector<std::string>> World::gather(const std::vector<std::string>& mine) {
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& theirs : gather(joined(mine))) all.push_back(taken_apart(theirs));
+  return all;
+}
+
+void World::broadcast_bytes(void* value, std::size_t count) {
+  if (!mpi_) return;
+  const auto bytes = std::make_shared<std::string>(static_cast<const char*>(value), count);
+  wait_for({Collective::Kind::kBroadcast, "broadcast from rank 0", bytes->data(), count,
+            Element::kByte, nullptr, bytes});
+  std::memcpy(value, bytes->data(), count);
+}
+
 std::string World::broadcast(const std::string& of_rank_0) {
-  if (!mpi_) return of_rank_0;
-  const auto length = std::make_shared<std::int64_t>(of_rank_0.size());
-  wait_for({Collective::Kind::kBroadcast, "broadcast from rank 0", length.get(), sizeof *length,
-            Element::kByte, nullptr, length});
-  const auto text = std::make_shared<std::string>(of_rank_0);
-  text->resize(static_cast<std::size_t>(*length));
-  wait_for({Collective::Kind::kBroadcast, "broadcast from rank 0", text->data(), text->size(),
-            Element::kByte, nullptr, text});
-  return *text;
+  std::string text = of_rank_0;
+  text.resize(broadcast(text.size()));
+  if (!text.empty()) broadcast_bytes(text.data(), text.size());
+  return text;
 }
 
 std::vector<double> World::sum(const std::vector<double>& values) {

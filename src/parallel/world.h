@@ -6,10 +6,13 @@
 // FailedElsewhere when another rank failed. One thread, but for enter() and mpi().
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/log.h"
@@ -17,6 +20,11 @@
 #include "parallel/mpi_thread.h"
 
 namespace kiln {
+
+// What travels between ranks as the bytes that it is.
+template <typename T>
+concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                     !std::is_array_v<T> && !std::is_same_v<T, bool>;
 
 class World {
  public:
@@ -44,7 +52,17 @@ class World {
   // A detail of the phase, for warnings only: "step 17".
   void at(const std::string& detail);
 
-  std::vector<std::string> gather(const std::string& mine);  // [size]
+  // What each rank gave, [size]. A plain value is one collective; lists and texts, whose lengths
+  // may differ, are two.
+  template <PlainValue T>
+  std::vector<T> gather(const T& mine);
+  template <PlainValue T>
+  std::vector<std::vector<T>> gather(const std::vector<T>& mine);
+  std::vector<std::string> gather(const std::string& mine);
+  std::vector<std::vector<std::string>> gather(const std::vector<std::string>& mine);
+  // What rank 0 gave.
+  template <PlainValue T>
+  T broadcast(T of_rank_0);
   std::string broadcast(const std::string& of_rank_0);
   std::vector<double> sum(const std::vector<double>& values);  // of the same length everywhere
   void barrier();
@@ -60,11 +78,15 @@ class World {
   // `exit_code` otherwise. Returns `exit_code`.
   int leave(int exit_code);
 
+  // How many collectives of this world this rank has waited for.
+  std::uint64_t num_rounds() const { return num_rounds_; }
   // The thread below, for the communicator that sums gradients; nullptr in a world of one.
   MpiThread* mpi() { return mpi_.get(); }
 
  private:
   void wait_for(const Collective& collective);
+  std::string gather_bytes(const void* mine, std::size_t count);  // [size] times `count`
+  void broadcast_bytes(void* value, std::size_t count);
   void check_size(int expected_size, const Launcher& launcher) const;
 
   std::unique_ptr<MpiThread> mpi_;
@@ -72,8 +94,34 @@ class World {
   std::vector<std::string> hosts_;
   std::string phase_;
   Log* log_ = nullptr;
+  std::uint64_t num_rounds_ = 0;
   bool agreed_failure_ = false;
   bool reports_ = true;  // its failure, once it has one
 };
+
+template <PlainValue T>
+std::vector<T> World::gather(const T& mine) {
+  const std::string bytes = gather_bytes(&mine, sizeof mine);
+  std::vector<T> all(static_cast<std::size_t>(size()));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  return all;
+}
+
+template <PlainValue T>
+std::vector<std::vector<T>> World::gather(const std::vector<T>& mine) {
+  const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(T));
+  std::vector<std::vector<T>> all;
+  for (const std::string& theirs : gather(bytes)) {
+    std::vector<T>& values = all.emplace_back(theirs.size() / sizeof(T));
+    if (!values.empty()) std::memcpy(values.data(), theirs.data(), theirs.size());
+  }
+  return all;
+}
+
+template <PlainValue T>
+T World::broadcast(T of_rank_0) {
+  broadcast_bytes(&of_rank_0, sizeof of_rank_0);
+  return of_rank_0;
+}
 
 }  // namespace kiln

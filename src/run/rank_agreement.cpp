@@ -3,10 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -32,41 +30,32 @@ const std::set<std::string>& own_options() {
   return kNames;
 }
 
-// A line a fact: what must be the same everywhere.
-std::string facts_of(const TrainConfig& config) {
-  std::string text = "version\t" + program_version() + "\n";
+// What must be the same everywhere: a name, its value, the next name...
+using Facts = std::vector<std::string>;
+
+Facts facts_of(const TrainConfig& config) {
+  Facts facts = {"version", program_version()};
   for (const auto& [name, value] : config.effective_options)
     if (!own_options().contains(name) &&
         !(config.data.has_train_shard && name.ends_with("-data-path")))
-      text += "--" + name + "\t" + value + "\n";
-  return text;
+      facts.insert(facts.end(), {"--" + name, value});
+  return facts;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-// "--epochs: 3 against 5 of rank 0", a difference each.
-std::string differences(const std::string& theirs, const std::string& of_rank_0) {
-  const auto other = lines_of(theirs), first = lines_of(of_rank_0);
+// "--epochs is '3' there and '5' on rank 0", a difference each.
+std::string differences(const Facts& theirs, const Facts& of_rank_0) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(other.size(), first.size()); ++i) {
-    if (other[i] == first[i]) continue;
-    const std::size_t tab = other[i].find('\t');
-    text += (text.empty() ? "" : ", ") + other[i].substr(0, tab) + " is '" +
-            other[i].substr(tab + 1) + "' there and '" + first[i].substr(first[i].find('\t') + 1) +
-            "' on rank 0";
-  }
+  for (std::size_t i = 1; i < std::min(theirs.size(), of_rank_0.size()); i += 2)
+    if (theirs[i] != of_rank_0[i])
+      text += (text.empty() ? "" : ", ") + theirs[i - 1] + " is '" + theirs[i] + "' there and '" +
+              of_rank_0[i] + "' on rank 0";
   return text.empty() ? "their option tables differ" : text;
 }
 
-Problems find_different_ranks(const World& world, const std::vector<std::string>& facts) {
+Problems find_different_ranks(const World& world, const std::vector<Facts>& facts) {
   Problems problems;
   for (int rank = 1; rank < world.size(); ++rank) {
-    const std::string& theirs = facts[static_cast<std::size_t>(rank)];
+    const Facts& theirs = facts[static_cast<std::size_t>(rank)];
     if (theirs == facts.front()) continue;
     problems.add(Error(ErrorCode::kUserError,
                        "The processes of this job were not started alike: of " +
@@ -76,41 +65,50 @@ Problems find_different_ranks(const World& world, const std::vector<std::string>
   return problems;
 }
 
-// What share_image_sets compares: a line of classes and a line of files, hashed where long.
-std::string fingerprint(const ImageSet& set) {
-  std::string classes;
-  for (const std::string& name : set.classes) classes += (classes.empty() ? "" : ", ") + name;
-  std::size_t hash = 0;
+// The files of a set and their labels.
+struct Fingerprint {
+  std::size_t num_images = 0, hash = 0;
+  bool operator==(const Fingerprint&) const = default;
+};
+
+Fingerprint fingerprint(const ImageSet& set) {
+  Fingerprint print{.num_images = set.items.size()};
   for (const ImageItem& item : set.items)
-    hash = hash * 1099511628211ULL + std::hash<std::string_view>{}(item.file_name) +
-           static_cast<std::size_t>(item.label);
-  return "classes " + classes + "\n" + std::to_string(set.items.size()) + " images, list " +
-         std::to_string(hash) + "\n";
+    print.hash = print.hash * 1099511628211ULL + std::hash<std::string_view>{}(item.file_name) +
+                 static_cast<std::size_t>(item.label);
+  return print;
+}
+
+std::string in_words(const Fingerprint& print) {
+  return std::to_string(print.num_images) + " images, list " + std::to_string(print.hash);
+}
+
+std::string in_words(const std::vector<std::string>& classes) {
+  std::string text = "classes ";
+  for (const std::string& name : classes) text += (&name == &classes.front() ? "" : ", ") + name;
+  return text;
 }
 
 void require_equal_sets(World& world, const ImageSet& set) {
-  const std::vector<std::string> all = world.gather(fingerprint(set));
+  const auto classes = world.gather(set.classes);
+  const auto files = world.gather(fingerprint(set));
   for (int rank = 1; rank < world.size(); ++rank) {
-    const std::string& theirs = all[static_cast<std::size_t>(rank)];
-    if (theirs == all.front()) continue;
-    const auto other = lines_of(theirs), first = lines_of(all.front());
-    const std::size_t line = other[0] != first[0] ? 0 : 1;
+    const auto other = static_cast<std::size_t>(rank);
+    const bool same_classes = classes[other] == classes[0];
+    if (same_classes && files[other] == files[0]) continue;
+    const auto found = [&](std::size_t by) {
+      return same_classes ? in_words(files[by]) : in_words(classes[by]);
+    };
     throw Error(ErrorCode::kInvalidDataset,
                 set.name + " is not the same everywhere: " + world.name_of(rank) + " found " +
-                    other[line] + ", rank 0 found " + first[line] +
+                    found(other) + ", rank 0 found " + found(0) +
                     ". Give every process the same data.");
   }
 }
 
-// Class names end in a zero byte, which no name of a folder holds.
 std::vector<std::string> joined_classes(World& world, const std::vector<std::string>& mine) {
-  std::string text;
-  for (const std::string& name : mine) text += name + '\0';
   std::set<std::string> names;
-  for (const std::string& theirs : world.gather(text)) {
-    for (std::size_t at = 0; at < theirs.size(); at = theirs.find('\0', at) + 1)
-      names.insert(theirs.substr(at, theirs.find('\0', at) - at));
-  }
+  for (const auto& theirs : world.gather(mine)) names.insert(theirs.begin(), theirs.end());
   return {names.begin(), names.end()};
 }
 
@@ -119,12 +117,12 @@ void join_parts(World& world, TrainingInputs& inputs) {
   ImageSet all;
   all.root = inputs.train.root;
   all.classes = joined_classes(world, inputs.train.classes);
-  const std::vector<std::string> pixels = world.gather(pack_pixel_choice(inputs));
+  const std::vector<PixelChoice> pixels = world.gather(pixel_choice(inputs));
   world.agree([&] {
     for (ImageSet* set : {&inputs.train, &inputs.valid}) map_classes(all, *set);
     inputs.train.schema_json = inputs.valid.schema_json = schema_text(all.classes);
     if (std::any_of(pixels.begin(), pixels.end(),
-                    [&](const std::string& other) { return other != pixels.front(); })) {
+                    [&](const PixelChoice& other) { return other != pixels.front(); })) {
       throw Error(ErrorCode::kInvalidDataset,
                   "The parts of the training dataset hold images of different sizes, so each "
                   "process would choose another. Give --image-size.");
@@ -134,9 +132,8 @@ void join_parts(World& world, TrainingInputs& inputs) {
 
 // `all`, but among the ranks of this host that were given the same folder.
 RankShare share_of_part(World& world, const ImageSet& set, RankShare all) {
-  const auto rank = static_cast<std::size_t>(world.rank());
-  const std::vector<std::string> parts =
-      world.gather(world.hosts()[rank] + '\0' + std::filesystem::canonical(set.root).string());
+  const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
+  const auto parts = world.gather(std::vector{host, std::filesystem::canonical(set.root).string()});
   const auto mine = parts.begin() + world.rank();
   all.rank = static_cast<int>(std::count(parts.begin(), mine, *mine));
   all.num_ranks = static_cast<int>(std::count(parts.begin(), parts.end(), *mine));
@@ -144,11 +141,12 @@ RankShare share_of_part(World& world, const ImageSet& set, RankShare all) {
 }
 
 std::vector<RankDevice> gather_devices(World& world, const Device& device) {
-  const std::vector<std::string> packed =
-      world.gather(pack({"", device.is_cuda, device.uuid, device.visible_uuids}));
+  const std::vector<int> on_gpu = world.gather(device.is_cuda ? 1 : 0);
+  const std::vector<std::string> chosen = world.gather(device.uuid);
+  const std::vector<std::vector<std::string>> visible = world.gather(device.visible_uuids);
   std::vector<RankDevice> devices;
-  for (std::size_t rank = 0; rank < packed.size(); ++rank)
-    devices.push_back(unpack(packed[rank], world.hosts()[rank]));
+  for (std::size_t rank = 0; rank < on_gpu.size(); ++rank)
+    devices.push_back({world.hosts()[rank], on_gpu[rank] != 0, chosen[rank], visible[rank]});
   return devices;
 }
 
@@ -156,20 +154,19 @@ std::vector<RankDevice> gather_devices(World& world, const Device& device) {
 // its wait.
 NcclWatch watch_over_mpi(World& world, const TrainConfig& config, Log& log) {
   MpiThread& mpi = *world.mpi();
-  auto stall = std::make_shared<StallWatch>(
-      StallWatch::Limits{static_cast<double>(config.ranks.collective_timeout_s),
-                         static_cast<double>(config.ranks.stall_warning_s)},
-      [&log](const std::string& text) { log.warning(text); });
+  const StallWatch new_stall({static_cast<double>(config.ranks.collective_timeout_s),
+                              static_cast<double>(config.ranks.stall_warning_s)},
+                             [&log](const std::string& text) { log.warning(text); });
   NcclWatch watch;
   watch.started = [&mpi] { return mpi.count_elsewhere(); };
-  watch.waiting = [&world, &mpi, stall, last = std::uint64_t{0}](
+  watch.waiting = [&world, &mpi, stall = new_stall, last = std::uint64_t{0}](
                       const std::string& collective, std::uint64_t place, double waited) mutable {
     mpi.throw_if_failed();
-    if (std::exchange(last, place) != place) stall->begin();
-    if (stall->asks(waited)) mpi.ask_around();
-    if (stall->judges(waited))
-      stall->judge(collective, waited, {mpi.ask_around(), world.hosts(), world.rank(), place},
-                   mpi.phase());
+    if (std::exchange(last, place) != place) stall.begin();
+    if (stall.asks(waited)) mpi.ask_around();
+    if (stall.judges(waited))
+      stall.judge(collective, waited, {mpi.ask_around(), world.hosts(), world.rank(), place},
+                  mpi.phase());
   };
   watch.stuck = [&world, &log,
                  path = error_info_path(config.output.log_path)](const auto& failure) {
@@ -184,10 +181,13 @@ int processors_of_this_rank(World& world) {
   cpu_set_t mask;
   CPU_ZERO(&mask);
   ::sched_getaffinity(0, sizeof mask, &mask);
-  std::string mine = world.hosts()[static_cast<std::size_t>(world.rank())] + "\t";
-  mine.append(reinterpret_cast<const char*>(&mask), sizeof mask);
-  const std::vector<std::string> all = world.gather(mine);
-  const auto sharing = static_cast<int>(std::count(all.begin(), all.end(), mine));
+  const std::vector<cpu_set_t> masks = world.gather(mask);
+  const auto& hosts = world.hosts();
+  int sharing = 0;
+  for (std::size_t rank = 0; rank < masks.size(); ++rank)
+    if (hosts[rank] == hosts[static_cast<std::size_t>(world.rank())] &&
+        CPU_EQUAL(&masks[rank], &mask))
+      ++sharing;
   return std::max(1, usable_cpus() / sharing);
 }
 
@@ -198,7 +198,7 @@ std::vector<std::string> idle_gpus(World& world, const Device& device) {
 
 void require_one_job(World& world, const TrainConfig& config, const Device& device) {
   if (world.size() == 1) return;
-  const std::vector<std::string> facts = world.gather(facts_of(config));
+  const std::vector<Facts> facts = world.gather(facts_of(config));
   const std::vector<RankDevice> devices = gather_devices(world, device);
   world.agree([&] {
     if (!world.leads()) return;
@@ -226,8 +226,8 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
     const std::string bytes = world.broadcast(world.leads() ? to_bytes(*set, SetParts::kList) : "");
     if (!world.leads()) *set = image_set_of(bytes, SetParts::kList);
   }
-  const std::string pixels = world.broadcast(world.leads() ? pack_pixel_choice(inputs) : "");
-  if (!world.leads()) take_pixel_choice(config, pixels, inputs);
+  const PixelChoice pixels = world.broadcast(pixel_choice(inputs));
+  if (!world.leads()) take_pixel_choice(config.data, pixels, inputs);
   inputs.train.root = config.data.train_path;
   inputs.valid.root = config.data.valid_path;
   inputs.train.name = "Training dataset";
@@ -245,9 +245,8 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
   inputs.valid_share = config.data.has_valid_shard ? inputs.train_share : all;
   const auto own =
       static_cast<std::int64_t>(inputs.train.items.size()) / inputs.train_share.images_per_step();
-  inputs.steps_per_epoch = own;
-  for (const std::string& steps : world.gather(std::to_string(own)))
-    inputs.steps_per_epoch = std::min<std::int64_t>(inputs.steps_per_epoch, std::stoll(steps));
+  const std::vector<std::int64_t> steps = world.gather(own);
+  inputs.steps_per_epoch = *std::min_element(steps.begin(), steps.end());
   if (inputs.steps_per_epoch > 0) return;
   world.agree([&] {
     throw Error(ErrorCode::kInvalidDataset,
@@ -258,38 +257,44 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
 
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {
   if (world.size() == 1) return mine;
-  std::string text;
-  for (const BadImage& fault : mine)
-    text += std::to_string(fault.item) + (fault.damaged ? "\tdamaged\t" : "\tbad\t") +
-            printable(fault.fault) + "\n";
-  std::vector<BadImage> all;
-  const std::vector<std::string> texts = world.gather(text);
-  for (int rank = 0; rank < world.size(); ++rank) {
-    for (const std::string& line : lines_of(texts[static_cast<std::size_t>(rank)])) {
-      const std::size_t kind = line.find('\t') + 1, fault = line.find('\t', kind) + 1;
-      all.push_back({static_cast<std::uint32_t>(std::stoul(line)),
-                     line.substr(fault) + ", read by " + world.name_of(rank), line[kind] == 'd'});
-    }
+  struct Place {
+    std::uint32_t item;
+    bool damaged;
+  };
+  std::vector<Place> places;
+  std::vector<std::string> texts;
+  for (const BadImage& fault : mine) {
+    places.push_back({fault.item, fault.damaged});
+    texts.push_back(printable(fault.fault));
   }
+  const auto all_places = world.gather(places);
+  const auto all_texts = world.gather(texts);
+  std::vector<BadImage> all;
+  for (std::size_t rank = 0; rank < all_places.size(); ++rank)
+    for (std::size_t i = 0; i < all_places[rank].size(); ++i)
+      all.push_back({all_places[rank][i].item,
+                     all_texts[rank][i] + ", read by " + world.name_of(static_cast<int>(rank)),
+                     all_places[rank][i].damaged});
   return all;
 }
 
 std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig& config,
                                                 const Device& device, Log& log) {
-  if (world.size() == 1) return nullptr;
+  if (world.size() == 1) return make_local_communicator();
   if (!device.is_cuda) return make_mpi_communicator(*world.mpi());
   const std::string warning = shared_memory_warning(world.local_size());
   if (!warning.empty() && world.local_rank() == 0) log.warning(warning);
   const auto nccl_log = send_nccl_log_to(config.output.log_path, world.rank());
-  std::string id;
-  world.agree([&] { id = world.leads() ? make_nccl_id() : ""; });
+  if (config.ranks.sync_batch_norm) keep_nccl_lanes_in_order();
   NcclPlan plan;
-  plan.rank = world.rank();
   plan.size = world.size();
-  plan.device = device.index;
-  plan.id = world.broadcast(id);
   plan.deadline_s = config.ranks.collective_timeout_s;
   plan.watch = watch_over_mpi(world, config, log);
+  plan.join_group = [&world, gpu = device.index] {
+    std::string id;
+    world.agree([&] { id = world.leads() ? make_nccl_id() : ""; });
+    return join_nccl_group({world.rank(), world.size(), gpu, world.broadcast(id)});
+  };
   std::unique_ptr<Communicator> communicator = make_nccl_communicator(plan);
   const std::string network = nccl_log ? network_in_nccl_log(*nccl_log) : "";
   if (!network.empty())

@@ -36,7 +36,7 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
 // New faults of all ranks' images, in the order of the ranks.
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine);
 
-// For the gradients of this device; nullptr for one rank. `world` and `log` must outlive it.
+// For the gradients of this device; a local one for one rank. `world` and `log` must outlive it.
 std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig& config,
                                                 const Device& device, Log& log);
 

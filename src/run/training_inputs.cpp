@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "base/error.h"
 #include "config/command_line.h"
@@ -44,15 +43,6 @@ void choose_valid_pixels(const DataConfig& config, TrainingInputs& inputs) {
   } else if (config.eval_crop > 0) {
     valid.short_side = usual_short_side(side);
   }
-}
-
-void write_plan(std::ostream& text, const PixelPlan& plan) {
-  text << plan.output.height << ' ' << plan.output.width << ' ' << plan.short_side << ' '
-       << plan.keep_exact << ' ';
-}
-
-void read_plan(std::istream& text, PixelPlan& plan) {
-  text >> plan.output.height >> plan.output.width >> plan.short_side >> plan.keep_exact;
 }
 
 void choose_normalization(const DataConfig& config, TrainingInputs& inputs) {
@@ -122,19 +112,17 @@ void choose_pixels(const DataConfig& config, TrainingInputs& inputs) {
   settle_pixels(config, inputs);
 }
 
-std::string pack_pixel_choice(const TrainingInputs& inputs) {
-  std::ostringstream text;
-  write_plan(text, inputs.pixels);
-  write_plan(text, inputs.valid_pixels);
-  text << inputs.smallest_batch << ' ' << inputs.normalization_name;
-  return text.str();
+PixelChoice pixel_choice(const TrainingInputs& inputs) {
+  return {inputs.pixels, inputs.valid_pixels, inputs.smallest_batch,
+          inputs.normalization_name == "imagenet"};
 }
 
-void take_pixel_choice(const DataConfig& config, const std::string& text, TrainingInputs& inputs) {
-  std::istringstream stream(text);
-  read_plan(stream, inputs.pixels);
-  read_plan(stream, inputs.valid_pixels);
-  stream >> inputs.smallest_batch >> inputs.normalization_name;
+void take_pixel_choice(const DataConfig& config, const PixelChoice& choice,
+                       TrainingInputs& inputs) {
+  inputs.pixels = choice.pixels;
+  inputs.valid_pixels = choice.valid_pixels;
+  inputs.smallest_batch = choice.smallest_batch;
+  inputs.normalization_name = choice.by_imagenet ? "imagenet" : "half";
   inputs.size_reason = "as rank 0 chose";
   settle_pixels(config, inputs);
 }

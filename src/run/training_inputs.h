@@ -35,8 +35,14 @@ void choose_pixels(const DataConfig& config, TrainingInputs& inputs);
 void check_batch_size(const OptimizationConfig& config, const TrainingInputs& inputs,
                       int num_ranks);
 
-// What choose_pixels() chose, as text and back, for ranks that have not read the images.
-std::string pack_pixel_choice(const TrainingInputs& inputs);
-void take_pixel_choice(const DataConfig& config, const std::string& text, TrainingInputs& inputs);
+// What choose_pixels() chose, for ranks that have not read the images.
+struct PixelChoice {
+  PixelPlan pixels, valid_pixels;
+  int smallest_batch = 1;
+  bool by_imagenet = false;  // how pixels are normalized
+  bool operator==(const PixelChoice&) const = default;
+};
+PixelChoice pixel_choice(const TrainingInputs& inputs);
+void take_pixel_choice(const DataConfig& config, const PixelChoice& choice, TrainingInputs& inputs);
 
 }  // namespace kiln

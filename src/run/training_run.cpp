@@ -68,10 +68,8 @@ EpochRecord settle_training(TrainingRun& run, TrainEpoch& training) {
       world, {.has_diverged = training.first_bad_step() != 0, .numbers = summed_numbers(record)});
   if (all.has_diverged) throw_diverged(world, training.timing(), training.first_bad_step());
   set_summed_numbers(all.numbers, record);
-  if (world.size() > 1) {
-    average_statistics(*run.state.model, *run.job.communicator, world.size());
-    world.agree([&] { require_equal_replicas(*run.state.model, world); });
-  }
+  average_statistics(*run.state.model, *run.job.communicator);
+  world.agree([&] { require_equal_replicas(*run.state.model, world); });
   return record;
 }
 
@@ -180,7 +178,6 @@ int run_training(const TrainConfig& config, World& world, Log& log) {
     return stop.signal == 0 ? 0 : 128 + stop.signal;
   } catch (...) {
     const std::exception_ptr failure = explained(std::current_exception());
-    tell_other_ranks(failure, world);  // while their communicators are still answered
     logger.failed(failure);
     std::rethrow_exception(failure);
   }

@@ -76,9 +76,14 @@ at::Tensor view_of(const StoredTensor& stored) {
 }  // namespace
 
 StateDict to_state_dict(const ImageModel& model) {
+  return to_state_dict(model.state());
+}
+
+StateDict to_state_dict(std::vector<NamedTensor> tensors) {
   StateDict state;
-  for (const NamedTensor& item : model.state()) {
+  for (NamedTensor& item : tensors) {
     const at::Tensor plain = item.tensor.detach().to(at::kCPU).contiguous();
+    item.tensor.reset();
     StoredTensor stored{item.name, stored_type(plain.scalar_type()), plain.sizes().vec(), {}};
     stored.bytes.assign(static_cast<const char*>(plain.const_data_ptr()), plain.nbytes());
     state.push_back(std::move(stored));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/image_model.h"
 #include "store/tensor.h"
@@ -10,6 +11,8 @@ namespace kiln {
 
 // Row-major copies in the order of model.state(), from whatever device and layout.
 StateDict to_state_dict(const ImageModel& model);
+// Of tensors on the host, which are given back one by one.
+StateDict to_state_dict(std::vector<NamedTensor> tensors);
 
 // Copies every tensor into the model, wherever it is. Strict: Error kInvalidModelDirectory, naming
 // `where`, the first five missing, the first five unexpected and the first five mis-shaped names;

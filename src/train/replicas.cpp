@@ -46,39 +46,39 @@ void unflatten(const at::Tensor& flat, const std::vector<NamedTensor>& items) {
 }  // namespace
 
 void broadcast_state(ImageModel& model, Communicator& communicator) {
+  if (communicator.size() == 1) return;
   const torch::NoGradGuard no_grad;
   for (const NamedTensor& item : model.state()) {
     const at::Tensor flat = flatten({item});
     communicator.broadcast(flat);
-    communicator.finish();
     unflatten(flat, {item});
   }
 }
 
-void average_statistics(ImageModel& model, Communicator& communicator, int num_ranks) {
+void average_statistics(ImageModel& model, Communicator& communicator) {
+  if (communicator.size() == 1) return;
   const torch::NoGradGuard no_grad;
   std::vector<NamedTensor> statistics;
   for (const NamedTensor& item : model.state())
     if (is_statistic(item)) statistics.push_back(item);
   if (statistics.empty()) return;
   const at::Tensor flat = flatten(statistics);
-  communicator.start_sum(flat);
-  communicator.finish();
-  unflatten(flat.div_(num_ranks), statistics);
+  communicator.wait(communicator.all_reduce(flat));
+  unflatten(flat.div_(communicator.size()), statistics);
 }
 
 void require_equal_replicas(const ImageModel& model, World& world) {
+  if (world.size() == 1) return;
   const std::vector<NamedTensor> state = model.state();
-  std::string mine;
+  std::vector<std::uint64_t> mine;
   for (const NamedTensor& item : state) {
     const at::Tensor host = item.tensor.detach().cpu().contiguous();
-    const std::uint64_t hash = hash_bytes(host.const_data_ptr(), host.nbytes());
-    mine.append(reinterpret_cast<const char*>(&hash), sizeof hash);
+    mine.push_back(hash_bytes(host.const_data_ptr(), host.nbytes()));
   }
-  const std::vector<std::string> all = world.gather(mine);
+  const std::vector<std::vector<std::uint64_t>> all = world.gather(mine);
   for (std::size_t i = 0; i < state.size(); ++i)
     for (int rank = 1; rank < world.size(); ++rank)
-      if (all[static_cast<std::size_t>(rank)].compare(i * 8, 8, all[0], i * 8, 8) != 0)
+      if (all[static_cast<std::size_t>(rank)][i] != all[0][i])
         throw Error(ErrorCode::kFailedToCompleteOperation,
                     "The ranks' models have drifted apart: tensor '" + state[i].name + "' of " +
                         world.name_of(rank) + " differs from " + world.name_of(0) +

@@ -1,6 +1,6 @@
 // Keeps the ranks' copies of a model alike: equal at the start, averaged statistics before
 // evaluation, and a check that they still are equal. Collectives: all ranks call them at the same
-// point.
+// point; one rank alone is left as it is.
 #pragma once
 
 #include "model/image_model.h"
@@ -13,7 +13,7 @@ namespace kiln {
 void broadcast_state(ImageModel& model, Communicator& communicator);
 
 // The mean over ranks of BatchNorm's running statistics, on every rank.
-void average_statistics(ImageModel& model, Communicator& communicator, int num_ranks);
+void average_statistics(ImageModel& model, Communicator& communicator);
 
 // Throws Error kFailedToCompleteOperation on all ranks, naming the first tensor that differs and
 // where, unless parameters and buffers are equal bit by bit.

@@ -40,15 +40,20 @@ TEST_F(CudaModuleTest, GivesAnIdOrAnErrorWithoutAGpu) {
 
 TEST_F(CudaModuleTest, ACommunicatorWithoutAGpuIsRefused) {
   if (module->device_fault(0) == nullptr) GTEST_SKIP() << "a GPU is here";
-  EXPECT_THROW(make_nccl_communicator({.size = 2, .id = std::string(128, 'x')}), Error);
+  EXPECT_THROW(join_nccl_group({.size = 2, .id = std::string(128, 'x')}), Error);
 }
 
 TEST_F(CudaModuleTest, OneRankOnAGpuKeepsItsValues) {
   if (module->device_fault(0) != nullptr) GTEST_SKIP() << "needs a GPU";
-  const auto communicator = make_nccl_communicator({.id = make_nccl_id(), .deadline_s = 60});
+  const auto communicator = make_nccl_communicator(
+      {.deadline_s = 60, .join_group = [] { return join_nccl_group({.id = make_nccl_id()}); }});
+  const auto lane = communicator->second_lane("small sum");
   const at::Tensor values = at::arange(1000).to(at::Device("cuda:0"), at::kFloat);
-  for (int i = 0; i < 10; ++i) communicator->start_sum(values);
-  communicator->finish();
+  for (int i = 0; i < 10; ++i) {
+    const auto ticket = communicator->all_reduce(values);
+    lane->wait(lane->all_reduce(values.narrow(0, 0, 3)));
+    communicator->wait(ticket);
+  }
   EXPECT_TRUE(at::equal(values.cpu(), at::arange(1000).to(at::kFloat)));
   communicator->broadcast(values);
   EXPECT_TRUE(at::equal(values.cpu(), at::arange(1000).to(at::kFloat)));

@@ -84,16 +84,5 @@ TEST(GpuAssignment, IdleGpusAreCounted) {
   EXPECT_TRUE(find_idle_gpus({gpu("x", "GPU-a", {"GPU-a"})}).empty());
 }
 
-TEST(GpuAssignment, FactsSurviveTheJourney) {
-  for (const RankDevice& sent :
-       {gpu("x", "GPU-a", {"GPU-a", "GPU-b"}), gpu("x", "", {"", ""}), RankDevice{.host = "x"}}) {
-    const RankDevice got = unpack(pack(sent), "x");
-    EXPECT_EQ(got.host, sent.host);
-    EXPECT_EQ(got.is_cuda, sent.is_cuda);
-    EXPECT_EQ(got.chosen, sent.chosen);
-    EXPECT_EQ(got.visible, sent.visible);
-  }
-}
-
 }  // namespace
 }  // namespace kiln

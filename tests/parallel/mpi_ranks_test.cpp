@@ -16,6 +16,8 @@ World* world = nullptr;
 
 class MpiRanks : public testing::Test {
  protected:
+  void sum(const at::Tensor& values) { communicator_->wait(communicator_->all_reduce(values)); }
+
   std::unique_ptr<Communicator> communicator_ = make_mpi_communicator(*world->mpi());
   int ranks_ = world->size();
   double sum_of_ranks_ = ranks_ * (ranks_ - 1) / 2.0;
@@ -33,8 +35,7 @@ TEST_F(MpiRanks, SumsOfAllTypesAndOddLengths) {
   for (const auto type : {at::kFloat, at::kDouble, at::kLong, at::kBFloat16}) {
     for (const std::int64_t length : {0, 1, 2, 3, 17, 1000, 100003, 1 << 20, 5000001}) {
       const at::Tensor values = (torch::arange(length, at::kLong) % 61 + world->rank()).to(type);
-      communicator_->start_sum(values);
-      communicator_->finish();
+      sum(values);
       const at::Tensor expected =
           ((torch::arange(length, at::kLong) % 61) * ranks_ + sum_of_ranks_).to(type);
       // Small whole numbers are exact in every type, bfloat16 up to 256.
@@ -48,33 +49,73 @@ TEST_F(MpiRanks, SumsOfAllTypesAndOddLengths) {
 TEST_F(MpiRanks, SumsAreTheSameBitsOnEveryRank) {
   torch::manual_seed(static_cast<std::uint64_t>(world->rank()));
   const at::Tensor values = torch::randn({1234567});
-  communicator_->start_sum(values);
-  communicator_->finish();
+  sum(values);
   const std::string bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
-  const std::string hash = std::to_string(std::hash<std::string>{}(bytes));
-  for (const std::string& of_rank : world->gather(hash)) EXPECT_EQ(of_rank, hash);
+  const std::size_t hash = std::hash<std::string>{}(bytes);
+  for (const std::size_t of_rank : world->gather(hash)) EXPECT_EQ(of_rank, hash);
 }
 
 TEST_F(MpiRanks, ManySumsInFlightFinishInOrder) {
   std::vector<at::Tensor> sums;
+  std::vector<Communicator::Ticket> tickets;
   for (int i = 0; i < 50; ++i) {
     sums.push_back(torch::full({1 + i * 997}, static_cast<float>(i + world->rank())));
-    communicator_->start_sum(sums.back());
+    tickets.push_back(communicator_->all_reduce(sums.back()));
   }
-  communicator_->finish();
-  for (int i = 0; i < 50; ++i)
+  for (int i = 49; i >= 0; --i) {
+    communicator_->wait(tickets[static_cast<std::size_t>(i)]);
     EXPECT_TRUE(
         torch::equal(sums[static_cast<std::size_t>(i)],
                      torch::full({1 + i * 997}, static_cast<float>(i * ranks_ + sum_of_ranks_))));
+  }
+}
+
+// The other ranks do not start their part of the large sum before the small one is done.
+TEST_F(MpiRanks, ASumOfTheSecondLaneDoesNotWaitForTheFirst) {
+  const auto lane = communicator_->second_lane("small sum");
+  const at::Tensor large = torch::ones({5000001}), small = torch::ones({3});
+  Communicator::Ticket ticket = 0;
+  if (world->leads()) ticket = communicator_->all_reduce(large);
+  lane->wait(lane->all_reduce(small));
+  EXPECT_TRUE(torch::equal(small, torch::full({3}, static_cast<float>(ranks_))));
+  if (!world->leads()) ticket = communicator_->all_reduce(large);
+  communicator_->wait(ticket);
+  EXPECT_TRUE(torch::equal(large, torch::full({5000001}, static_cast<float>(ranks_))));
 }
 
 TEST_F(MpiRanks, BroadcastIsRank0s) {
   const at::Tensor values = torch::full({4097}, static_cast<float>(world->rank() + 3));
   communicator_->broadcast(values);
-  communicator_->finish();
   EXPECT_TRUE(torch::equal(values, torch::full({4097}, 3.0F)));
   const std::string text(static_cast<std::size_t>(world->rank()) * 100 + 5, 'x');
   EXPECT_EQ(world->broadcast(text), "xxxxx");
+}
+
+TEST_F(MpiRanks, PlainValuesAreGatheredAndBroadcastInOneRound) {
+  struct Pair {
+    int rank;
+    double half;
+  };
+  const std::uint64_t before = world->num_rounds();
+  const auto all = world->gather(Pair{world->rank(), world->rank() / 2.0});
+  EXPECT_EQ(world->num_rounds(), before + 1);
+  ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks_));
+  for (int rank = 0; rank < ranks_; ++rank) {
+    EXPECT_EQ(all[static_cast<std::size_t>(rank)].rank, rank);
+    EXPECT_EQ(all[static_cast<std::size_t>(rank)].half, rank / 2.0);
+  }
+  EXPECT_EQ(world->broadcast(world->rank() + 5), 5);
+  EXPECT_EQ(world->num_rounds(), before + 2);
+}
+
+TEST_F(MpiRanks, ListsOfDifferentLengthsAreGathered) {
+  const auto rank = static_cast<std::size_t>(world->rank());
+  const auto numbers = world->gather(std::vector<std::int64_t>(rank, world->rank()));
+  const auto texts = world->gather(std::vector<std::string>(rank, std::string(rank, '\0')));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(numbers[i], std::vector<std::int64_t>(i, static_cast<std::int64_t>(i)));
+    EXPECT_EQ(texts[i], std::vector<std::string>(i, std::string(i, '\0')));
+  }
 }
 
 TEST_F(MpiRanks, TextsOfDifferentLengthsAreGathered) {
@@ -103,13 +144,12 @@ TEST_F(MpiRanks, TheLastRankToStartACollectiveElsewhereIsMissing) {
 }
 
 TEST_F(MpiRanks, SecondsOfACollectiveAreCounted) {
-  const double before = *communicator_->sum_seconds();
-  communicator_->start_sum(torch::zeros({1 << 20}));
-  communicator_->finish();
-  EXPECT_GT(*communicator_->sum_seconds(), before);
-  const double after = *communicator_->sum_seconds();
+  const double before = *communicator_->all_reduce_seconds();
+  sum(torch::zeros({1 << 20}));
+  EXPECT_GT(*communicator_->all_reduce_seconds(), before);
+  const double after = *communicator_->all_reduce_seconds();
   world->barrier();
-  EXPECT_EQ(*communicator_->sum_seconds(), after);
+  EXPECT_EQ(*communicator_->all_reduce_seconds(), after);
 }
 
 TEST_F(MpiRanks, AnAgreedFailureIsKnownEverywhere) {

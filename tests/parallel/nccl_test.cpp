@@ -29,6 +29,7 @@ struct Script {
   std::atomic<bool> abort_hangs = false;
   std::atomic<int> starts = 0, sums = 0, marks = 0, joins = 0, closes = 0, aborts = 0;
   std::atomic<int> marks_while_busy = 0;
+  std::atomic<std::uint64_t> joined = 0;
   std::atomic<NcclType> type = NcclType::kFloat32;
   std::atomic<std::size_t> count = 0;
 };
@@ -52,15 +53,18 @@ class PlayedGroup : public NcclGroup {
     script_->count = call.count;
     busy_ = script_->busy_polls;
   }
-  void mark() override {
+  std::uint64_t mark() override {
     if (busy_ > 0) ++script_->marks_while_busy;
-    ++script_->marks;
+    return static_cast<std::uint64_t>(++script_->marks);
   }
   std::uint64_t num_finished() override {
     if (script_->gpu_is_broken) throw std::runtime_error("CUDA error: broken\nmore");
     return script_->gpu_is_stuck ? 0U : static_cast<std::uint64_t>(script_->marks);
   }
-  void join() override { ++script_->joins; }
+  void join(std::uint64_t mark) override {
+    ++script_->joins;
+    script_->joined = mark;
+  }
   void close(double) override { ++script_->closes; }
   void abort() override {
     ++script_->aborts;
@@ -74,13 +78,17 @@ class PlayedGroup : public NcclGroup {
 
 struct NcclTest : testing::Test {
   std::unique_ptr<Communicator> make() {
-    return make_nccl_communicator(plan, std::make_unique<PlayedGroup>(script));
+    plan.join_group = [this] {
+      ++joins;
+      return std::make_unique<PlayedGroup>(script);
+    };
+    return make_nccl_communicator(plan);
   }
-  // Calls finish() until it throws, for five seconds at most.
+  // Calls wait() until it throws, for five seconds at most.
   std::string failure_of(Communicator& communicator) {
     for (int i = 0; i < 500; ++i) {
       try {
-        communicator.finish();
+        communicator.wait(1);
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::kTimeoutOccured);
         return error.message();
@@ -90,36 +98,42 @@ struct NcclTest : testing::Test {
     return "";
   }
   void wait_for(const std::atomic<int>& number, int value) {
-    for (int i = 0; i < 500 && number < value; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    wait_for_some(number, value);
     EXPECT_EQ(number, value);
+  }
+  void wait_for_some(const std::atomic<int>& number, int least = 1) {
+    for (int i = 0; i < 500 && number < least; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_GE(number, least);
   }
 
   std::shared_ptr<Script> script = std::make_shared<Script>();
-  NcclPlan plan{.rank = 0, .size = 2, .id = std::string(128, 'x'), .deadline_s = 0.3};
+  NcclPlan plan{.size = 2, .deadline_s = 0.3};
+  int joins = 0;  // of groups
 };
 
 TEST_F(NcclTest, SumsAreLaunchedBeforeTheyAreMarked) {
   script->busy_polls = 3;
   const auto communicator = make();
-  communicator->start_sum(at::ones({5}));
+  const Communicator::Ticket first = communicator->all_reduce(at::ones({5}));
   EXPECT_EQ(script->count, 5U);
   EXPECT_EQ(script->type, NcclType::kFloat32);
-  communicator->start_sum(at::ones({3}, at::kBFloat16));
+  communicator->all_reduce(at::ones({3}, at::kBFloat16));
   EXPECT_EQ(script->type, NcclType::kBfloat16);
-  communicator->start_sum(at::ones({3}, at::kLong));
+  communicator->all_reduce(at::ones({3}, at::kLong));
   EXPECT_EQ(script->type, NcclType::kInt64);
-  communicator->start_sum(at::ones({3}, at::kDouble));
+  communicator->all_reduce(at::ones({3}, at::kDouble));
   EXPECT_EQ(script->type, NcclType::kFloat64);
   EXPECT_EQ(script->joins, 0);
-  communicator->finish();
+  communicator->wait(first);
   EXPECT_EQ(script->joins, 1);
+  EXPECT_EQ(script->joined, 1U);  // not those after it
   EXPECT_EQ(script->sums, 4);
   EXPECT_EQ(script->marks, 4);
   EXPECT_EQ(script->marks_while_busy, 0);
 }
 
-TEST_F(NcclTest, BroadcastsAreReadyWithoutFinish) {
+TEST_F(NcclTest, BroadcastsAreReadyWithoutWait) {
   const auto communicator = make();
   communicator->broadcast(at::ones({2, 2}));
   EXPECT_EQ(script->starts, 1);
@@ -127,21 +141,36 @@ TEST_F(NcclTest, BroadcastsAreReadyWithoutFinish) {
   EXPECT_EQ(script->joins, 1);
 }
 
+TEST_F(NcclTest, ALaneIsAGroupOfItsOwnAndNamesItsSums) {
+  plan.deadline_s = 60;
+  script->gpu_is_stuck = true;
+  std::atomic<int> waits = 0;
+  plan.watch.waiting = [&](const std::string& collective, std::uint64_t, double) {
+    if (collective == "small sum") ++waits;
+  };
+  const auto communicator = make();
+  const auto lane = communicator->second_lane("small sum");
+  EXPECT_EQ(joins, 2);
+  EXPECT_EQ(lane->size(), 2);
+  lane->all_reduce(at::ones({5}));
+  wait_for_some(waits);
+}
+
 TEST_F(NcclTest, EmptyTensorsAreLeftOut) {
   const auto communicator = make();
-  communicator->start_sum(at::ones({0}));
+  communicator->all_reduce(at::ones({0}));
   communicator->broadcast(at::ones({0}));
   EXPECT_EQ(script->starts, 0);
 }
 
 TEST_F(NcclTest, UnknownTypesAndGapsAreOurFault) {
   const auto communicator = make();
-  EXPECT_THROW(communicator->start_sum(at::ones({2}, at::kByte)), InternalError);
-  EXPECT_THROW(communicator->start_sum(at::ones({4, 4}).slice(1, 0, 2)), InternalError);
+  EXPECT_THROW(communicator->all_reduce(at::ones({2}, at::kByte)), InternalError);
+  EXPECT_THROW(communicator->all_reduce(at::ones({4, 4}).slice(1, 0, 2)), InternalError);
 }
 
 TEST_F(NcclTest, ClosesOnceAndPolitely) {
-  make()->start_sum(at::ones({5}));
+  make()->all_reduce(at::ones({5}));
   EXPECT_EQ(script->closes, 1);
   EXPECT_EQ(script->aborts, 0);
 }
@@ -149,20 +178,20 @@ TEST_F(NcclTest, ClosesOnceAndPolitely) {
 TEST_F(NcclTest, DoneWorkMeetsNoDeadline) {
   const auto communicator = make();
   for (int i = 0; i < 10; ++i) {
-    communicator->start_sum(at::ones({5}));
+    communicator->all_reduce(at::ones({5}));
     std::this_thread::sleep_for(std::chrono::milliseconds(70));
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  EXPECT_NO_THROW(communicator->finish());
+  EXPECT_NO_THROW(communicator->wait(1));
 }
 
 TEST_F(NcclTest, TheDeadlineNamesCollectiveAndSeconds) {
   plan.deadline_s = 0.8;
   script->gpu_is_stuck = true;
   const auto communicator = make();
-  communicator->start_sum(at::ones({5}));
+  communicator->all_reduce(at::ones({5}));
   EXPECT_EQ(failure_of(*communicator), "Waited 1 s for the gradient sum over all ranks.");
-  EXPECT_THROW(communicator->start_sum(at::ones({5})), Error);
+  EXPECT_THROW(communicator->all_reduce(at::ones({5})), Error);
   EXPECT_THROW(communicator->broadcast(at::ones({5})), Error);
   wait_for(script->aborts, 1);
   EXPECT_EQ(script->closes, 0);
@@ -179,10 +208,10 @@ TEST_F(NcclTest, WhoWatchesKeepsTheDeadlineAndKnowsThePlace) {
   };
   script->gpu_is_stuck = true;
   const auto communicator = make();
-  communicator->start_sum(at::ones({5}));
-  communicator->start_sum(at::ones({5}));
+  communicator->all_reduce(at::ones({5}));
+  communicator->all_reduce(at::ones({5}));
   std::this_thread::sleep_for(std::chrono::milliseconds(800));  // past the plan's deadline
-  EXPECT_NO_THROW(communicator->finish());
+  EXPECT_NO_THROW(communicator->wait(1));
   EXPECT_EQ(waited_at, 42U);  // after the set-up
   patient = false;
   EXPECT_EQ(failure_of(*communicator), "Not there: rank 1.");
@@ -215,7 +244,7 @@ TEST_F(NcclTest, ASetUpThatFailsSaysWhy) {
 TEST_F(NcclTest, ALaunchThatHangsMeetsTheDeadline) {
   const auto communicator = make();
   script->busy_polls = 1 << 30;
-  EXPECT_THROW(communicator->start_sum(at::ones({5})), Error);
+  EXPECT_THROW(communicator->all_reduce(at::ones({5})), Error);
   EXPECT_EQ(script->marks, 0);
 }
 
@@ -224,14 +253,14 @@ TEST_F(NcclTest, FaultsOfNcclAndCudaEndTheWait) {
   script->gpu_is_stuck = true;
   {
     const auto communicator = make();
-    communicator->start_sum(at::ones({5}));
+    communicator->all_reduce(at::ones({5}));
     script->state = State::kFailed;
     EXPECT_NE(failure_of(*communicator).find("gradient sum over all ranks failed: remote"),
               std::string::npos);
   }
   script->state = State::kReady;
   const auto communicator = make();
-  communicator->start_sum(at::ones({5}));
+  communicator->all_reduce(at::ones({5}));
   script->gpu_is_broken = true;
   EXPECT_NE(failure_of(*communicator).find("failed: CUDA error: broken."), std::string::npos);
 }
@@ -244,10 +273,10 @@ TEST_F(NcclTest, AnotherRanksFailureEndsTheWait) {
     if (waited_s > 0.2) throw FailedElsewhere("rank 1 on host b", "disk full", 3);
   };
   const auto communicator = make();
-  communicator->start_sum(at::ones({5}));
+  communicator->all_reduce(at::ones({5}));
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
-  EXPECT_THROW(communicator->finish(), FailedElsewhere);
-  EXPECT_THROW(communicator->start_sum(at::ones({5})), FailedElsewhere);
+  EXPECT_THROW(communicator->wait(1), FailedElsewhere);
+  EXPECT_THROW(communicator->all_reduce(at::ones({5})), FailedElsewhere);
 }
 
 TEST_F(NcclTest, AStuckProgramIsReported) {
@@ -260,7 +289,7 @@ TEST_F(NcclTest, AStuckProgramIsReported) {
   script->gpu_is_stuck = true;
   script->abort_hangs = true;
   const auto communicator = make();
-  communicator->start_sum(at::ones({5}));
+  communicator->all_reduce(at::ones({5}));
   wait_for(reports, 1);
   script->abort_hangs = false;
 }

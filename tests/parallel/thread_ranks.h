@@ -35,19 +35,21 @@ class ThreadCommunicator : public Communicator {
  public:
   ThreadCommunicator(SumBoard& board, int rank) : board_(board), rank_(rank) {}
 
-  void start_sum(const at::Tensor& values) override { put(values, values); }
+  int size() const override { return board_.num_ranks; }
+  Ticket all_reduce(const at::Tensor& values) override { return put(values, values); }
   void broadcast(const at::Tensor& values) override {
-    put(values, rank_ == 0 ? values : torch::zeros_like(values));
+    wait(put(values, rank_ == 0 ? values : torch::zeros_like(values)));
+  }
+  std::unique_ptr<Communicator> second_lane(const char*) override {
+    throw InternalError("the board has one lane");
   }
 
-  void finish() override {
+  void wait(Ticket ticket) override {
     std::unique_lock lock(board_.mutex);
-    for (; done_ < started_.size(); ++done_) {
-      const auto complete = [&] { return board_.entries[done_].arrived == board_.num_ranks; };
-      if (!board_.changed.wait_for(lock, std::chrono::seconds(20), complete))
-        throw Error(ErrorCode::kTimeoutOccured, "a rank did not come");
-      started_[done_].copy_(board_.entries[done_].sum);
-    }
+    const auto complete = [&] { return board_.entries[ticket].arrived == board_.num_ranks; };
+    if (!board_.changed.wait_for(lock, std::chrono::seconds(20), complete))
+      throw Error(ErrorCode::kTimeoutOccured, "a rank did not come");
+    started_[ticket].copy_(board_.entries[ticket].sum);
   }
 
   // The lengths of the sums, in the order in which they were started.
@@ -58,7 +60,7 @@ class ThreadCommunicator : public Communicator {
   }
 
  private:
-  void put(const at::Tensor& target, const at::Tensor& part) {
+  Ticket put(const at::Tensor& target, const at::Tensor& part) {
     const std::lock_guard lock(board_.mutex);
     const std::size_t index = started_.size();
     started_.push_back(target);
@@ -67,12 +69,12 @@ class ThreadCommunicator : public Communicator {
     entry.sum = entry.sum.defined() ? entry.sum + part : part.clone();
     ++entry.arrived;
     board_.changed.notify_all();
+    return index;
   }
 
   SumBoard& board_;
   int rank_;
   std::vector<at::Tensor> started_;
-  std::size_t done_ = 0;
 };
 
 // Runs `work` once a rank, each in its thread, and rethrows nothing: failures are the test's.

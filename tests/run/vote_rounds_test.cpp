@@ -14,9 +14,9 @@ World* world = nullptr;
 // Collectives that `work` starts on this rank.
 template <typename Work>
 std::uint64_t rounds_of(Work&& work) {
-  const std::uint64_t before = world->mpi()->count_elsewhere();
+  const std::uint64_t before = world->num_rounds();
   work();
-  return world->mpi()->count_elsewhere() - before - 1;
+  return world->num_rounds() - before;
 }
 
 TEST(VoteRounds, AStepThatIsPrintedTakesOne) {

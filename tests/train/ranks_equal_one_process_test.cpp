@@ -99,13 +99,12 @@ class Ranks : public testing::Test {
   }
 
   // One epoch of kSteps steps as this share of the work.
-  static Outcome train(const RankShare& share, Communicator* communicator, bool synchronized) {
+  static Outcome train(const RankShare& share, Communicator& communicator, bool synchronized) {
     auto model = std::make_unique<TestModel>(/*frozen_statistics=*/!synchronized);
-    if (synchronized && communicator != nullptr)
-      model->synchronize_batch_norm([communicator](at::Tensor& sums) {
-        communicator->start_sum(sums);
-        communicator->finish();
-      });
+    const auto lane = communicator.second_lane("BatchNorm sum");
+    if (synchronized && communicator.size() > 1)
+      model->synchronize_batch_norm(
+          [&lane](at::Tensor& sums) { lane->wait(lane->all_reduce(sums)); });
     TrainState state(std::move(model), {.first_bytes = 1 << 16, .bytes = 4 << 20}, communicator);
     DeviceFeed feed(at::kCPU, {kSide, kSide}, share.batch_size, kScaling);
     const auto order = permutation(kImages, {1, 1});
@@ -127,11 +126,12 @@ class Ranks : public testing::Test {
   static void expect_equal_to_one_process(bool synchronized, int batches_per_step) {
     const auto communicator = make_mpi_communicator(*world->mpi());
     const int batch = kGlobalBatch / world->size() / batches_per_step;
-    Outcome ours = train({world->rank(), world->size(), batch, batches_per_step},
-                         communicator.get(), synchronized);
+    Outcome ours =
+        train({world->rank(), world->size(), batch, batches_per_step}, *communicator, synchronized);
     const std::vector<double> losses = world->sum({ours.first_loss, ours.loss});
     if (world->leads()) {
-      const Outcome alone = train({0, 1, kGlobalBatch, 1}, nullptr, synchronized);
+      const Outcome alone =
+          train({0, 1, kGlobalBatch, 1}, *make_local_communicator(), synchronized);
       EXPECT_NEAR(losses[0], alone.first_loss, 1e-8 * alone.first_loss);
       EXPECT_NEAR(losses[1], alone.loss, 1e-8 * alone.loss);
       for (std::size_t i = 0; i < alone.state.size(); ++i)
@@ -205,7 +205,7 @@ TEST_F(Ranks, StartFromRank0sStateAndAverageStatistics) {
   EXPECT_NO_THROW(require_equal_replicas(*model, *world));
   for (const NamedTensor& item : model->state())
     if (item.name.ends_with("running_mean")) item.tensor.fill_(world->rank());
-  average_statistics(*model, *communicator, world->size());
+  average_statistics(*model, *communicator);
   for (const NamedTensor& item : model->state()) {
     if (!item.name.ends_with("running_mean")) continue;
     EXPECT_FLOAT_EQ(item.tensor[0].item<float>(), static_cast<float>(world->size() - 1) / 2);
