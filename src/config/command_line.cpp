@@ -90,11 +90,11 @@ Command parse_launch(const CommandInfo& command, const std::vector<std::string>&
   if (std::holds_alternative<HelpRequest>(train)) return train;
   if (log_path != nullptr) *log_path = train_log_path;
   const TrainConfig& ranks = std::get<TrainConfig>(train);
-  if (ranks.ranks)
+  if (ranks.ranks.launch)
     fail("--ranks is given to train as well as to launch: give it once, before the `--`.");
-  config.device = ranks.device;
-  config.log_path = ranks.log_path;
-  config.log_path_given = ranks.log_path_given;
+  config.device = ranks.ranks.device;
+  config.log_path = ranks.output.log_path;
+  config.log_path_given = ranks.output.log_path_given;
   config.rank_arguments = std::move(inner);
   return result;
 }

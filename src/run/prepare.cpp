@@ -123,7 +123,7 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
 }
 
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log) {
-  auto job = std::unique_ptr<TrainingJob>(new TrainingJob{config, world, log});
+  auto job = std::make_unique<TrainingJob>(config, world, log);
   world.enter("starting", /*patient=*/true);
   world.agree([&] { job->device = choose_device(config.ranks.device, world.local_rank()); });
   const int num_processors = processors_of_this_rank(world);

@@ -25,6 +25,9 @@ namespace kiln {
 
 // What a run has beside its state. Nothing of it changes while it trains.
 struct TrainingJob {
+  TrainingJob(const TrainConfig& given, World& ranks, Log& console)
+      : config(given), world(ranks), log(console) {}
+
   const TrainConfig& config;
   World& world;
   Log& log;

@@ -69,7 +69,9 @@ std::vector<double> to_values(const Vote& vote) {
 }
 
 Vote to_vote(const std::vector<double>& sums) {
-  Vote all{.has_bad_images = sums.at(0) > 0, .has_diverged = sums.at(1) > 0};
+  Vote all;
+  all.has_bad_images = sums.at(0) > 0;
+  all.has_diverged = sums.at(1) > 0;
   for (std::size_t i = kStopSignals.size(); i-- > 0;)
     if (sums.at(2 + i) > 0) all.stop_signal = kStopSignals[i];
   all.numbers.assign(sums.begin() + kNumFlags, sums.end());

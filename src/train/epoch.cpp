@@ -1,5 +1,7 @@
 #include "train/epoch.h"
 
+#include "train/schedule.h"
+
 namespace kiln {
 namespace {
 
