@@ -18,6 +18,7 @@
 #include "base/signals.h"
 #include "base/text.h"
 #include "report/training_json.h"
+#include "run/failure.h"
 #include "run/image_fault_ledger.h"
 #include "run/judgement.h"
 #include "run/rank_agreement.h"
@@ -355,6 +356,7 @@ int run_train(const TrainConfig& config, World& world, Log& log) {
   try {
     train_and_save(run, world);
   } catch (...) {
+    announce_failure(std::current_exception(), world);
     run.fail(std::current_exception());
     throw;
   }
