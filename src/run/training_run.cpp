@@ -237,7 +237,7 @@ bool TrainingRun::train_epoch(int epoch) {
   record.train = sum_over_ranks(record.train);
   record.average_images_per_second = sum_over_ranks(record.average_images_per_second);
   record.train_images_per_second = sum_over_ranks(record.train_images_per_second);
-  average_statistics(*state_->model, *communicator_);
+  average_statistics(*state_->model, *communicator_, world_);
   world_.agree([&] { require_equal_replicas(*state_->model, world_); });
   Evaluation evaluation;
   if (!validate(record, evaluation)) return false;
