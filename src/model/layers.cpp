@@ -1,6 +1,5 @@
 #include "model/layers.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace kiln {
@@ -42,7 +41,7 @@ at::Tensor BatchNorm2d::forward_synchronized(const at::Tensor& x) {
   BatchStatistics batch;
   at::Tensor y = sync_batch_norm(x, weight_, bias_, kNormEpsilon, sum_, &batch);
   const at::NoGradGuard no_grad;
-  const double unbiased = batch.count / std::max(batch.count - 1, 1.0);
+  const at::Tensor unbiased = batch.count / (batch.count - 1).clamp_min(1);
   running_mean_.lerp_(batch.mean.to(running_mean_.scalar_type()), kNormMomentum);
   running_var_.lerp_((batch.variance * unbiased).to(running_var_.scalar_type()), kNormMomentum);
   return y;

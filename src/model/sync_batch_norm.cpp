@@ -9,6 +9,12 @@ at::Tensor by_channel(const at::Tensor& values) {
   return values.view({1, -1, 1, 1});
 }
 
+// What autograd keeps of a function until backward.
+struct KeptSum : torch::CustomClassHolder {
+  explicit KeptSum(SumOverRanks kept) : sum(std::move(kept)) {}
+  SumOverRanks sum;
+};
+
 // With xhat = (x - mean) / sqrt(variance + epsilon), M values a channel, sums over all ranks:
 //   d x      = weight / sqrt(variance + epsilon) * (dy - sum(dy) / M - xhat * sum(dy * xhat) / M)
 //   d weight = this rank's sum(dy * xhat), d bias = this rank's sum(dy)
@@ -16,12 +22,12 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& weight, const at::Tensor& bias, double epsilon,
-                            const SumOverRanks* sum, BatchStatistics* statistics) {
+                            const c10::intrusive_ptr<KeptSum>& ranks, BatchStatistics* statistics) {
     const at::Tensor local = local_sums(x);
     at::Tensor sums = local;
-    (*sum)(sums);
+    ranks->sum(sums);
     const std::int64_t channels = x.size(1);
-    const double count = sums[2 * channels].item<double>();
+    const at::Tensor count = sums.narrow(0, 2 * channels, 1);
     const at::Tensor mean = sums.narrow(0, 0, channels) / count;
     const at::Tensor variance =
         (sums.narrow(0, channels, channels) / count - mean.square()).clamp_min(0);
@@ -29,9 +35,8 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     const at::Tensor normalized =
         (x - by_channel(mean.to(x.scalar_type()))) * by_channel(scale.to(x.scalar_type()));
     *statistics = {mean, variance, count};
-    context->save_for_backward({normalized, weight, scale});
-    context->saved_data["count"] = count;
-    context->saved_data["sum"] = reinterpret_cast<std::int64_t>(sum);
+    context->save_for_backward({normalized, weight, scale, count});
+    context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
     return normalized * by_channel(weight) + by_channel(bias);
   }
 
@@ -39,13 +44,13 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
                                                  torch::autograd::variable_list gradients) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &normalized = saved[0], &weight = saved[1], &scale = saved[2];
-    const double count = context->saved_data["count"].toDouble();
-    // Autograd keeps numbers and tensors alone. NOLINTNEXTLINE(performance-no-int-to-ptr)
-    const auto* sum = reinterpret_cast<const SumOverRanks*>(context->saved_data["sum"].toInt());
+    const at::Tensor& count = saved[3];
+    const auto ranks =
+        c10::static_intrusive_pointer_cast<KeptSum>(context->saved_data["ranks"].toCapsule());
     const at::Tensor& dy = gradients[0];
     const at::Tensor d_bias = dy.sum({0, 2, 3}), d_weight = (dy * normalized).sum({0, 2, 3});
     at::Tensor sums = torch::cat({d_bias, d_weight}).to(torch::kFloat64);
-    (*sum)(sums);
+    ranks->sum(sums);
     const at::Tensor means = (sums / count).to(dy.scalar_type());
     const std::int64_t channels = weight.size(0);
     const at::Tensor d_x = by_channel(weight * scale.to(dy.scalar_type())) *
@@ -74,7 +79,8 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
 
 at::Tensor sync_batch_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            double epsilon, const SumOverRanks& sum, BatchStatistics* statistics) {
-  return SyncBatchNorm::apply(x, weight, bias, epsilon, &sum, statistics);
+  return SyncBatchNorm::apply(x, weight, bias, epsilon, c10::make_intrusive<KeptSum>(sum),
+                              statistics);
 }
 
 }  // namespace kiln

@@ -13,13 +13,9 @@ constexpr int kLeastDriver = 580;  // the first branch that runs CUDA 13
 constexpr int kLeastCuda = 13000;
 constexpr int kLeastCapability = 75;
 constexpr const char* kNeeded = "this LibTorch needs driver 580 or newer (CUDA 13.0)";
-constexpr const char* kUseCpu = " Or use --device cpu.";
-constexpr const char* kUseCpuOrOlder =
-    " Or use --device cpu, or build kiln with a LibTorch for older GPUs and drivers "
-    "(KILN_TORCH_ROOT).";
 
-[[noreturn]] void refuse(const std::string& sentence, const char* remedy) {
-  throw Error(ErrorCode::kFailedToCompleteOperation, sentence + remedy);
+[[noreturn]] void refuse(const std::string& sentence) {
+  throw Error(ErrorCode::kFailedToCompleteOperation, sentence + " Or use --device cpu.");
 }
 
 std::string cuda_text(int version) {
@@ -46,21 +42,17 @@ bool too_old(const NvidiaDriver& driver) {
 void require_usable(const NvidiaDriver& driver) {
   if (too_old(driver))
     refuse("The NVIDIA driver is too old (" + describe(driver) + "); " + kNeeded +
-               ": update the driver.",
-           kUseCpuOrOlder);
+           ": update the driver.");
   if (!driver.library)
     refuse("An NVIDIA device is there (" + describe(driver) +
-               "), but the driver's library libcuda.so.1 is missing; " + kNeeded +
-               ": install it, or start a container with --gpus all.",
-           kUseCpu);
+           "), but the driver's library libcuda.so.1 is missing; " + kNeeded +
+           ": install it, or start a container with --gpus all.");
   if (!driver.fault.empty())
     refuse("The NVIDIA driver cannot be used (" + describe(driver) + "): " + driver.fault + "; " +
-               kNeeded + ": see what nvidia-smi says.",
-           kUseCpuOrOlder);
+           kNeeded + ": see what nvidia-smi says.");
   if (driver.capability_major * 10 + driver.capability_minor < kLeastCapability)
     refuse("The GPU '" + driver.name + "' has " + capability_text(driver) +
-               ", but this LibTorch needs 7.5 or higher.",
-           kUseCpuOrOlder);
+           ", but this LibTorch needs 7.5 or higher.");
 }
 
 // Opens GPU support and starts the CUDA runtime with it.
@@ -70,12 +62,10 @@ void require_module(const NvidiaDriver& driver) {
   const CudaModule* module = open_cuda_module(&fault);
   if (module == nullptr)
     refuse(gpu + "kiln's GPU module libkiln_cuda.so could not be loaded: " + fault + "; " +
-               kNeeded + " and the module of the same build beside the program.",
-           kUseCpu);
+           kNeeded + " and the module of the same build beside the program.");
   if (const char* refusal = module->device_fault(driver.index); refusal != nullptr)
     refuse(gpu + "CUDA " + cuda_text(module->runtime_version()) + " cannot use it: " + refusal +
-               "; " + kNeeded + ": see what nvidia-smi says.",
-           kUseCpuOrOlder);
+           "; " + kNeeded + ": see what nvidia-smi says.");
 }
 
 }  // namespace
@@ -88,8 +78,7 @@ Device choose_device(DeviceChoice wish, int local_rank) {
   if (!present) {
     if (wish == DeviceChoice::kCuda)
       refuse(std::string("--device cuda was asked for, but this process sees no NVIDIA device; ") +
-                 kNeeded + ": check CUDA_VISIBLE_DEVICES, or start a container with --gpus all.",
-             kUseCpu);
+             kNeeded + ": check CUDA_VISIBLE_DEVICES, or start a container with --gpus all.");
     return {.description = "CPU (no NVIDIA device found)"};
   }
   require_usable(driver);

@@ -86,6 +86,7 @@ struct MpiThread::State {
   bool patient = false;
   std::vector<std::string> hosts;
   std::optional<RankFailure> to_announce;
+  std::optional<bool> announced;      // what announce_failure() answered
   std::optional<int> lowest_failure;  // of the other ranks
   std::optional<int> abort_code;
   std::optional<std::vector<RankNews>> told_news;  // for ask_around()
@@ -374,13 +375,15 @@ void MpiThread::know_hosts(std::vector<std::string> hosts) {
 
 bool MpiThread::announce_failure(const std::string& text, int exit_code) {
   std::unique_lock lock(state_->mutex);
-  if (state_->lowest_failure) return false;
+  if (state_->announced) return *state_->announced;
+  if (state_->lowest_failure) return *(state_->announced = false);
   state_->to_announce = RankFailure{state_->ranks.rank, exit_code, text};
   state_->wake.notify_all();
   const auto lower_failed = [this] {
     return state_->lowest_failure && *state_->lowest_failure < state_->ranks.rank;
   };
-  return !state_->changed.wait_for(lock, std::chrono::milliseconds(500), lower_failed);
+  state_->announced = !state_->changed.wait_for(lock, std::chrono::milliseconds(500), lower_failed);
+  return *state_->announced;
 }
 
 void MpiThread::abort(int exit_code) {

@@ -58,7 +58,8 @@ class MpiThread {
   void know_hosts(std::vector<std::string> hosts);
 
   // Tells all ranks that this one failed, unless it heard so of another before. Then true when no
-  // lower rank says so within half a second: this rank is the one to report.
+  // lower rank says so within half a second: this rank is the one to report. Told once: called
+  // again, it gives the first answer at once.
   bool announce_failure(const std::string& text, int exit_code);
   // Ends the whole job with this exit code; does not return.
   [[noreturn]] void abort(int exit_code);

@@ -284,6 +284,7 @@ class NcclCommunicator : public Communicator {
     }
     watcher_.join();
     std::unique_lock lock(shared_->mutex);
+    if (!shared_->failure && std::uncaught_exceptions() > 0) return;
     if (!shared_->failure) let_go(shared_, true);
     shared_->changed.wait_for(lock, std::chrono::duration<double>(kClosePatience + 5),
                               [this] { return shared_->is_free; });

@@ -8,7 +8,9 @@
 // make one more call before results are kept.
 //
 // To be destroyed before main() ends, while CUDA is up and before MPI is finished: it waits for the
-// other ranks, some seconds at most. Calls come from one thread at a time, any thread.
+// other ranks, some seconds at most. Destroyed by an exception on its way, it leaves NCCL as it is:
+// the others may still read this rank's memory, and the process is about to end. Calls come from
+// one thread at a time, any thread.
 #pragma once
 
 #include <cstdint>

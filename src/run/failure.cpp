@@ -7,6 +7,11 @@
 
 namespace kiln {
 
+void announce_failure(const std::exception_ptr& failure, World& world) {
+  const FailureReport told = report_failure(failure);
+  world.announce_failure(told.messages.front(), told.exit_code);
+}
+
 int tell_failure(const std::exception_ptr& failure, const RunReport& report, World& world,
                  Log& log) {
   const FailureReport told = report_failure(failure);

@@ -16,6 +16,11 @@ struct RunReport {
   std::filesystem::path path;
 };
 
+// Tells the other ranks, once. To be called where a run's failure is caught first, while its
+// communicators still live: the others' work on GPUs that a communicator is torn down under ends in
+// faults that hide what happened. tell_failure() is still to come.
+void announce_failure(const std::exception_ptr& failure, World& world);
+
 // Returns the exit code. Of several ranks the lowest that failed writes error_info.json
 // and the platform's note.
 int tell_failure(const std::exception_ptr& failure, const RunReport& report, World& world,

@@ -136,8 +136,8 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Lo
   read_inputs(*job);
   job->recipe = recipe_of(config.optimization, job->inputs, world.size());
   job->communicator = join_communicator(world, config, job->device, log);
-  if (config.ranks.sync_batch_norm)
-    job->batch_norm_lane = job->communicator->second_lane("batch norm sum");
+  if (config.ranks.sync_batch_norm && world.size() > 1)
+    job->batch_norm_lane = job->communicator->second_lane("BatchNorm sum");
   open_loaders(*job);
   return job;
 }
@@ -145,7 +145,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Lo
 std::unique_ptr<TrainState> begin(TrainingJob& job) {
   const RanksConfig& config = job.config.ranks;
   broadcast_state(*job.model, *job.communicator);
-  if (config.sync_batch_norm)
+  if (job.batch_norm_lane)
     job.model->synchronize_batch_norm([lane = job.batch_norm_lane.get()](at::Tensor& sums) {
       lane->wait(lane->all_reduce(sums));
     });

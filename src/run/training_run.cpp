@@ -9,6 +9,7 @@
 #include "base/machine.h"
 #include "base/signals.h"
 #include "run/bad_images.h"
+#include "run/failure.h"
 #include "run/finish.h"
 #include "run/judgement.h"
 #include "run/prepare.h"
@@ -68,7 +69,7 @@ EpochRecord settle_training(TrainingRun& run, TrainEpoch& training) {
       world, {.has_diverged = training.first_bad_step() != 0, .numbers = summed_numbers(record)});
   if (all.has_diverged) throw_diverged(world, training.timing(), training.first_bad_step());
   set_summed_numbers(all.numbers, record);
-  average_statistics(*run.state.model, *run.job.communicator);
+  average_statistics(*run.state.model, *run.job.communicator, world);
   world.agree([&] { require_equal_replicas(*run.state.model, world); });
   return record;
 }
@@ -178,6 +179,7 @@ int run_training(const TrainConfig& config, World& world, Log& log) {
     return stop.signal == 0 ? 0 : 128 + stop.signal;
   } catch (...) {
     const std::exception_ptr failure = explained(std::current_exception());
+    announce_failure(failure, world);  // while the communicators live
     logger.failed(failure);
     std::rethrow_exception(failure);
   }

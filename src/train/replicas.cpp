@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -24,6 +25,21 @@ std::uint64_t hash_bytes(const void* data, std::size_t size) {
 
 bool is_statistic(const NamedTensor& item) {
   return item.name.ends_with(".running_mean") || item.name.ends_with(".running_var");
+}
+
+void take_largest_counts(const ImageModel& model, World& world) {
+  std::vector<at::Tensor> counts;
+  std::vector<std::int64_t> mine;
+  for (const NamedTensor& item : model.state()) {
+    if (!item.name.ends_with(".num_batches_tracked")) continue;
+    counts.push_back(item.tensor);
+    mine.push_back(item.tensor.item<std::int64_t>());
+  }
+  const std::vector<std::vector<std::int64_t>> all = world.gather(mine);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const auto fewer = [i](const auto& one, const auto& other) { return one[i] < other[i]; };
+    counts[i].fill_((*std::max_element(all.begin(), all.end(), fewer))[i]);
+  }
 }
 
 // One flat tensor of all `items`, and back.
@@ -55,9 +71,10 @@ void broadcast_state(ImageModel& model, Communicator& communicator) {
   }
 }
 
-void average_statistics(ImageModel& model, Communicator& communicator) {
+void average_statistics(ImageModel& model, Communicator& communicator, World& world) {
   if (communicator.size() == 1) return;
   const torch::NoGradGuard no_grad;
+  take_largest_counts(model, world);
   std::vector<NamedTensor> statistics;
   for (const NamedTensor& item : model.state())
     if (is_statistic(item)) statistics.push_back(item);

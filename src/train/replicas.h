@@ -12,8 +12,9 @@ namespace kiln {
 // Rank 0's parameters and buffers on every rank.
 void broadcast_state(ImageModel& model, Communicator& communicator);
 
-// The mean over ranks of BatchNorm's running statistics, on every rank.
-void average_statistics(ImageModel& model, Communicator& communicator);
+// The mean over ranks of BatchNorm's running statistics, on every rank, and the largest of the
+// ranks' counts of batches: a rank that passed over a batch has counted fewer.
+void average_statistics(ImageModel& model, Communicator& communicator, World& world);
 
 // Throws Error kFailedToCompleteOperation on all ranks, naming the first tensor that differs and
 // where, unless parameters and buffers are equal bit by bit.

@@ -4,6 +4,7 @@ import json
 import operator
 import os
 import re
+import shutil
 import struct
 import subprocess
 
@@ -174,6 +175,18 @@ class BadImageTest(JobTest):
                 faults = self.training()["image_faults"]
                 self.assertEqual([fault["file"] for fault in faults], [str(bad[0].relative_to(train))])
                 self.assertEqual(len(self.training()["epochs"]), 3)
+
+    def test_a_batch_that_one_rank_passes_over_leaves_the_models_equal(self):
+        """Of 32 pixels the last map is 1x1: a batch of 2 with a bad image is left out by its rank, and by no other."""
+        train, bad = self.spoil(1)
+        for path in bad[1:]:
+            path.unlink()
+        for number, path in enumerate(sorted(train.rglob("*.png"))[-2:]):  # 48 images again: none is dropped
+            shutil.copy(path, path.with_name(f"copy_{number}.png"))
+        self.finish(MPIRUN, train_data_path=train, max_bad_images=1, batch_size=2)
+        self.assertEqual([fault["file"] for fault in self.training()["image_faults"]], [str(bad[0].relative_to(train))])
+        counts = [values[0] for name, values in read_weights(self.folder).items() if name.endswith("num_batches_tracked")]
+        self.assertEqual(set(counts), {12})
 
     def test_more_than_allowed(self):
         for how in (MPIRUN, LAUNCH):

@@ -74,7 +74,7 @@ TEST(SyncBatchNorm, EqualsBatchNormOfTheJoinedBatch) {
       const at::Tensor out = sync_batch_norm(part, w, b, kEpsilon, sum, &statistics);
       out.backward(dy.slice(0, begin, end));
       results[rank] = {out.detach(), part.grad(), w.grad(), b.grad()};
-      EXPECT_EQ(statistics.count, 6 * 4 * 5);
+      EXPECT_EQ(statistics.count.item<double>(), 6 * 4 * 5);
       EXPECT_TRUE(torch::allclose(statistics.mean, mean, 1e-10, 1e-10));
       EXPECT_TRUE(torch::allclose(statistics.variance * 120 / 119, variance, 1e-10, 1e-10));
     });

@@ -175,6 +175,17 @@ TEST_F(NcclTest, ClosesOnceAndPolitely) {
   EXPECT_EQ(script->aborts, 0);
 }
 
+TEST_F(NcclTest, AFailureOfThisRankLeavesNcclAsItIs) {
+  const auto fail = [this] {
+    const auto communicator = make();
+    communicator->all_reduce(at::ones({5}));
+    throw std::runtime_error("disk full");
+  };
+  EXPECT_THROW(fail(), std::runtime_error);
+  EXPECT_EQ(script->closes, 0);
+  EXPECT_EQ(script->aborts, 0);
+}
+
 TEST_F(NcclTest, DoneWorkMeetsNoDeadline) {
   const auto communicator = make();
   for (int i = 0; i < 10; ++i) {

@@ -204,9 +204,12 @@ TEST_F(Ranks, StartFromRank0sStateAndAverageStatistics) {
   broadcast_state(*model, *communicator);
   EXPECT_NO_THROW(require_equal_replicas(*model, *world));
   for (const NamedTensor& item : model->state())
-    if (item.name.ends_with("running_mean")) item.tensor.fill_(world->rank());
-  average_statistics(*model, *communicator);
+    if (item.name.ends_with("running_mean") || item.name.ends_with("num_batches_tracked"))
+      item.tensor.fill_(world->rank());
+  average_statistics(*model, *communicator, *world);
   for (const NamedTensor& item : model->state()) {
+    if (item.name.ends_with("num_batches_tracked"))
+      EXPECT_EQ(item.tensor.item<std::int64_t>(), world->size() - 1);
     if (!item.name.ends_with("running_mean")) continue;
     EXPECT_FLOAT_EQ(item.tensor[0].item<float>(), static_cast<float>(world->size() - 1) / 2);
   }

@@ -1,0 +1,59 @@
+// Run by mpirun with several ranks: the last one fails, and says so before its communicator ends.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "parallel/communicator.h"
+#include "parallel/world.h"
+
+namespace kiln {
+namespace {
+
+World* world = nullptr;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+TEST(AnnouncedFailure, EndsTheOthersWaitsWhileTheCommunicatorLives) {
+  const auto communicator = make_mpi_communicator(*world->mpi());
+  const at::Tensor values = torch::ones({3});
+  if (world->rank() == world->size() - 1) {
+    EXPECT_TRUE(world->announce_failure("disk full", 3));
+    const Clock::time_point begin = Clock::now();
+    EXPECT_TRUE(world->announce_failure("disk full", 3));
+    EXPECT_LT(seconds_since(begin), 0.25);  // the first call listens for half a second
+    communicator->wait(communicator->all_reduce(values));  // so that MPI can end
+    return;
+  }
+  try {
+    communicator->wait(communicator->all_reduce(values));
+    ADD_FAILURE() << "the sum came though a rank had failed";
+  } catch (const FailedElsewhere& elsewhere) {
+    EXPECT_EQ(elsewhere.exit_code(), 3);
+    EXPECT_NE(std::string(elsewhere.what()).find(world->name_of(world->size() - 1)),
+              std::string::npos);
+    EXPECT_NE(std::string(elsewhere.what()).find("disk full"), std::string::npos);
+  }
+  EXPECT_FALSE(world->announce_failure("something that follows from it", 3));
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  kiln::Log log;
+  kiln::World the_world;
+  the_world.join({.deadline_s = 60, .stall_warning_s = 30}, 0, log);
+  if (the_world.mpi() == nullptr) {
+    std::fprintf(stderr, "start this by mpirun\n");
+    return 2;
+  }
+  kiln::world = &the_world;
+  return RUN_ALL_TESTS();
+}
