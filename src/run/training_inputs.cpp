@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "config/command_line.h"
 #include "data/image_index.h"
 #include "model/feature_map.h"
 
