@@ -61,7 +61,7 @@ int lead_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Process& 
 int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process) {
   const SageMakerJob job = open_sagemaker_job(arguments, process.log);
   require_faultless(job.invocation, process);  // before a model is made for it, or hosts meet
-  process.error_info.reset();  // of a run that has not begun
+  process.error_info.reset();                  // of a run that has not begun
   if (const int code = prepare_sagemaker_model(job); code != 0) return code;
   if (job.hosts.size() == 1) return dispatch(job.invocation, process);
   const SshPlace place = open_ssh_place(job);
