@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "commands/launch.h"
 #include "run/prepare.h"
 #include "run/rank_agreement.h"
 #include "run/versions.h"
@@ -104,10 +105,14 @@ class Bench {
 
 }  // namespace
 
-int run_bench_collective(const BenchCollectiveConfig& config, World& world, Log& log) {
-  const TrainConfig limits;  // the usual ones
-  world.join({static_cast<double>(limits.ranks.collective_timeout_s),
-              static_cast<double>(limits.ranks.stall_warning_s)},
+int run(const BenchCollectiveConfig& config, Process& process) {
+  Log& log = process.log;
+  World& world = process.world;
+  log.use_standard_error();
+  if (const auto launch = launch_of(config.ranks, config.log_path, config.log_path_given))
+    return run(*launch, process);
+  world.join({.deadline_s = static_cast<double>(config.ranks.collective_timeout_s),
+              .stall_warning_s = static_cast<double>(config.ranks.stall_warning_s)},
              /*expected_size=*/0, log);
   if (world.size() == 1)
     throw Error(ErrorCode::kUserError,
@@ -116,8 +121,9 @@ int run_bench_collective(const BenchCollectiveConfig& config, World& world, Log&
   log.speak_for_rank(world.rank());
   world.enter("measuring");
   Device device;
-  world.agree([&] { device = choose_device(config.device, world.local_rank()); });
-  TrainConfig job = limits;
+  world.agree([&] { device = choose_device(config.ranks.device, world.local_rank()); });
+  TrainConfig job;
+  job.ranks = config.ranks;
   job.output.log_path = config.log_path;
   require_one_job(world, job, device);
   const std::unique_ptr<Communicator> communicator = join_communicator(world, job, device, log);

@@ -138,11 +138,12 @@ Json measured(const BenchLoaderConfig& config, Log& log) {
 
 }  // namespace
 
-int run_bench_loader(const BenchLoaderConfig& config, Log& log) {
+int run(const BenchLoaderConfig& config, Process& process) {
+  process.log.use_standard_error();
   try {
     // A path may be no UTF-8.
     constexpr auto kReplace = Json::error_handler_t::replace;
-    std::printf("%s\n", measured(config, log).dump(2, ' ', false, kReplace).c_str());
+    std::printf("%s\n", measured(config, process.log).dump(2, ' ', false, kReplace).c_str());
   } catch (const std::bad_alloc&) {
     throw Error(
         ErrorCode::kModuleOutOfMemory,

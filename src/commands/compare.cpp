@@ -3,13 +3,13 @@
 #include <sstream>
 
 #include "base/files.h"
-#include "commands/page_output.h"
 #include "report/compare.h"
 #include "report/run_file.h"
 
 namespace kiln {
 
-int run_compare(const CompareConfig& config, Log& log) {
+int run(const CompareConfig& config, Process& process) {
+  Log& log = process.log;
   refuse_records(config.output_path, config.log_paths);
   std::vector<NamedRun> runs;
   for (const std::string& path : config.log_paths) runs.push_back({path, read_run(path)});

@@ -1,12 +1,12 @@
 // `kiln compare`: several runs as one table and one page.
 #pragma once
 
-#include "base/log.h"
 #include "config/run_config.h"
+#include "run/process.h"
 
 namespace kiln {
 
-// Throws what run_report() throws.
-int run_compare(const CompareConfig& config, Log& log);
+// Throws what `kiln report` throws.
+int run(const CompareConfig& config, Process& process);
 
 }  // namespace kiln

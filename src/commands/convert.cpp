@@ -22,7 +22,8 @@ std::string found_line(const ImageSet& set) {
 
 }  // namespace
 
-int run_convert(const ConvertConfig& config, Log& log) {
+int run(const ConvertConfig& config, Process& process) {
+  Log& log = process.log;
   const ImageSet set = read_image_set(config.input_path, "Input dataset");
   log.info(found_line(set));
   for (const std::string& note : set.notes) log.warning(note);

@@ -1,12 +1,12 @@
 // `kiln convert`: a folder of images -> an ImageDirectory.
 #pragma once
 
-#include "base/log.h"
 #include "config/run_config.h"
+#include "run/process.h"
 
 namespace kiln {
 
 // The exit code. Faults are thrown as Error.
-int run_convert(const ConvertConfig& config, Log& log);
+int run(const ConvertConfig& config, Process& process);
 
 }  // namespace kiln

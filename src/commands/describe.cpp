@@ -28,7 +28,7 @@ std::string description(const DescribeConfig& config) {
 
 }  // namespace
 
-int run_describe(const DescribeConfig& config) {
+int run(const DescribeConfig& config, Process&) {
   std::fputs(description(config).c_str(), stdout);
   return 0;
 }

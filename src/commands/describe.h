@@ -2,10 +2,11 @@
 #pragma once
 
 #include "config/run_config.h"
+#include "run/process.h"
 
 namespace kiln {
 
 // Error kUserError for a component form of a command that is no step of a pipeline.
-int run_describe(const DescribeConfig& config);
+int run(const DescribeConfig& config, Process&);
 
 }  // namespace kiln

@@ -72,7 +72,7 @@ void print_result(const InitModelConfig& config, const ImageModel& model, Log& l
 
 }  // namespace
 
-int run_init_model(const InitModelConfig& config, Log& log) {
+int run(const InitModelConfig& config, Process& process) {
   const bool has_weights = !config.weights.empty();
   if (config.pretrained && !has_weights)
     throw Error(ErrorCode::kFailedToDownloadFiles,
@@ -91,7 +91,7 @@ int run_init_model(const InitModelConfig& config, Log& log) {
                        .num_classes = {},
                        .normalization = {}};
   write_directory(config.untrained_model_path, untrained_model_files(spec, to_state_dict(*model)));
-  print_result(config, *model, log);
+  print_result(config, *model, process.log);
   return 0;
 }
 

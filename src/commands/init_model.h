@@ -1,14 +1,14 @@
 // kiln init-model: a network by name, fresh or with given weights, as an UntrainedModelDirectory.
 #pragma once
 
-#include "base/log.h"
 #include "config/run_config.h"
+#include "run/process.h"
 
 namespace kiln {
 
 // Returns the exit code. Errors: 162 for `pretrained` without weights, 159 for weights that cannot
 // be read or belong to another network, 160 for the output; those that can be found together are
 // thrown together.
-int run_init_model(const InitModelConfig& config, Log& log);
+int run(const InitModelConfig& config, Process& process);
 
 }  // namespace kiln

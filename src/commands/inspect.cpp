@@ -324,7 +324,7 @@ std::string table(const Report& report) {
 
 }  // namespace
 
-int run_inspect(const InspectConfig& config, Log& log) {
+int run(const InspectConfig& config, Process& process) {
   const fs::path path = config.path;
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
@@ -342,7 +342,7 @@ int run_inspect(const InspectConfig& config, Log& log) {
   }
   std::istringstream lines(
       config.json ? report.dump(2, ' ', false, Report::error_handler_t::replace) : table(report));
-  for (std::string line; std::getline(lines, line);) log.info(line);
+  for (std::string line; std::getline(lines, line);) process.log.info(line);
   return bad > 0 ? 1 : 0;
 }
 

@@ -1,8 +1,8 @@
 // `kiln inspect`: what a directory or a file holds, and whether its images can be decoded.
 #pragma once
 
-#include "base/log.h"
 #include "config/run_config.h"
+#include "run/process.h"
 
 namespace kiln {
 
@@ -10,6 +10,6 @@ namespace kiln {
 // path is one), else 0. Damaged images, which are decoded as far as they go, are listed and do not
 // count as bad. Throws what the readers throw, and Error kUserError when the path is nothing that
 // kiln knows.
-int run_inspect(const InspectConfig& config, Log& log);
+int run(const InspectConfig& config, Process& process);
 
 }  // namespace kiln

@@ -329,24 +329,32 @@ int choose_num_ranks(const LaunchConfig& config) {
                   ": give a number of ranks.");
 }
 
-}  // namespace
-
+// Whether this process is a rank that `kiln launch` started.
 bool is_launched() {
   return std::getenv("KILN_LAUNCHED") != nullptr && find_launcher().mpi;
 }
 
+// Whether `ranks` (0: auto) are more than this process: auto without a GPU to train on is not.
 bool needs_launch(int ranks, DeviceChoice device) {
   if (ranks > 0) return true;
   return device != DeviceChoice::kCpu && ask_nvidia_driver().num_devices > 0;
 }
 
-std::optional<LaunchConfig> launch_of(std::optional<int> ranks, LaunchConfig wanted) {
-  if (!ranks || is_launched() || !needs_launch(*ranks, wanted.device)) return std::nullopt;
-  wanted.ranks = *ranks;
-  return wanted;
+}  // namespace
+
+std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::string& log_path,
+                                      bool log_path_given) {
+  if (!ranks.launch || is_launched() || !needs_launch(*ranks.launch, ranks.device))
+    return std::nullopt;
+  return LaunchConfig{.ranks = *ranks.launch,
+                      .hosts = {},
+                      .device = ranks.device,
+                      .log_path = log_path,
+                      .log_path_given = log_path_given,
+                      .rank_arguments = ranks.arguments};
 }
 
-int run_launch(const LaunchConfig& config, Log& log) {
+int run(const LaunchConfig& config, Process& process) {
   require_no_mpi_job();
   // Before any library starts a thread that would not know of it.
   StopSignals stops;
@@ -356,7 +364,9 @@ int run_launch(const LaunchConfig& config, Log& log) {
   job.hosts = config.hosts;
   job.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
   job.words.insert(job.words.end(), config.rank_arguments.begin(), config.rank_arguments.end());
-  return Launch(config, job, log).run(stops);
+  const int code = Launch(config, job, process.log).run(stops);
+  process.error_info.reset();
+  return code;
 }
 
 }  // namespace kiln

@@ -31,7 +31,8 @@ std::string shard_name(const fs::path& input) {
 
 }  // namespace
 
-int run_pack(const PackConfig& config, Log& log) {
+int run(const PackConfig& config, Process& process) {
+  Log& log = process.log;
   const ImageSet set = read_labeled_image_set(config.input_path, "Input dataset");
   for (const std::string& note : set.notes) log.warning(note);
   prepare_shard_output(config.output_path, config.input_path);

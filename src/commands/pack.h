@@ -1,11 +1,11 @@
 // `kiln pack`: images -> tar shards and their index.
 #pragma once
 
-#include "base/log.h"
 #include "config/run_config.h"
+#include "run/process.h"
 
 namespace kiln {
 
-int run_pack(const PackConfig& config, Log& log);
+int run(const PackConfig& config, Process& process);
 
 }  // namespace kiln

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "commands/page_output.h"
 #include "report/html_page.h"
 #include "report/run_file.h"
 #include "report/run_summary.h"
@@ -20,14 +19,14 @@ fs::path output_of(const ReportConfig& config) {
 
 }  // namespace
 
-int run_report(const ReportConfig& config, Log& log) {
+int run(const ReportConfig& config, Process& process) {
   const RunRecord run = read_run(config.log_path);
   const fs::path output = output_of(config);
   refuse_records(output, {config.log_path});
   write_file_durably(output, report_html(run));
-  log.info("Wrote '" + output.string() + "' of a run that is " + status_text(run.end) + ", " +
-           std::to_string(run.epochs.size()) + " of " + std::to_string(run.start.num_epochs) +
-           " epochs.");
+  process.log.info("Wrote '" + output.string() + "' of a run that is " + status_text(run.end) +
+                   ", " + std::to_string(run.epochs.size()) + " of " +
+                   std::to_string(run.start.num_epochs) + " epochs.");
   return 0;
 }
 

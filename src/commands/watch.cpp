@@ -66,7 +66,8 @@ class Watcher {
 
 }  // namespace
 
-int run_watch(const WatchConfig& config, Log& log) {
+int run(const WatchConfig& config, Process& process) {
+  Log& log = process.log;
   const std::filesystem::path record = record_of(config.log_path);
   std::error_code fault;
   if (record == config.log_path && !std::filesystem::exists(record, fault))

@@ -1,12 +1,12 @@
 // `kiln watch`: follows a running job by its metrics.jsonl.
 #pragma once
 
-#include "base/log.h"
 #include "config/run_config.h"
+#include "run/process.h"
 
 namespace kiln {
 
 // Until the run has ended or a stop signal comes.
-int run_watch(const WatchConfig& config, Log& log);
+int run(const WatchConfig& config, Process& process);
 
 }  // namespace kiln

@@ -1,124 +1,128 @@
 #include "config/command_line.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "config/apart.h"
+#include "config/binder.h"
 #include "config/closest.h"
-#include "config/raw.h"
 
 namespace kiln {
 namespace {
 
-std::vector<std::string> command_names() {
-  std::vector<std::string> names;
+using Words = std::vector<std::string>;
+
+Words command_names() {
+  Words names;
   for (const CommandInfo& command : command_table()) names.push_back(command.name);
   return names;
 }
 
-[[noreturn]] void fail(const std::string& message) {
-  Problems problems;
-  problems.add(Error(ErrorCode::kParameterParsing, message));
-  throw problems;
+Invocation refusal(const std::string& message) {
+  Invocation invocation;
+  invocation.problems.add(Error(ErrorCode::kParameterParsing, message));
+  return invocation;
 }
 
-const CommandInfo& command_named(const std::string& name) {
-  if (const CommandInfo* command = find_command(name)) return *command;
-  const std::string guess = did_you_mean(name, command_names());
-  fail("'" + name + "' is not a command of kiln." +
-       (guess.empty() ? " The commands are " + join_choices(command_names()) + "." : guess));
+Invocation help(std::string text, bool asked_for = true) {
+  return {.command = HelpRequest{std::move(text), asked_for}, .problems = {}, .log_path = {}};
+}
+
+bool is_help(const Invocation& invocation) {
+  return std::holds_alternative<HelpRequest>(invocation.command);
+}
+
+bool asks_for_help(const std::string& word) {
+  return word == "help" || word == "--help" || word == "-h";
 }
 
 // The command's name at the beginning of `words`: one word, or two where the table says so.
-std::string name_of(const std::vector<std::string>& words) {
+std::string name_of(const Words& words) {
   if (words.size() < 2 || find_command(words[0] + " " + words[1]) == nullptr) return words[0];
   return words[0] + " " + words[1];
 }
 
-bool is_help(const std::string& word) {
-  return word == "help" || word == "--help" || word == "-h";
+Invocation refuse_command(const std::string& name) {
+  const std::string guess = did_you_mean(name, command_names());
+  return refusal(
+      "'" + name + "' is not a command of kiln." +
+      (guess.empty() ? " The commands are " + join_choices(command_names()) + "." : guess));
 }
 
-// `arguments` after the command's name.
-Command parse_command(const CommandInfo& command, const std::vector<std::string>& arguments,
-                      std::string* log_path) {
-  RawArguments raw = parse_arguments(command, arguments);
-  if (raw.help) return HelpRequest{command_help(command)};
-  if (const RawValue* file = raw.find("config"); file != nullptr && !file->text.empty()) {
+// A folder at fault is replaced by the usual one; a log folder in the output would make of it
+// something else than a ModelDirectory.
+std::string owed_log_path(const CommandInfo& command, const Command& config) {
+  const auto* train = std::get_if<TrainConfig>(&config);
+  const auto* launch = std::get_if<LaunchConfig>(&config);
+  if (train == nullptr && launch == nullptr) return "";
+  std::string path = train != nullptr ? train->output.log_path : launch->log_path;
+  if (path.empty()) path = find_option(command, "log-path")->default_text;
+  return train != nullptr && lies_inside(path, train->output.trained_model_path) ? "" : path;
+}
+
+// `words` begin with the command's name.
+Invocation parse_command(const CommandInfo& command, const Words& words) {
+  RawArguments raw = parse_arguments(command, words);
+  if (raw.help) return help(command_help(command));
+  if (const RawValue* file = raw.find("config"); file != nullptr && !file->text.empty())
     read_config_file(command, std::string(file->text), raw);
-  }
-  if (log_path != nullptr) {
-    const RawValue* log = raw.find("log-path");
-    const Option* option = find_option(command, "log-path");
-    if (log != nullptr && !log->text.empty()) {
-      *log_path = log->text;
-    } else if (option != nullptr) {
-      *log_path = option->default_text;
-    }
-  }
-  return bind_command(command, raw);
+  Binder binder(command, raw);
+  Command config = command.bind(binder);
+  std::string log_path = owed_log_path(command, config);
+  return {std::move(config), raw.faults.problems(), std::move(log_path)};
 }
 
 // The ranks' command line after `--` has its own faults, which are told with those before it.
-Command parse_launch(const CommandInfo& command, const std::vector<std::string>& arguments,
-                     std::string* log_path) {
-  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  const std::vector<std::string> own(arguments.begin(), dashes);
-  std::vector<std::string> inner(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
-  Problems problems;
-  Command result = LaunchConfig{};
-  problems.collect([&] { result = parse_command(command, own, log_path); });
-  if (std::holds_alternative<HelpRequest>(result)) return result;
-  LaunchConfig& config = std::get<LaunchConfig>(result);
+Invocation parse_launch(const CommandInfo& command, const Words& words) {
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  Invocation launch = parse_command(command, {words.begin(), dashes});
+  if (is_help(launch)) return launch;
+  auto& config = std::get<LaunchConfig>(launch.command);
+  config.rank_arguments.assign(dashes == words.end() ? dashes : dashes + 1, words.end());
+  Words& inner = config.rank_arguments;
   if (inner.empty() || inner.front() != "train") {
-    problems.add(Error(ErrorCode::kParameterParsing,
-                       "`kiln launch` starts training: end its command line with `-- train …`."));
-    throw problems;
+    launch.problems =
+        joined({launch.problems,
+                refusal("`kiln launch` starts training: end its command line with `-- train …`.")
+                    .problems});
+    return launch;
   }
-  if (config.log_path_given) {
-    inner.emplace_back("--log-path");
-    inner.push_back(config.log_path);
-  }
-  std::string train_log_path;
-  Command train = HelpRequest{};
-  try {
-    train = parse_command_line(inner, &train_log_path);
-  } catch (const TrainCommandFaults&) {
-    if (log_path != nullptr) *log_path = train_log_path;
-    if (problems.empty()) throw;
-    problems.collect([] { throw; });
-  }
-  problems.throw_if_any();
-  if (std::holds_alternative<HelpRequest>(train)) return train;
-  if (log_path != nullptr) *log_path = train_log_path;
-  const TrainConfig& ranks = std::get<TrainConfig>(train);
+  if (!config.log_path.empty() && config.log_path_given)
+    inner.insert(inner.end(), {"--log-path", config.log_path});
+  Invocation train = parse_command(*find_command("train"), inner);
+  if (is_help(train)) return launch.problems.empty() ? train : launch;
+  const auto& ranks = std::get<TrainConfig>(train.command);
   if (ranks.ranks.launch)
-    fail("--ranks is given to train as well as to launch: give it once, before the `--`.");
+    train.problems.add(
+        Error(ErrorCode::kParameterParsing,
+              "--ranks is given to train as well as to launch: give it once, before the `--`."));
   config.device = ranks.ranks.device;
   config.log_path = ranks.output.log_path;
   config.log_path_given = ranks.output.log_path_given;
-  config.rank_arguments = std::move(inner);
-  return result;
+  return {std::move(launch.command), joined({launch.problems, train.problems}), train.log_path};
 }
 
 }  // namespace
 
-Command parse_command_line(const std::vector<std::string>& arguments, std::string* log_path) {
-  if (arguments.empty()) return HelpRequest{general_help(), /*asked_for=*/false};
+Invocation parse_command_line(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return help(general_help(), /*asked_for=*/false);
   const std::string& first = arguments.front();
-  if (first == "--version") return VersionRequest{};
-  if (is_help(first)) {
-    if (arguments.size() == 1 || is_help(arguments[1])) return HelpRequest{general_help()};
-    return HelpRequest{
-        command_help(command_named(name_of({arguments.begin() + 1, arguments.end()})))};
+  if (first == "--version") return {.command = VersionRequest{}, .problems = {}, .log_path = {}};
+  if (asks_for_help(first)) {
+    if (arguments.size() == 1 || asks_for_help(arguments[1])) return help(general_help());
+    const std::string name = name_of({arguments.begin() + 1, arguments.end()});
+    const CommandInfo* command = find_command(name);
+    return command == nullptr ? refuse_command(name) : help(command_help(*command));
   }
   if (first.starts_with('-')) {
-    fail("'" + first + "' comes before a command: write `kiln COMMAND " + first +
-         " …` with one of " + join_choices(command_names()) + ".");
+    return refusal("'" + first + "' comes before a command: write `kiln COMMAND " + first +
+                   " …` with one of " + join_choices(command_names()) + ".");
   }
-  const CommandInfo& command = command_named(name_of(arguments));
-  const std::ptrdiff_t num_words = 1 + std::count(command.name.begin(), command.name.end(), ' ');
-  const std::vector<std::string> rest(arguments.begin() + num_words, arguments.end());
-  if (command.name == "launch") return parse_launch(command, rest, log_path);
-  return parse_command(command, rest, log_path);
+  const std::string name = name_of(arguments);
+  const CommandInfo* command = find_command(name);
+  if (command == nullptr) return refuse_command(name);
+  return command->name == "launch" ? parse_launch(*command, arguments)
+                                   : parse_command(*command, arguments);
 }
 
 }  // namespace kiln

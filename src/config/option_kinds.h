@@ -1,4 +1,4 @@
-// Makers of the kinds of options that several commands have. For the tables of options.cpp alone.
+// Makers of the kinds of options that several commands have. For the files of command_rows.h alone.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Every command and every option, once: parsing, range checks, help, and what `kiln describe`
-// prints (component files, schemas, the README's tables) are made from this table.
+// prints (component files, schemas, the README's tables) are made from this table. What runs a
+// command is no part of it (commands/dispatch.h), so that it stays free of LibTorch and MPI.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "config/run_config.h"
+
 namespace kiln {
+
+class Binder;
 
 enum class ValueKind {
   kPath,
@@ -58,6 +63,8 @@ struct CommandInfo {
   std::string summary;
   std::string usage;  // what follows `kiln NAME`
   std::vector<Option> options;
+  // Its struct from what was given; faults are collected in the binder.
+  Command (*bind)(Binder& binder) = nullptr;
 };
 
 const std::vector<CommandInfo>& command_table();

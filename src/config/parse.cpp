@@ -169,21 +169,35 @@ const RawValue* RawArguments::find(std::string_view option_name) const {
   return nullptr;
 }
 
-void Faults::throw_if_any() const {
+Problems Faults::problems() const {
   std::vector<Fault> sorted = faults_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) {
-    const bool a_is_two = exit_code(a.error.code()) == 2;
-    const bool b_is_two = exit_code(b.error.code()) == 2;
-    return a_is_two != b_is_two ? a_is_two : a.position < b.position;
-  });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Fault& a, const Fault& b) { return a.position < b.position; });
   Problems problems;
   for (Fault& fault : sorted) problems.add(std::move(fault.error));
-  problems.throw_if_any();
+  return joined({problems});
 }
 
-RawArguments parse_arguments(const CommandInfo& command,
-                             const std::vector<std::string>& arguments) {
-  return ArgumentParser(command, split_tokens(arguments)).run();
+Problems joined(const std::vector<Problems>& parts) {
+  std::vector<Error> errors;
+  for (const Problems& part : parts)
+    for (const Error& error : part.errors())
+      if (std::none_of(errors.begin(), errors.end(),
+                       [&](const Error& other) { return other.message() == error.message(); }))
+        errors.push_back(error);
+  std::stable_partition(errors.begin(), errors.end(),
+                        [](const Error& error) { return exit_code(error.code()) == 2; });
+  Problems problems;
+  for (Error& error : errors) problems.add(std::move(error));
+  return problems;
+}
+
+RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::string>& words) {
+  const auto num_words = 1 + std::count(command.name.begin(), command.name.end(), ' ');
+  RawArguments raw =
+      ArgumentParser(command, split_tokens({words.begin() + num_words, words.end()})).run();
+  raw.words = words;
+  return raw;
 }
 
 }  // namespace kiln

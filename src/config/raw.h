@@ -30,8 +30,8 @@ class Faults {
       add(position, error);
     }
   }
-  // Throws Problems: errors of exit 2 first, then the others, each in order of position.
-  void throw_if_any() const;
+  // In the order they are told: errors of exit 2 first, then the others, each in order of position.
+  Problems problems() const;
 
  private:
   struct Fault {
@@ -42,10 +42,11 @@ class Faults {
 };
 
 struct RawArguments {
+  std::vector<std::string> words;        // what was parsed, from the command's name on
   std::vector<RawValue> values;          // each option at most once, but repeatable ones
-  std::vector<const Option*> mentioned;  // given, be it wrongly; not reported as missing
+  std::vector<const Option*> mentioned;  // given, perhaps with a bad value; not missing
   Faults faults;
-  std::string overridden;  // what the --config file says in vain, as one sentence without its stop
+  std::string overridden;  // what flags override of the --config file: a sentence, no full stop
   bool help = false;
 
   const RawValue* find(std::string_view option_name) const;
@@ -55,14 +56,15 @@ struct RawArguments {
 constexpr int kConfigFilePosition = 1'000'000;
 constexpr int kMissingPosition = 2'000'000'000;
 
-// `arguments` after the command's name. Never throws for what a user typed.
-RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::string>& arguments);
+// `words` begin with the command's name. Never throws for what a user typed.
+RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::string>& words);
 
 // Adds what the file at `path` says to `raw`, except where a flag said so before.
 void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw);
 
-// Throws Problems with everything that is wrong, `raw.faults` included.
-Command bind_command(const CommandInfo& command, RawArguments& raw);
+// The faults of several parts as one list, each fault once: errors of exit 2 first, then the
+// others, each in the order of the parts.
+Problems joined(const std::vector<Problems>& parts);
 
 std::string general_help();
 std::string command_help(const CommandInfo& command);

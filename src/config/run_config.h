@@ -70,7 +70,8 @@ struct RanksConfig {
   int threads = 0;  // compute threads; 0: auto
   // Start this many ranks; 0: auto. Empty: this process is the run, or one rank of it.
   std::optional<int> launch;
-  int expect_ranks = 0;  // 0: any number
+  std::vector<std::string> arguments;  // this command line, which they are started with
+  int expect_ranks = 0;                // 0: any number
   bool sync_batch_norm = false;
   int bucket_mb = 25;
   bool bfloat16_gradients = false;
@@ -157,8 +158,7 @@ struct CompareConfig {
 };
 
 struct BenchCollectiveConfig {
-  std::optional<int> ranks;  // as RanksConfig::launch
-  DeviceChoice device = DeviceChoice::kAuto;
+  RanksConfig ranks;
   std::string log_path;
   bool log_path_given = false;
 };
@@ -184,12 +184,17 @@ struct DescribeConfig {
   std::string image;  // empty: kiln, with this version as tag
 };
 
+// Error kParameterParsing where the short side that is resized to is smaller than the centre that
+// is cut. 0: not given.
+void check_eval_size(int short_side, int crop);
+
 struct HelpRequest {
   std::string text;
   bool asked_for = true;  // print it, exit 0; otherwise to standard error, exit 2
 };
 struct VersionRequest {};
 
+// commands/dispatch.h has a run() for each.
 using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
                              DemoDataConfig, InspectConfig, BenchCollectiveConfig,
                              BenchLoaderConfig, WatchConfig, DescribeConfig, ReportConfig,

@@ -30,14 +30,12 @@ class Translation {
 
   SageMakerJob run() {
     tree_ = read_sagemaker_tree(folder_, problems_);
-    problems_.throw_if_any();
     problems_.collect([&] { take_mpi_settings(); });
     for (const auto& [name, text] : tree_.hyperparameters)
       problems_.collect([&, &parameter = name, &value = text] { take(parameter, value); });
     problems_.collect([&] { add_path("train-data-path", {"train", "training"}); });
     problems_.collect([&] { add_path("valid-data-path", {"validation", "valid", "test"}); });
     problems_.collect([&] { add_model(); });
-    problems_.throw_if_any();
     return job();
   }
 
@@ -77,12 +75,15 @@ class Translation {
                         : guess));
   }
 
-  // The folder of a channel that the job has.
-  std::filesystem::path open_channel(const std::string& name) const {
+  std::filesystem::path folder_of_channel(const std::string& name) const {
+    return folder_ / "input/data" / name;
+  }
+
+  // Of a channel that the job has.
+  void require_files(const std::string& name) const {
     if (tree_.channels.at(name).is_pipe)
       fail("The channel '" + name +
            "' comes in Pipe mode, which kiln cannot read yet: choose File or FastFile for it.");
-    return folder_ / "input/data" / name;
   }
 
   // Each host sees a part of it.
@@ -90,20 +91,23 @@ class Translation {
     return tree_.hosts.size() > 1 && tree_.channels.at(channel).is_sharded;
   }
 
+  // The option is given even without its channel, so that it is not called missing as well.
   void add_path(const std::string& option, const Words& names) {
     Words found;
     for (const std::string& name : names)
       if (tree_.channels.contains(name)) found.push_back(name);
+    const std::string& used = found.empty() ? names.front() : found.front();
+    train_words_.push_back("--" + option + "=" + folder_of_channel(used).string());
+    has_images_ = has_images_ && !found.empty();
     if (found.empty())
       fail("The job has no channel '" + names.front() + "', which --" + option +
            " is read from: add it (also accepted: " +
            join_choices({names.begin() + 1, names.end()}) + "). " + channels_of_the_job());
-    const std::string& used = found.front();
     for (const std::string& name : Words(found.begin() + 1, found.end()))
       warnings_.push_back("The channel '" + name + "' is not used: --" + option +
                           " is read from the channel '" + used + "'.");
     if (is_in_parts(used)) in_parts_.push_back(option);
-    train_words_.push_back("--" + option + "=" + open_channel(used).string());
+    require_files(used);
   }
 
   std::string channels_of_the_job() const {
@@ -113,18 +117,21 @@ class Translation {
     return names.empty() ? "It has none." : "It has " + names + ".";
   }
 
-  std::string model_of_channel() const {
-    const std::filesystem::path place = open_channel("model");
+  void check_model_channel() const {
+    require_files("model");
     if (is_in_parts("model"))
       fail(
           "The channel 'model' is distributed over the hosts (ShardedByS3Key), but each needs the "
           "whole model: choose FullyReplicated for it.");
     std::error_code absent;
-    if (std::filesystem::exists(place / "model.tar.gz", absent))
+    if (std::filesystem::exists(folder_of_channel("model") / "model.tar.gz", absent))
       fail(
           "The channel 'model' holds model.tar.gz, as a job leaves it: unpack it (tar -xzf "
           "model.tar.gz), and give the channel the folder with its files.");
-    return place.string();
+    if (!of_model_alone_.empty())
+      fail("The hyperparameter '" + of_model_alone_ +
+           "' describes a new network, but the channel 'model' brings one: leave one of them "
+           "out.");
   }
 
   // Beside the channels, or where this user may not write there, among the temporary files.
@@ -135,28 +142,29 @@ class Translation {
   }
 
   void add_model() {
-    std::string path;
     if (tree_.channels.contains("model")) {
-      path = model_of_channel();
-      if (!of_model_alone_.empty())
-        fail("The hyperparameter '" + of_model_alone_ +
-             "' describes a new network, but the channel 'model' brings one: leave one of them "
-             "out.");
+      train_words_.push_back("--untrained-model-path=" + folder_of_channel("model").string());
       model_words_.clear();
-    } else {
-      if (parse_arguments(init_model_, model_words_).find("model-name") == nullptr)
-        fail(
-            "There is no model to train: add the channel 'model', or the hyperparameter "
-            "'model-name', such as resnet50.");
-      path = place_of_new_model();
-      model_words_.insert(model_words_.begin(), {"init-model", "--untrained-model-path=" + path});
+      check_model_channel();
+      return;
     }
-    train_words_.push_back("--untrained-model-path=" + path);
+    const std::string path = "--untrained-model-path=" + place_of_new_model();
+    train_words_.push_back(path);
+    if (parse_arguments(init_model_, model_words_).find("model-name") != nullptr) {
+      model_words_.insert(model_words_.begin() + 1, path);
+      return;
+    }
+    model_words_.clear();
+    if (std::none_of(tree_.unreadable.begin(), tree_.unreadable.end(),
+                     [](const std::string& name) { return same_name(name, "model-name"); }))
+      fail(
+          "There is no model to train: add the channel 'model', or the hyperparameter "
+          "'model-name', such as resnet50.");
   }
 
   // A copy of the training images on every host, and a part of the others, is no way to divide.
   void add_sharding(const RawArguments& given) {
-    if (in_parts_.empty() || given.find("shard-by") != nullptr) return;
+    if (in_parts_.empty() || !has_images_ || given.find("shard-by") != nullptr) return;
     if (in_parts_.front() != "train-data-path")
       fail(
           "The validation images are distributed over the hosts (ShardedByS3Key), but the "
@@ -184,15 +192,29 @@ class Translation {
     const RawArguments given = given_to_train();
     problems_.collect([&] { add_sharding(given); });
     problems_.collect([&] { refuse_ranks_of_several_hosts(given); });
-    problems_.throw_if_any();
     train_words_.push_back("--trained-model-path=" + (folder_ / "model").string());
     if (given.find("log-path") == nullptr)
       train_words_.push_back("--log-path=" + (folder_ / "output/data/logs").string());
     if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && given.find("ranks") == nullptr)
       train_words_.push_back("--ranks=" + std::to_string(ranks_per_host_));
-    train_words_.insert(train_words_.begin(), "train");
-    return {model_words_,       with_launch(),           tree_.hosts,
-            tree_.current_host, tree_.network_interface, warnings_};
+    SageMakerJob job{.preparation = model_words_,
+                     .command = {},
+                     .invocation = {},
+                     .hosts = tree_.hosts,
+                     .current_host = tree_.current_host,
+                     .network_interface = tree_.network_interface,
+                     .warnings = warnings_};
+    if (problems_.empty()) job.command = with_launch();
+    check_commands(job);
+    return job;
+  }
+
+  // What they refuse is told with what is wrong with the job.
+  void check_commands(SageMakerJob& job) const {
+    Problems of_model;
+    if (!job.preparation.empty()) of_model = parse_command_line(job.preparation).problems;
+    job.invocation = parse_command_line(problems_.empty() ? job.command : train_words_);
+    job.invocation.problems = joined({problems_, of_model, job.invocation.problems});
   }
 
   Words with_launch() const {
@@ -213,8 +235,9 @@ class Translation {
   int ranks_per_host_;
   SageMakerTree tree_;
   Problems problems_;
-  Words train_words_, model_words_;
+  Words train_words_ = {"train"}, model_words_ = {"init-model"};
   Words warnings_;
+  bool has_images_ = true;      // both channels of images are there
   Words in_parts_;              // the path options whose channels every host has a part of
   std::string of_model_alone_;  // a hyperparameter that only init-model has
 };
@@ -227,8 +250,7 @@ bool is_sagemaker_start(const std::vector<std::string>& arguments,
   if (arguments.empty() || arguments.front() != "train" ||
       !std::filesystem::exists(folder / "input/config/resourceconfig.json", failure))
     return false;
-  const RawArguments raw =
-      parse_arguments(*find_command("train"), {arguments.begin() + 1, arguments.end()});
+  const RawArguments raw = parse_arguments(*find_command("train"), arguments);
   return !raw.help && std::none_of(raw.mentioned.begin(), raw.mentioned.end(),
                                    [](const Option* option) { return option->required; });
 }

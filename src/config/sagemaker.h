@@ -10,13 +10,18 @@
 #include <string>
 #include <vector>
 
+#include "config/command_line.h"
+
 namespace kiln {
 
 struct SageMakerJob {
   // `init-model …` where no channel brings a model: for every host. Empty otherwise.
   std::vector<std::string> preparation;
-  // `train …`, or of several hosts `launch … -- train …`: for the host that leads.
+  // `train …`, or of several hosts `launch … -- train …`: for the host that leads. Empty where the
+  // job itself is at fault.
   std::vector<std::string> command;
+  // What `command` asks for; with the faults of the job and of both command lines, all together.
+  Invocation invocation;
   std::vector<std::string> hosts;  // the first leads
   std::string current_host;
   std::string network_interface;
@@ -30,7 +35,8 @@ bool is_sagemaker_start(const std::vector<std::string>& arguments,
                         const std::filesystem::path& folder);
 
 // `arguments` as they were given; what they say beside `train` is added to the hyperparameters.
-// `num_gpus` of this host, each of which gets a rank; 0: one rank. Throws Problems.
+// `num_gpus` of this host, each of which gets a rank; 0: one rank. Throws Problems where the
+// folder's files cannot be read; other faults are in the job.
 SageMakerJob sagemaker_job(const std::filesystem::path& folder,
                            const std::vector<std::string>& arguments, int num_gpus);
 

@@ -93,11 +93,14 @@ void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tr
   const Json object = read_object(folder, "hyperparameters.json");
   for (const auto& entry : object.items()) {
     const std::string& name = entry.key();
-    problems.collect([&] {
+    try {
       if (name == kRanksPerHost) tree.ranks_per_host = plain_text(name, entry.value());
       if (name == kMpiOptions) tree.mpi_options = plain_text(name, entry.value());
       if (!belongs_to_the_sdk(name)) tree.hyperparameters[name] = plain_text(name, entry.value());
-    });
+    } catch (const Error& error) {
+      problems.add(error);
+      tree.unreadable.push_back(name);
+    }
   }
 }
 
@@ -105,10 +108,13 @@ void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tr
 
 SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems& problems) {
   SageMakerTree tree;
-  problems.collect([&] { read_hosts(folder, tree); });
-  problems.collect([&] { read_channels(folder, tree); });
-  problems.collect([&] { read_hyperparameters(folder, tree, problems); });
-  return tree;
+  Problems of_files;
+  of_files.collect([&] { read_hosts(folder, tree); });
+  of_files.collect([&] { read_channels(folder, tree); });
+  of_files.collect([&] { read_hyperparameters(folder, tree, problems); });
+  if (of_files.empty()) return tree;
+  of_files.collect([&] { throw problems; });
+  throw of_files;
 }
 
 }  // namespace kiln

@@ -22,6 +22,7 @@ struct SageMakerChannel {
 
 struct SageMakerTree {
   std::map<std::string, std::string> hyperparameters;  // each a plain text; none of the SDK's own
+  std::vector<std::string> unreadable;                 // names of hyperparameters that are no text
   std::string ranks_per_host;  // what the SDK's MPI settings say; empty: nothing
   std::string mpi_options;
   std::map<std::string, SageMakerChannel> channels;
@@ -30,8 +31,9 @@ struct SageMakerTree {
   std::string network_interface;  // empty when it is not told
 };
 
-// Faults are added to `problems`, all Error kParameterParsing; what could be read is returned. A
-// hyperparameter's value is a text, or JSON of one value inside a text, as the Python SDK sends it.
+// A hyperparameter's value is a text, or JSON of one value inside a text, as the Python SDK sends
+// it; others are faults, which are added to `problems`. Throws Problems, with those, where a file
+// is none that SageMaker writes. All are Error kParameterParsing.
 SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems& problems);
 
 }  // namespace kiln

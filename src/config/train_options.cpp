@@ -1,5 +1,7 @@
-#include "config/train_options.h"
-
+// `kiln train`: its options, and the struct that they become.
+#include "config/apart.h"
+#include "config/binder.h"
+#include "config/command_rows.h"
 #include "config/option_kinds.h"
 
 namespace kiln {
@@ -95,8 +97,6 @@ std::vector<Option> tracking_options() {
   };
 }
 
-}  // namespace
-
 std::vector<Option> train_options() {
   std::vector<Option> options = component_options();
   Option max_bad = {.name = "max-bad-images",
@@ -159,6 +159,140 @@ std::vector<Option> train_options() {
   append(options, tracking_options());
   append(options, rank_options());
   return options;
+}
+
+NormalizationChoice normalization_choice(const std::string& word) {
+  if (word == "half") return NormalizationChoice::kHalf;
+  return word == "imagenet" ? NormalizationChoice::kImagenet : NormalizationChoice::kAuto;
+}
+
+CachePolicy cache_choice(const std::string& word) {
+  if (word == "none") return CachePolicy::kNone;
+  if (word == "bytes") return CachePolicy::kBytes;
+  return word == "decoded" ? CachePolicy::kDecoded : CachePolicy::kAuto;
+}
+
+void check_cache(Binder& binder, const DataConfig& config) {
+  if (config.cache != CachePolicy::kDecoded || !takes_random_parts(config.augment)) return;
+  binder.fault("cache", ErrorCode::kParameterParsing,
+               "--cache decoded keeps pixels, but --augment " + augment_name(config.augment) +
+                   " takes others in every epoch: use --cache bytes or auto.");
+}
+
+DataConfig bind_data(Binder& binder) {
+  DataConfig config;
+  config.untrained_model_path = binder.path("untrained-model-path");
+  config.train_path = binder.path("train-data-path");
+  config.valid_path = binder.path("valid-data-path");
+  config.index_path = binder.path("index");
+  config.image_size = binder.small_integer("image-size");
+  config.augment = binder.augment();
+  config.eval_resize = binder.small_integer("eval-resize");
+  config.eval_crop = binder.small_integer("eval-crop");
+  binder.check("eval-resize", [&] {
+    check_eval_size(config.eval_resize,
+                    config.eval_crop > 0 ? config.eval_crop : config.image_size);
+  });
+  config.normalization = normalization_choice(binder.choice("normalization"));
+  config.cache = cache_choice(binder.choice("cache"));
+  config.cache_bytes = binder.integer("cache-bytes");
+  check_cache(binder, config);
+  config.read_ahead = binder.small_integer("read-ahead");
+  config.loader_threads = binder.small_integer("loader-threads");
+  config.on_bad_image =
+      binder.choice("on-bad-image") == "fail" ? OnBadImage::kFail : OnBadImage::kSkip;
+  config.max_bad_images = binder.allowance("max-bad-images");
+  const std::string sharding = binder.choice("shard-by");
+  config.has_train_shard = sharding != "rank";
+  config.has_valid_shard = sharding == "none";
+  config.scan_each = binder.choice("scan") == "each" || config.has_train_shard;
+  return config;
+}
+
+OptimizationConfig bind_optimization(Binder& binder) {
+  OptimizationConfig config;
+  config.epochs = binder.small_integer("epochs");
+  config.batch_size = binder.small_integer("batch-size");
+  config.accumulate = binder.small_integer("accumulate");
+  config.num_warmup_steps = binder.small_integer("num-warmup-steps");
+  config.learning_rate = binder.number("learning-rate");
+  config.lr_scaling = binder.rate_scaling("lr-scaling");
+  config.random_seed = binder.integer("random-seed");
+  config.patience = binder.small_integer("patience");
+  config.save = binder.choice("save") == "last" ? SaveChoice::kLast : SaveChoice::kBest;
+  return config;
+}
+
+RanksConfig bind_ranks(Binder& binder) {
+  RanksConfig config;
+  config.device = binder.device();
+  config.threads = binder.small_integer("threads");
+  config.launch = binder.ranks();
+  config.arguments = binder.words();
+  config.expect_ranks = binder.small_integer("expect-ranks");
+  config.sync_batch_norm = binder.boolean("sync-batch-norm");
+  config.bucket_mb = binder.small_integer("bucket-mb");
+  config.bfloat16_gradients = binder.choice("gradient-dtype") == "bf16";
+  config.collective_timeout_s = binder.small_integer("collective-timeout");
+  config.stall_warning_s = binder.small_integer("stall-warning");
+  return config;
+}
+
+OutputConfig bind_output(Binder& binder) {
+  OutputConfig config;
+  config.trained_model_path = binder.path("trained-model-path");
+  config.log_path = binder.path("log-path");
+  config.log_path_given = binder.given("log-path");
+  config.print_freq = binder.small_integer("print-freq");
+  config.plain = binder.plain();
+  config.mlflow_log_model = binder.boolean("mlflow-log-model");
+  config.kfp_executor_input = binder.path("kfp-executor-input");
+  config.kfp_metrics = binder.path("kfp-metrics");
+  return config;
+}
+
+void check_paths(Binder& binder, const DataConfig& data, const OutputConfig& output) {
+  const std::string& model = output.trained_model_path;
+  require_apart(binder, "trained-model-path", model, "untrained-model-path",
+                data.untrained_model_path);
+  require_apart(binder, "trained-model-path", model, "train-data-path", data.train_path);
+  require_apart(binder, "trained-model-path", model, "valid-data-path", data.valid_path);
+  if (lies_inside(output.log_path, model)) {
+    binder.fault(output.log_path_given ? "log-path" : "trained-model-path",
+                 ErrorCode::kParameterParsing,
+                 "--log-path '" + output.log_path + "' lies in --trained-model-path '" + model +
+                     "', which holds the model alone: give --log-path another folder.");
+  }
+}
+
+Command bind_train(Binder& binder) {
+  TrainConfig config{.data = bind_data(binder),
+                     .optimization = bind_optimization(binder),
+                     .ranks = bind_ranks(binder),
+                     .output = bind_output(binder),
+                     .effective_options = binder.effective_options(),
+                     .overridden = binder.overridden()};
+  binder.path("config");
+  check_paths(binder, config.data, config.output);
+  return config;
+}
+
+}  // namespace
+
+void check_eval_size(int short_side, int crop) {
+  if (short_side == 0 || short_side >= crop) return;
+  throw Error(ErrorCode::kParameterParsing,
+              "--eval-resize is " + std::to_string(short_side) +
+                  ", but validation looks at a centre of " + std::to_string(crop) +
+                  " pixels: give --eval-resize " + std::to_string(crop) +
+                  " or more, or a smaller --eval-crop.");
+}
+
+CommandInfo train_command() {
+  return {"train", "Train an untrained model on images into a ModelDirectory.",
+          "--untrained-model-path DIR --train-data-path DIR --valid-data-path DIR "
+          "--trained-model-path DIR [options]",
+          train_options(), bind_train};
 }
 
 }  // namespace kiln

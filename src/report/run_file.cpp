@@ -138,6 +138,18 @@ RunRecord read_run(const std::filesystem::path& path) {
   }
 }
 
+void refuse_records(const std::filesystem::path& output,
+                    const std::vector<std::string>& log_paths) {
+  for (const std::string& path : log_paths) {
+    std::error_code none_there;
+    if (std::filesystem::equivalent(output, record_of(path), none_there))
+      throw Error(ErrorCode::kUserError,
+                  "'" + output.string() +
+                      "' is the record of a run, and the page would take its place. Give another "
+                      "--output-path.");
+  }
+}
+
 bool RunFollower::read_news() {
   constexpr std::size_t kHead = 64;  // holds the time of the start
   std::error_code fault;

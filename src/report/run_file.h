@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "report/run_sink.h"
 
@@ -30,6 +31,10 @@ RunRecord parse_run(std::string_view text);
 std::filesystem::path record_of(const std::filesystem::path& path);
 // Throws Error.
 RunRecord read_run(const std::filesystem::path& path);
+
+// Throws Error kUserError where `output`, a page that is to be written, is the record of one of the
+// runs, by whatever name.
+void refuse_records(const std::filesystem::path& output, const std::vector<std::string>& log_paths);
 
 // A run that goes on, by what its file grows by.
 class RunFollower {

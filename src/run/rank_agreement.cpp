@@ -17,7 +17,7 @@
 #include "parallel/shared_memory.h"
 #include "parallel/stall_watch.h"
 #include "report/error_info.h"
-#include "run/failure.h"
+#include "run/process.h"
 #include "run/versions.h"
 
 namespace kiln {
@@ -170,7 +170,7 @@ NcclWatch watch_over_mpi(World& world, const TrainConfig& config, Log& log) {
   };
   watch.stuck = [&world, &log,
                  path = error_info_path(config.output.log_path)](const auto& failure) {
-    world.mpi()->abort(tell_failure(failure, {true, path}, world, log));
+    world.mpi()->abort(tell_failure(failure, path, world, log));
   };
   return watch;
 }

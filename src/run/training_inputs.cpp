@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "config/command_line.h"
 #include "data/image_index.h"
 #include "model/feature_map.h"
 

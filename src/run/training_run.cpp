@@ -9,7 +9,6 @@
 #include "base/machine.h"
 #include "base/signals.h"
 #include "run/bad_images.h"
-#include "run/failure.h"
 #include "run/finish.h"
 #include "run/judgement.h"
 #include "run/prepare.h"
@@ -155,12 +154,13 @@ Stop train(TrainingRun& run) {
 
 }  // namespace
 
-int run_training(const TrainConfig& config, World& world, Log& log) {
+int run_training(const TrainConfig& config, Process& process) {
+  World& world = process.world;
   install_stop_signals();
   keep_freed_memory();
-  const std::unique_ptr<TrainingJob> job = prepare(config, world, log);
+  const std::unique_ptr<TrainingJob> job = prepare(config, world, process.log);
   std::unique_ptr<TrainState> state = begin(*job);
-  RunLogger logger(config.output, world.leads(), job->device, log);
+  RunLogger logger(config.output, world.leads(), job->device, process.log);
   try {
     logger.start(describe_run(*job, *state), plan_warnings(*job));
     TrainingRun run{

@@ -2,14 +2,13 @@
 // evaluate, keep, report, stop and save.
 #pragma once
 
-#include "base/log.h"
 #include "config/run_config.h"
-#include "parallel/world.h"
+#include "run/process.h"
 
 namespace kiln {
 
-// The exit code: 0, or 128 + n after stop signal n. Every rank of `world` calls it; rank 0 writes
+// The exit code: 0, or 128 + n after stop signal n. Every rank of the world calls it; rank 0 writes
 // the model.
-int run_training(const TrainConfig& config, World& world, Log& log);
+int run_training(const TrainConfig& config, Process& process);
 
 }  // namespace kiln

@@ -194,7 +194,7 @@ TEST(CommandLine, EveryRequiredPathIsAskedFor) {
 }
 
 TEST(CommandLine, Commands) {
-  EXPECT_TRUE(std::holds_alternative<VersionRequest>(parse_command_line({"--version"}, nullptr)));
+  EXPECT_TRUE(std::holds_alternative<VersionRequest>(parse_command_line({"--version"}).command));
   EXPECT_EQ(fault({"trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
   EXPECT_NE(
       fault({"score"}).find("train, launch, init-model, convert, pack, demo-data, bench loader, "
@@ -248,25 +248,21 @@ TEST(CommandLine, OutputsApartFromInputs) {
 }
 
 TEST(CommandLine, LogPathIsToldInSpiteOfFaults) {
-  std::string log_path;
-  EXPECT_THROW(parse_command_line({"train", "--colour", "red", "--log-path", "here"}, &log_path),
-               Problems);
-  EXPECT_EQ(log_path, "here");
-  EXPECT_THROW(parse_command_line({"train", "--log-path="}, &log_path), Problems);
-  EXPECT_EQ(log_path, "logs");
+  EXPECT_EQ(log_path({"train", "--colour", "red", "--log-path", "here"}), "here");
+  EXPECT_EQ(log_path({"train", "--log-path="}), "logs");
+  EXPECT_EQ(log_path({"train", "--log-path", "{{$.outputs.log}}"}), "logs");
 }
 
-TEST(CommandLine, WhatCouldBeReadComesWithTheFaults) {
-  try {
-    parse_command_line(train({"--epochs", "0", "--batch-size", "7", "--log-path", "o/logs"}),
-                       nullptr);
-    FAIL();
-  } catch (const TrainCommandFaults& faults) {
-    EXPECT_EQ(faults.errors().size(), 2u);
-    EXPECT_EQ(faults.config().batch_size, 7);
-    EXPECT_EQ(faults.config().epochs, 0);
-    EXPECT_TRUE(log_lies_in_output(faults.config()));
-  }
+TEST(CommandLine, OnlyTrainingOwesAnErrorInfo) {
+  EXPECT_EQ(log_path(train()), "logs");
+  EXPECT_EQ(log_path(train({"--log-path", "o/logs"})), "") << "it would lie in the output";
+  for (const Words& words : {Words{"train", "--help"}, Words{"bench", "collective"},
+                             Words{"watch", "logs"}, Words{"trian"}, Words{"--version"}, Words{}})
+    EXPECT_EQ(log_path(words), "");
+}
+
+TEST(CommandLine, AFaultIsToldOnce) {
+  EXPECT_EQ(faults(train({"--shard-by", "sex"})).size(), 1u);
 }
 
 TEST(CommandLine, PlaceholdersOfAPipelineAreRefused) {

@@ -29,16 +29,15 @@ TEST(Launch, TakesItsOptionsAndTheRanksCommandLine) {
 }
 
 TEST(Launch, TheLogPathIsTheRanksToo) {
-  std::string log_path;
-  const auto config = std::get<LaunchConfig>(
-      parse_command_line(launch({"--ranks=2", "--log-path", "x"}), &log_path));
+  const Words words = launch({"--ranks=2", "--log-path", "x"});
+  const auto config = parse_as<LaunchConfig>(words);
   EXPECT_EQ(config.log_path, "x");
-  EXPECT_EQ(log_path, "x");
+  EXPECT_EQ(log_path(words), "x");
   EXPECT_EQ(config.rank_arguments, train({"--log-path", "x"}));
-  parse_command_line(launch({"--ranks=2"}, {"--log-path", "y"}), &log_path);
-  EXPECT_EQ(log_path, "y");
-  parse_command_line(launch({"--ranks=2"}), &log_path);
-  EXPECT_EQ(log_path, "logs");
+  EXPECT_EQ(log_path(launch({"--ranks=2"}, {"--log-path", "y"})), "y");
+  EXPECT_EQ(log_path(launch({"--ranks=2"})), "logs");
+  EXPECT_EQ(log_path(launch({"--ranks=0", "--log-path", "x"}, {"--epochs", "0"})), "x");
+  EXPECT_EQ(log_path({"launch", "--ranks=2", "--log-path", "x"}), "x");
   EXPECT_EQ(fault(launch({"--ranks=2", "--log-path", "x"}, {"--log-path", "y"})),
             "--log-path is given twice, as 'y' and as 'x': give it once.");
 }
@@ -48,11 +47,16 @@ TEST(Launch, FaultsOfBothPartsAreToldTogether) {
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].message(), "--rank is not an option of `kiln launch`. Did you mean '--ranks'?");
   EXPECT_EQ(all[1].message(), "--epoch is not an option of `kiln train`. Did you mean '--epochs'?");
-  std::string log_path;
-  EXPECT_THROW(
-      parse_command_line(launch({"--ranks=2"}, {"--epochs", "0", "--log-path", "z"}), &log_path),
-      TrainCommandFaults);
-  EXPECT_EQ(log_path, "z");
+  EXPECT_EQ(log_path(launch({"--ranks=2"}, {"--epochs", "0", "--log-path", "z"})), "z");
+}
+
+TEST(Launch, FaultsOfExit2ComeFirstWhicheverPartTheyAreOf) {
+  const std::vector<Error> all =
+      faults(launch({"--ranks", "0"}, {"--epochs", "0", "--patience", "x", "--ranks", "2"}));
+  ASSERT_EQ(all.size(), 4u);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    EXPECT_EQ(exit_code(all[i].code()), i < 2 ? 2 : 1) << all[i].message();
+  EXPECT_EQ(faults({"launch", "--ranks", "0"}).front().code(), ErrorCode::kParameterParsing);
 }
 
 TEST(Launch, RefusesWhatCannotBe) {
@@ -81,9 +85,16 @@ TEST(Launch, HelpOfEitherPart) {
 }
 
 TEST(Train, RanksAreEmptyUnlessGiven) {
-  EXPECT_FALSE(parse_as<TrainConfig>(train()).ranks.has_value());
-  EXPECT_EQ(parse_as<TrainConfig>(train({"--ranks", "auto"})).ranks, 0);
-  EXPECT_EQ(parse_as<TrainConfig>(train({"--ranks", "4"})).ranks, 4);
+  EXPECT_FALSE(parse_as<TrainConfig>(train()).ranks.launch.has_value());
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--ranks", "auto"})).ranks.launch, 0);
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--ranks", "4"})).ranks.launch, 4);
+}
+
+TEST(Train, KeepsTheWordsThatItsRanksAreStartedWith) {
+  const Words words = train({"--ranks=2", "--epochs", "3"});
+  EXPECT_EQ(parse_as<TrainConfig>(words).ranks.arguments, words);
+  const Words bench = {"bench", "collective", "--ranks", "2"};
+  EXPECT_EQ(parse_as<BenchCollectiveConfig>(bench).ranks.arguments, bench);
 }
 
 }  // namespace

@@ -26,18 +26,21 @@ inline Words init_model(const Words& more) {
   return words;
 }
 
+// Throws the faults, where there are any.
 template <typename Config>
 Config parse_as(const Words& words) {
-  return std::get<Config>(parse_command_line(words, nullptr));
+  const Invocation invocation = parse_command_line(words);
+  invocation.problems.throw_if_any();
+  return std::get<Config>(invocation.command);
 }
 
 inline std::vector<Error> faults(const Words& words) {
-  try {
-    parse_command_line(words, nullptr);
-  } catch (const Problems& problems) {
-    return problems.errors();
-  }
-  return {};
+  return parse_command_line(words).problems.errors();
+}
+
+// Of the error_info.json that is owed; empty: none is.
+inline std::string log_path(const Words& words) {
+  return parse_command_line(words).log_path;
 }
 
 // The one fault of a command line; a text that no test expects when there are none or several.

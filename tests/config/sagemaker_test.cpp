@@ -49,15 +49,22 @@ class SageMaker : public testing::Test {
     return fault();
   }
   std::string fault() const {
-    try {
-      job();
-    } catch (const Problems& problems) {
-      EXPECT_EQ(problems.errors().front().code(), ErrorCode::kParameterParsing);
-      std::string text;
-      for (const Error& error : problems.errors()) text += error.message() + "\n";
-      return text;
+    std::string text;
+    const Problems all = problems();
+    for (const Error& error : all.errors()) {
+      if (text.empty()) {
+        EXPECT_EQ(error.code(), ErrorCode::kParameterParsing);
+      }
+      text += error.message() + "\n";
     }
-    return "no fault";
+    return text.empty() ? "no fault" : text;
+  }
+  Problems problems() const {
+    try {
+      return job().invocation.problems;
+    } catch (const Problems& of_files) {
+      return of_files;
+    }
   }
 
   const fs::path folder_ =
@@ -262,6 +269,29 @@ TEST_F(SageMaker, RefusesWrongHyperparameters) {
   expect(R"({"epochs": {"a": 1}})", "'epochs' holds a list or an object");
   expect(R"({"train_data_path": "x"})", "the job's channels decide");
   expect(R"({"model-name": "resnet18"})", "the channel 'model' brings one");
+}
+
+TEST_F(SageMaker, TellsOfTheJobsFaultsAndItsCommandsFaultsTogether) {
+  write("hyperparameters", R"({"epochs": "zero", "batchsize": "64"})");
+  EXPECT_EQ(problems().errors().size(), 2U) << fault();
+  EXPECT_NE(fault().find("Did you mean 'batch-size'?"), std::string::npos);
+  EXPECT_NE(fault().find("--epochs is 'zero'"), std::string::npos);
+  EXPECT_TRUE(job().command.empty());
+  EXPECT_EQ(job().invocation.log_path, (folder_ / "output/data/logs").string());
+}
+
+TEST_F(SageMaker, TellsEachFaultOnceAndNoneThatFollowsFromAnother) {
+  write("inputdataconfig", R"({"photos": {}})");
+  write("hyperparameters", R"({"model_name": "[1]", "random_seed": "x", "epochs": "0"})");
+  const std::vector<Error> all = problems().errors();
+  EXPECT_EQ(all.size(), 5U) << fault();  // the two channels, model_name, random_seed, epochs
+  EXPECT_EQ(exit_code(all.back().code()), 1);
+  write("inputdataconfig", R"({"train": {}, "validation": {}})");
+  write("hyperparameters", R"({"model_name": "resnet18", "random_seed": "x"})");
+  EXPECT_EQ(problems().errors().size(), 1U) << fault() << "it is an option of both commands";
+  two_hosts();
+  write("hyperparameters", R"({"model_name": "resnet18", "ranks": "2", "epochs": "0"})");
+  EXPECT_EQ(problems().errors().size(), 2U) << fault();
 }
 
 }  // namespace

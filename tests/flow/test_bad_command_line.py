@@ -1,4 +1,5 @@
-"""Wrong command lines: every fault named at once, exit 2 for what is no option or value, 1 for what is out of range."""
+"""Wrong command lines: every fault named at once, before anything is read; exit 2 for what is no option or value, 1 for what
+is out of range."""
 import pathlib
 import shutil
 
@@ -97,7 +98,8 @@ class CommandLineTest(FlowTest):
 
 
 class OrderTest(FlowTest):
-    """All problems are told together; the first in the order of the issue gives code and exit status."""
+    """The problems of a stage, first the command line's, then the inputs', are told together; the first gives code and exit
+    status."""
 
     def assert_order(self, result, exit_code, code, *words):
         self.assert_fails(result, exit_code, code, *words)
@@ -107,15 +109,23 @@ class OrderTest(FlowTest):
         for word in words:
             self.assertIn(str(word), message)
 
-    def test_inputs_are_checked_although_the_command_line_is_wrong(self):
+    def test_nothing_is_read_for_a_wrong_command_line(self):
         wrong = {"train_data_path": self.folder / "no-train", "valid_data_path": self.folder / "no-valid",
                  "untrained_model_path": self.folder / "no-model"}
-        inputs = ["no-train", "no-valid", "no-model"]
-        self.assert_order(self.train(epochs=0, **wrong), 1, 4, "--epochs", *inputs)
-        self.assert_order(self.train(epochs=0, patience="x", **wrong), 2, 2, "--patience", "--epochs", *inputs)
-        self.assert_order(self.train(epochs=0, batch_size=1000), 1, 4, "--epochs", "Batch size")
-        self.assert_order(self.train(epochs=0, valid_data_path=None, train_data_path=wrong["train_data_path"]), 2, 2,
-                          "--valid-data-path", "--epochs", "no-train")
+        cases = [({"epochs": 0, **wrong}, 1, 4, ["--epochs"]),
+                 ({"epochs": 0, "patience": "x", **wrong}, 2, 2, ["--patience", "--epochs"]),
+                 ({"epochs": 0, "batch_size": 1000}, 1, 4, ["--epochs"]),
+                 ({"epochs": 0, **wrong, "valid_data_path": None}, 2, 2, ["--valid-data-path", "--epochs"])]
+        for options, exit_code, code, words in cases:
+            with self.subTest(options=options):
+                result = self.train(**options)
+                self.assert_order(result, exit_code, code, *words)
+                self.assertEqual(len(result.stderr.splitlines()), len(words), result.stderr)
+                self.assertEqual(len(self.error_info()["Message"].splitlines()), len(words))
+
+    def test_faults_of_launch_and_its_ranks_command_line_come_together(self):
+        result = kiln("launch", "--ranks", 0, "--", *self.train_arguments(epochs=0, patience="x"))
+        self.assert_order(result, 2, 2, "--patience", "--ranks", "--epochs")
 
     def test_every_kind_of_input_fault_comes_in_its_place(self):
         occupied = self.folder / "occupied"

@@ -144,6 +144,20 @@ class FailureTest(SageMakerTest):
         self.write("hyperparameters", {"epochs": "0"})
         self.assert_failed(self.start(), 1, "--epochs is 0")
 
+    def test_faults_of_the_job_and_of_the_command_come_together(self):
+        for with_model in (True, False):
+            with self.subTest(with_model=with_model):
+                for channel in (self.tree / "input/data").iterdir():
+                    channel.unlink()
+                self.lay_out({"epochs": "zero", "batchsize": "64", "random_seed": "x"}, with_model=with_model)
+                result = self.start()
+                self.assert_failed(result, 2, "'batchsize' is not a hyperparameter", "--epochs is 'zero'",
+                                   "--random-seed is 'x'")
+                self.assertEqual(self.failure().count("--random-seed"), 1)
+                info = self.tree / "output/data/logs/module_statistics/error_info.json"
+                self.assertIn("batchsize", json.loads(info.read_text())["Exception"]["Message"])
+                self.assertIn("zero", info.read_text())
+
     def test_channels(self):
         self.lay_out(channels={"train": "train"}, with_model=False)
         self.assert_failed(self.start(), 2, "no channel 'validation'", "no model to train")

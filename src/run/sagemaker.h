@@ -10,8 +10,8 @@
 
 namespace kiln {
 
-// What the folder says, in the log as well; an earlier run's failure note is removed. Throws
-// Problems.
+// What the folder says, in the log as well; an earlier run's failure note is removed. Throws what
+// sagemaker_job() throws.
 SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& log);
 
 // Makes the network where no channel brings one, in a process of its own, as LibTorch must not be

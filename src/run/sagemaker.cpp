@@ -1,4 +1,4 @@
-#include "commands/sagemaker.h"
+#include "run/sagemaker.h"
 
 #include <spawn.h>
 #include <sys/wait.h>
@@ -42,8 +42,8 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
   const char* name = std::getenv("TRAINING_JOB_NAME");
   log.info("SageMaker job" + (name == nullptr ? "" : " " + std::string(name)) + ", host " +
            job.current_host + " of " + std::to_string(job.hosts.size()));
-  if (!job.preparation.empty()) log.info("as: kiln " + shell_words(job.preparation));
-  log.info("as: kiln " + shell_words(job.command));
+  for (const std::vector<std::string>& words : {job.preparation, job.command})
+    if (!words.empty()) log.info("as: kiln " + shell_words(words));
   for (const std::string& warning : job.warnings) log.warning(warning);
   return job;
 }

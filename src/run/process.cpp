@@ -1,4 +1,4 @@
-#include "run/failure.h"
+#include "run/process.h"
 
 #include <string>
 
@@ -12,13 +12,13 @@ void announce_failure(const std::exception_ptr& failure, World& world) {
   world.announce_failure(told.messages.front(), told.exit_code);
 }
 
-int tell_failure(const std::exception_ptr& failure, const RunReport& report, World& world,
-                 Log& log) {
+int tell_failure(const std::exception_ptr& failure,
+                 const std::optional<std::filesystem::path>& error_info, World& world, Log& log) {
   const FailureReport told = report_failure(failure);
   const bool first = world.announce_failure(told.messages.front(), told.exit_code);
   for (const std::string& message : told.messages) log.error(message);
   if (!first || told.error_info.empty()) return told.exit_code;
-  if (report.wanted) write_error_info(report.path, told.error_info, log);
+  if (error_info) write_error_info(*error_info, told.error_info, log);
   std::string sentences;
   for (const std::string& message : told.messages)
     sentences += (sentences.empty() ? "" : "\n") + message;

@@ -1,0 +1,69 @@
+#include "commands/train.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+#include "commands/launch.h"
+#include "report/appended_file.h"
+#include "report/run_file.h"
+#include "run/training_run.h"
+#include "run/versions.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A log folder that was asked for must work; the default one only if it can be. In a folder of
+// another run error_info.json is that run's, too.
+void open_driver_log(const OutputConfig& output, Process& process) {
+  const fs::path folder = output.log_path;
+  try {
+    std::error_code failure;
+    fs::create_directories(folder, failure);
+    if (AppendedFile::is_in_use(folder / kRunFileName)) {
+      process.error_info.reset();  // the sinks will say so
+      return;
+    }
+    process.log.open_file(folder /
+                          ("70_driver_log_" + std::to_string(process.world.rank()) + ".txt"));
+  } catch (const Error& error) {
+    if (output.log_path_given) throw;
+    process.log.warning(
+        "the folder '" + output.log_path +
+        "' cannot be written here, so there are no log files; --log-path names another");
+    process.error_info.reset();
+  }
+}
+
+void join_world(const TrainConfig& config, Process& process) {
+  World& world = process.world;
+  world.join({.deadline_s = static_cast<double>(config.ranks.collective_timeout_s),
+              .stall_warning_s = static_cast<double>(config.ranks.stall_warning_s)},
+             config.ranks.expect_ranks, process.log);
+  if (world.size() > 1) process.log.speak_for_rank(world.rank());
+  if (config.output.plain) process.log.speak_plainly();
+  world.agree([&] { open_driver_log(config.output, process); });
+}
+
+void tell_start(const TrainConfig& config, Process& process) {
+  const char* azure_run = std::getenv("AZUREML_RUN_ID");
+  process.log.info(program_version() + ", train" +
+                   (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
+  if (!config.overridden.empty() && process.world.leads()) process.log.warning(config.overridden);
+}
+
+}  // namespace
+
+int run(const TrainConfig& config, Process& process) {
+  if (const auto launch =
+          launch_of(config.ranks, config.output.log_path, config.output.log_path_given))
+    return run(*launch, process);
+  join_world(config, process);
+  tell_start(config, process);
+  return run_training(config, process);
+}
+
+}  // namespace kiln

@@ -1,0 +1,87 @@
+// `kiln init-model`.
+#include "config/binder.h"
+#include "config/command_rows.h"
+#include "config/option_kinds.h"
+
+namespace kiln {
+namespace {
+
+std::vector<Option> init_model_options() {
+  Option model_name = {
+      .name = "model-name",
+      .value_name = "MODEL",
+      .default_text = "",
+      .unit = "",
+      .group = kModel,
+      .help = "The network; also accepted without its flag.",
+      .kind = ValueKind::kModelName,
+      .required = true,
+      .positional = true,
+      .choices = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
+                  "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2", "densenet121",
+                  "densenet161", "densenet169", "densenet201"}};
+  return {
+      model_name,
+      required_path("untrained-model-path", "DIR", "Where the UntrainedModelDirectory is written."),
+      optional_path("weights", "FILE", "", kModel,
+                    "Pretrained weights: a torchvision state dict (.pth) or .safetensors, with the "
+                    "1000-way head."),
+      yes_or_no("pretrained", ValueKind::kBoolean, "", kModel,
+                "True needs --weights, since nothing is downloaded. Without this flag: True when "
+                "--weights is given."),
+      yes_or_no("zero-init-residual", ValueKind::kSwitch, "False", kModel,
+                "ResNet only: every residual branch starts at zero."),
+      yes_or_no("memory-efficient", ValueKind::kSwitch, "False", kModel,
+                "DenseNet only: computes parts again in the backward pass to save memory."),
+      seed(kModel, "Fixes the initial weights."),
+  };
+}
+
+void check_family(Binder& binder, const InitModelConfig& config) {
+  const bool dense = config.model_name.starts_with("densenet");
+  if (config.zero_init_residual && dense) {
+    binder.fault("zero-init-residual", ErrorCode::kParameterParsing,
+                 "--zero-init-residual is for ResNets, but the model is " + config.model_name +
+                     ": leave it out.");
+  }
+  if (config.memory_efficient && !dense && !config.model_name.empty()) {
+    binder.fault("memory-efficient", ErrorCode::kParameterParsing,
+                 "--memory-efficient is for DenseNets, but the model is " + config.model_name +
+                     ": leave it out.");
+  }
+}
+
+void check_pretrained(Binder& binder, bool pretrained) {
+  if (pretrained && !binder.given("weights")) {
+    binder.fault("pretrained", ErrorCode::kFailedToDownloadFiles,
+                 "--pretrained is True, but pretrained weights are not downloaded: give their file "
+                 "with --weights, or --pretrained False.");
+  }
+  if (binder.given("weights") && binder.given("pretrained") && !pretrained) {
+    binder.fault("pretrained", ErrorCode::kParameterParsing,
+                 "--pretrained is not True, but --weights is given: give one of the two.");
+  }
+}
+
+Command bind_init_model(Binder& binder) {
+  InitModelConfig config;
+  config.model_name = binder.choice("model-name");
+  config.untrained_model_path = binder.path("untrained-model-path");
+  config.weights = binder.path("weights");
+  config.zero_init_residual = binder.boolean("zero-init-residual");
+  config.memory_efficient = binder.boolean("memory-efficient");
+  config.random_seed = binder.integer("random-seed");
+  check_family(binder, config);
+  check_pretrained(binder, binder.boolean("pretrained"));
+  config.pretrained = binder.given("weights");
+  return config;
+}
+
+}  // namespace
+
+CommandInfo init_model_command() {
+  return {"init-model", "Write an untrained DenseNet or ResNet, or one with given weights.",
+          "MODEL --untrained-model-path DIR [options]", init_model_options(), bind_init_model};
+}
+
+}  // namespace kiln
