@@ -23,6 +23,7 @@
 #include "data/image_names.h"
 #include "data/image_set.h"
 #include "data/size_scan.h"
+#include "model/catalogue.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
 
@@ -189,11 +190,9 @@ void inspect_model_directory(const fs::path& path, Report& report) {
   report["path"] = path.string();
   report["model"] = spec.model_name;
   report["pretrained"] = spec.pretrained;
-  if (is_densenet(spec.model_name)) {
-    report["memory_efficient"] = spec.memory_efficient;
-  } else {
-    report["zero_init_residual"] = spec.zero_init_residual;
-  }
+  const NetworkFamily& family = known_network(spec.model_name).family();
+  if (family.allows(kMemoryEfficient)) report["memory_efficient"] = spec.memory_efficient;
+  if (family.allows(kZeroInitResidual)) report["zero_init_residual"] = spec.zero_init_residual;
   if (spec.num_classes) report["num_classes"] = *spec.num_classes;
   if (spec.normalization) {
     report["mean"] = spec.normalization->mean;

@@ -7,6 +7,7 @@
 
 #include "config/binder.h"
 #include "config/command_line.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -218,13 +219,14 @@ LaunchConfig bind_launch(Binder binder) {
 }
 
 void check_init_model(Binder& binder, const InitModelConfig& config) {
-  const bool dense = config.model_name.starts_with("densenet");
-  if (config.zero_init_residual && dense) {
+  const KnownNetwork* network = find_network(config.model_name);  // an unknown one is told already
+  if (network == nullptr) return;
+  if (config.zero_init_residual && !network->family().allows(kZeroInitResidual)) {
     binder.fault("zero-init-residual", ErrorCode::kParameterParsing,
                  "--zero-init-residual is for ResNets, but the model is " + config.model_name +
                      ": leave it out.");
   }
-  if (config.memory_efficient && !dense && !config.model_name.empty()) {
+  if (config.memory_efficient && !network->family().allows(kMemoryEfficient)) {
     binder.fault("memory-efficient", ErrorCode::kParameterParsing,
                  "--memory-efficient is for DenseNets, but the model is " + config.model_name +
                      ": leave it out.");

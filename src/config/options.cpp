@@ -5,6 +5,7 @@
 
 #include "config/option_kinds.h"
 #include "config/train_options.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -34,9 +35,8 @@ std::vector<Option> init_model_options() {
       .kind = ValueKind::kModelName,
       .required = true,
       .positional = true,
-      .choices = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
-                  "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2", "densenet121",
-                  "densenet161", "densenet169", "densenet201"}};
+      .choices = network_names(),
+  };
   return {
       model_name,
       required_path("untrained-model-path", "DIR", "Where the UntrainedModelDirectory is written."),

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "config/command_line.h"
 #include "data/image_index.h"
-#include "model/feature_map.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -75,12 +75,13 @@ void settle_pixels(const TrainConfig& config, TrainingInputs& inputs) {
 int final_map_pixels(const TrainingInputs& inputs, ImageSize size, const std::string& dataset,
                      const std::string& option) {
   const std::string& model = inputs.untrained.spec.model_name;
-  const int pixels = final_map_side(model, size.height) * final_map_side(model, size.width);
+  const NetworkFamily& family = known_network(model).family();
+  const int pixels = family.final_map_side(size.height) * family.final_map_side(size.width);
   if (pixels == 0)
     throw Error(ErrorCode::kInvalidDataset,
                 dataset + " dataset is not valid: images of " + std::to_string(size.width) + "x" +
                     std::to_string(size.height) + " pixels are too small for " + model + ": use " +
-                    option + " 32 or more.");
+                    option + " " + std::to_string(family.stride()) + " or more.");
   return pixels;
 }
 
