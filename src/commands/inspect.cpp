@@ -183,6 +183,13 @@ void tell_state(const StateDict& state, Report& report) {
   report["types"] = std::move(types);
 }
 
+void tell_preprocessing(const Preprocessing& pixels, Report& report) {
+  report["input_size"] = {pixels.height, pixels.width};
+  report["resize_short_side"] =
+      pixels.resize_short_side > 0 ? Report(pixels.resize_short_side) : Report();
+  report["keep_exact_size"] = pixels.keep_exact_size;
+}
+
 void inspect_model_directory(const fs::path& path, Report& report) {
   const ModelDirectory directory = read_model_directory(path);
   const ModelSpec& spec = directory.spec;
@@ -198,6 +205,7 @@ void inspect_model_directory(const fs::path& path, Report& report) {
     report["mean"] = spec.normalization->mean;
     report["std"] = spec.normalization->std;
   }
+  if (directory.preprocessing) tell_preprocessing(*directory.preprocessing, report);
   tell_state(directory.state, report);
   if (directory.labels.empty()) return;
   Report labels = Report::array();

@@ -124,6 +124,12 @@ void choose_pixels(const TrainConfig& config, TrainingInputs& inputs) {
   settle_pixels(config, inputs);
 }
 
+Preprocessing preprocessing_of(const TrainingInputs& inputs) {
+  const PixelPlan& plan = inputs.valid_pixels;
+  return {plan.output.height, plan.output.width, plan.short_side, plan.keep_exact,
+          inputs.normalization};
+}
+
 std::string pack_pixel_choice(const TrainingInputs& inputs) {
   std::ostringstream text;
   write_plan(text, inputs.pixels);

@@ -31,6 +31,9 @@ TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problem
 // the network.
 void choose_pixels(const TrainConfig& config, TrainingInputs& inputs);
 
+// What validation does to an image, for the trained model.
+Preprocessing preprocessing_of(const TrainingInputs& inputs);
+
 // Throws Error kLessThanOrEqualTo or kGreaterThanOrEqualTo. Passes over what could not be read.
 void check_batch_size(const TrainConfig& config, const TrainingInputs& inputs, int num_ranks);
 

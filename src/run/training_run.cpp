@@ -311,12 +311,14 @@ void TrainingRun::save() {
   std::vector<ImageFaultRecord> faults = train_faults_.records();
   faults.insert(faults.end(), valid_faults_.records().begin(), valid_faults_.records().end());
   telling_.saving(std::move(faults));
-  TrainedModel model{
-      inputs_.untrained.spec,     std::move(kept_),
-      inputs_.train.classes,      inputs_.train.schema_json,
-      inputs_.train.samples_json, format_training_json(telling_.run(), telling_.outcome())};
+  TrainedModel model{inputs_.untrained.spec,
+                     std::move(kept_),
+                     inputs_.train.classes,
+                     preprocessing_of(inputs_),
+                     inputs_.train.schema_json,
+                     inputs_.train.samples_json,
+                     format_training_json(telling_.run(), telling_.outcome())};
   model.spec.num_classes = static_cast<int>(inputs_.train.classes.size());
-  model.spec.normalization = inputs_.normalization;
   write_directory(config_.output.trained_model_path, trained_model_files(model));
   telling_.saved(config_.output.trained_model_path);
   report_closing(config_, telling_.reporter(), {train_faults_, valid_faults_}, log_);
