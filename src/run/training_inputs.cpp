@@ -91,6 +91,15 @@ void check_image_sizes(TrainingInputs& inputs) {
   final_map_pixels(inputs, inputs.valid_pixels.output, "Validation", "--eval-crop");
 }
 
+void note_trained_model(const std::string& path, TrainingInputs& inputs) {
+  const ModelSpec& spec = inputs.untrained.spec;
+  if (!spec.num_classes) return;
+  inputs.notes.push_back("'" + path + "' is a trained model: " +
+                         (spec.pretrained
+                              ? "its output layer is not used, a fresh one takes its place"
+                              : "its weights are not used, training starts from fresh weights"));
+}
+
 }  // namespace
 
 TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problems) {
@@ -111,8 +120,10 @@ TrainingInputs read_training_inputs(const TrainConfig& config, Problems& problem
     if (!inputs.train.items.empty() && !config.data.has_train_shard)
       map_classes(inputs.train, inputs.valid);
   });
-  collect(config.data.untrained_model_path,
-          [&] { inputs.untrained = read_model_directory(config.data.untrained_model_path); });
+  collect(config.data.untrained_model_path, [&] {
+    inputs.untrained = read_model_directory(config.data.untrained_model_path);
+    note_trained_model(config.data.untrained_model_path, inputs);
+  });
   return inputs;
 }
 

@@ -20,6 +20,8 @@ struct TrainingInputs {
   Normalization normalization;
   std::string normalization_name;  // "half" or "imagenet"
   int smallest_batch = 1;          // 2 where BatchNorm sees a 1x1 map
+  // Warnings before training begins; what is to be said of an image set stands in that set.
+  std::vector<std::string> notes;
 };
 
 // Reads training data, validation data and model. Their faults are added to `problems` in this

@@ -45,6 +45,7 @@ std::string centre_text(const PixelPlan& pixels) {
 void report_data(const TrainingInputs& inputs, const PlanFacts& facts, Log& log) {
   log.info("training data:    " + describe_set(inputs.train));
   log.info("validation data:  " + describe_set(inputs.valid));
+  for (const std::string& note : inputs.notes) warn(facts, note, log);
   for (const ImageSet* set : {&inputs.train, &inputs.valid})
     for (const std::string& note : set->notes) warn(facts, note, log);
   report_empty_classes(inputs.train, "training", facts, log);

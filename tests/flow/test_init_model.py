@@ -199,6 +199,10 @@ class InitModelTest(FlowTest):
         before, after = (array.array("f", tensor.data) for tensor in
                          (given["layer4.1.conv2.weight"], trained["model.layer4.1.conv2.weight"]))
         self.assertNotEqual(before, after)
+        trained = (self.folder / "model").rename(self.folder / "trained")
+        result = self.train(untrained_model_path=trained)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"warning: '{trained}' is a trained model: its output layer", result.stdout)
         self.assertLess(max(abs(a - b) for a, b in zip(before, after)), 1e-4)
 
 
