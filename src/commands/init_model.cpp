@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "model/image_model.h"
 #include "report/lines.h"
-#include "run/weights.h"
+#include "run/model_weights.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
 

@@ -23,6 +23,7 @@
 #include "data/image_names.h"
 #include "data/image_set.h"
 #include "data/size_scan.h"
+#include "model/catalogue.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
 
@@ -182,6 +183,13 @@ void tell_state(const StateDict& state, Report& report) {
   report["types"] = std::move(types);
 }
 
+void tell_preprocessing(const Preprocessing& pixels, Report& report) {
+  report["input_size"] = {pixels.height, pixels.width};
+  report["resize_short_side"] =
+      pixels.resize_short_side > 0 ? Report(pixels.resize_short_side) : Report();
+  report["keep_exact_size"] = pixels.keep_exact_size;
+}
+
 void inspect_model_directory(const fs::path& path, Report& report) {
   const ModelDirectory directory = read_model_directory(path);
   const ModelSpec& spec = directory.spec;
@@ -189,16 +197,15 @@ void inspect_model_directory(const fs::path& path, Report& report) {
   report["path"] = path.string();
   report["model"] = spec.model_name;
   report["pretrained"] = spec.pretrained;
-  if (is_densenet(spec.model_name)) {
-    report["memory_efficient"] = spec.memory_efficient;
-  } else {
-    report["zero_init_residual"] = spec.zero_init_residual;
-  }
+  const NetworkFamily& family = known_network(spec.model_name).family();
+  if (family.allows(kMemoryEfficient)) report["memory_efficient"] = spec.memory_efficient;
+  if (family.allows(kZeroInitResidual)) report["zero_init_residual"] = spec.zero_init_residual;
   if (spec.num_classes) report["num_classes"] = *spec.num_classes;
   if (spec.normalization) {
     report["mean"] = spec.normalization->mean;
     report["std"] = spec.normalization->std;
   }
+  if (directory.preprocessing) tell_preprocessing(*directory.preprocessing, report);
   tell_state(directory.state, report);
   if (directory.labels.empty()) return;
   Report labels = Report::array();

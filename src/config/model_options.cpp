@@ -2,6 +2,7 @@
 #include "config/binder.h"
 #include "config/command_rows.h"
 #include "config/option_kinds.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -17,9 +18,8 @@ std::vector<Option> init_model_options() {
       .kind = ValueKind::kModelName,
       .required = true,
       .positional = true,
-      .choices = {"resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
-                  "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2", "densenet121",
-                  "densenet161", "densenet169", "densenet201"}};
+      .choices = network_names(),
+  };
   return {
       model_name,
       required_path("untrained-model-path", "DIR", "Where the UntrainedModelDirectory is written."),
@@ -38,13 +38,14 @@ std::vector<Option> init_model_options() {
 }
 
 void check_family(Binder& binder, const InitModelConfig& config) {
-  const bool dense = config.model_name.starts_with("densenet");
-  if (config.zero_init_residual && dense) {
+  const KnownNetwork* network = find_network(config.model_name);  // an unknown one is told already
+  if (network == nullptr) return;
+  if (config.zero_init_residual && !network->family().allows(kZeroInitResidual)) {
     binder.fault("zero-init-residual", ErrorCode::kParameterParsing,
                  "--zero-init-residual is for ResNets, but the model is " + config.model_name +
                      ": leave it out.");
   }
-  if (config.memory_efficient && !dense && !config.model_name.empty()) {
+  if (config.memory_efficient && !network->family().allows(kMemoryEfficient)) {
     binder.fault("memory-efficient", ErrorCode::kParameterParsing,
                  "--memory-efficient is for DenseNets, but the model is " + config.model_name +
                      ": leave it out.");

@@ -2,18 +2,12 @@
 // et al., arXiv:1707.06990.
 #pragma once
 
-#include <array>
 #include <memory>
 
+#include "model/catalogue.h"
 #include "model/layers.h"
 
 namespace kiln {
-
-struct DenseNetShape {
-  int growth_rate;
-  std::array<int, 4> num_layers;
-  int num_init_features;
-};
 
 // [N, 3, H, W] -> [N, num_classes]; H and W at least 29. Initialised. `memory_efficient`: in
 // training, backward computes each layer's concatenation and bottleneck again instead of keeping

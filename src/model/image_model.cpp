@@ -4,7 +4,7 @@
 
 #include <variant>
 
-#include "base/error.h"
+#include "model/catalogue.h"
 #include "model/densenet.h"
 #include "model/layers.h"
 #include "model/resnet.h"
@@ -14,44 +14,14 @@ namespace {
 
 constexpr int kPretrainedClasses = 1000;
 
-struct KnownModel {
-  std::string name;
-  std::variant<ResNetShape, DenseNetShape> shape;
-};
-
-const std::vector<KnownModel>& known_models() {
-  static const std::vector<KnownModel> kModels{
-      {"resnet18", ResNetShape{false, {2, 2, 2, 2}}},
-      {"resnet34", ResNetShape{false, {3, 4, 6, 3}}},
-      {"resnet50", ResNetShape{true, {3, 4, 6, 3}}},
-      {"resnet101", ResNetShape{true, {3, 4, 23, 3}}},
-      {"resnet152", ResNetShape{true, {3, 8, 36, 3}}},
-      {"resnext50_32x4d", ResNetShape{true, {3, 4, 6, 3}, 32, 4}},
-      {"resnext101_32x8d", ResNetShape{true, {3, 4, 23, 3}, 32, 8}},
-      {"wide_resnet50_2", ResNetShape{true, {3, 4, 6, 3}, 1, 128}},
-      {"wide_resnet101_2", ResNetShape{true, {3, 4, 23, 3}, 1, 128}},
-      {"densenet121", DenseNetShape{32, {6, 12, 24, 16}, 64}},
-      {"densenet161", DenseNetShape{48, {6, 12, 36, 24}, 96}},
-      {"densenet169", DenseNetShape{32, {6, 12, 32, 32}, 64}},
-      {"densenet201", DenseNetShape{32, {6, 12, 48, 32}, 64}},
-  };
-  return kModels;
+std::shared_ptr<Network> make_network(const ResNetShape& shape, const ModelOptions& options,
+                                      int num_classes) {
+  return make_resnet(shape, num_classes, options.zero_init_residual);
 }
 
-const KnownModel& find_model(const std::string& name) {
-  for (const KnownModel& model : known_models())
-    if (model.name == name) return model;
-  std::string names;
-  for (const std::string& known : model_names()) names += (names.empty() ? "" : ", ") + known;
-  throw Error(ErrorCode::kInvalidModelDirectory,
-              "'" + name + "' is not a known model; known are " + names + ".");
-}
-
-std::shared_ptr<Network> make_network(const ModelOptions& options, int num_classes) {
-  const KnownModel& known = find_model(options.model_name);
-  if (const auto* resnet = std::get_if<ResNetShape>(&known.shape))
-    return make_resnet(*resnet, num_classes, options.zero_init_residual);
-  return make_densenet(std::get<DenseNetShape>(known.shape), num_classes, options.memory_efficient);
+std::shared_ptr<Network> make_network(const DenseNetShape& shape, const ModelOptions& options,
+                                      int num_classes) {
+  return make_densenet(shape, num_classes, options.memory_efficient);
 }
 
 // The state dict's order: a module's parameters, its buffers, then its children.
@@ -70,7 +40,9 @@ class NetworkModel : public ImageModel {
   explicit NetworkModel(const ModelOptions& options) {
     root_ = std::make_shared<torch::nn::Module>();
     const int head = options.with_output_layer ? kPretrainedClasses : options.num_classes;
-    network_ = root_->register_module("model", make_network(options, head));
+    network_ = root_->register_module(
+        "model", std::visit([&](const auto& shape) { return make_network(shape, options, head); },
+                            known_network(options.model_name).shape));
     if (options.with_output_layer)
       out_linear_ = root_->register_module(
           "out_linear_model", std::make_shared<Linear>(kPretrainedClasses, options.num_classes));
@@ -129,15 +101,6 @@ class NetworkModel : public ImageModel {
 };
 
 }  // namespace
-
-const std::vector<std::string>& model_names() {
-  static const std::vector<std::string> kNames = [] {
-    std::vector<std::string> all;
-    for (const KnownModel& model : known_models()) all.push_back(model.name);
-    return all;
-  }();
-  return kNames;
-}
 
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options) {
   return std::make_unique<NetworkModel>(options);

@@ -13,7 +13,7 @@
 namespace kiln {
 
 struct ModelOptions {
-  std::string model_name;  // one of model_names()
+  std::string model_name;  // one of network_names()
   int num_classes = 1000;
   bool with_output_layer =
       false;  // 1000-way head, then `out_linear_model`, 1000 -> num_classes (pretrained models)
@@ -46,8 +46,6 @@ class ImageModel {
   // DenseNets, whose recomputation in backward knows its own batch only.
   virtual void synchronize_batch_norm(const SumOverRanks& sum) = 0;
 };
-
-const std::vector<std::string>& model_names();
 
 // A freshly initialised network, drawn from LibTorch's default generator: seed it first.
 // Throws Error kInvalidModelDirectory with the known names for an unknown one.

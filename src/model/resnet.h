@@ -3,19 +3,12 @@
 // arXiv:1605.07146.
 #pragma once
 
-#include <array>
 #include <memory>
 
+#include "model/catalogue.h"
 #include "model/layers.h"
 
 namespace kiln {
-
-struct ResNetShape {
-  bool bottleneck;
-  std::array<int, 4> num_blocks;
-  int groups = 1;
-  int width_per_group = 64;
-};
 
 // [N, 3, H, W] -> [N, num_classes]; at least one pixel. Initialised.
 std::shared_ptr<Network> make_resnet(const ResNetShape& shape, int num_classes,

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "run/weights.h"
+#include "run/model_weights.h"
 #include "store/model_directory.h"
 
 namespace kiln {
@@ -19,11 +19,14 @@ void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {
   malloc_trim(0);
   if (!job.world.leads()) return;
   const TrainingInputs& inputs = job.inputs;
-  TrainedModel model{inputs.untrained.spec,     to_state_dict(std::move(best.weights)),
-                     inputs.train.classes,      inputs.train.schema_json,
-                     inputs.train.samples_json, log.training_json(std::move(faults))};
+  TrainedModel model{inputs.untrained.spec,
+                     to_state_dict(std::move(best.weights)),
+                     inputs.train.classes,
+                     preprocessing_of(inputs),
+                     inputs.train.schema_json,
+                     inputs.train.samples_json,
+                     log.training_json(std::move(faults))};
   model.spec.num_classes = static_cast<int>(inputs.train.classes.size());
-  model.spec.normalization = inputs.normalization;
   write_directory(job.config.output.trained_model_path, trained_model_files(model));
   log.saved();
 }

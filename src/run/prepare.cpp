@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "run/model_weights.h"
 #include "run/rank_agreement.h"
-#include "run/starting_weights.h"
 #include "train/replicas.h"
 
 namespace kiln {
@@ -27,7 +27,7 @@ std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const Trainin
   if (spec.pretrained)
     load_pretrained(*model, inputs.untrained.state, where);
   else
-    check_untrained(*model, inputs.untrained.state, where);
+    check_untrained(*model, known_network(spec.model_name), inputs.untrained.state, where);
   model->prepare(torch_device(device));
   return model;
 }

@@ -160,7 +160,7 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
 }
 
 std::vector<std::string> plan_warnings(const TrainingJob& job) {
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings = job.inputs.notes;
   for (const ImageSet* set : {&job.inputs.train, &job.inputs.valid})
     warnings.insert(warnings.end(), set->notes.begin(), set->notes.end());
   warn_of_empty_classes(job.inputs.train, warnings);

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "data/image_index.h"
-#include "model/feature_map.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -64,12 +64,13 @@ void settle_pixels(const DataConfig& config, TrainingInputs& inputs) {
 int final_map_pixels(const TrainingInputs& inputs, ImageSize size, const std::string& dataset,
                      const std::string& option) {
   const std::string& model = inputs.untrained.spec.model_name;
-  const int pixels = final_map_side(model, size.height) * final_map_side(model, size.width);
+  const NetworkFamily& family = known_network(model).family();
+  const int pixels = family.final_map_side(size.height) * family.final_map_side(size.width);
   if (pixels == 0)
     throw Error(ErrorCode::kInvalidDataset,
                 dataset + " dataset is not valid: images of " + std::to_string(size.width) + "x" +
                     std::to_string(size.height) + " pixels are too small for " + model + ": use " +
-                    option + " 32 or more.");
+                    option + " " + std::to_string(family.stride()) + " or more.");
   return pixels;
 }
 
@@ -77,6 +78,15 @@ void check_image_sizes(TrainingInputs& inputs) {
   if (final_map_pixels(inputs, inputs.pixels.output, "Training", "--image-size") == 1)
     inputs.smallest_batch = 2;
   final_map_pixels(inputs, inputs.valid_pixels.output, "Validation", "--eval-crop");
+}
+
+void note_trained_model(const std::string& path, TrainingInputs& inputs) {
+  const ModelSpec& spec = inputs.untrained.spec;
+  if (!spec.num_classes) return;
+  inputs.notes.push_back("'" + path + "' is a trained model: " +
+                         (spec.pretrained
+                              ? "its output layer is not used, a fresh one takes its place"
+                              : "its weights are not used, training starts from fresh weights"));
 }
 
 }  // namespace
@@ -98,8 +108,10 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
     if (!inputs.train.items.empty() && !config.has_train_shard)
       map_classes(inputs.train, inputs.valid);
   });
-  collect(config.untrained_model_path,
-          [&] { inputs.untrained = read_model_directory(config.untrained_model_path); });
+  collect(config.untrained_model_path, [&] {
+    inputs.untrained = read_model_directory(config.untrained_model_path);
+    note_trained_model(config.untrained_model_path, inputs);
+  });
   return inputs;
 }
 
@@ -109,6 +121,12 @@ void choose_pixels(const DataConfig& config, TrainingInputs& inputs) {
   check_image_sizes(inputs);
   choose_normalization(config, inputs);
   settle_pixels(config, inputs);
+}
+
+Preprocessing preprocessing_of(const TrainingInputs& inputs) {
+  const PixelPlan& plan = inputs.valid_pixels;
+  return {plan.output.height, plan.output.width, plan.short_side, plan.keep_exact,
+          inputs.normalization};
 }
 
 PixelChoice pixel_choice(const TrainingInputs& inputs) {

@@ -20,6 +20,8 @@ struct TrainingInputs {
   Normalization normalization;
   std::string normalization_name;  // "half" or "imagenet"
   int smallest_batch = 1;          // 2 where BatchNorm sees a 1x1 map
+  // Warnings before training begins; what is to be said of an image set stands in that set.
+  std::vector<std::string> notes;
 };
 
 // Reads training data, validation data and model. Their faults are added to `problems` in this
@@ -30,6 +32,9 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
 // Fills in the rest, from inputs without fault. Error kInvalidDataset: the images are too small for
 // the network.
 void choose_pixels(const DataConfig& config, TrainingInputs& inputs);
+
+// What validation does to an image, for the trained model.
+Preprocessing preprocessing_of(const TrainingInputs& inputs);
 
 // Throws Error kLessThanOrEqualTo or kGreaterThanOrEqualTo. Passes over what could not be read.
 void check_batch_size(const OptimizationConfig& config, const TrainingInputs& inputs,

@@ -9,11 +9,12 @@ namespace kiln {
 inline constexpr std::string_view kMetaFile = "_meta.yaml";
 inline constexpr std::string_view kSpecFile = "model_spec.yaml";
 inline constexpr std::string_view kLabelMapFile = "index_to_label.csv";
+inline constexpr std::string_view kPreprocessingFile = "preprocessing.json";
 
 // What this program writes beside `_meta.yaml`.
-inline constexpr std::array<std::string_view, 7> kOwnFiles{
-    kSpecFile,      "model",         "model.safetensors", kLabelMapFile,
-    "_schema.json", "_samples.json", "training.json"};
+inline constexpr std::array<std::string_view, 8> kOwnFiles{
+    kSpecFile,          "model",        "model.safetensors", kLabelMapFile,
+    kPreprocessingFile, "_schema.json", "_samples.json",     "training.json"};
 // What the designer's own program writes besides.
 inline constexpr std::array<std::string_view, 2> kDesignerFiles{"conda_env.yaml", "score.py"};
 

@@ -68,6 +68,16 @@ std::vector<std::string> read_labels(const std::filesystem::path& path, int num_
   }
 }
 
+// The specification says mean and std too, for the designer's programs.
+Preprocessing read_preprocessing(const std::filesystem::path& path, const ModelSpec& spec) {
+  const Preprocessing found = parse_preprocessing(read_part(path, kMaxSpec), path.string());
+  if (spec.normalization && *spec.normalization != found.normalization) {
+    fail(path, "has another mean or std than " + std::string(kSpecFile),
+         "Train the model again or copy its directory completely.");
+  }
+  return found;
+}
+
 }  // namespace
 
 ModelSpec read_model_spec(const std::filesystem::path& folder) {
@@ -103,6 +113,10 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder) {
   if (directory.spec.num_classes && std::filesystem::exists(labels_path, error)) {
     directory.labels = read_labels(labels_path, *directory.spec.num_classes);
   }
+  const std::filesystem::path pixels_path = folder / kPreprocessingFile;
+  if (std::filesystem::exists(pixels_path, error)) {
+    directory.preprocessing = read_preprocessing(pixels_path, directory.spec);
+  }
   return directory;
 }
 
@@ -116,14 +130,17 @@ std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const State
 }
 
 std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
-  if (!model.spec.num_classes || !model.spec.normalization ||
+  if (!model.spec.num_classes ||
       model.labels.size() != static_cast<std::size_t>(*model.spec.num_classes)) {
-    throw InternalError("trained_model_files: classes, labels and normalization must be set");
+    throw InternalError("trained_model_files: classes and labels must be set");
   }
-  std::vector<OutputFile> files = untrained_model_files(model.spec, model.state);
+  ModelSpec spec = model.spec;
+  spec.normalization = model.preprocessing.normalization;
+  std::vector<OutputFile> files = untrained_model_files(spec, model.state);
   files.back().bytes += "registerModel: true\nmodelOutputPath: trained_model_outputs\n";
   files.push_back({"model.safetensors", write_safetensors(model.state)});
   files.push_back({std::string(kLabelMapFile), format_label_map(model.labels)});
+  files.push_back({std::string(kPreprocessingFile), format_preprocessing(model.preprocessing)});
   files.push_back({"_schema.json", model.schema_json});
   files.push_back({"_samples.json", model.samples_json});
   files.push_back({"training.json", model.training_json});

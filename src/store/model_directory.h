@@ -7,11 +7,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "store/model_spec.h"
+#include "store/preprocessing.h"
 #include "store/tensor.h"
 
 namespace kiln {
@@ -20,6 +22,8 @@ struct ModelDirectory {
   ModelSpec spec;
   StateDict state;
   std::vector<std::string> labels;  // from index_to_label.csv; empty when untrained
+  // None when untrained, and in directories that other programs or older versions wrote.
+  std::optional<Preprocessing> preprocessing;
 };
 
 // Errors as formats.md of the designer: 2000 (UserError) for a missing or empty folder, 159 for
@@ -45,13 +49,14 @@ void write_directory(const std::filesystem::path& folder, const std::vector<Outp
 std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state);
 
 struct TrainedModel {
-  ModelSpec spec;  // num_classes and normalization set
+  ModelSpec spec;  // with num_classes; its normalization is taken from `preprocessing`
   StateDict state;
   std::vector<std::string> labels;
+  Preprocessing preprocessing;
   std::string schema_json, samples_json, training_json;
 };
-// _meta.yaml, model_spec.yaml, model, model.safetensors, index_to_label.csv, _schema.json,
-// _samples.json, training.json.
+// _meta.yaml, model_spec.yaml, model, model.safetensors, index_to_label.csv, preprocessing.json,
+// _schema.json, _samples.json, training.json.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 
 // `0,airplane` with a header line `,label`; double quotes only where needed.

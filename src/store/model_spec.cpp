@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "base/error.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -16,10 +17,14 @@ constexpr std::size_t kMaxSpec = 1 << 16;
 constexpr int kMaxClasses = 1'000'000;
 constexpr std::string_view kModulePrefix =
     "azureml.designer.modules.dl.pytorch.initialize_models.vision.classification.";
-constexpr std::array<std::string_view, 13> kModelNames{
-    "resnet18",        "resnet34",         "resnet50",        "resnet101",        "resnet152",
-    "resnext50_32x4d", "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2", "densenet121",
-    "densenet161",     "densenet169",      "densenet201"};
+
+// The options that some networks have.
+struct Switch {
+  std::string_view key;
+  bool ModelSpec::*value;
+};
+constexpr std::array kSwitches{Switch{kMemoryEfficient, &ModelSpec::memory_efficient},
+                               Switch{kZeroInitResidual, &ModelSpec::zero_init_residual}};
 
 class SpecReader {
  public:
@@ -83,13 +88,15 @@ void check_time(const SpecReader& reader, const YAML::Node& time) {
 
 void read_parameter(const SpecReader& reader, const std::string& key, const YAML::Node& value,
                     ModelSpec& spec) {
+  const NetworkFamily& family = known_network(spec.model_name).family();
+  for (const Switch& known : kSwitches) {
+    if (key != known.key || !family.allows(key)) continue;
+    spec.*known.value = reader.bool_of(value, key);
+    return;
+  }
   if (key == "model_name") return;
   if (key == "pretrained") {
     spec.pretrained = reader.bool_of(value, key);
-  } else if (key == "memory_efficient" && is_densenet(spec.model_name)) {
-    spec.memory_efficient = reader.bool_of(value, key);
-  } else if (key == "zero_init_residual" && !is_densenet(spec.model_name)) {
-    spec.zero_init_residual = reader.bool_of(value, key);
   } else if (key == "num_classes") {
     int count = 0;
     if (!YAML::convert<int>::decode(value, count) || count < 1 || count > kMaxClasses) {
@@ -103,14 +110,12 @@ void read_parameter(const SpecReader& reader, const std::string& key, const YAML
 
 void read_model(const SpecReader& reader, const YAML::Node& extras, ModelSpec& spec) {
   const std::string class_name = reader.text_at(extras, "class");
-  if (class_name != "DenseNet" && class_name != "ResNet") {
-    reader.fail("its class " + shortened(class_name) + " is neither DenseNet nor ResNet");
-  }
+  const NetworkFamily* family = find_family(class_name);
+  if (family == nullptr) reader.fail("its class " + shortened(class_name) + " is not known");
   const YAML::Node parameters = reader.map_at(extras, "init_params");
   spec.model_name = reader.text_at(parameters, "model_name");
-  bool known = false;
-  for (const std::string_view name : kModelNames) known |= name == spec.model_name;
-  if (!known || is_densenet(spec.model_name) != (class_name == "DenseNet")) {
+  const KnownNetwork* network = find_network(spec.model_name);
+  if (network == nullptr || &network->family() != family) {
     reader.fail("its model_name " + shortened(spec.model_name) + " is not a known " + class_name);
   }
   reader.required(parameters, "pretrained");
@@ -207,10 +212,6 @@ std::string yaml_list(const std::array<double, 3>& values) {
 
 }  // namespace
 
-bool is_densenet(std::string_view model_name) {
-  return model_name.starts_with("densenet");
-}
-
 ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {
   const SpecReader reader(where);
   if (yaml.size() > kMaxSpec) reader.fail("it is larger than 64 KiB");
@@ -222,19 +223,19 @@ ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {
 }
 
 std::string format_model_spec(const ModelSpec& spec, std::string_view time_created) {
-  const bool densenet = is_densenet(spec.model_name);
+  const NetworkFamily& family = known_network(spec.model_name).family();
   std::string yaml = "flavor:\n  name: pytorch\n  serialization_method: state_dict\n";
   yaml += "model_file: " + yaml_text(spec.model_file) + '\n';
   yaml += "time_created: " + yaml_text(time_created) + '\n';
-  yaml += "flavor_extras:\n  module: " + std::string(kModulePrefix) +
-          (densenet ? "densenet" : "resnet");
-  yaml += std::string("\n  class: ") + (densenet ? "DenseNet" : "ResNet");
+  yaml += "flavor_extras:\n  module: " + std::string(kModulePrefix);
+  yaml += std::string(family.designer_module) + "\n  class: " + std::string(family.name);
   yaml += "\n  is_cuda: false\n  init_params:\n";
   yaml += "    model_name: " + yaml_text(spec.model_name) + '\n';
   yaml += "    pretrained: " + yaml_bool(spec.pretrained) + '\n';
-  yaml += densenet ? "    memory_efficient: " + yaml_bool(spec.memory_efficient)
-                   : "    zero_init_residual: " + yaml_bool(spec.zero_init_residual);
-  yaml += '\n';
+  for (const Switch& known : kSwitches) {
+    if (family.allows(known.key))
+      yaml += "    " + std::string(known.key) + ": " + yaml_bool(spec.*known.value) + '\n';
+  }
   if (spec.num_classes) yaml += "    num_classes: " + std::to_string(*spec.num_classes) + '\n';
   yaml += "task_type: MultiClassification\n";
   if (spec.num_classes) yaml += "label_map_file: index_to_label.csv\n";

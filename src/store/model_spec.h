@@ -21,8 +21,6 @@ struct ModelSpec {
   std::string model_file = "model";            // relative to the directory; no path in it
 };
 
-bool is_densenet(std::string_view model_name);
-
 // Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
 ModelSpec parse_model_spec(std::string_view yaml, const std::string& where);
 std::string format_model_spec(const ModelSpec& spec, std::string_view time_created);

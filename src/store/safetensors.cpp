@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 
 #include "base/error.h"
 #include "store/byte_reader.h"
 #include "store/state_dict_file.h"
+#include "store/strict_json.h"
 
 namespace kiln {
 namespace {
@@ -40,27 +40,6 @@ struct Entry {
 
 std::string shortened(const std::string& text) {
   return "'" + text.substr(0, 200) + "'";
-}
-
-// The parser keeps the last of two equal keys, so they are caught while it runs.
-Json parse_header(std::string_view header) {
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&keys](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMaxDepth) throw FormatFault("its header is nested too deeply");
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !keys.back().insert(parsed.get<std::string>()).second) {
-      throw FormatFault("its header has the key " + shortened(parsed.get<std::string>()) +
-                        " twice");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(header, watch);
-  } catch (const Json::exception&) {
-    throw FormatFault("its header is not valid JSON");
-  }
 }
 
 std::uint64_t number_of(const Json& value, const std::string& name) {
@@ -157,7 +136,8 @@ StateDict read_safetensors(std::string_view bytes) {
   if (!header.starts_with('{')) throw FormatFault("its header does not begin with '{'");
   const std::string_view data = bytes.substr(8 + size);
   StateDict state;
-  for (Entry& entry : read_entries(parse_header(header), data.size())) {
+  for (Entry& entry :
+       read_entries(parse_strict_json(header, kMaxDepth, "its header"), data.size())) {
     state.push_back({std::move(entry.name), entry.dtype, std::move(entry.shape),
                      std::string(data.substr(entry.begin, entry.end - entry.begin))});
   }

@@ -1,6 +1,8 @@
 """Untrained models that are not what they should be. Their files may come from anyone: nothing in them is executed, and
 nothing makes the program take more memory than the file is large."""
+import html
 import io
+import json
 import os
 import pickle
 import resource
@@ -57,6 +59,39 @@ class ModelTest(FlowTest):
         self.assert_fails(self.train(untrained_model_path=self.image_directory()), 1, 159, "'ImageDirectory'")
         self.assert_fails(self.train(untrained_model_path=self.data / "train"), 1, 159, "has no _meta.yaml")
         self.assert_fails(self.train(untrained_model_path=self.untrained / "model"), 1, 2000, "is a file, not a folder")
+
+    def test_a_trained_model_trains_from_fresh_weights_and_says_so(self):
+        made = []
+        for given in ("untrained", "first", "first"):
+            source = self.untrained if given == "untrained" else self.folder / given
+            target = self.folder / ("first" if given == "untrained" else f"again{len(made)}")
+            logs = target.with_name(target.name + "-logs")
+            ranks = {"ranks": 2, "batch_size": 4} if len(made) == 2 else {}
+            result = self.train(untrained_model_path=source, trained_model_path=target, log_path=logs, **ranks)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            warning = f"'{source}' is a trained model: its weights are not used"
+            told = given == "first"
+            self.assertEqual(result.stdout.count(f"warning: {warning}"), told)
+            events = [json.loads(line) for line in (logs / "metrics.jsonl").read_text().splitlines()]
+            self.assertEqual([event["text"].startswith(warning) for event in events if event["event"] == "warning"],
+                             [True] * told)
+            if told:
+                self.assertLess(result.stdout.index(warning), result.stdout.index("plan:  "))
+                page = html.unescape((logs / "report.html").read_text())
+                self.assertIn(warning, page[:page.index("</body>")])
+            made.append((target / "model").read_bytes())
+        self.assertEqual(made[0], made[1])
+
+    def test_a_trained_model_with_damaged_preprocessing(self):
+        self.assertEqual(self.train(trained_model_path=self.folder / "trained").returncode, 0)
+        path = self.folder / "trained/preprocessing.json"
+        whole = json.loads(path.read_text())
+        for content, word in [("", "not valid JSON"), (json.dumps({**whole, "version": 9}), "version is 9"),
+                              (json.dumps({**whole, "input_size": [0, 32]}), "'input_size' is [0,32]"),
+                              (json.dumps({**whole, "std": [1, 1, 1]}), "another mean or std")]:
+            with self.subTest(word=word):
+                path.write_text(content)
+                self.assert_fails(self.train(untrained_model_path=self.folder / "trained"), 1, 159, path, word)
 
     def test_what_may_not_be_read(self):
         for name, code in [(".", 2000), ("_meta.yaml", 159), ("model_spec.yaml", 159), ("model", 159)]:

@@ -86,11 +86,37 @@ class InspectTest(FlowTest):
         report = self.inspect(self.folder / "model")
         self.assertEqual((report["kind"], report["num_classes"], report["parameters"], report["mean"]),
                          ("ModelDirectory", 10, 11_181_642, [0.5, 0.5, 0.5]))
+        self.assert_holds_the_pixels_of_validation(report)
         names = sorted(path.name for path in (data / "train").iterdir())
         self.assertEqual([entry["label"] for entry in report["label_map"]], names)
         table = kiln("inspect", self.folder / "model").stdout
         self.assertRegex(table, r"model +resnet18\n")
         self.assertIn(names[9], table)
+
+    def assert_holds_the_pixels_of_validation(self, report):
+        """Of the trained model: what inspect shows, preprocessing.json and training.json agree."""
+        pixels = json.loads((self.folder / "model/preprocessing.json").read_text())
+        data = json.loads((self.folder / "model/training.json").read_text())["data"]
+        self.assertEqual(pixels, {"version": 1, "resize_short_side": data["eval_resize_short_side"],
+                                  "keep_exact_size": pixels["keep_exact_size"], "input_size": data["eval_size"],
+                                  "mean": data["normalization"]["mean"], "std": data["normalization"]["std"]})
+        self.assertEqual({**pixels, **report}, report | {"version": 1})
+
+    def test_pixels_of_a_model(self):
+        for options, size, short_side, keep_exact in [
+                ({}, [32, 32], None, True), ({"image_size": 48}, [48, 48], 55, True),
+                ({"image_size": 32, "eval_resize": 72, "eval_crop": 64, "normalization": "imagenet"}, [64, 64], 72, False)]:
+            with self.subTest(options=options):
+                result = self.train(**options)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                report = self.inspect(self.folder / "model")
+                self.assertEqual((report["input_size"], report["resize_short_side"], report["keep_exact_size"]),
+                                 (size, short_side, keep_exact))
+                self.assert_holds_the_pixels_of_validation(report)
+        table = kiln("inspect", self.folder / "model").stdout
+        self.assertRegex(table, r"\ninput size +64, 64\nresize short side +72\nkeep exact size +false\n")
+        (self.folder / "model/preprocessing.json").unlink()  # as older versions wrote directories
+        self.assertNotIn("input_size", self.inspect(self.folder / "model"))
 
     def test_files(self):
         state = torchvision_names(read_zip(self.untrained / "model"))

@@ -15,7 +15,7 @@ class TrainTest(FlowTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         names = {path.name for path in (self.folder / "model").iterdir()}
         self.assertEqual(names, {"_meta.yaml", "model_spec.yaml", "model", "model.safetensors", "index_to_label.csv",
-                                 "_schema.json", "_samples.json", "training.json"})
+                                 "_schema.json", "_samples.json", "preprocessing.json", "training.json"})
         training = json.loads((self.folder / "model/training.json").read_text())
         self.assertEqual([epoch["epoch"] for epoch in training["epochs"]], [1, 2])
         self.assertAlmostEqual(training["epochs"][0]["learning_rate"], 1e-4)

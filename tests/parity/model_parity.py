@@ -19,8 +19,6 @@ import torch
 import torchvision
 from safetensors.torch import load_file, save_file
 
-MODELS = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d", "resnext101_32x8d",
-          "wide_resnet50_2", "wide_resnet101_2", "densenet121", "densenet161", "densenet169", "densenet201"]
 STEP_MODELS = ["resnet50", "densenet121"]
 SIZE = 64
 
@@ -104,11 +102,15 @@ def check_step(tool, name, failures):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True)
-    parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
+    parser.add_argument("--models", nargs="+", help="these alone; default: every network that the tool knows")
     arguments = parser.parse_args()
+    known = subprocess.run([arguments.tool, "names"], capture_output=True, text=True, check=True).stdout.split()
+    if not known or not set(arguments.models or []) <= set(known):
+        parser.error(f"the tool knows {', '.join(known)}")
+    models = arguments.models or known
     failures = []
-    for kind, check_model, names in (("logits", check_logits, MODELS), ("step", check_step, STEP_MODELS)):
-        for name in (name for name in names if name in arguments.models):
+    for kind, check_model, names in (("logits", check_logits, known), ("step", check_step, STEP_MODELS)):
+        for name in (name for name in names if name in models):
             begin = time.time()
             share = check_model(arguments.tool, name, failures)
             print(f"{kind:6} {name:18} largest difference {share:.2g} of the largest value, "

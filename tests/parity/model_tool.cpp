@@ -1,6 +1,7 @@
 // Runs a Kiln network on what tests/parity/model_parity.py wrote, and writes what came out.
 //
 //   kiln_model_tool logits|step MODEL IN.safetensors OUT.safetensors
+//   kiln_model_tool names         every network that there is, a line each
 //
 // IN holds the state dict, `images` and, for a step, `labels`. logits: evaluation in float32, OUT
 // has `logits`. step: one training pass in float64, OUT has `logits`, `loss`, `gradient.NAME` of
@@ -12,9 +13,10 @@
 #include <string>
 
 #include "base/files.h"
+#include "model/catalogue.h"
 #include "model/image_model.h"
 #include "model/loss.h"
-#include "run/weights.h"
+#include "run/model_weights.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
@@ -93,9 +95,14 @@ void run(const std::string& mode, const std::string& name, const std::string& in
 }  // namespace kiln
 
 int main(int count, char** arguments) {
+  if (count == 2 && std::string(arguments[1]) == "names") {
+    for (const std::string& name : kiln::network_names()) std::cout << name << "\n";
+    return 0;
+  }
   const std::string mode = count == 5 ? arguments[1] : "";
   if (mode != "logits" && mode != "step") {
-    std::cerr << "usage: kiln_model_tool logits|step MODEL IN.safetensors OUT.safetensors\n";
+    std::cerr
+        << "usage: kiln_model_tool logits|step MODEL IN.safetensors OUT.safetensors, or names\n";
     return 2;
   }
   try {

@@ -43,9 +43,9 @@ ModelSpec resnet() {
 }
 
 TrainedModel trained() {
-  TrainedModel model{resnet(), sample_state(), {"cat", "dog"}, "{}", "[]", "{\"a\": 1}"};
+  TrainedModel model{resnet(), sample_state(), {"cat", "dog"}, {224, 224, 256, true, {}},
+                     "{}",     "[]",           "{\"a\": 1}"};
   model.spec.num_classes = 2;
-  model.spec.normalization = Normalization{};
   return model;
 }
 
@@ -75,14 +75,43 @@ TEST_F(ModelDirectoryTest, TrainedReplacesUntrainedAndBack) {
   write_directory(folder_, untrained_model_files(resnet(), sample_state()));
   prepare_model_output(folder_);
   write_directory(folder_, trained_model_files(trained()));
-  EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
-                                            "index_to_label.csv", "model", "model.safetensors",
-                                            "model_spec.yaml", "training.json"}));
-  EXPECT_EQ(read_model_directory(folder_).labels, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(names(),
+            (std::set<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
+                                   "index_to_label.csv", "model", "model.safetensors",
+                                   "model_spec.yaml", "preprocessing.json", "training.json"}));
+  const ModelDirectory read = read_model_directory(folder_);
+  EXPECT_EQ(read.labels, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(read.preprocessing, trained().preprocessing);
+  EXPECT_EQ(read.spec.normalization, trained().preprocessing.normalization);
   EXPECT_TRUE(read_file(folder_ / "_meta.yaml")
                   .ends_with("registerModel: true\nmodelOutputPath: trained_model_outputs\n"));
   write_directory(folder_, untrained_model_files(resnet(), sample_state()));
   EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "model", "model_spec.yaml"}));
+}
+
+// As other programs and older versions write them.
+TEST_F(ModelDirectoryTest, PreprocessingMayBeMissing) {
+  write_directory(folder_, trained_model_files(trained()));
+  fs::remove(folder_ / "preprocessing.json");
+  const ModelDirectory read = read_model_directory(folder_);
+  EXPECT_FALSE(read.preprocessing);
+  EXPECT_EQ(read.spec.normalization, Normalization{});
+}
+
+TEST_F(ModelDirectoryTest, DamagedPreprocessingIsNamed) {
+  write_directory(folder_, trained_model_files(trained()));
+  const auto read = [&] { read_model_directory(folder_); };
+  Preprocessing other = trained().preprocessing;
+  other.normalization.mean[2] = 0.4;
+  put("preprocessing.json", format_preprocessing(other));
+  expect_error(ErrorCode::kInvalidModelDirectory, "another mean or std", read);
+  put("preprocessing.json", "{}");
+  expect_error(ErrorCode::kInvalidModelDirectory, "preprocessing.json", read);
+  put("preprocessing.json", std::string(70000, ' '));
+  expect_error(ErrorCode::kInvalidModelDirectory, "larger than", read);
+  fs::remove(folder_ / "preprocessing.json");
+  fs::create_directory(folder_ / "preprocessing.json");
+  expect_error(ErrorCode::kInvalidModelDirectory, "preprocessing.json", read);
 }
 
 TEST_F(ModelDirectoryTest, FailureLeavesTheEarlierModelValid) {

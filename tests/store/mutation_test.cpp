@@ -38,6 +38,11 @@ TEST(Mutation, ModelSpecs) {
                   [](const std::string& yaml) { parse_model_spec(yaml, "spec"); });
 }
 
+TEST(Mutation, Preprocessing) {
+  expect_no_crash(format_preprocessing({224, 224, 256, true, {}}),
+                  [](const std::string& json) { parse_preprocessing(json, "preprocessing"); });
+}
+
 TEST(Mutation, LabelMaps) {
   expect_no_crash(format_label_map({"a", "b,c", "d\"e"}),
                   [](const std::string& csv) { parse_label_map(csv); });

@@ -1,9 +1,11 @@
-// Weights between a network and the tensors that files hold.
+// Weights between a network and the tensors that files hold, and what a run makes of those stored
+// in an untrained model directory.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "model/catalogue.h"
 #include "model/image_model.h"
 #include "store/tensor.h"
 
@@ -22,5 +24,14 @@ void load_state(ImageModel& model, const StateDict& stored, const std::string& w
 
 // For files that older versions wrote: a zero for each num_batches_tracked that `stored` lacks.
 void add_missing_batch_counts(StateDict& stored, const ImageModel& model);
+
+// Loads the stored `model.` tensors; `out_linear_model`, which belongs to the data, keeps its fresh
+// values. Strict as load_state().
+void load_pretrained(ImageModel& model, const StateDict& stored, const std::string& where);
+
+// The stored values are not used, but must be those of this network: every tensor but the head's by
+// name and shape. Throws Error kInvalidModelDirectory naming `where` and the tensor.
+void check_untrained(const ImageModel& model, const KnownNetwork& network, const StateDict& stored,
+                     const std::string& where);
 
 }  // namespace kiln

@@ -1,10 +1,11 @@
-#include "run/weights.h"
+#include "run/model_weights.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <iterator>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -73,6 +74,10 @@ at::Tensor view_of(const StoredTensor& stored) {
                        at::TensorOptions().dtype(torch_type(stored.dtype)));
 }
 
+bool is_output_layer(const std::string& name) {
+  return name.starts_with("out_linear_model.");
+}
+
 }  // namespace
 
 StateDict to_state_dict(const ImageModel& model) {
@@ -125,6 +130,35 @@ void add_missing_batch_counts(StateDict& stored, const ImageModel& model) {
   for (const NamedTensor& item : model.state())
     if (item.name.ends_with(".num_batches_tracked") && !names.contains(item.name))
       stored.push_back({item.name, DType::kInt64, {}, std::string(sizeof(std::int64_t), '\0')});
+}
+
+void load_pretrained(ImageModel& model, const StateDict& stored, const std::string& where) {
+  StateDict whole;
+  std::copy_if(stored.begin(), stored.end(), std::back_inserter(whole),
+               [](const StoredTensor& tensor) { return !is_output_layer(tensor.name); });
+  for (StoredTensor& fresh : to_state_dict(model))
+    if (is_output_layer(fresh.name)) whole.push_back(std::move(fresh));
+  load_state(model, whole, where);
+}
+
+void check_untrained(const ImageModel& model, const KnownNetwork& network, const StateDict& stored,
+                     const std::string& where) {
+  const std::string head = "model." + std::string(network.family().head);
+  std::map<std::string_view, const StoredTensor*> by_name;
+  for (const StoredTensor& tensor : stored) by_name.emplace(tensor.name, &tensor);
+  for (const NamedTensor& wanted : model.state()) {
+    if (wanted.name.starts_with(head)) continue;
+    const auto found = by_name.find(wanted.name);
+    const std::string what = found == by_name.end() ? "lacks"
+                             : found->second->shape != wanted.tensor.sizes().vec()
+                                 ? "has another shape for"
+                                 : "";
+    if (!what.empty())
+      throw Error(ErrorCode::kInvalidModelDirectory,
+                  "'" + where + "' " + what + " the tensor '" + wanted.name +
+                      "' of the network that model_spec.yaml names: make the directory again with "
+                      "kiln init-model.");
+  }
 }
 
 }  // namespace kiln

@@ -1,0 +1,88 @@
+#include "model/catalogue.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+// In the order of the shapes in KnownNetwork.
+const std::array<NetworkFamily, 2>& families() {
+  static const std::array<NetworkFamily, 2> kFamilies{{
+      {.name = "ResNet",
+       .designer_module = "resnet",
+       .head = "fc.",
+       .options = {kZeroInitResidual},
+       .stride_rounding_up = 32,
+       .stride_rounding_down = 1},
+      {.name = "DenseNet",
+       .designer_module = "densenet",
+       .head = "classifier.",
+       .options = {kMemoryEfficient},
+       .stride_rounding_up = 4,
+       .stride_rounding_down = 8},
+  }};
+  return kFamilies;
+}
+
+}  // namespace
+
+const std::vector<KnownNetwork>& known_networks() {
+  static const std::vector<KnownNetwork> kNetworks{
+      {"resnet18", ResNetShape{false, {2, 2, 2, 2}}},
+      {"resnet34", ResNetShape{false, {3, 4, 6, 3}}},
+      {"resnet50", ResNetShape{true, {3, 4, 6, 3}}},
+      {"resnet101", ResNetShape{true, {3, 4, 23, 3}}},
+      {"resnet152", ResNetShape{true, {3, 8, 36, 3}}},
+      {"resnext50_32x4d", ResNetShape{true, {3, 4, 6, 3}, 32, 4}},
+      {"resnext101_32x8d", ResNetShape{true, {3, 4, 23, 3}, 32, 8}},
+      {"wide_resnet50_2", ResNetShape{true, {3, 4, 6, 3}, 1, 128}},
+      {"wide_resnet101_2", ResNetShape{true, {3, 4, 23, 3}, 1, 128}},
+      {"densenet121", DenseNetShape{32, {6, 12, 24, 16}, 64}},
+      {"densenet161", DenseNetShape{48, {6, 12, 36, 24}, 96}},
+      {"densenet169", DenseNetShape{32, {6, 12, 32, 32}, 64}},
+      {"densenet201", DenseNetShape{32, {6, 12, 48, 32}, 64}},
+  };
+  return kNetworks;
+}
+
+bool NetworkFamily::allows(std::string_view option) const {
+  return std::find(options.begin(), options.end(), option) != options.end();
+}
+
+int NetworkFamily::final_map_side(int image_side) const {
+  return (image_side + stride_rounding_up - 1) / stride_rounding_up / stride_rounding_down;
+}
+
+const NetworkFamily& KnownNetwork::family() const {
+  return families().at(shape.index());
+}
+
+std::vector<std::string> network_names() {
+  std::vector<std::string> names;
+  for (const KnownNetwork& network : known_networks()) names.emplace_back(network.name);
+  return names;
+}
+
+const KnownNetwork* find_network(std::string_view name) {
+  for (const KnownNetwork& network : known_networks())
+    if (network.name == name) return &network;
+  return nullptr;
+}
+
+const NetworkFamily* find_family(std::string_view name) {
+  for (const NetworkFamily& family : families())
+    if (family.name == name) return &family;
+  return nullptr;
+}
+
+const KnownNetwork& known_network(std::string_view name) {
+  if (const KnownNetwork* network = find_network(name)) return *network;
+  std::string names;
+  for (const std::string& known : network_names()) names += (names.empty() ? "" : ", ") + known;
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "'" + std::string(name) + "' is not a known model; known are " + names + ".");
+}
+
+}  // namespace kiln

@@ -1,0 +1,68 @@
+// The networks that can be trained, and what is known of each before it is built. The command line
+// and the readers of model directories ask too, so there is no LibTorch here.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace kiln {
+
+// ResNet, ResNeXt and Wide ResNet.
+struct ResNetShape {
+  bool bottleneck;
+  std::array<int, 4> num_blocks;
+  int groups = 1;
+  int width_per_group = 64;
+};
+
+struct DenseNetShape {
+  int growth_rate;
+  std::array<int, 4> num_layers;
+  int num_init_features;
+};
+
+// Options that some networks have, as model_spec.yaml calls them.
+inline constexpr std::string_view kMemoryEfficient = "memory_efficient";
+inline constexpr std::string_view kZeroInitResidual = "zero_init_residual";
+
+// What networks of one kind have in common.
+struct NetworkFamily {
+  std::string_view name;             // "ResNet"; the designer's class too
+  std::string_view designer_module;  // the last part of its Python module
+  std::string_view head;             // begins the names of the classifying layer's tensors: "fc."
+  std::vector<std::string_view> options;
+  // The map that reaches the global pooling: layers of this joint stride come first, where a side
+  // that does not divide is rounded up; then layers of that one, where it is rounded down.
+  int stride_rounding_up;
+  int stride_rounding_down;
+
+  bool allows(std::string_view option) const;
+  int stride() const { return stride_rounding_up * stride_rounding_down; }
+  // Of an image that leaves a map of one pixel.
+  int smallest_side() const { return stride_rounding_up * (stride_rounding_down - 1) + 1; }
+  // 0: the image is too small.
+  int final_map_side(int image_side) const;
+};
+
+// A row of the catalogue.
+struct KnownNetwork {
+  std::string_view name;  // torchvision's
+  std::variant<ResNetShape, DenseNetShape> shape;
+
+  const NetworkFamily& family() const;
+};
+
+const std::vector<KnownNetwork>& known_networks();
+std::vector<std::string> network_names();
+
+// Null for an unknown name.
+const KnownNetwork* find_network(std::string_view name);
+const NetworkFamily* find_family(std::string_view name);
+
+// Throws Error kInvalidModelDirectory with the known names for an unknown one.
+const KnownNetwork& known_network(std::string_view name);
+
+}  // namespace kiln

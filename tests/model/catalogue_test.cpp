@@ -1,0 +1,89 @@
+// The catalogue's words about networks against the networks themselves.
+#include "model/catalogue.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "model/image_model.h"
+
+namespace kiln {
+namespace {
+
+std::vector<std::string> names_with(const ImageModel& model, const std::string& prefix) {
+  std::vector<std::string> names;
+  for (const NamedTensor& item : model.state())
+    if (item.name.starts_with(prefix)) names.push_back(item.name);
+  return names;
+}
+
+// One of each family, the smallest.
+class EveryFamily : public testing::TestWithParam<const char*> {
+ protected:
+  const KnownNetwork& network_ = known_network(GetParam());
+  const NetworkFamily& family_ = network_.family();
+  std::unique_ptr<ImageModel> model_ =
+      make_image_model({.model_name = GetParam(), .num_classes = 3});
+};
+
+TEST_P(EveryFamily, HeadIsTheLastLayer) {
+  const std::string head = "model." + std::string(family_.head);
+  EXPECT_EQ(names_with(*model_, head), (std::vector<std::string>{head + "weight", head + "bias"}));
+  EXPECT_EQ(model_->state().back().name, head + "bias");
+}
+
+TEST_P(EveryFamily, TakesImagesOfTheSmallestSideAndNoSmallerOnes) {
+  model_->train(false);
+  const at::NoGradGuard no_grad;
+  const int side = family_.smallest_side();
+  const at::Tensor logits = model_->forward(torch::randn({1, 3, side, side}));
+  EXPECT_TRUE(at::isfinite(logits).all().item<bool>());
+  EXPECT_EQ(family_.final_map_side(side), 1);
+  EXPECT_EQ(family_.final_map_side(side - 1), 0);
+  EXPECT_ANY_THROW(model_->forward(torch::randn({1, 3, side - 1, side - 1})));
+}
+
+INSTANTIATE_TEST_SUITE_P(Catalogue, EveryFamily, testing::Values("resnet18", "densenet121"),
+                         [](const auto& family) { return std::string(family.param); });
+
+TEST(Catalogue, FamiliesDifferInOptionsAndRounding) {
+  const NetworkFamily& resnet = *find_family("ResNet");
+  const NetworkFamily& densenet = *find_family("DenseNet");
+  EXPECT_TRUE(resnet.allows(kZeroInitResidual));
+  EXPECT_FALSE(resnet.allows(kMemoryEfficient));
+  EXPECT_TRUE(densenet.allows(kMemoryEfficient));
+  EXPECT_FALSE(densenet.allows(kZeroInitResidual));
+  EXPECT_EQ(resnet.smallest_side(), 1);
+  EXPECT_EQ(densenet.smallest_side(), 29);
+  for (const NetworkFamily* family : {&resnet, &densenet}) {
+    EXPECT_EQ(family->stride(), 32);
+    EXPECT_EQ(family->final_map_side(224), 7);
+  }
+  EXPECT_EQ(resnet.final_map_side(33), 2);
+  EXPECT_EQ(densenet.final_map_side(33), 1);
+  EXPECT_EQ(densenet.final_map_side(61), 2);
+}
+
+TEST(Catalogue, FindsEveryNetworkByItsName) {
+  const std::vector<std::string> names = network_names();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  for (const std::string& name : names) EXPECT_EQ(known_network(name).name, name);
+  EXPECT_EQ(&known_network("wide_resnet50_2").family(), find_family("ResNet"));
+  EXPECT_EQ(find_network("vgg16"), nullptr);
+  EXPECT_EQ(find_network(""), nullptr);
+  EXPECT_EQ(find_family("Unet"), nullptr);
+  try {
+    known_network("vgg16");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidModelDirectory);
+    for (const std::string& name : names)
+      EXPECT_NE(error.message().find(name), std::string::npos) << error.message();
+  }
+}
+
+}  // namespace
+}  // namespace kiln
