@@ -14,28 +14,15 @@
 #include "base/files.h"
 #include "model/image_model.h"
 #include "model/loss.h"
+#include "parity/tensor_files.h"
 #include "run/weights.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
 namespace {
 
-at::Tensor to_tensor(const StoredTensor& stored, at::ScalarType type) {
-  return at::from_blob(const_cast<char*>(stored.bytes.data()), stored.shape,
-                       at::TensorOptions().dtype(type))
-      .clone();
-}
-
-StoredTensor to_stored(const std::string& name, const at::Tensor& tensor) {
-  const at::Tensor plain = tensor.detach().contiguous();
-  const DType type = plain.scalar_type() == at::kDouble  ? DType::kFloat64
-                     : plain.scalar_type() == at::kFloat ? DType::kFloat32
-                                                         : DType::kInt64;
-  return {name,
-          type,
-          plain.sizes().vec(),
-          {static_cast<const char*>(plain.const_data_ptr()), plain.nbytes()}};
-}
+using test::to_stored;
+using test::to_tensor;
 
 struct Input {
   StateDict weights;
