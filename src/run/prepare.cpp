@@ -118,7 +118,7 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
                    .batches_per_step = config.optimization.accumulate,
                    .num_ranks = world.size(),
                    .smallest_batch = inputs.smallest_batch,
-                   .train_on_empty_batches = config.ranks.sync_batch_norm,
+                   .train_on_empty_batches = config.ranks.sync_batch_norm && world.size() > 1,
                    .loss = recipe.loss}};
 }
 

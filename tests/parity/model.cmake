@@ -1,5 +1,6 @@
 # Kiln's networks against torchvision's. The Python packages are those that environment/install.sh puts beside LibTorch.
 add_executable(kiln_model_tool ${CMAKE_CURRENT_LIST_DIR}/model_tool.cpp)
+target_include_directories(kiln_model_tool PRIVATE ${CMAKE_SOURCE_DIR}/tests)
 target_compile_options(kiln_model_tool PRIVATE ${KILN_WARNINGS})
 target_link_libraries(kiln_model_tool PRIVATE kiln_commands)
 kiln_share_torch_header(kiln_model_tool)

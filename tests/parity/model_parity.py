@@ -37,14 +37,15 @@ def make_model(name):
     return model
 
 
-def run_tool(tool, mode, name, model, data):
+def run_tool(words, model, data):
+    """What the tool writes for a model's state and `data`; `words` begin its command line."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
         tensors = {"model." + key: value.contiguous() for key, value in model.state_dict().items()}
         save_file({**tensors, **data}, source)
-        done = subprocess.run([tool, mode, name, source, target], capture_output=True, text=True)
+        done = subprocess.run([*words, source, target], capture_output=True, text=True)
         if done.returncode != 0:
-            raise SystemExit(f"{name}: {tool} failed: {done.stderr.strip()}")
+            raise SystemExit(f"{' '.join(words)} failed: {done.stderr.strip()}")
         return load_file(target)
 
 
@@ -70,7 +71,7 @@ def check_logits(tool, name, failures):
     images = torch.randn(2, 3, SIZE, SIZE)
     with torch.no_grad():
         theirs = model(images)
-    ours = run_tool(tool, "logits", name, model, {"images": images})["logits"]
+    ours = run_tool([tool, "logits", name], model, {"images": images})["logits"]
     share = difference(ours, theirs)
     check(failures, f"{name}, logits", share, 1e-4)
     return share
@@ -81,7 +82,7 @@ def check_step(tool, name, failures):
     model = make_model(name).double().train()
     images = torch.randn(4, 3, SIZE, SIZE, dtype=torch.float64)
     labels = torch.tensor([3, 999, 0, 512])
-    ours = run_tool(tool, "step", name, model, {"images": images, "labels": labels})
+    ours = run_tool([tool, "step", name], model, {"images": images, "labels": labels})
     logits = model(images)
     loss = torch.nn.functional.cross_entropy(logits, labels)
     loss.backward()

@@ -15,29 +15,16 @@
 #include "base/files.h"
 #include "model/catalogue.h"
 #include "model/image_model.h"
-#include "model/loss.h"
+#include "parity/tensor_files.h"
 #include "run/model_weights.h"
 #include "store/state_dict_file.h"
+#include "train/loss.h"
 
 namespace kiln {
 namespace {
 
-at::Tensor to_tensor(const StoredTensor& stored, at::ScalarType type) {
-  return at::from_blob(const_cast<char*>(stored.bytes.data()), stored.shape,
-                       at::TensorOptions().dtype(type))
-      .clone();
-}
-
-StoredTensor to_stored(const std::string& name, const at::Tensor& tensor) {
-  const at::Tensor plain = tensor.detach().contiguous();
-  const DType type = plain.scalar_type() == at::kDouble  ? DType::kFloat64
-                     : plain.scalar_type() == at::kFloat ? DType::kFloat32
-                                                         : DType::kInt64;
-  return {name,
-          type,
-          plain.sizes().vec(),
-          {static_cast<const char*>(plain.const_data_ptr()), plain.nbytes()}};
-}
+using test::to_stored;
+using test::to_tensor;
 
 struct Input {
   StateDict weights;
@@ -68,7 +55,8 @@ StateDict run_step(ImageModel& model, const Input& input) {
   const at::Tensor images = to_tensor(input.data.at("images"), at::kDouble);
   const at::Tensor labels = to_tensor(input.data.at("labels"), at::kLong);
   const at::Tensor logits = model.forward(images.contiguous(at::MemoryFormat::ChannelsLast));
-  const at::Tensor loss = cross_entropy(logits, labels, labels.numel());
+  const at::Tensor loss =
+      find_training_loss({})(logits, labels) / static_cast<double>(labels.numel());
   loss.backward();
   StateDict output{to_stored("logits", logits), to_stored("loss", loss)};
   for (const NamedTensor& item : model.state()) {

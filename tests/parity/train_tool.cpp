@@ -1,0 +1,126 @@
+// Trains a Kiln network on what tests/parity/train_parity.py wrote, with the recipe and the steps
+// of `kiln train`, and writes what came out.
+//
+//   kiln_train_tool MODEL IN.safetensors OUT.safetensors
+//
+// IN, in float64 but for the labels: the state dict, `images` [steps, N, 3, H, W], `labels`
+// [steps, N], and `schedule` [2], warm-up epochs and peak. A step is an epoch of the schedule. OUT:
+// `rates` and `losses` [steps], `gradient.first.NAME` and `gradient.last.NAME` of every parameter,
+// as the first and the last step's optimizer takes it, and `state.NAME` of all state after them.
+#include <torch/torch.h>
+
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "model/image_model.h"
+#include "parallel/communicator.h"
+#include "parity/tensor_files.h"
+#include "store/state_dict_file.h"
+#include "train/schedule.h"
+#include "train/state.h"
+#include "train/step.h"
+
+namespace kiln {
+namespace {
+
+using test::to_stored;
+using test::to_tensor;
+using Input = std::map<std::string, StoredTensor>;
+
+Input read_input(const std::string& path) {
+  Input input;
+  for (StoredTensor& tensor : read_safetensors(read_file(path)))
+    input[tensor.name] = std::move(tensor);
+  return input;
+}
+
+std::unique_ptr<ImageModel> load_model(const std::string& name, const Input& input) {
+  auto model = make_image_model({.model_name = name});
+  model->to_float64();
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& item : model->state())
+    at::Tensor(item.tensor).copy_(to_tensor(input.at(item.name), item.tensor.scalar_type()));
+  model->prepare(at::kCPU);
+  model->train(true);
+  return model;
+}
+
+// Hands out the input's batches, and notes the gradients that the optimizer is about to take.
+class ListedBatches : public StepContext {
+ public:
+  ListedBatches(const TrainState& state, const Input& input)
+      : images_(to_tensor(input.at("images"), at::kDouble)),
+        labels_(to_tensor(input.at("labels"), at::kLong)),
+        state_(state) {}
+
+  std::int64_t num_steps() const { return images_.size(0); }
+  int batch_size() const { return static_cast<int>(images_.size(1)); }
+  const StateDict& gradients() const { return gradients_; }
+
+  std::optional<DeviceBatch> next() override {
+    if (next_ == num_steps()) return std::nullopt;
+    DeviceBatch batch{images_[next_].contiguous(at::MemoryFormat::ChannelsLast), labels_[next_]};
+    ++next_;
+    return batch;
+  }
+
+  void enter(StepPhase phase) override {
+    if (phase != StepPhase::kOptimizer || (next_ > 1 && next_ < num_steps())) return;
+    const std::string which = next_ == 1 ? "gradient.first." : "gradient.last.";
+    const std::vector<NamedTensor> parameters = state_.model->named_parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      gradients_.push_back(
+          to_stored(which + parameters[i].name, state_.gradients.gradients().at(i)));
+  }
+
+ private:
+  at::Tensor images_, labels_;
+  const TrainState& state_;
+  std::int64_t next_ = 0;
+  StateDict gradients_;
+};
+
+void run(const std::string& name, const std::string& in, const std::string& out) {
+  const Input input = read_input(in);
+  const at::Tensor schedule = to_tensor(input.at("schedule"), at::kDouble);
+  const auto communicator = make_local_communicator();
+  Recipe recipe;
+  TrainState state(load_model(name, input), recipe, {}, *communicator);
+  ListedBatches batches(state, input);
+  recipe.schedule.epochs = static_cast<int>(batches.num_steps());
+  recipe.schedule.warmup_epochs = static_cast<int>(schedule[0].item<double>());
+  recipe.schedule.peak = schedule[1].item<double>();
+  TrainStep step(state, {.batch_size = batches.batch_size(), .loss = recipe.loss});
+  std::vector<double> rates, losses;
+  for (std::int64_t i = 0; i < batches.num_steps(); ++i) {
+    rates.push_back(rate(recipe.schedule, i));
+    if (!step.run(batches, rates.back())) throw std::logic_error("a batch was not taken");
+    losses.push_back(state.epoch.metrics.batch().loss());
+  }
+  StateDict output = batches.gradients();
+  output.push_back(to_stored("rates", at::tensor(rates, at::kDouble)));
+  output.push_back(to_stored("losses", at::tensor(losses, at::kDouble)));
+  for (const NamedTensor& item : state.model->state())
+    output.push_back(to_stored("state." + item.name, item.tensor));
+  write_file_durably(out, write_safetensors(output));
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int count, char** arguments) {
+  if (count != 4) {
+    std::cerr << "usage: kiln_train_tool MODEL IN.safetensors OUT.safetensors\n";
+    return 2;
+  }
+  try {
+    kiln::run(arguments[1], arguments[2], arguments[3]);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+  return 0;
+}
