@@ -32,7 +32,7 @@ struct RunStart {
   std::string command;  // what repeats the run, quoted for a shell
   std::string model;    // "resnet18"
   std::string device;   // as the console names it
-  TextPairs plan;       // what it found and will do, as the console tells it: label, text
+  TextPairs plan = {};  // what it found and will do, as the console tells it: label, text
   long long num_parameters = 0;
   int num_ranks = 1;
   int num_epochs = 0;

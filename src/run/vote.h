@@ -14,7 +14,7 @@ struct Vote {
   int stop_signal = 0;          // SIGTERM, SIGINT or SIGUSR1 has come; 0: none
   bool has_bad_images = false;  // that have not been told yet
   bool has_diverged = false;    // a loss was not finite
-  std::vector<double> numbers;  // summed over the ranks
+  std::vector<double> numbers = {};  // summed over the ranks
 };
 
 // This rank's stop signal and bad images, and what may go with them.

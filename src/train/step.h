@@ -18,7 +18,7 @@ struct StepPlan {
   // BatchNorm over 1x1 maps cannot take one image: a batch below this is passed over.
   int smallest_batch = 1;
   bool train_on_empty_batches = false;  // synchronized BatchNorm needs every rank in every batch
-  LossPlan loss;
+  LossPlan loss = {};
 
   // Of one step, over all ranks: what gradients are divided by, bad images or not.
   std::int64_t images() const { return std::int64_t{batch_size} * batches_per_step * num_ranks; }

@@ -5,7 +5,6 @@
 #include <torch/torch.h>
 
 #include "model/image_model.h"
-#include "model/loss.h"
 
 namespace kiln {
 namespace {
@@ -46,7 +45,7 @@ Step run_step(bool memory_efficient) {
   const auto meter = std::make_shared<PeakMeter>();
   {
     const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, meter);
-    const at::Tensor loss = cross_entropy(model->forward(images), labels, 8);
+    const at::Tensor loss = at::cross_entropy_loss(model->forward(images), labels);
     loss.backward();
     step.loss = loss.detach();
   }

@@ -56,7 +56,7 @@ CASES = [
     case("plain", augment="none", save="last"),
     case("two_threads", threads=2, loader_threads=2, augment="standard", image_size=48, eval_crop=32),
     case("strong", augment="strong", normalization="imagenet", print_freq=2),
-    case("accumulate", accumulate=3, augment="flip", batch_size=4),
+    case("accumulate", accumulate=4, augment="flip", batch_size=4),
     case("warmup", epochs=8, num_warmup_steps=2, learning_rate=0.1),  # the best epoch is not the last
     case("patience", epochs=6, num_warmup_steps=2, patience=1, learning_rate=0.1),  # stops after the second
     case("diverges", learning_rate=1000, epochs=8, patience=100, exit_code=3),
@@ -68,9 +68,9 @@ CASES = [
     case("two_ranks_bad_images", how=RANKS, data="spoiled", max_bad_images="50%", augment="none", scan="each"),
     case("two_ranks_diverge", how=MPIRUN, learning_rate=1000, epochs=8, patience=100, exit_code=3),
     case("two_ranks_signal", how=MPIRUN, stop_rank=1, exit_code=STOPPED, **{**LONG_EPOCHS, "batch_size": 2}),
-    case("resnext50", "resnext50_32x4d", threads=2, augment="standard", batch_size=12),
+    case("resnext50", "resnext50_32x4d", threads=2, augment="standard", batch_size=16),
     case("resnext50_sync_batch_norm", "resnext50_32x4d", how=MPIRUN, sync_batch_norm=True, augment="none"),
-    case("densenet121", "densenet121", augment="strong", threads=2, batch_size=12),
+    case("densenet121", "densenet121", augment="strong", threads=2, batch_size=16),
     case("densenet121_two_ranks", "densenet121", how=MPIRUN, augment="none", gradient_dtype="bf16"),
     case("densenet121_memory_efficient", "densenet121_lean", augment="none", accumulate=2, image_size=48),
 ]

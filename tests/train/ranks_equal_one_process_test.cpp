@@ -42,6 +42,9 @@ class TestModel : public ImageModel {
   }
   void train(bool on) override { model_->train(on && !frozen_); }
   std::vector<at::Tensor> parameters() const override { return model_->parameters(); }
+  std::vector<NamedTensor> named_parameters() const override {
+    return model_->named_parameters();
+  }
   std::vector<NamedTensor> state() const override { return model_->state(); }
   void prepare(const at::Device& device) override { model_->prepare(device); }
   void to_float64() override {}
@@ -105,14 +108,16 @@ class Ranks : public testing::Test {
     if (synchronized && communicator.size() > 1)
       model->synchronize_batch_norm(
           [&lane](at::Tensor& sums) { lane->wait(lane->all_reduce(sums)); });
-    TrainState state(std::move(model), {.first_bytes = 1 << 16, .bytes = 4 << 20}, communicator);
+    TrainState state(std::move(model), {}, {.first_bytes = 1 << 16, .bytes = 4 << 20},
+                     communicator);
     DeviceFeed feed(at::kCPU, {kSide, kSide}, share.batch_size, kScaling);
     const auto order = permutation(kImages, {1, 1});
     BatchLoader batches = loader(training_share(order, share), share.batch_size);
     TrainEpoch epoch(state, batches, feed,
-                     {.learning_rate = 0.02,
-                      .num_ranks = share.num_ranks,
-                      .batches_per_step = share.batches_per_step});
+                     {.schedule = {.peak = 0.02, .steps_per_epoch = kSteps},
+                      .step = {.batch_size = share.batch_size,
+                               .batches_per_step = share.batches_per_step,
+                               .num_ranks = share.num_ranks}});
     Outcome outcome;
     while (epoch.step())
       if (epoch.steps_done() == 1) outcome.first_loss = epoch.step_record().so_far.loss_sum;
@@ -166,9 +171,9 @@ TEST_F(Ranks, EvaluateEveryImageOnce) {
   DeviceFeed feed(at::kCPU, {kSide, kSide}, 7, kScaling);
   const auto measured = [&](const RankShare& share) {
     BatchLoader batches = loader(validation_share(kImages, share), 7);
-    Evaluation evaluation;
-    evaluate(*model, batches, feed, &evaluation, [] { return false; });
-    return evaluation.totals;
+    Evaluator evaluator(*model, batches, feed);
+    while (evaluator.step()) continue;
+    return evaluator.totals();
   };
   const Totals mine = measured({world->rank(), world->size(), 7});
   const Totals whole = measured({0, 1, 7});
@@ -208,8 +213,9 @@ TEST_F(Ranks, StartFromRank0sStateAndAverageStatistics) {
       item.tensor.fill_(world->rank());
   average_statistics(*model, *communicator, *world);
   for (const NamedTensor& item : model->state()) {
-    if (item.name.ends_with("num_batches_tracked"))
+    if (item.name.ends_with("num_batches_tracked")) {
       EXPECT_EQ(item.tensor.item<std::int64_t>(), world->size() - 1);
+    }
     if (!item.name.ends_with("running_mean")) continue;
     EXPECT_FLOAT_EQ(item.tensor[0].item<float>(), static_cast<float>(world->size() - 1) / 2);
   }
