@@ -208,8 +208,9 @@ TEST_F(Ranks, StartFromRank0sStateAndAverageStatistics) {
       item.tensor.fill_(world->rank());
   average_statistics(*model, *communicator, *world);
   for (const NamedTensor& item : model->state()) {
-    if (item.name.ends_with("num_batches_tracked"))
+    if (item.name.ends_with("num_batches_tracked")) {
       EXPECT_EQ(item.tensor.item<std::int64_t>(), world->size() - 1);
+    }
     if (!item.name.ends_with("running_mean")) continue;
     EXPECT_FLOAT_EQ(item.tensor[0].item<float>(), static_cast<float>(world->size() - 1) / 2);
   }
