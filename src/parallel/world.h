@@ -72,7 +72,7 @@ class World {
   void agree(const std::function<void()>& work);
 
   // After a failure, before it is reported: tells the other ranks, once, as early as it is known.
-  // True when this rank is the one to write error_info.json. Any thread.
+  // True when this rank is the one to write error_info.json.
   bool announce_failure(const std::string& text, int exit_code);
   // The end: waits for all ranks after a success or an agreed failure, and ends the job with
   // `exit_code` otherwise. Returns `exit_code`.

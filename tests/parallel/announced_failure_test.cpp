@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <chrono>
+#include <thread>
 
 #include "base/error.h"
 #include "parallel/communicator.h"
@@ -19,10 +20,20 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+// Until all other ranks have started their collective of this place.
+void wait_for_the_others(std::uint64_t place) {
+  const auto missing = [&] {
+    return missing_ranks({world->mpi()->ask_around(), world->hosts(), world->rank(), place});
+  };
+  for (int i = 0; i < 500 && !missing().empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
 TEST(AnnouncedFailure, EndsTheOthersWaitsWhileTheCommunicatorLives) {
   const auto communicator = make_mpi_communicator(*world->mpi());
   const at::Tensor values = torch::ones({3});
   if (world->rank() == world->size() - 1) {
+    wait_for_the_others(world->mpi()->count_elsewhere());
     EXPECT_TRUE(world->announce_failure("disk full", 3));
     const Clock::time_point begin = Clock::now();
     EXPECT_TRUE(world->announce_failure("disk full", 3));
