@@ -122,11 +122,9 @@ int run(const BenchCollectiveConfig& config, Process& process) {
   world.enter("measuring");
   Device device;
   world.agree([&] { device = choose_device(config.ranks.device, world.local_rank()); });
-  TrainConfig job;
-  job.ranks = config.ranks;
-  job.output.log_path = config.log_path;
-  require_one_job(world, job, device);
-  const std::unique_ptr<Communicator> communicator = join_communicator(world, job, device, log);
+  require_one_job(world, /*options=*/{}, device);
+  const std::unique_ptr<Communicator> communicator =
+      join_communicator(world, config.ranks, config.log_path, device, log);
   Bench bench(world, *communicator, torch_device(device));
   Json json = {{"version", program_version()},
                {"device", device.description},

@@ -91,13 +91,15 @@ struct OutputConfig {
   std::string kfp_metrics;         // a file; empty: none
 };
 
+// Every option and its text, in table order.
+using OptionTexts = std::vector<std::pair<std::string, std::string>>;
+
 struct TrainConfig {
   DataConfig data;
   OptimizationConfig optimization;
   RanksConfig ranks;
   OutputConfig output;
-  // Every option and its text, in table order.
-  std::vector<std::pair<std::string, std::string>> effective_options;
+  OptionTexts effective_options;
   std::string overridden;  // what of the --config file flags override, a sentence; or empty
 };
 

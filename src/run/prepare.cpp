@@ -71,7 +71,7 @@ void read_inputs(TrainingJob& job) {
       problems.collect([&] { prepare_model_output(config.output.trained_model_path); });
     problems.throw_if_any();
   });
-  share_image_sets(world, config, inputs);
+  share_image_sets(world, config.data, inputs);
   divide_images(world, config, inputs);
   world.agree([&] {
     if (!job.model) job.model = build_model(config, inputs, job.device);
@@ -130,25 +130,26 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Lo
   at::set_num_threads(config.ranks.threads > 0 ? config.ranks.threads : num_processors);
   job->loader_threads = config.data.loader_threads > 0 ? config.data.loader_threads
                                                        : std::clamp(num_processors / 2, 1, 16);
-  require_one_job(world, config, job->device);
+  require_one_job(world, config.effective_options, job->device);
 
   world.enter("reading the data", /*patient=*/true);
   read_inputs(*job);
   job->recipe = recipe_of(config.optimization, job->inputs, world.size());
-  job->communicator = join_communicator(world, config, job->device, log);
-  if (config.ranks.sync_batch_norm && world.size() > 1)
-    job->batch_norm_lane = job->communicator->second_lane("BatchNorm sum");
   open_loaders(*job);
   return job;
 }
 
 std::unique_ptr<TrainState> begin(TrainingJob& job) {
   const RanksConfig& config = job.config.ranks;
+  job.communicator =
+      join_communicator(job.world, config, job.config.output.log_path, job.device, job.log);
   broadcast_state(*job.model, *job.communicator);
-  if (job.batch_norm_lane)
+  if (config.sync_batch_norm && job.world.size() > 1) {
+    job.batch_norm_lane = job.communicator->second_lane("BatchNorm sum");
     job.model->synchronize_batch_norm([lane = job.batch_norm_lane.get()](at::Tensor& sums) {
       lane->wait(lane->all_reduce(sums));
     });
+  }
   const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
                            .bfloat16 = config.bfloat16_gradients};
   auto state =

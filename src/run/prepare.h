@@ -35,8 +35,8 @@ struct TrainingJob {
   int loader_threads = 1;
   TrainingInputs inputs;
   Recipe recipe;
-  std::unique_ptr<ImageModel> model;  // until begin() takes it
-  std::unique_ptr<Communicator> communicator, batch_norm_lane;
+  std::unique_ptr<ImageModel> model;                            // until begin() takes it
+  std::unique_ptr<Communicator> communicator, batch_norm_lane;  // from begin() on
   CacheChoice cache;
   std::unique_ptr<DeviceFeed> feed, valid_feed;  // the second where the sizes differ
   std::unique_ptr<TrainingLoaders> loaders;
@@ -47,13 +47,13 @@ struct TrainingJob {
 
 at::Device torch_device(const Device& device);
 
-// Chooses the device, compares the ranks, reads the inputs, builds the model, and opens loaders and
-// communicators. Faults are told together, a stage at a time: ranks, inputs. A collective. What is
-// given must outlive the job.
+// Chooses the device, compares the ranks, reads the inputs, builds the model and opens the loaders.
+// Faults are told together, a stage at a time: ranks, inputs. A collective. What is given must
+// outlive the job.
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log);
 
-// Rank 0's weights on every rank, and nothing trained yet. A collective. The job must outlive the
-// state.
+// Joins the ranks' communicators: rank 0's weights on every rank, and nothing trained yet. A
+// collective. The job must outlive the state.
 std::unique_ptr<TrainState> begin(TrainingJob& job);
 
 }  // namespace kiln

@@ -33,11 +33,14 @@ const std::set<std::string>& own_options() {
 // What must be the same everywhere: a name, its value, the next name...
 using Facts = std::vector<std::string>;
 
-Facts facts_of(const TrainConfig& config) {
+Facts facts_of(const OptionTexts& options) {
+  // With --shard-by none or train each host has paths of its own.
+  const bool has_shards = std::any_of(options.begin(), options.end(), [](const auto& option) {
+    return option.first == "shard-by" && option.second != "rank";
+  });
   Facts facts = {"version", program_version()};
-  for (const auto& [name, value] : config.effective_options)
-    if (!own_options().contains(name) &&
-        !(config.data.has_train_shard && name.ends_with("-data-path")))
+  for (const auto& [name, value] : options)
+    if (!own_options().contains(name) && !(has_shards && name.ends_with("-data-path")))
       facts.insert(facts.end(), {"--" + name, value});
   return facts;
 }
@@ -152,10 +155,11 @@ std::vector<RankDevice> gather_devices(World& world, const Device& device) {
 
 // What the ranks tell each other over MPI explains a collective that waits on the GPUs, and ends
 // its wait.
-NcclWatch watch_over_mpi(World& world, const TrainConfig& config, Log& log) {
+NcclWatch watch_over_mpi(World& world, const RanksConfig& config, const std::string& log_path,
+                         Log& log) {
   MpiThread& mpi = *world.mpi();
-  const StallWatch new_stall({static_cast<double>(config.ranks.collective_timeout_s),
-                              static_cast<double>(config.ranks.stall_warning_s)},
+  const StallWatch new_stall({static_cast<double>(config.collective_timeout_s),
+                              static_cast<double>(config.stall_warning_s)},
                              [&log](const std::string& text) { log.warning(text); });
   NcclWatch watch;
   watch.started = [&mpi] { return mpi.count_elsewhere(); };
@@ -168,8 +172,7 @@ NcclWatch watch_over_mpi(World& world, const TrainConfig& config, Log& log) {
       stall.judge(collective, waited, {mpi.ask_around(), world.hosts(), world.rank(), place},
                   mpi.phase());
   };
-  watch.stuck = [&world, &log,
-                 path = error_info_path(config.output.log_path)](const auto& failure) {
+  watch.stuck = [&world, &log, path = error_info_path(log_path)](const auto& failure) {
     world.mpi()->abort(tell_failure(failure, path, world, log));
   };
   return watch;
@@ -196,9 +199,9 @@ std::vector<std::string> idle_gpus(World& world, const Device& device) {
   return world.leads() ? find_idle_gpus(devices) : std::vector<std::string>{};
 }
 
-void require_one_job(World& world, const TrainConfig& config, const Device& device) {
+void require_one_job(World& world, const OptionTexts& options, const Device& device) {
   if (world.size() == 1) return;
-  const std::vector<Facts> facts = world.gather(facts_of(config));
+  const std::vector<Facts> facts = world.gather(facts_of(options));
   const std::vector<RankDevice> devices = gather_devices(world, device);
   world.agree([&] {
     if (!world.leads()) return;
@@ -208,14 +211,14 @@ void require_one_job(World& world, const TrainConfig& config, const Device& devi
   });
 }
 
-void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& inputs) {
-  if (config.data.has_train_shard) {
+void share_image_sets(World& world, const DataConfig& config, TrainingInputs& inputs) {
+  if (config.has_train_shard) {
     join_parts(world, inputs);
-    if (!config.data.has_valid_shard) world.agree([&] { require_equal_sets(world, inputs.valid); });
+    if (!config.has_valid_shard) world.agree([&] { require_equal_sets(world, inputs.valid); });
     return;
   }
   if (world.size() == 1) return;
-  if (config.data.scan_each) {
+  if (config.scan_each) {
     world.agree([&] {
       require_equal_sets(world, inputs.train);
       require_equal_sets(world, inputs.valid);
@@ -227,9 +230,9 @@ void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& i
     if (!world.leads()) *set = image_set_of(bytes, SetParts::kList);
   }
   const PixelChoice pixels = world.broadcast(pixel_choice(inputs));
-  if (!world.leads()) take_pixel_choice(config.data, pixels, inputs);
-  inputs.train.root = config.data.train_path;
-  inputs.valid.root = config.data.valid_path;
+  if (!world.leads()) take_pixel_choice(config, pixels, inputs);
+  inputs.train.root = config.train_path;
+  inputs.valid.root = config.valid_path;
   inputs.train.name = "Training dataset";
   inputs.valid.name = "Validation dataset";
   world.agree([&] {
@@ -278,18 +281,19 @@ std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mi
   return all;
 }
 
-std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig& config,
-                                                const Device& device, Log& log) {
+std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig& config,
+                                                const std::string& log_path, const Device& device,
+                                                Log& log) {
   if (world.size() == 1) return make_local_communicator();
   if (!device.is_cuda) return make_mpi_communicator(*world.mpi());
   const std::string warning = shared_memory_warning(world.local_size());
   if (!warning.empty() && world.local_rank() == 0) log.warning(warning);
-  const auto nccl_log = send_nccl_log_to(config.output.log_path, world.rank());
-  if (config.ranks.sync_batch_norm) keep_nccl_lanes_in_order();
+  const auto nccl_log = send_nccl_log_to(log_path, world.rank());
+  if (config.sync_batch_norm) keep_nccl_lanes_in_order();
   NcclPlan plan;
   plan.size = world.size();
-  plan.deadline_s = config.ranks.collective_timeout_s;
-  plan.watch = watch_over_mpi(world, config, log);
+  plan.deadline_s = config.collective_timeout_s;
+  plan.watch = watch_over_mpi(world, config, log_path, log);
   plan.join_group = [&world, gpu = device.index] {
     std::string id;
     world.agree([&] { id = world.leads() ? make_nccl_id() : ""; });

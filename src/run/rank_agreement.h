@@ -22,12 +22,12 @@ int processors_of_this_rank(World& world);
 
 // Refuses ranks of another kiln, with other options, or on other kinds of device; more ranks than
 // GPUs; two ranks on one GPU. Error kUserError on rank 0 naming ranks and differences, all at once.
-void require_one_job(World& world, const TrainConfig& config, const Device& device);
+void require_one_job(World& world, const OptionTexts& options, const Device& device);
 
 // Rank 0 has read the image sets: the others take them over. With --scan each all have read them:
 // classes and lists are compared, Error kInvalidDataset naming the ranks and what differs. With
 // --shard-by none or train each has its own part: classes are joined.
-void share_image_sets(World& world, const TrainConfig& config, TrainingInputs& inputs);
+void share_image_sets(World& world, const DataConfig& config, TrainingInputs& inputs);
 
 // Fills in which images are this rank's and how many steps an epoch has, the same everywhere. With
 // --shard-by none or train the ranks that were given the same folder on one host divide it.
@@ -37,8 +37,9 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine);
 
 // For the gradients of this device; a local one for one rank. `world` and `log` must outlive it.
-std::unique_ptr<Communicator> join_communicator(World& world, const TrainConfig& config,
-                                                const Device& device, Log& log);
+std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig& config,
+                                                const std::string& log_path, const Device& device,
+                                                Log& log);
 
 // "2 of the 4 GPUs of host node7 stay idle", one a host where it is so; on rank 0.
 std::vector<std::string> idle_gpus(World& world, const Device& device);

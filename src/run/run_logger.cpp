@@ -59,13 +59,12 @@ RunLogger::RunLogger(const OutputConfig& config, bool leads, const Device& devic
       log_(log),
       leads_(leads),
       gpu_meter_(leads ? device.uuid : ""),
-      reporter_(log) {
+      reporter_(log) {}
+
+void RunLogger::start(RunStart start, const std::vector<std::string>& warnings) {
   if (leads_) add_run_sinks(config_, reporter_);
   reporter_.add(
       [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
-}
-
-void RunLogger::start(RunStart start, const std::vector<std::string>& warnings) {
   num_epochs_ = start.num_epochs;
   reporter_.start(std::move(start));
   for (const std::string& warning : warnings)

@@ -156,6 +156,8 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   start.global_batch = static_cast<int>(job.epoch_plan(1).step.images());
   start.data = data_record(job);
   start.plan = plan_of(job, start.num_parameters);
+  for (const std::string& idle : idle_gpus(job.world, job.device))
+    start.plan.emplace_back("idle", idle + ": `kiln train --ranks auto` uses them all");
   return start;
 }
 

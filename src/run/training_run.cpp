@@ -159,9 +159,9 @@ int run_training(const TrainConfig& config, Process& process) {
   install_stop_signals();
   keep_freed_memory();
   const std::unique_ptr<TrainingJob> job = prepare(config, world, process.log);
-  std::unique_ptr<TrainState> state = begin(*job);
   RunLogger logger(config.output, world.leads(), job->device, process.log);
   try {
+    std::unique_ptr<TrainState> state = begin(*job);
     logger.start(describe_run(*job, *state), plan_warnings(*job));
     TrainingRun run{
         *job,

@@ -11,9 +11,9 @@ namespace kiln {
 
 // One rank's, before; all ranks', after. Both sides list the same kind of numbers.
 struct Vote {
-  int stop_signal = 0;          // SIGTERM, SIGINT or SIGUSR1 has come; 0: none
-  bool has_bad_images = false;  // that have not been told yet
-  bool has_diverged = false;    // a loss was not finite
+  int stop_signal = 0;               // SIGTERM, SIGINT or SIGUSR1 has come; 0: none
+  bool has_bad_images = false;       // that have not been told yet
+  bool has_diverged = false;         // a loss was not finite
   std::vector<double> numbers = {};  // summed over the ranks
 };
 

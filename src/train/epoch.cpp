@@ -28,10 +28,12 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed,
 }
 
 bool TrainEpoch::step() {
-  const std::int64_t epochs_before = plan_.epoch - 1;
-  learning_rate_ =
-      rate(plan_.schedule, epochs_before * plan_.schedule.steps_per_epoch + state_.epoch.steps);
-  return step_.run(*this, learning_rate_);
+  const std::int64_t steps_before =
+      std::int64_t{plan_.epoch - 1} * plan_.schedule.steps_per_epoch + state_.epoch.steps;
+  const double next_rate = rate(plan_.schedule, steps_before);
+  if (!step_.run(*this, next_rate)) return false;
+  learning_rate_ = next_rate;
+  return true;
 }
 
 std::optional<DeviceBatch> TrainEpoch::next() {
