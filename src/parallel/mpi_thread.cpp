@@ -200,13 +200,14 @@ void MpiThread::State::listen() {
   if (!failure) return;
   const std::vector<std::string> names = now(hosts);
   const auto rank_index = static_cast<std::size_t>(failure->rank);
+  {
+    const std::lock_guard lock(mutex);  // before a wait ends by it: who wakes must know whose it is
+    lowest_failure = failure->rank;
+  }
   fail(std::make_exception_ptr(
       FailedElsewhere("rank " + std::to_string(failure->rank) +
                           (rank_index < names.size() ? " on host " + names[rank_index] : ""),
                       failure->text, failure->exit_code)));
-  const std::lock_guard lock(mutex);
-  lowest_failure = failure->rank;
-  changed.notify_all();
 }
 
 // For ask_around(): what is known, while the answers to the next call are asked for.

@@ -99,7 +99,7 @@ class MlflowSink : public RunSink {
     std::erase_if(end.files, [](const auto& file) { return !std::filesystem::exists(file); });
     sender_->end(std::move(end));
   }
-  std::string lost() const override { return sender_->lost(); }
+  std::string lost() const override { return sender_ ? sender_->lost() : ""; }
 
  private:
   MlflowSettings settings_;

@@ -17,21 +17,24 @@ void RunReporter::add(const std::function<std::unique_ptr<RunSink>()>& make) {
 }
 
 template <typename Call>
-void RunReporter::tell_all(Call&& call, bool is_record) {
-  for (Guarded& guarded : sinks_) {
-    if (!guarded.has_begun) {
-      guarded.num_failed += is_record ? 1 : 0;
-      continue;
-    }
-    try {
-      call(*guarded.sink);
-    } catch (const std::exception& failure) {
-      if (guarded.num_failed++ > 0) continue;
-      guarded.first_failure = failure.what();
-      log_.warning(std::string(guarded.sink->name()) + ": " + failure.what() +
-                   " Training goes on without it.");
-    }
+void RunReporter::tell(Guarded& guarded, Call&& call, bool is_record) {
+  if (!guarded.has_begun) {
+    guarded.num_failed += is_record ? 1 : 0;
+    return;
   }
+  try {
+    call(*guarded.sink);
+  } catch (const std::exception& failure) {
+    if (guarded.num_failed++ > 0) return;
+    guarded.first_failure = failure.what();
+    log_.warning(std::string(guarded.sink->name()) + ": " + failure.what() +
+                 " Training goes on without it.");
+  }
+}
+
+template <typename Call>
+void RunReporter::tell_all(Call&& call, bool is_record) {
+  for (Guarded& guarded : sinks_) tell(guarded, call, is_record);
 }
 
 void RunReporter::start(RunStart start) {
@@ -72,10 +75,12 @@ void RunReporter::validating(const StepRecord& at) {
 void RunReporter::end(RunEnd end) {
   note_warnings();
   run_.end = std::move(end);
-  tell_all([&](RunSink& sink) {
+  for (Guarded& guarded : sinks_) {
     note_losses();
-    sink.end(run_);
-  });
+    tell(
+        guarded, [&](RunSink& sink) { sink.end(run_); }, /*is_record=*/true);
+    guarded.has_ended = true;
+  }
   note_losses();
 }
 
@@ -90,6 +95,7 @@ void RunReporter::note_losses() {
     if (guarded.num_failed > 0)
       run_.losses.push_back(name + formatted(": %d records lost: ", guarded.num_failed) +
                             guarded.first_failure);
+    if (!guarded.has_ended) continue;
     if (const std::string lost = guarded.sink->lost(); !lost.empty())
       run_.losses.push_back(name + ": " + lost);
   }

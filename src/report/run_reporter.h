@@ -36,9 +36,11 @@ class RunReporter {
     std::unique_ptr<RunSink> sink;
     int num_failed = 0;
     std::string first_failure;
-    bool has_begun = true;
+    bool has_begun = true, has_ended = false;
   };
-  // What is no record is nothing that a sink can lose.
+  // Progress is not a record: missing it is no loss.
+  template <typename Call>
+  void tell(Guarded& guarded, Call&& call, bool is_record);
   template <typename Call>
   void tell_all(Call&& call, bool is_record = true);
   void note_warnings();

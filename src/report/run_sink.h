@@ -11,7 +11,8 @@ namespace kiln {
 
 // Calls come from the training thread, in the order of the run, and should return at once: what is
 // slow belongs on a thread of the sink's own. A sink may throw anything: RunReporter then warns
-// once, counts what was lost, and training goes on. After a start() that threw no other call comes.
+// once, counts what was lost, and training goes on. After a start() that
+// threw the sink is told nothing more.
 class RunSink {
  public:
   virtual ~RunSink() = default;

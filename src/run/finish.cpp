@@ -18,14 +18,12 @@ void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {
   state.reset();
   malloc_trim(0);
   if (!job.world.leads()) return;
+  log.saving(std::move(faults));
   const TrainingInputs& inputs = job.inputs;
-  TrainedModel model{inputs.untrained.spec,
-                     to_state_dict(std::move(best.weights)),
-                     inputs.train.classes,
-                     preprocessing_of(inputs),
-                     inputs.train.schema_json,
-                     inputs.train.samples_json,
-                     log.training_json(std::move(faults))};
+  TrainedModel model{inputs.untrained.spec,    to_state_dict(std::move(best.weights)),
+                     inputs.train.classes,     preprocessing_of(inputs),
+                     inputs.train.schema_json, inputs.train.samples_json,
+                     log.training_json()};
   model.spec.num_classes = static_cast<int>(inputs.train.classes.size());
   write_directory(job.config.output.trained_model_path, trained_model_files(model));
   log.saved();

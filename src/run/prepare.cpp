@@ -135,7 +135,6 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Lo
   world.enter("reading the data", /*patient=*/true);
   read_inputs(*job);
   job->recipe = recipe_of(config.optimization, job->inputs, world.size());
-  open_loaders(*job);
   return job;
 }
 
@@ -156,6 +155,7 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
       std::make_unique<TrainState>(std::move(job.model), job.recipe, buckets, *job.communicator);
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;
+  open_loaders(job);  // last: what a cache may take is a share of the memory that is left
   return state;
 }
 

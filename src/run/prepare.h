@@ -23,7 +23,7 @@
 
 namespace kiln {
 
-// What a run has beside its state. Nothing of it changes while it trains.
+// What a run has beside its state: configuration, data and connections.
 struct TrainingJob {
   TrainingJob(const TrainConfig& given, World& ranks, Log& console)
       : config(given), world(ranks), log(console) {}
@@ -35,8 +35,9 @@ struct TrainingJob {
   int loader_threads = 1;
   TrainingInputs inputs;
   Recipe recipe;
-  std::unique_ptr<ImageModel> model;                            // until begin() takes it
-  std::unique_ptr<Communicator> communicator, batch_norm_lane;  // from begin() on
+  std::unique_ptr<ImageModel> model;  // until begin() takes it
+  // From begin() on.
+  std::unique_ptr<Communicator> communicator, batch_norm_lane;
   CacheChoice cache;
   std::unique_ptr<DeviceFeed> feed, valid_feed;  // the second where the sizes differ
   std::unique_ptr<TrainingLoaders> loaders;
@@ -47,13 +48,12 @@ struct TrainingJob {
 
 at::Device torch_device(const Device& device);
 
-// Chooses the device, compares the ranks, reads the inputs, builds the model and opens the loaders.
-// Faults are told together, a stage at a time: ranks, inputs. A collective. What is given must
-// outlive the job.
+// Chooses the device, compares the ranks, reads the inputs and builds the model. Faults are told
+// together, a stage at a time: ranks, inputs. A collective. What is given must outlive the job.
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log);
 
-// Joins the ranks' communicators: rank 0's weights on every rank, and nothing trained yet. A
-// collective. The job must outlive the state.
+// Joins the ranks' communicators and opens the loaders: rank 0's weights on every rank, and nothing
+// trained yet. A collective. The job must outlive the state.
 std::unique_ptr<TrainState> begin(TrainingJob& job);
 
 }  // namespace kiln

@@ -13,13 +13,14 @@ namespace kiln {
 struct Process {
   Log log;
   World world;  // of one, until the command joins others
-  // The error_info.json that is owed at the end, of success too; empty: none, or another writes it.
+  // Where error_info.json goes at the end, after a success too; empty: nowhere, or another process
+  // writes it.
   std::optional<std::filesystem::path> error_info;
 };
 
 // Tells the other ranks, once. To be called where a run's failure is caught first, while its
-// communicators still live: the others' work on GPUs that a communicator is torn down under ends in
-// faults that hide what happened. tell_failure() is still to come.
+// communicators still live: tearing one down under other ranks' GPU work makes that work fail with
+// errors that hide the cause. Call tell_failure() afterwards as well.
 void announce_failure(const std::exception_ptr& failure, World& world);
 
 // Tells a failure once: to the other ranks, on the console, in `error_info` where there is one, and

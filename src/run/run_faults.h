@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-// Some rank met a loss that is not finite; `first_bad_step` is this rank's, 0 for none. A
+// A loss of some rank is not finite; `first_bad_step` is this rank's first such step, 0 for none. A
 // collective. Throws Error kFailedToCompleteOperation on rank 0, with the first such step of all.
 [[noreturn]] void throw_diverged(World& world, const StepRecord& at, int first_bad_step);
 

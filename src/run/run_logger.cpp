@@ -65,10 +65,10 @@ void RunLogger::start(RunStart start, const std::vector<std::string>& warnings) 
   if (leads_) add_run_sinks(config_, reporter_);
   reporter_.add(
       [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
-  num_epochs_ = start.num_epochs;
-  reporter_.start(std::move(start));
   for (const std::string& warning : warnings)
     leads_ ? log_.warning(warning) : log_.info("warning: " + warning);
+  num_epochs_ = start.num_epochs;
+  reporter_.start(std::move(start));
 }
 
 void RunLogger::step(StepRecord record) {
@@ -106,9 +106,12 @@ void RunLogger::stopped_early(const std::string& reason, const std::string& line
   log_.info(line);
 }
 
-std::string RunLogger::training_json(std::vector<ImageFaultRecord> image_faults) {
+void RunLogger::saving(std::vector<ImageFaultRecord> image_faults) {
   end_.image_faults = std::move(image_faults);
   note_usage();
+}
+
+std::string RunLogger::training_json() const {
   return format_training_json(reporter_.run(), end_);
 }
 

@@ -1,5 +1,5 @@
 // Tells a training run to the console, the driver log and, on rank 0, all other sinks. It is told
-// and never asked: what the run goes by is in its state.
+// and never asked what to do: what the run goes by is in its state.
 #pragma once
 
 #include <exception>
@@ -23,7 +23,7 @@ class RunLogger {
   // All that is given must outlive it.
   RunLogger(const OutputConfig& config, bool leads, const Device& device, Log& log);
 
-  // Warnings are told after the plan; of a rank that does not lead in its log alone.
+  // Warnings come first; those of a rank that does not lead are in its log alone.
   void start(RunStart start, const std::vector<std::string>& warnings);
   // One that is printed; sums are over all ranks.
   void step(StepRecord record);
@@ -35,8 +35,9 @@ class RunLogger {
   // Why no further epoch comes.
   void stopped_early(const std::string& reason, const std::string& line);
 
-  // What training.json says of the run; `image_faults` go into the record too.
-  std::string training_json(std::vector<ImageFaultRecord> image_faults);
+  // The model is about to be written; what training.json says of the run is complete.
+  void saving(std::vector<ImageFaultRecord> image_faults);
+  std::string training_json() const;
   // The end: one of these.
   void saved();
   void nothing_saved();

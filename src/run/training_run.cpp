@@ -1,6 +1,6 @@
 #include "run/training_run.h"
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,7 +39,7 @@ struct Stop {
 };
 
 // After a step, one sum over the ranks; returns the stop signal that all act on, or 0.
-int settle_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader) {
+int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader) {
   const bool printed = (training.steps_done() - 1) % run.job.config.output.print_freq == 0;
   const std::vector<BadImage> faults = loader.take_faults();
   StepRecord record = printed ? training.step_record() : training.timing();
@@ -60,17 +60,20 @@ int settle_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader) {
   return 0;
 }
 
-// The training half of an epoch's record, over all ranks; their models are alike from here on.
-EpochRecord settle_training(TrainingRun& run, TrainEpoch& training) {
+// This rank's half of an epoch's record, taken when all ranks have made their steps.
+EpochRecord end_training(World& world, TrainEpoch& training) {
+  const int first_bad_step = training.first_bad_step();
+  if (vote(world, {.has_diverged = first_bad_step != 0}).has_diverged)
+    throw_diverged(world, training.timing(), first_bad_step);
+  return training.finish();
+}
+
+// The same over all ranks, whose models are alike from here on.
+void join_training(TrainingRun& run, EpochRecord& record) {
   World& world = run.job.world;
-  EpochRecord record = training.finish();
-  const Vote all = vote(
-      world, {.has_diverged = training.first_bad_step() != 0, .numbers = summed_numbers(record)});
-  if (all.has_diverged) throw_diverged(world, training.timing(), training.first_bad_step());
-  set_summed_numbers(all.numbers, record);
+  set_summed_numbers(world.sum(summed_numbers(record)), record);
   average_statistics(*run.state.model, *run.job.communicator, world);
   world.agree([&] { require_equal_replicas(*run.state.model, world); });
-  return record;
 }
 
 // The validation half; what the model said of this rank's images goes to `verdicts`. Returns the
@@ -109,45 +112,51 @@ bool keep_if_best(TrainState& state, const EpochRecord& record, SaveChoice save,
 }
 
 // Until the last epoch, until patience runs out, or until a stop signal.
-Stop train(TrainingRun& run) {
-  TrainingJob& job = run.job;
-  Progress& progress = run.state.progress;
+Stop train(TrainingJob& job, TrainState& state, RunLogger& log) {
+  const DataConfig& data = job.config.data;
   const int num_epochs = job.config.optimization.epochs;
-  while (progress.epochs_done < num_epochs) {
-    const int epoch = progress.epochs_done + 1;
+  TrainingRun run{job,
+                  state,
+                  log,
+                  {"training", job.inputs.train, data.has_train_shard, data, state.bad_train},
+                  {"validation", job.inputs.valid, data.has_valid_shard, data, state.bad_valid}};
+  while (state.progress.epochs_done < num_epochs) {
+    const int epoch = state.progress.epochs_done + 1;
+    EpochRecord record;
 
     // ------------------------------------ training ------------------------------------
     job.world.enter("training, epoch " + std::to_string(epoch));
-    run.state.epoch = EpochSums(job.feed->device());
-    std::optional<BatchLoader> loader(job.loaders->training(epoch));
-    job.loaders->begin_validation(epoch);
-    TrainEpoch training(run.state, *loader, *job.feed, job.epoch_plan(epoch));
-    while (training.step()) {
-      job.world.at("step " + std::to_string(training.steps_done()));
-      if (const int signal = settle_step(run, training, *loader)) return {signal};
+    state.epoch = EpochSums(job.feed->device());
+    {
+      BatchLoader loader = job.loaders->training(epoch);
+      job.loaders->begin_validation(epoch);
+      TrainEpoch training(state, loader, *job.feed, job.epoch_plan(epoch));
+      while (training.step()) {
+        job.world.at("step " + std::to_string(training.steps_done()));
+        if (const int signal = vote_after_step(run, training, loader)) return {.signal = signal};
+      }
+      record = end_training(job.world, training);
     }
-    EpochRecord record = settle_training(run, training);
+    if (epoch < num_epochs) job.loaders->begin_training(epoch + 1);
+    join_training(run, record);
 
     // ----------------------------------- validation -----------------------------------
     job.world.enter("evaluating, epoch " + std::to_string(epoch));
-    loader.reset();
-    if (epoch < num_epochs) job.loaders->begin_training(epoch + 1);
     std::vector<Verdict> verdicts;
-    if (const int signal = validate(run, record, verdicts)) return {signal};
+    if (const int signal = validate(run, record, verdicts)) return {.signal = signal};
 
     // -------------------------------- keep, tell, stop --------------------------------
-    record.bad_train_images = run.state.bad_train.num_bad;
-    record.bad_valid_images = run.state.bad_valid.num_bad;
-    const bool kept =
-        keep_if_best(run.state, record, job.config.optimization.save, job.world.leads());
+    record.bad_train_images = state.bad_train.num_bad;
+    record.bad_valid_images = state.bad_valid.num_bad;
+    const bool kept = keep_if_best(state, record, job.config.optimization.save, job.world.leads());
     Judgement judgement;
     if (kept)
       judgement = judge(job.world, verdicts, job.inputs.valid, job.inputs.valid_pixels, epoch);
-    run.log.epoch(record, kept ? &judgement : nullptr);
-    progress.epochs_done = epoch;
-    if (const int signal = vote(job.world, ballot(false)).stop_signal) return {signal};
-    if (progress.early_stopping.exhausted_after(record.valid.loss()) && epoch < num_epochs)
-      return {.patience = true};
+    log.epoch(record, kept ? &judgement : nullptr);
+    state.progress.epochs_done = epoch;
+    const bool exhausted = state.progress.early_stopping.exhausted_after(record.valid.loss());
+    if (const int signal = vote(job.world, ballot(false)).stop_signal) return {.signal = signal};
+    if (exhausted && epoch < num_epochs) return {.patience = true};
   }
   return {};
 }
@@ -159,28 +168,22 @@ int run_training(const TrainConfig& config, Process& process) {
   install_stop_signals();
   keep_freed_memory();
   const std::unique_ptr<TrainingJob> job = prepare(config, world, process.log);
-  RunLogger logger(config.output, world.leads(), job->device, process.log);
+  std::unique_ptr<TrainState> state;  // outlives the catch: sums of it may be under way
+  RunLogger log(config.output, world.leads(), job->device, process.log);
   try {
-    std::unique_ptr<TrainState> state = begin(*job);
-    logger.start(describe_run(*job, *state), plan_warnings(*job));
-    TrainingRun run{
-        *job,
-        *state,
-        logger,
-        {"training", job->inputs.train, config.data.has_train_shard, config.data, state->bad_train},
-        {"validation", job->inputs.valid, config.data.has_valid_shard, config.data,
-         state->bad_valid}};
-    const Stop stop = train(run);
+    state = begin(*job);
+    log.start(describe_run(*job, *state), plan_warnings(*job));
+    const Stop stop = train(*job, *state, log);
     if (stop.signal != 0)
-      logger.stopped_early("signal", "Stopped by signal " + std::to_string(stop.signal) + ".");
-    if (stop.patience) logger.stopped_early("patience", "Early stopped.");
+      log.stopped_early("signal", "Stopped by signal " + std::to_string(stop.signal) + ".");
+    if (stop.patience) log.stopped_early("patience", "Early stopped.");
     world.enter("saving", /*patient=*/true);
-    world.agree([&] { save(*job, std::move(state), logger); });
+    world.agree([&] { save(*job, std::move(state), log); });
     return stop.signal == 0 ? 0 : 128 + stop.signal;
   } catch (...) {
     const std::exception_ptr failure = explained(std::current_exception());
+    log.failed(failure);
     announce_failure(failure, world);  // while the communicators live
-    logger.failed(failure);
     std::rethrow_exception(failure);
   }
 }

@@ -57,8 +57,10 @@ void set_sums(const std::vector<double>& sums, auto& record) {
 
 }  // namespace
 
-Vote ballot(bool has_bad_images, std::vector<double> numbers, bool has_diverged) {
-  return {stop_signal(), has_bad_images, has_diverged, std::move(numbers)};
+Vote ballot(bool has_bad_images, std::vector<double> numbers) {
+  return {.stop_signal = stop_signal(),
+          .has_bad_images = has_bad_images,
+          .numbers = std::move(numbers)};
 }
 
 std::vector<double> to_values(const Vote& vote) {

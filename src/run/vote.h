@@ -9,7 +9,8 @@
 
 namespace kiln {
 
-// One rank's, before; all ranks', after. Both sides list the same kind of numbers.
+// Before vote(): what this rank has to say. After it: what all ranks said. All ranks give equally
+// many numbers.
 struct Vote {
   int stop_signal = 0;               // SIGTERM, SIGINT or SIGUSR1 has come; 0: none
   bool has_bad_images = false;       // that have not been told yet
@@ -17,8 +18,8 @@ struct Vote {
   std::vector<double> numbers = {};  // summed over the ranks
 };
 
-// This rank's stop signal and bad images, and what may go with them.
-Vote ballot(bool has_bad_images, std::vector<double> numbers = {}, bool has_diverged = false);
+// What every rank says: whether a stop signal has come, and bad images.
+Vote ballot(bool has_bad_images, std::vector<double> numbers = {});
 
 // A collective: one sum.
 Vote vote(World& world, const Vote& mine);

@@ -41,7 +41,7 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   const HostBatch* batch = loader_.next();
   if (batch == nullptr) return std::nullopt;
   clock_.begin(&StepTimes::forward);
-  batch_count_ = batch->count;
+  next_count_ = batch->count;
   return feed_.put(*batch);
 }
 
@@ -66,6 +66,7 @@ void TrainEpoch::measure() {
   const Clock::time_point now = Clock::now();
   batch_seconds_ = seconds_between(measured_, now);
   measured_ = now;
+  batch_count_ = next_count_;
   EpochSums& epoch = state_.epoch;
   epoch.images += batch_count_;
   epoch.weighted_seconds += batch_seconds_ * batch_count_;
@@ -103,10 +104,13 @@ StepRecord TrainEpoch::timing() const {
 }
 
 StepRecord TrainEpoch::step_record() {
+  EpochSums& epoch = state_.epoch;
+  const Totals batch = epoch.metrics.batch(), so_far = epoch.metrics.totals();  // wait: then clocks
+  epoch.spent = spent();
   StepRecord record = timing();
-  record.times = state_.epoch.spent.parts;
-  record.batch = state_.epoch.metrics.batch();
-  record.so_far = state_.epoch.metrics.totals();
+  record.times = epoch.spent.parts;
+  record.batch = batch;
+  record.so_far = so_far;
   return record;
 }
 

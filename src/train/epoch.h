@@ -36,7 +36,7 @@ class TrainEpoch : private StepContext {
   int first_bad_step() const { return state_.epoch.metrics.first_bad_step(); }  // 0: none
   StepRecord step_record();
   EpochRecord finish();  // `valid` stays empty
-  // Time and rate only, for a progress line: never waits.
+  // Time and rate as of the end of the last step, for a progress line: never waits.
   StepRecord timing() const;
 
  private:
@@ -56,7 +56,7 @@ class TrainEpoch : private StepContext {
   const std::optional<CommunicationTime> communication_before_;
   Clock::time_point begin_, measured_;
   double learning_rate_ = 0, batch_seconds_ = 0;
-  int batch_count_ = 0;
+  int next_count_ = 0, batch_count_ = 0;  // images: handed out, measured
 };
 
 }  // namespace kiln

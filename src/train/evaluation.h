@@ -24,7 +24,7 @@ class Evaluator {
   // All must outlive it. The model is in eval mode from now on.
   Evaluator(ImageModel& model, BatchLoader& loader, DeviceFeed& feed);
 
-  // Looks at the next batch; false when there is none.
+  // Evaluates the next batch; false when there is none.
   bool step();
   int steps_done() const { return steps_; }
 

@@ -20,7 +20,7 @@ class MetricSums {
   Totals totals() const;       // all of them
   int first_bad_step() const;  // the first step whose loss was not finite; 0: none
 
-  // Goes on from these sums.
+  // Goes on from these sums, all of them finite.
   void set(const Totals& totals);
 
  private:

@@ -51,7 +51,8 @@ struct EpochSums {
   EpochTimes spent;
 };
 
-// Images of one dataset that could not be decoded, or only in part; the same on all ranks.
+// Images of one dataset that could not be decoded, or only in part; the same on all ranks, unless
+// each has a shard of its own.
 struct ImageFaults {
   std::set<std::uint32_t> items;  // index into the dataset's items
   std::vector<ImageFaultRecord> records;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "parallel/communicator.h"
@@ -22,10 +23,14 @@ double seconds_since(Clock::time_point begin) {
 
 // Until all other ranks have started their collective of this place.
 void wait_for_the_others(std::uint64_t place) {
-  const auto missing = [&] {
-    return missing_ranks({world->mpi()->ask_around(), world->hosts(), world->rank(), place});
+  const auto have_come = [&] {
+    const std::vector<RankNews> news = world->mpi()->ask_around();
+    for (int rank = 0; rank < world->size(); ++rank)
+      if (rank != world->rank() && news[static_cast<std::size_t>(rank)].started < place)
+        return false;
+    return true;
   };
-  for (int i = 0; i < 500 && !missing().empty(); ++i)
+  for (int i = 0; i < 500 && !have_come(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 

@@ -42,9 +42,7 @@ class TestModel : public ImageModel {
   }
   void train(bool on) override { model_->train(on && !frozen_); }
   std::vector<at::Tensor> parameters() const override { return model_->parameters(); }
-  std::vector<NamedTensor> named_parameters() const override {
-    return model_->named_parameters();
-  }
+  std::vector<NamedTensor> named_parameters() const override { return model_->named_parameters(); }
   std::vector<NamedTensor> state() const override { return model_->state(); }
   void prepare(const at::Device& device) override { model_->prepare(device); }
   void to_float64() override {}
