@@ -126,7 +126,7 @@ class Records(flow.FlowTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("resnet18", result.stdout)
         self.assertIn("finished after ", result.stdout)
-        self.assertIn("is saved in", result.stdout)
+        self.assertIn("saved epoch", result.stdout)
 
     def test_watch_says_what_is_not_there(self):
         result = flow.kiln("watch", self.folder / "nowhere")
@@ -157,7 +157,7 @@ class Records(flow.FlowTest):
         said, _ = watch.communicate(timeout=60)
         self.assertEqual(watch.returncode, 0)
         self.assertIn("waiting for", said)
-        self.assertIn("is saved in", said)
+        self.assertIn("saved epoch", said)
 
     def test_a_killed_run_leaves_whole_lines(self):
         run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=1000, print_freq=1, threads=1))],
