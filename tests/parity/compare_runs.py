@@ -20,7 +20,7 @@ NOT_COMPARED = {
               "Rate/images per second of the whole epoch"),
     "memory and load": ("peak_memory_bytes", "peak_device_bytes", "Memory/peak MB", "Memory/GPU peak MB", "gpu",
                         "GPU/utilisation percent", "GPU/power watts"),
-    "wording": ("text", "fault", "failure", "Message"),
+    "wording": ("text", "fault", "failure", "Message", "plan"),
     "the program's own build": ("kiln", "commit"),
 }
 LINES_NOT_COMPARED = "time_created:"  # of model_spec.yaml
