@@ -67,7 +67,6 @@ void RunLogger::start(RunStart start, const std::vector<std::string>& warnings) 
       [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
   for (const std::string& warning : warnings)
     leads_ ? log_.warning(warning) : log_.info("warning: " + warning);
-  num_epochs_ = start.num_epochs;
   reporter_.start(std::move(start));
 }
 
@@ -86,7 +85,7 @@ void RunLogger::progress(const StepRecord& timing) {
 void RunLogger::validating(int epoch, int step, int num_steps) {
   StepRecord at;
   at.epoch = epoch;
-  at.num_epochs = num_epochs_;
+  at.num_epochs = reporter_.run().start.num_epochs;
   at.step = step;
   at.num_steps = num_steps;
   reporter_.validating(at);

@@ -54,7 +54,6 @@ class RunLogger {
   GpuMeter gpu_meter_;
   RunReporter reporter_;
   RunEnd end_;
-  int num_epochs_ = 0;
 };
 
 }  // namespace kiln

@@ -12,7 +12,6 @@
 #include "run/finish.h"
 #include "run/judgement.h"
 #include "run/prepare.h"
-#include "run/rank_agreement.h"
 #include "run/run_faults.h"
 #include "run/run_logger.h"
 #include "run/run_start.h"
@@ -42,9 +41,10 @@ struct Stop {
 int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader) {
   const bool printed = (training.steps_done() - 1) % run.job.config.output.print_freq == 0;
   const std::vector<BadImage> faults = loader.take_faults();
-  StepRecord record = printed ? training.step_record() : training.timing();
+  StepRecord record;  // of a printed step
   Vote mine = ballot(!faults.empty());
   if (printed) {
+    record = training.step_record();
     mine.has_diverged = training.first_bad_step() != 0;
     mine.numbers = summed_numbers(record);
   }

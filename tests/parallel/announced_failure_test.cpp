@@ -6,20 +6,16 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "parallel/communicator.h"
+#include "parallel/rank_main.h"
 #include "parallel/world.h"
 
 namespace kiln {
 namespace {
 
 World* world = nullptr;
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Until all other ranks have started their collective of this place.
 void wait_for_the_others(std::uint64_t place) {
@@ -40,9 +36,9 @@ TEST(AnnouncedFailure, EndsTheOthersWaitsWhileTheCommunicatorLives) {
   if (world->rank() == world->size() - 1) {
     wait_for_the_others(world->mpi()->count_elsewhere());
     EXPECT_TRUE(world->announce_failure("disk full", 3));
-    const Clock::time_point begin = Clock::now();
+    const Stopwatch watch;
     EXPECT_TRUE(world->announce_failure("disk full", 3));
-    EXPECT_LT(seconds_since(begin), 0.25);  // the first call listens for half a second
+    EXPECT_LT(watch.seconds(), 0.25);  // the first call listens for half a second
     communicator->wait(communicator->all_reduce(values));  // so that MPI can end
     return;
   }
@@ -62,14 +58,9 @@ TEST(AnnouncedFailure, EndsTheOthersWaitsWhileTheCommunicatorLives) {
 }  // namespace kiln
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
   kiln::Log log;
   kiln::World the_world;
-  the_world.join({.deadline_s = 60, .stall_warning_s = 30}, 0, log);
-  if (the_world.mpi() == nullptr) {
-    std::fprintf(stderr, "start this by mpirun\n");
-    return 2;
-  }
+  if (!kiln::join_ranks(argc, argv, 60, log, the_world)) return 2;
   kiln::world = &the_world;
   return RUN_ALL_TESTS();
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "parallel/communicator.h"
+#include "parallel/rank_main.h"
 #include "parallel/world.h"
 
 namespace kiln {
@@ -174,14 +175,9 @@ TEST_F(MpiRanks, AnAgreedFailureIsKnownEverywhere) {
 }  // namespace kiln
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
   kiln::Log log;
   kiln::World the_world;
-  the_world.join({.deadline_s = 60, .stall_warning_s = 30}, 0, log);
-  if (the_world.mpi() == nullptr) {
-    std::fprintf(stderr, "start this by mpirun\n");
-    return 2;
-  }
+  if (!kiln::join_ranks(argc, argv, 60, log, the_world)) return 2;
   kiln::world = &the_world;
   const int failed = RUN_ALL_TESTS();
   // The last test ended in an agreed failure, after which all ranks leave together.

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <cstdio>
 
+#include "parallel/rank_main.h"
 #include "run/vote.h"
 
 namespace kiln {
@@ -39,14 +39,9 @@ TEST(VoteRounds, AnyOtherStepTakesOne) {
 }  // namespace kiln
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
   kiln::Log log;
   kiln::World the_world;
-  the_world.join({.deadline_s = 120, .stall_warning_s = 60}, 0, log);
-  if (the_world.mpi() == nullptr) {
-    std::fprintf(stderr, "start this by mpirun\n");
-    return 2;
-  }
+  if (!kiln::join_ranks(argc, argv, 120, log, the_world)) return 2;
   kiln::world = &the_world;
   return the_world.leave(RUN_ALL_TESTS());
 }

@@ -12,6 +12,7 @@
 #include "data/make_image.h"
 #include "data/rank_order.h"
 #include "parallel/communicator.h"
+#include "parallel/rank_main.h"
 #include "parallel/world.h"
 #include "train/epoch.h"
 #include "train/evaluation.h"
@@ -223,15 +224,10 @@ TEST_F(Ranks, StartFromRank0sStateAndAverageStatistics) {
 }  // namespace kiln
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
   at::set_num_threads(1);
   kiln::Log log;
   kiln::World the_world;
-  the_world.join({.deadline_s = 120, .stall_warning_s = 60}, 0, log);
-  if (the_world.mpi() == nullptr) {
-    std::fprintf(stderr, "start this by mpirun\n");
-    return 2;
-  }
+  if (!kiln::join_ranks(argc, argv, 120, log, the_world)) return 2;
   kiln::world = &the_world;
   return the_world.leave(RUN_ALL_TESTS());
 }
