@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "data/image_index.h"
+#include "data/dataset/image_index.h"
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;

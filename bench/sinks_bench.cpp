@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/run_file.h"
+#include "report/record/run_file.h"
 #include "run/run_logger.h"
 
 namespace {

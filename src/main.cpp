@@ -3,10 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "base/machine.h"
-#include "base/signals.h"
-#include "commands/dispatch.h"
-#include "report/error_info.h"
+#include "base/system.h"
+#include "commands/commands.h"
+#include "report/failure/error_info.h"
 #include "run/process.h"
 
 int main(int argc, char** argv) {

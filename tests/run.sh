@@ -24,7 +24,7 @@ ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no
 # The loader's threads.
 cmake --preset tsan >/dev/null
 cmake --build --preset tsan
-TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_data_load_test --gtest_brief=1
+TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_loader_test --gtest_brief=1
 
 # Two jobs share the cores, so their threads had better sleep than spin while they wait (a quarter less time).
 OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure --no-tests=error -j 2

@@ -1,13 +1,14 @@
 #include "base/files.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <random>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -68,6 +69,19 @@ std::filesystem::path target_of(const std::filesystem::path& path) {
   return fault ? path : target;
 }
 
+[[noreturn]] void refuse(const std::filesystem::path& path, int reason) {
+  throw std::runtime_error("'" + path.string() + "' cannot be written: " + system_words(reason) +
+                           ".");
+}
+
+// By another, so that the lock cannot be had; else it holds until the file is closed. Devices, and
+// file systems without locks, never are.
+bool is_taken(int file, int lock) {
+  struct stat info {};
+  return ::fstat(file, &info) == 0 && S_ISREG(info.st_mode) && ::flock(file, lock | LOCK_NB) != 0 &&
+         errno == EWOULDBLOCK;
+}
+
 }  // namespace
 
 std::string system_words(int error) {
@@ -105,6 +119,24 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
   bytes.resize(filled);
   ::close(descriptor);
   return bytes;
+}
+
+std::string fault_of_relative_path(std::string_view path) {
+  constexpr std::size_t kMaxBytes = 4096;
+  const auto shown = [&] { return "the path '" + std::string(path.substr(0, 200)) + "' "; };
+  if (path.empty()) return "\"file_name\" is empty";
+  if (path.size() > kMaxBytes) return shown() + "… is longer than 4096 bytes";
+  if (path.find('\0') != path.npos) return "\"file_name\" holds a zero byte";
+  if (path.front() == '/') return shown() + "is absolute, and must lie inside the directory";
+  std::string_view part;
+  for (std::string_view rest = path;;) {
+    const std::size_t end = rest.find('/');
+    part = rest.substr(0, end);
+    if (part == "..") return shown() + "holds '..', and must lie inside the directory";
+    if (end == rest.npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  return part.empty() || part == "." ? shown() + "is a folder" : "";
 }
 
 DurableFile::DurableFile(std::filesystem::path final_path)
@@ -196,6 +228,41 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
     hash *= 1099511628211ULL;
   }
   return hash;
+}
+
+// O_NONBLOCK: a pipe without a reader is refused and not waited for.
+AppendedFile::AppendedFile(std::filesystem::path path)
+    : path_(std::move(path)),
+      file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666)) {
+  if (file_ < 0) refuse(path_, errno);
+  const bool taken = is_taken(file_, LOCK_EX);
+  if (!taken && (::ftruncate(file_, 0) == 0 || errno == EINVAL)) return;  // EINVAL: a device
+  const int reason = taken ? EBUSY : errno;
+  ::close(file_);
+  refuse(path_, reason);
+}
+
+bool AppendedFile::is_in_use(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const bool taken = file >= 0 && is_taken(file, LOCK_SH);
+  if (file >= 0) ::close(file);
+  return taken;
+}
+
+AppendedFile::~AppendedFile() {
+  ::close(file_);
+}
+
+void AppendedFile::append(std::string_view piece) {
+  const off_t before = ::lseek(file_, 0, SEEK_END);
+  const ssize_t written = ::write(file_, piece.data(), piece.size());
+  struct stat info {};
+  if (::fstat(file_, &info) == 0 && info.st_nlink == 0)
+    throw std::runtime_error("'" + path_.string() + "' was removed while it was being written.");
+  if (written == static_cast<ssize_t>(piece.size())) return;
+  const int reason = written < 0 ? errno : ENOSPC;
+  if (written > 0 && ::ftruncate(file_, before) == 0) ::lseek(file_, before, SEEK_SET);
+  refuse(path_, reason);
 }
 
 }  // namespace kiln

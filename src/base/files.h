@@ -1,5 +1,5 @@
-// Reading whole files and writing files that appear whole. Errors name the path and the system's
-// reason.
+// Reading whole files, writing files that appear whole or grow by whole pieces, and the rule for
+// paths that strangers wrote. Errors name the path and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,10 @@ namespace kiln {
 // The bytes of a regular file. Throws std::system_error when it cannot be read, std::length_error
 // when it is larger than `max_bytes`; both texts name the path.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX);
+
+// Why a path from an archive or a list is not one of a file inside its directory: a clause, empty
+// when it is.
+std::string fault_of_relative_path(std::string_view path);
 
 // A file that does not exist under its name until it is complete: written to a name of its own
 // beside it (`.kiln-tmp-<name>-<number>`), synced, read back and compared by checksum, then
@@ -65,5 +69,26 @@ void remove_leftovers(const std::filesystem::path& folder);
 
 // FNV-1a, 64 bit, continued from `hash`. Not for untrusted collisions.
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 14695981039346656037ULL);
+
+// A file that grows by whole pieces while the program runs, so that a reader, or whoever looks
+// after a kill, finds no half of one.
+class AppendedFile {
+ public:
+  // Begins it anew, unless another program appends to it. Throws std::runtime_error, as append()
+  // does.
+  explicit AppendedFile(std::filesystem::path path);
+  // Whether a program appends to it now.
+  static bool is_in_use(const std::filesystem::path& path);
+  ~AppendedFile();
+  AppendedFile(const AppendedFile&) = delete;
+  AppendedFile& operator=(const AppendedFile&) = delete;
+
+  // In one write; what a full disk cuts short is taken back.
+  void append(std::string_view piece);
+
+ private:
+  std::filesystem::path path_;
+  int file_;
+};
 
 }  // namespace kiln

@@ -1,8 +1,15 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
+#include <numeric>
+#include <stdexcept>
+#include <string_view>
 
 namespace kiln {
 
@@ -29,6 +36,15 @@ bool is_control(std::string_view character) {
   const auto last = static_cast<unsigned char>(character.back());
   if (character.size() == 1) return (last < 0x20 && last != '\t') || last == 0x7F;
   return character.size() == 2 && character[0] == '\xC2' && last < 0xA0;
+}
+
+constexpr std::string_view kDigits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+std::uint32_t value_of(char digit) {
+  const std::size_t value = kDigits.find(digit);
+  if (value == std::string_view::npos) throw std::invalid_argument("no base64 digit");
+  return static_cast<std::uint32_t>(value);
 }
 
 }  // namespace
@@ -67,6 +83,130 @@ std::string cut_to_bytes(std::string_view text, std::size_t most) {
   std::size_t end = std::min(most, text.size());
   while (end > 0 && end < text.size() && !begins_character(text[end])) --end;
   return std::string(text.substr(0, end));
+}
+
+std::string base64(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::string_view group = bytes.substr(i, 3);
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      bits = bits << 8 | (k < group.size() ? static_cast<unsigned char>(group[k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k)
+      text += k <= group.size() ? kDigits[bits >> (18 - 6 * k) & 63U] : '=';
+  }
+  return text;
+}
+
+std::string from_base64(std::string_view text) {
+  if (text.size() % 4 != 0) throw std::invalid_argument("base64 of a wrong length");
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3);
+  for (std::size_t i = 0; i < text.size(); i += 4) {
+    std::string_view group = text.substr(i, 4);
+    const bool last = i + 4 == text.size();
+    while (last && group.size() > 2 && group.back() == '=') group.remove_suffix(1);
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 4; ++k)
+      bits = bits << 6 | (k < group.size() ? value_of(group[k]) : 0U);
+    for (std::size_t k = 0; k + 1 < group.size(); ++k)
+      bytes += static_cast<char>(bits >> (16 - 8 * k) & 255U);
+  }
+  return bytes;
+}
+
+std::string duration_text(double seconds) {
+  constexpr double kMost = 1e10;
+  if (!(std::abs(seconds) < kMost)) return "unknown";
+  if (seconds < 60) return formatted("%.1f s", seconds);
+  const long whole = std::lround(seconds);
+  if (whole < 3600) return formatted("%ld min %02ld s", whole / 60, whole % 60);
+  return formatted("%ld h %02ld min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string bytes_text(long long bytes) {
+  const auto value = static_cast<double>(bytes);
+  return bytes >= 1'000'000'000 ? formatted("%.2f GB", value / 1e9)
+                                : formatted("%.0f MB", value / 1e6);
+}
+
+std::string grouped(long long number) {
+  std::string digits = std::to_string(number);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
+  return digits;
+}
+
+std::string excerpt(const std::string& text) {
+  constexpr std::size_t kMost = 100;
+  return text.size() <= kMost ? text : cut_to_bytes(text, kMost) + "…";
+}
+
+std::string join_choices(const std::vector<std::string>& choices) {
+  std::string text;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (i > 0) text += i + 1 == choices.size() ? " or " : ", ";
+    text += choices[i];
+  }
+  return text;
+}
+
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("-_./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string shell_words(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_word(word);
+  return line;
+}
+
+int edit_distance(std::string_view a, std::string_view b) {
+  std::vector<int> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const int replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string closest(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kLongestWord = 100;
+  if (word.empty() || word.size() > kLongestWord) return "";
+  const int limit = std::max(2, static_cast<int>(word.size()) / 3);
+  int best = limit + 1;
+  std::string found;
+  for (const std::string& candidate : candidates) {
+    int distance = edit_distance(word, candidate);
+    // A word of one or two bytes is within two changes of many others.
+    if (distance >= static_cast<int>(std::max(word.size(), candidate.size()))) continue;
+    if (word.size() >= 3 && candidate.starts_with(word)) distance = std::min(distance, 1);
+    if (distance < best) {
+      best = distance;
+      found = candidate;
+    }
+  }
+  return found;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         std::string_view prefix) {
+  const std::string found = closest(word, candidates);
+  if (found.empty()) return "";
+  return " Did you mean '" + std::string(prefix) + found + "'?";
 }
 
 }  // namespace kiln

@@ -1,9 +1,9 @@
-#include "commands/convert.h"
+#include "commands/commands.h"
 
 #include <string>
 
-#include "data/image_directory_writer.h"
-#include "data/image_set.h"
+#include "data/dataset/dataset.h"
+#include "data/write/image_directory_writer.h"
 
 namespace kiln {
 namespace {

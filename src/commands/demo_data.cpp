@@ -1,9 +1,9 @@
-#include "commands/demo_data.h"
+#include "commands/commands.h"
 
 #include <filesystem>
 #include <string>
 
-#include "data/demo_writer.h"
+#include "data/write/demo_data.h"
 
 namespace kiln {
 

@@ -1,11 +1,11 @@
-#include "commands/describe.h"
+#include "commands/commands.h"
 
 #include <cstdio>
 
 #include "base/error.h"
 #include "config/options.h"
-#include "describe/component.h"
-#include "report/metric_definitions.h"
+#include "describe/describe.h"
+#include "report/record/metrics.h"
 #include "run/versions.h"
 
 namespace kiln {

@@ -1,25 +1,12 @@
-#include "commands/dispatch.h"
+#include "commands/commands.h"
 
 #include <cstdio>
 #include <exception>
 #include <variant>
 
-#include "base/sagemaker_folder.h"
-#include "commands/bench_collective.h"
-#include "commands/bench_loader.h"
-#include "commands/compare.h"
-#include "commands/convert.h"
-#include "commands/demo_data.h"
-#include "commands/describe.h"
-#include "commands/init_model.h"
-#include "commands/inspect.h"
-#include "commands/launch.h"
-#include "commands/pack.h"
-#include "commands/report.h"
-#include "commands/train.h"
-#include "commands/watch.h"
-#include "report/error_info.h"
-#include "report/failure_note.h"
+#include "platform/failure_note.h"
+#include "platform/sagemaker.h"
+#include "report/failure/error_info.h"
 #include "run/sagemaker.h"
 #include "run/versions.h"
 

@@ -1,4 +1,4 @@
-#include "commands/init_model.h"
+#include "commands/commands.h"
 
 #include <torch/torch.h>
 
@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "model/image_model.h"
-#include "report/lines.h"
 #include "run/model_weights.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"

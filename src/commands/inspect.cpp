@@ -1,4 +1,4 @@
-#include "commands/inspect.h"
+#include "commands/commands.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,14 +15,13 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/in_parallel.h"
-#include "base/machine.h"
+#include "base/system.h"
 #include "base/text.h"
-#include "data/decode.h"
-#include "data/image_bytes.h"
-#include "data/image_names.h"
-#include "data/image_set.h"
-#include "data/size_scan.h"
+#include "data/dataset/dataset.h"
+#include "data/dataset/folder_entries.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/image_index.h"
+#include "data/image/image.h"
 #include "model/catalogue.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"

@@ -1,4 +1,4 @@
-#include "commands/launch.h"
+#include "commands/commands.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -17,14 +17,14 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/machine.h"
+#include "base/system.h"
 #include "base/text.h"
-#include "parallel/launcher.h"
-#include "parallel/mpirun_job.h"
-#include "parallel/mpirun_output.h"
-#include "parallel/nvidia_driver.h"
-#include "report/error_info.h"
-#include "report/failure_note.h"
+#include "launch/mpirun_job.h"
+#include "launch/mpirun_output.h"
+#include "parallel/device/nvidia_driver.h"
+#include "platform/failure_note.h"
+#include "platform/launch_environment.h"
+#include "report/failure/error_info.h"
 #include "run/versions.h"
 
 namespace kiln {

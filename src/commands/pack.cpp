@@ -1,12 +1,12 @@
-#include "commands/pack.h"
+#include "commands/commands.h"
 
 #include <numeric>
 
 #include "base/error.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "data/image_index.h"
-#include "data/shard_writer.h"
+#include "data/dataset/image_index.h"
+#include "data/write/shard_writer.h"
 
 namespace kiln {
 namespace {

@@ -1,11 +1,11 @@
-#include "commands/report.h"
-
 #include <filesystem>
+#include <sstream>
 
 #include "base/files.h"
-#include "report/html_page.h"
-#include "report/run_file.h"
-#include "report/run_summary.h"
+#include "commands/commands.h"
+#include "report/page/page.h"
+#include "report/record/run_file.h"
+#include "report/record/run_summary.h"
 
 namespace kiln {
 namespace {
@@ -27,6 +27,20 @@ int run(const ReportConfig& config, Process& process) {
   process.log.info("Wrote '" + output.string() + "' of a run that is " + status_text(run.end) +
                    ", " + std::to_string(run.epochs.size()) + " of " +
                    std::to_string(run.start.num_epochs) + " epochs.");
+  return 0;
+}
+
+int run(const CompareConfig& config, Process& process) {
+  Log& log = process.log;
+  refuse_records(config.output_path, config.log_paths);
+  std::vector<NamedRun> runs;
+  for (const std::string& path : config.log_paths) runs.push_back({path, read_run(path)});
+  sort_by_accuracy(&runs);
+  write_file_durably(config.output_path, comparison_html(runs));
+  std::istringstream lines(comparison_text(runs));
+  for (std::string line; std::getline(lines, line);) log.info(line);
+  log.info("");
+  log.info("Wrote '" + config.output_path + "'.");
   return 0;
 }
 

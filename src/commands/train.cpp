@@ -1,13 +1,12 @@
-#include "commands/train.h"
+#include "commands/commands.h"
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "base/error.h"
-#include "commands/launch.h"
-#include "report/appended_file.h"
-#include "report/run_file.h"
+#include "base/files.h"
+#include "report/record/run_file.h"
 #include "run/training_run.h"
 #include "run/versions.h"
 

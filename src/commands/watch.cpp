@@ -1,4 +1,4 @@
-#include "commands/watch.h"
+#include "commands/commands.h"
 
 #include <chrono>
 #include <filesystem>
@@ -7,12 +7,11 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/machine.h"
-#include "base/signals.h"
-#include "report/console.h"
-#include "report/lines.h"
-#include "report/run_file.h"
-#include "report/run_summary.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "report/record/run_file.h"
+#include "report/record/run_summary.h"
+#include "report/sinks/sinks.h"
 
 namespace kiln {
 namespace {

@@ -1,9 +1,15 @@
 #include "config/binder.h"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <limits>
 
-#include "config/values.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace kiln {
 
@@ -118,6 +124,221 @@ void Binder::report_if_missing(const Option& option) {
   raw_.faults.add(kMissingPosition, Error(ErrorCode::kParameterParsing,
                                           "--" + option.name + " " + option.value_name +
                                               " is missing (" + purpose + "): give it."));
+}
+
+namespace {
+
+[[noreturn]] void fail_to_parse(const std::string& text, const std::string& where,
+                                const std::string& expected) {
+  throw Error(ErrorCode::kParameterParsing,
+              where + " is " + (text.empty() ? "empty" : "'" + excerpt(text) + "'") +
+                  ", but must be " + expected + ".");
+}
+
+// Which end of the range was passed.
+enum class Side { kBelow, kAbove };
+
+[[noreturn]] void fail_range(const Option& option, const std::string& given,
+                             const std::string& where, Side side) {
+  const std::string text = excerpt(given);
+  const std::string range = " (range " + range_text(option) + ").";
+  // The designer's codes speak of "greater than 0" where the lowest whole number is 1.
+  const bool exclusive = option.kind == ValueKind::kNumber ||
+                         option.kind == ValueKind::kChoiceOrNumber || option.minimum == 1;
+  const bool near_zero = exclusive || option.minimum == 0;
+  if (!near_zero) {
+    throw Error(
+        ErrorCode::kNotInRangeValue,
+        where + " is " + text + ", but must be within its range: " + range_text(option) + ".");
+  }
+  if (side == Side::kAbove) {
+    throw Error(ErrorCode::kLessThanOrEqualTo, where + " is " + text + ", but must be at most " +
+                                                   std::to_string(option.maximum) + range);
+  }
+  if (exclusive) {
+    throw Error(ErrorCode::kGreaterThan,
+                where + " is " + text + ", but must be greater than 0" + range);
+  }
+  throw Error(ErrorCode::kGreaterThanOrEqualTo,
+              where + " is " + text + ", but must be 0 or greater" + range);
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+bool is_whole_number(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// The numbers that std::from_chars takes, with a plus sign too. False: not a number.
+// Values too large become infinite, too small ones 0.
+bool read_number(std::string_view text, double* value) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+')) return false;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), *value);
+  if (result.ptr != text.data() + text.size() || result.ec == std::errc::invalid_argument) {
+    return false;
+  }
+  if (result.ec == std::errc::result_out_of_range)
+    *value = std::strtod(std::string(text).c_str(), nullptr);
+  return true;
+}
+
+std::filesystem::path resolved(const std::string& path) {
+  std::error_code failure;
+  std::filesystem::path absolute = std::filesystem::absolute(path, failure);
+  std::filesystem::path canonical = std::filesystem::weakly_canonical(absolute, failure);
+  if (failure) canonical = absolute.lexically_normal();
+  // "a/b/" and "a/b" are one folder.
+  return canonical.has_filename() ? canonical : canonical.parent_path();
+}
+
+bool is_same_or_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
+  const auto [end, rest] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return end == outer.end();
+}
+
+}  // namespace
+
+std::int64_t integer_value(const Option& option, const std::string& text,
+                           const std::string& where) {
+  const bool automatic = option.kind == ValueKind::kAutoOrInteger;
+  if (automatic && lower(text) == "auto") return 0;
+  if (!is_whole_number(text)) {
+    fail_to_parse(text, where, automatic ? "auto or a whole number" : "a whole number");
+  }
+  const std::string_view digits = std::string_view(text).substr(text[0] == '+' ? 1 : 0);
+  std::int64_t value = 0;
+  const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (result.ec == std::errc::result_out_of_range) {
+    fail_range(option, text, where, text[0] == '-' ? Side::kBelow : Side::kAbove);
+  }
+  if (value < option.minimum) fail_range(option, text, where, Side::kBelow);
+  if (value > option.maximum) fail_range(option, text, where, Side::kAbove);
+  return value;
+}
+
+double number_value(const Option& option, const std::string& text, const std::string& where) {
+  double value = 0;
+  if (!read_number(text, &value)) fail_to_parse(text, where, "a number");
+  const std::string range = " (range " + range_text(option) + ").";
+  if (std::isnan(value)) {
+    throw Error(ErrorCode::kNaN, where + " is " + text + ", but must be a number" + range);
+  }
+  const bool spelled_out = lower(text).find("inf") != std::string::npos;
+  if (std::isinf(value) && spelled_out) {
+    throw Error(ErrorCode::kInfinity, where + " is " + text + ", but must be finite" + range);
+  }
+  if (value <= static_cast<double>(option.minimum)) fail_range(option, text, where, Side::kBelow);
+  if (value > static_cast<double>(option.maximum)) fail_range(option, text, where, Side::kAbove);
+  return value;
+}
+
+bool boolean_value(const std::string& text, const std::string& where) {
+  const std::string word = lower(text);
+  if (word == "true" || word == "1") return true;
+  if (word != "false" && word != "0") fail_to_parse(text, where, "True or False");
+  return false;
+}
+
+Allowance allowance_value(const Option& option, const std::string& text, const std::string& where) {
+  if (!text.ends_with('%')) {
+    if (!is_whole_number(text)) {
+      fail_to_parse(text, where, "a whole number of images, or a share such as 1%");
+    }
+    return {.value = static_cast<double>(integer_value(option, text, where)), .is_share = false};
+  }
+  double percent = 0;
+  if (!read_number(std::string_view(text).substr(0, text.size() - 1), &percent) ||
+      !std::isfinite(percent)) {
+    fail_to_parse(text, where, "a whole number of images, or a share such as 1%");
+  }
+  if (percent < 0) fail_range(option, text, where, Side::kBelow);
+  if (percent > 100) {
+    throw Error(ErrorCode::kLessThanOrEqualTo, where + " is " + excerpt(text) +
+                                                   ", but must be at most 100% (range " +
+                                                   range_text(option) + ").");
+  }
+  return {.value = percent / 100, .is_share = true};
+}
+
+std::int64_t Allowance::of(std::int64_t total) const {
+  if (!is_share) return static_cast<std::int64_t>(value);
+  // A share of 0.29 is a little less than 29 %; 29 of 100 images are meant.
+  constexpr double kRounding = 1 + 1e-12;
+  return static_cast<std::int64_t>(std::floor(value * static_cast<double>(total) * kRounding));
+}
+
+RateScaling rate_scaling_value(const Option& option, const std::string& text,
+                               const std::string& where) {
+  double number = 0;
+  if (read_number(text, &number))
+    return {RateScaling::Rule::kFactor, number_value(option, text, where)};
+  const std::string word = choice_value(option, text, where);
+  if (word == "sqrt") return {RateScaling::Rule::kSqrt};
+  return word == "none" ? RateScaling{RateScaling::Rule::kFactor, 1} : RateScaling{};
+}
+
+double RateScaling::of(int num_ranks) const {
+  if (rule == Rule::kFactor) return factor;
+  return rule == Rule::kSqrt ? std::sqrt(num_ranks) : num_ranks;
+}
+
+std::string choice_value(const Option& option, const std::string& text, const std::string& where) {
+  const std::string word = lower(text);
+  for (const std::string& choice : option.choices) {
+    if (same_name(choice, word)) return choice;
+  }
+  if (text.empty()) fail_to_parse(text, where, join_choices(option.choices));
+  const std::string guess = did_you_mean(word, option.choices);
+  if (option.kind == ValueKind::kModelName) {
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                where + " is '" + excerpt(text) + "', a network that is not known; known are " +
+                    join_choices(option.choices) + "." + guess);
+  }
+  throw Error(ErrorCode::kParameterParsing, where + " is '" + excerpt(text) + "', but must be " +
+                                                join_choices(option.choices) + "." + guess);
+}
+
+void refuse_placeholder(const std::string& text, const std::string& where) {
+  if (!text.starts_with("{{$") && !text.starts_with("{\"IfPresent")) return;
+  throw Error(ErrorCode::kParameterParsing,
+              where + " is '" + excerpt(text) +
+                  "', a placeholder that the pipeline has not filled in: give this input a value "
+                  "there.");
+}
+
+std::string path_value(const std::string& text, const std::string& where) {
+  if (text.empty()) fail_to_parse(text, where, "a path");
+  return text;
+}
+
+bool lies_inside(const std::string& inner, const std::string& outer) {
+  return !inner.empty() && !outer.empty() && is_same_or_inside(resolved(inner), resolved(outer));
+}
+
+void require_apart(Binder& binder, const char* output_name, const std::string& output,
+                   const char* input_name, const std::string& input) {
+  if (output.empty() || input.empty()) return;
+  const std::filesystem::path out = resolved(output);
+  const std::filesystem::path in = resolved(input);
+  std::string relation;
+  if (out == in) {
+    relation = "is the same folder as";
+  } else if (is_same_or_inside(out, in)) {
+    relation = "lies inside";
+  } else if (is_same_or_inside(in, out)) {
+    relation = "contains";
+  } else {
+    return;
+  }
+  binder.fault(output_name, ErrorCode::kParameterParsing,
+               std::string("--") + output_name + " '" + output + "' " + relation + " --" +
+                   input_name + " '" + input + "': choose a folder of its own for the output.");
 }
 
 }  // namespace kiln

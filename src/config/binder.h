@@ -1,11 +1,14 @@
 // From names and texts to values, for the functions that fill the structs of run_config.h.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "config/raw.h"
+#include "config/arguments.h"
+#include "config/options.h"
+#include "config/run_config.h"
 
 namespace kiln {
 
@@ -56,5 +59,31 @@ class Binder {
   const CommandInfo& command_;
   RawArguments& raw_;
 };
+
+// The text of one option -> its value, checked. `where` begins every message: "--epochs is 0, but
+// must be …". Text that is no such value is Error kParameterParsing; a value out of range is 4, 5,
+// 7 or 8.
+
+// 0 stands for `auto`.
+std::int64_t integer_value(const Option& option, const std::string& text, const std::string& where);
+double number_value(const Option& option, const std::string& text, const std::string& where);
+bool boolean_value(const std::string& text, const std::string& where);
+Allowance allowance_value(const Option& option, const std::string& text, const std::string& where);
+RateScaling rate_scaling_value(const Option& option, const std::string& text,
+                               const std::string& where);
+std::string choice_value(const Option& option, const std::string& text, const std::string& where);
+// Error kParameterParsing for a placeholder that Kubeflow Pipelines has passed on as it stands.
+void refuse_placeholder(const std::string& text, const std::string& where);
+std::string path_value(const std::string& text, const std::string& where);
+
+// Whether folders that a command line names lie in each other's way.
+
+// Also where both are one folder. Paths need not exist; an empty one lies nowhere.
+bool lies_inside(const std::string& inner, const std::string& outer);
+
+// A fault of `output_name` where the output is in, around or at the input: it would be read as
+// data, or overwrite it.
+void require_apart(Binder& binder, const char* output_name, const std::string& output,
+                   const char* input_name, const std::string& input);
 
 }  // namespace kiln

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "config/apart.h"
+#include "base/text.h"
 #include "config/binder.h"
-#include "config/closest.h"
 
 namespace kiln {
 namespace {

@@ -1,8 +1,6 @@
 // Commands that write images: `kiln convert`, `kiln pack` and `kiln demo-data`.
-#include "config/apart.h"
 #include "config/binder.h"
-#include "config/command_rows.h"
-#include "config/option_kinds.h"
+#include "config/option_rows.h"
 
 namespace kiln {
 namespace {

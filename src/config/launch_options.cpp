@@ -4,8 +4,7 @@
 #include <string_view>
 
 #include "config/binder.h"
-#include "config/command_rows.h"
-#include "config/option_kinds.h"
+#include "config/option_rows.h"
 
 namespace kiln {
 namespace {

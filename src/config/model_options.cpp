@@ -1,7 +1,6 @@
 // `kiln init-model`.
 #include "config/binder.h"
-#include "config/command_rows.h"
-#include "config/option_kinds.h"
+#include "config/option_rows.h"
 #include "model/catalogue.h"
 
 namespace kiln {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
-#include "config/command_rows.h"
-#include "config/option_kinds.h"
+#include "base/text.h"
+
+#include "config/arguments.h"
+#include "config/option_rows.h"
 
 namespace kiln {
 namespace {
@@ -21,6 +23,77 @@ std::vector<CommandInfo> build_table() {
   commands.push_back(describe_command(names));
   place_on_canvas(commands);
   return commands;
+}
+
+constexpr std::size_t kWidth = 100;
+constexpr std::size_t kHelpColumn = 34;
+
+// Breaks `text` at spaces so that a line ends before kWidth; further lines begin at `indent`.
+// `column` is where the text starts.
+std::string wrapped(const std::string& text, std::size_t column, std::size_t indent) {
+  std::string out;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::size_t length = end - begin;
+    if (column > indent && column + 1 + length > kWidth) {
+      out += '\n';
+      out.append(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out.append(text, begin, length);
+    column += length;
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::string facts(const Option& option) {
+  std::vector<std::string> parts;
+  if (option.required) parts.push_back("required");
+  if (!option.default_text.empty()) parts.push_back("default " + option.default_text);
+  const std::string range = range_text(option);
+  // The names of two or three choices stand in the left column already.
+  if (!range.empty() && option.kind != ValueKind::kChoice && option.kind != ValueKind::kBoolean &&
+      option.kind != ValueKind::kSwitch) {
+    parts.push_back((option.kind == ValueKind::kModelName ? "one of " : "range ") + range);
+  }
+  if (!option.unit.empty()) parts.push_back("unit: " + option.unit);
+  if (parts.empty()) return "";
+  std::string text = " [" + parts.front();
+  for (std::size_t i = 1; i < parts.size(); ++i) text += "; " + parts[i];
+  return text + "]";
+}
+
+std::string entry(const std::string& left, const std::string& help) {
+  std::string line = "  " + left;
+  if (line.size() + 2 > kHelpColumn) {
+    line += '\n';
+    line.append(kHelpColumn, ' ');
+  } else {
+    line.resize(kHelpColumn, ' ');
+  }
+  return line + wrapped(help, kHelpColumn, kHelpColumn) + "\n";
+}
+
+std::string left_column(const Option& option) {
+  std::string left = "--";
+  left += option.name;
+  if (!option.value_name.empty()) left += " " + option.value_name;
+  return left;
+}
+
+std::vector<std::string> groups_of(const CommandInfo& command) {
+  std::vector<std::string> groups;
+  for (const Option& option : command.options) {
+    if (std::find(groups.begin(), groups.end(), option.group) == groups.end()) {
+      groups.push_back(option.group);
+    }
+  }
+  return groups;
 }
 
 }  // namespace
@@ -47,15 +120,6 @@ const Option* find_option(const CommandInfo& command, std::string_view name) {
     if (same_name(option.name, name)) return &option;
   }
   return nullptr;
-}
-
-std::string join_choices(const std::vector<std::string>& choices) {
-  std::string text;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (i > 0) text += i + 1 == choices.size() ? " or " : ", ";
-    text += choices[i];
-  }
-  return text;
 }
 
 std::string range_text(const Option& option) {
@@ -88,6 +152,34 @@ std::string range_text(const Option& option) {
       return "";
   }
   return "";
+}
+
+// `kiln --help` and `kiln COMMAND --help`: grouped, aligned, at most 100 columns.
+
+std::string command_help(const CommandInfo& command) {
+  const std::string usage = "Usage: kiln " + command.name;
+  std::string text = wrapped(command.summary, 0, 0) + "\n\n" + usage + " " +
+                     wrapped(command.usage, usage.size() + 1, usage.size() + 1) + "\n";
+  for (const std::string& group : groups_of(command)) {
+    text += "\n" + group + ":\n";
+    for (const Option& option : command.options) {
+      if (option.group == group) text += entry(left_column(option), option.help + facts(option));
+    }
+  }
+  return text;
+}
+
+std::string general_help() {
+  std::string text =
+      "Kiln trains image classifiers: an UntrainedModelDirectory and two image directories in,\n"
+      "a ModelDirectory out.\n\nUsage: kiln COMMAND [options]\n\nCommands:\n";
+  for (const CommandInfo& command : command_table()) {
+    text += entry(command.name, command.summary);
+  }
+  text += "\n";
+  text += entry("COMMAND --help", "The options of a command.");
+  text += entry("--version", "Versions of kiln and of what it is built from.");
+  return text;
 }
 
 }  // namespace kiln

@@ -1,6 +1,6 @@
 // Every command and every option, once: parsing, range checks, help, and what `kiln describe`
 // prints (component files, schemas, the README's tables) are made from this table. What runs a
-// command is no part of it (commands/dispatch.h), so that it stays free of LibTorch and MPI.
+// command is no part of it (commands/commands.h), so that it stays free of LibTorch and MPI.
 #pragma once
 
 #include <cstdint>
@@ -79,8 +79,5 @@ const Option* find_option(const CommandInfo& command, std::string_view name);
 
 // "1 to 1000000", "auto, or 16 to 2048", "best or last"; empty when anything goes.
 std::string range_text(const Option& option);
-
-// "resnet18, resnet34 or resnet50".
-std::string join_choices(const std::vector<std::string>& choices);
 
 }  // namespace kiln

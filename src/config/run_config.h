@@ -196,7 +196,7 @@ struct HelpRequest {
 };
 struct VersionRequest {};
 
-// commands/dispatch.h has a run() for each.
+// commands/commands.h has a run() for each.
 using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
                              DemoDataConfig, InspectConfig, BenchCollectiveConfig,
                              BenchLoaderConfig, WatchConfig, DescribeConfig, ReportConfig,

@@ -1,8 +1,6 @@
 // `kiln train`: its options, and the struct that they become.
-#include "config/apart.h"
 #include "config/binder.h"
-#include "config/command_rows.h"
-#include "config/option_kinds.h"
+#include "config/option_rows.h"
 
 namespace kiln {
 namespace {

@@ -66,4 +66,9 @@ struct CudaModule {
 constexpr int kCudaModuleVersion = 4;
 constexpr const char* kCudaModuleSymbol = "kiln_cuda_module";
 
+// NCCL behind the interface of cuda/module.h.
+
+std::string make_nccl_id(std::string* fault);
+NcclGroup* make_nccl_group(const NcclSeat& seat);
+
 }  // namespace kiln

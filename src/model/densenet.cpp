@@ -1,4 +1,4 @@
-#include "model/densenet.h"
+#include "model/image_model.h"
 
 #include <string>
 #include <vector>

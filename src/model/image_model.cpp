@@ -5,9 +5,7 @@
 #include <variant>
 
 #include "model/catalogue.h"
-#include "model/densenet.h"
 #include "model/layers.h"
-#include "model/resnet.h"
 
 namespace kiln {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/resnet.h"
+#include "model/image_model.h"
 
 #include <string>
 #include <utility>

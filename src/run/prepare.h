@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "base/log.h"
-#include "data/device_feed.h"
+#include "data/loader/device_uploader.h"
 #include "model/image_model.h"
-#include "parallel/communicator.h"
-#include "parallel/device.h"
-#include "parallel/world.h"
-#include "run/cache_choice.h"
+#include "parallel/device/device.h"
+#include "parallel/gradients/communicator.h"
+#include "parallel/ranks/world.h"
 #include "run/training_inputs.h"
 #include "run/training_loaders.h"
 #include "train/epoch.h"

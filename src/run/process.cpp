@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "report/error_info.h"
-#include "report/failure_note.h"
+#include "platform/failure_note.h"
+#include "report/failure/error_info.h"
 
 namespace kiln {
 

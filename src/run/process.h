@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/log.h"
-#include "parallel/world.h"
+#include "parallel/ranks/world.h"
 
 namespace kiln {
 

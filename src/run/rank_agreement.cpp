@@ -8,15 +8,15 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/machine.h"
+#include "base/system.h"
 #include "base/text.h"
-#include "data/dataset_text.h"
-#include "data/image_set_bytes.h"
-#include "parallel/gpu_assignment.h"
-#include "parallel/nccl.h"
-#include "parallel/shared_memory.h"
-#include "parallel/stall_watch.h"
-#include "report/error_info.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/readers.h"
+#include "parallel/device/device.h"
+#include "parallel/gradients/nccl.h"
+#include "parallel/ranks/peer_status.h"
+#include "platform/launch_environment.h"
+#include "report/failure/error_info.h"
 #include "run/process.h"
 #include "run/versions.h"
 

@@ -8,10 +8,10 @@
 
 #include "base/log.h"
 #include "config/run_config.h"
-#include "data/batch_loader.h"
-#include "parallel/communicator.h"
-#include "parallel/device.h"
-#include "parallel/world.h"
+#include "data/loader/batch_loader.h"
+#include "parallel/device/device.h"
+#include "parallel/gradients/communicator.h"
+#include "parallel/ranks/world.h"
 #include "run/training_inputs.h"
 
 namespace kiln {

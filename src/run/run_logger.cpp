@@ -1,26 +1,149 @@
 #include "run/run_logger.h"
 
+#include <ATen/Parallel.h>
 #include <unistd.h>
-
+#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
 
-#include "base/machine.h"
-#include "report/appended_file.h"
-#include "report/console.h"
-#include "report/epochs_csv.h"
-#include "report/error_info.h"
-#include "report/html_page.h"
-#include "report/kfp.h"
-#include "report/mlflow_settings.h"
-#include "report/mlflow_sink.h"
-#include "report/run_file.h"
-#include "report/tensorboard.h"
-#include "report/training_json.h"
+#include "base/files.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "config/options.h"
+#include "report/failure/error_info.h"
+#include "report/mlflow/mlflow_sink.h"
+#include "report/page/page.h"
+#include "report/record/run_file.h"
+#include "report/sinks/sinks.h"
+#include "run/rank_agreement.h"
+#include "run/versions.h"
+#include "train/schedule.h"
 
 namespace kiln {
 namespace {
+
+std::vector<long long> counts_of_all(World& world, const ImageSet& set, std::size_t num_classes,
+                                     const RankShare* shard) {
+  std::vector<long long> counts = counts_by_class(set, num_classes);
+  if (shard == nullptr) return counts;
+  std::vector<double> mine(counts.begin(), counts.end());
+  if (shard->rank > 0) std::fill(mine.begin(), mine.end(), 0.0);
+  const std::vector<double> all = world.sum(mine);
+  std::transform(all.begin(), all.end(), counts.begin(),
+                 [](double sum) { return static_cast<long long>(sum); });
+  return counts;
+}
+
+DataRecord data_record(const TrainingJob& job) {
+  const DataConfig& config = job.config.data;
+  const TrainingInputs& inputs = job.inputs;
+  DataRecord data;
+  data.train_path = config.train_path;
+  data.valid_path = config.valid_path;
+  data.classes = inputs.train.classes;
+  data.train_counts = counts_of_all(job.world, inputs.train, data.classes.size(),
+                                    config.has_train_shard ? &inputs.train_share : nullptr);
+  data.valid_counts = counts_of_all(job.world, inputs.valid, data.classes.size(),
+                                    config.has_valid_shard ? &inputs.valid_share : nullptr);
+  data.image_height = inputs.pixels.output.height;
+  data.image_width = inputs.pixels.output.width;
+  data.resize_short_side = inputs.pixels.short_side;
+  data.augment = augment_name(config.augment);
+  data.eval_height = inputs.valid_pixels.output.height;
+  data.eval_width = inputs.valid_pixels.output.width;
+  data.eval_resize_short_side = inputs.valid_pixels.short_side;
+  data.normalization = inputs.normalization_name;
+  std::copy(inputs.normalization.mean.begin(), inputs.normalization.mean.end(), data.mean);
+  std::copy(inputs.normalization.std.begin(), inputs.normalization.std.end(), data.std);
+  return data;
+}
+
+// With the options whose values are not the defaults.
+std::string repeating_command(const TrainConfig& config) {
+  const CommandInfo& command = *find_command("train");
+  std::string line = "kiln train";
+  for (const auto& [name, value] : config.effective_options) {
+    const Option* option = find_option(command, name);
+    if (option == nullptr || value == option->default_text) continue;
+    line += " --" + name + " " + shell_word(value);
+  }
+  return line;
+}
+
+std::string set_text(const ImageSet& set) {
+  return grouped(static_cast<long long>(set.items.size())) + " images, " +
+         std::to_string(set.classes.size()) + (set.classes.size() == 1 ? " class" : " classes") +
+         " (" + describe(set.kind) + " '" + set.root.string() + "')";
+}
+
+std::string size_text(const PixelPlan& pixels) {
+  return formatted("%dx%d", pixels.output.width, pixels.output.height);
+}
+
+std::string center_text(const PixelPlan& pixels) {
+  return formatted("short side to %d, centre cut", pixels.short_side);
+}
+
+void plan_data(const TrainingInputs& inputs, TextPairs& plan) {
+  plan.emplace_back("training data", set_text(inputs.train));
+  plan.emplace_back("validation data", set_text(inputs.valid));
+  const PixelPlan &train = inputs.pixels, &valid = inputs.valid_pixels;
+  const bool centered = !takes_random_parts(train.augment);
+  plan.emplace_back(
+      "image size",
+      size_text(train) + " (" + inputs.size_reason +
+          (centered && train.short_side > 0 ? "; other sizes: " + center_text(train) : "") + ")");
+  if (valid.output != train.output || valid.short_side != (centered ? train.short_side : 0))
+    plan.emplace_back("validation size", size_text(valid) + " (" + center_text(valid) + ")");
+  constexpr std::array kAugmentations = {
+      "", "flip (training images are mirrored half the time)",
+      "standard (random resized crop, flip)",
+      "strong (random resized crop, flip, TrivialAugmentWide, random erasing)"};
+  if (train.augment != Augment::kNone)
+    plan.emplace_back("augmentation", kAugmentations[static_cast<std::size_t>(train.augment)]);
+}
+
+TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
+  const OptimizationConfig& config = job.config.optimization;
+  const TrainingInputs& inputs = job.inputs;
+  const ModelSpec& spec = inputs.untrained.spec;
+  const int num_ranks = job.world.size();
+  const double peak = job.recipe.schedule.peak;
+  const long long global_batch = job.epoch_plan(1).step.images();
+  TextPairs plan;
+  plan_data(inputs, plan);
+  plan.emplace_back("model",
+                    spec.model_name + ", " + grouped(num_parameters) + " parameters, " +
+                        (spec.pretrained ? "pretrained weights" : "fresh weights from the seed"));
+  plan.emplace_back("normalization", inputs.normalization_name);
+  plan.emplace_back("device", job.device.description +
+                                  formatted(", float32, %d compute and %d loader threads",
+                                            at::get_num_threads(), job.loader_threads) +
+                                  (num_ranks == 1 ? ", 1 rank" : ""));
+  plan.emplace_back("loading", bytes_text(job.loaders->most_memory_bytes()) +
+                                   " of memory at most; kept between epochs: " + job.cache.reason);
+  if (num_ranks > 1)
+    plan.emplace_back("ranks", describe_ranks(job.world) +
+                                   formatted("; a global batch of %lld images, learning rate %g x "
+                                             "%g = %g",
+                                             global_batch, config.learning_rate,
+                                             peak / config.learning_rate, peak));
+  plan.emplace_back("plan", formatted("%d epochs of %lld steps of %lld images, learning rate %g, "
+                                      "warm-up %d epochs, patience %d, seed %lld",
+                                      config.epochs, static_cast<long long>(inputs.steps_per_epoch),
+                                      global_batch, peak, config.num_warmup_steps, config.patience,
+                                      static_cast<long long>(config.random_seed)));
+  return plan;
+}
+
+void warn_of_empty_classes(const ImageSet& set, std::vector<std::string>& warnings) {
+  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
+  std::string empty;
+  for (std::size_t c = 0; c < counts.size(); ++c)
+    if (counts[c] == 0) empty += (empty.empty() ? "'" : ", '") + set.classes[c] + "'";
+  if (!empty.empty()) warnings.push_back("no training image has the class " + empty);
+}
 
 void add_files(const std::filesystem::path& folder, RunReporter& reporter) {
   if (::access(folder.c_str(), W_OK) != 0) return;  // which has been warned of
@@ -39,6 +162,48 @@ void add_files(const std::filesystem::path& folder, RunReporter& reporter) {
 }
 
 }  // namespace
+
+RunStart describe_run(const TrainingJob& job, const TrainState& state) {
+  RunStart start;
+  start.time = unix_seconds();
+  start.options = job.config.effective_options;
+  start.versions = versions(job.device.is_cuda);
+  start.command = repeating_command(job.config);
+  start.model = job.inputs.untrained.spec.model_name;
+  start.device = job.device.description;
+  for (const at::Tensor& parameter : state.model->parameters())
+    start.num_parameters += parameter.numel();
+  start.num_ranks = job.world.size();
+  start.num_epochs = job.config.optimization.epochs;
+  start.steps_per_epoch = static_cast<int>(job.inputs.steps_per_epoch);
+  start.global_batch = static_cast<int>(job.epoch_plan(1).step.images());
+  start.data = data_record(job);
+  start.plan = plan_of(job, start.num_parameters);
+  for (const std::string& idle : idle_gpus(job.world, job.device))
+    start.plan.emplace_back("idle", idle + ": `kiln train --ranks auto` uses them all");
+  return start;
+}
+
+std::vector<std::string> plan_warnings(const TrainingJob& job) {
+  std::vector<std::string> warnings = job.inputs.notes;
+  for (const ImageSet* set : {&job.inputs.train, &job.inputs.valid})
+    warnings.insert(warnings.end(), set->notes.begin(), set->notes.end());
+  warn_of_empty_classes(job.inputs.train, warnings);
+  if (job.inputs.train.classes.size() == 1)
+    warnings.emplace_back(
+        "there is only one class: every answer will be right, and the model will have learned "
+        "nothing");
+  const SchedulePlan& schedule = job.recipe.schedule;
+  if (schedule.peak < kRateFloor)
+    warnings.emplace_back("the learning rate is below the schedule's floor and will rise to 1e-07");
+  else if (schedule.warmup_epochs > 0 && schedule.peak < kWarmupStart)
+    warnings.emplace_back(
+        "the learning rate is below 0.0001, where warm-up begins: warm-up will lower it, not raise "
+        "it");
+  if (schedule.warmup_epochs >= schedule.epochs)
+    warnings.emplace_back("warm-up takes all epochs: the learning rate never reaches its peak");
+  return warnings;
+}
 
 void add_run_sinks(const OutputConfig& config, RunReporter& reporter) {
   add_files(config.log_path, reporter);

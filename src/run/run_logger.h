@@ -8,11 +8,25 @@
 
 #include "base/log.h"
 #include "config/run_config.h"
-#include "parallel/device.h"
-#include "parallel/gpu_meter.h"
-#include "report/run_reporter.h"
+#include "parallel/device/device.h"
+#include "parallel/device/nvidia_driver.h"
+#include "report/record/run_record.h"
+#include "report/record/run_sink.h"
+#include "run/prepare.h"
 
 namespace kiln {
+
+// What a training run sets out to do, for the console and for those who read of it later.
+
+// Counts of images are of all shards. A collective.
+RunStart describe_run(const TrainingJob& job, const TrainState& state);
+
+// What in the plan may not be what its author wants, a sentence each. The same on all ranks, but
+// for notes on a shard.
+std::vector<std::string> plan_warnings(const TrainingJob& job);
+
+// Tells a training run to the console, the driver log and, on rank 0, all other sinks. It is told
+// and never asked what to do: what the run goes by is in its state.
 
 // Which sinks a run's numbers go to. One that cannot begin is warned of and left out.
 void add_run_sinks(const OutputConfig& config, RunReporter& reporter);

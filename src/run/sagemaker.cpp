@@ -7,11 +7,11 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/exec_words.h"
-#include "base/sagemaker_folder.h"
-#include "base/shell_words.h"
-#include "parallel/nvidia_driver.h"
-#include "report/failure_note.h"
+#include "base/text.h"
+#include "launch/supervised_process.h"
+#include "parallel/device/nvidia_driver.h"
+#include "platform/failure_note.h"
+#include "platform/sagemaker.h"
 
 namespace kiln {
 namespace {
@@ -40,8 +40,8 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
   remove_failure_note();
   SageMakerJob job = sagemaker_job(sagemaker_folder(), arguments, ask_nvidia_driver().num_devices);
   const char* name = std::getenv("TRAINING_JOB_NAME");
-  log.info("SageMaker job" + (name == nullptr ? "" : " " + std::string(name)) + ", host " +
-           job.current_host + " of " + std::to_string(job.hosts.size()));
+  log.info(formatted("SageMaker job %s, host %s of %zu", name == nullptr ? "without a name" : name,
+                     job.current_host.c_str(), job.hosts.size()));
   for (const std::vector<std::string>& words : {job.preparation, job.command})
     if (!words.empty()) log.info("as: kiln " + shell_words(words));
   for (const std::string& warning : job.warnings) log.warning(warning);

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "config/sagemaker.h"
-#include "parallel/ssh_hosts.h"
+#include "config/sagemaker_job.h"
+#include "launch/ssh_hosts.h"
 
 namespace kiln {
 

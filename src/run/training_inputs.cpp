@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "data/image_index.h"
+#include "data/dataset/image_index.h"
 #include "model/catalogue.h"
 
 namespace kiln {

@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "config/run_config.h"
-#include "data/batch_loader.h"
-#include "data/image_set.h"
-#include "data/rank_order.h"
+#include "data/dataset/dataset.h"
+#include "data/loader/batch_loader.h"
+#include "data/loader/sampler.h"
 #include "store/model_directory.h"
 
 namespace kiln {

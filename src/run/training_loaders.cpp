@@ -1,11 +1,99 @@
 #include "run/training_loaders.h"
 
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "base/error.h"
 #include "base/random.h"
+#include "base/system.h"
+#include "base/text.h"
 
 namespace kiln {
 namespace {
+
+constexpr double kShareOfMemory = 0.25;  // of what is available, with auto
+
+// Numbers that <linux/magic.h> lacks; see statfs(2).
+constexpr long kNfs = 0x6969, kCifs = 0xff534d42, kLustre = 0x0bd00bd0, kCeph = 0x00c36400,
+               kGpfs = 0x47504653;
+
+bool is_on_network(const std::string& path) {
+  struct statfs found {};
+  if (::statfs(path.c_str(), &found) != 0) return false;
+  constexpr long kKinds[] = {kNfs,       kCifs,           kLustre,          kCeph,
+                             kGpfs,      SMB_SUPER_MAGIC, SMB2_SUPER_MAGIC, FUSE_SUPER_MAGIC,
+                             V9FS_MAGIC, AFS_SUPER_MAGIC};
+  const auto kind = static_cast<long>(found.f_type);
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+}
+
+std::size_t decoded_bytes(const ImageSet& set, const PixelPlan& pixels) {
+  return ImageCache::bytes_for(set.items.size(), image_bytes(pixels));
+}
+
+// Each set's part of the limit, by what it would need decoded.
+void divide(std::size_t limit, std::size_t train, std::size_t valid, CacheChoice& choice) {
+  double train_share = static_cast<double>(train) / static_cast<double>(train + valid);
+  if (choice.valid == CacheKind::kNone) train_share = 1;
+  if (choice.train == CacheKind::kNone) train_share = 0;
+  choice.train_limit_bytes = static_cast<std::size_t>(static_cast<double>(limit) * train_share);
+  choice.valid_limit_bytes = limit - choice.train_limit_bytes;
+}
+
+bool fits(std::size_t bytes, const ImageSet& set, const CacheChoice& choice) {
+  const std::size_t table = ImageCache::table_bytes(set.items.size());
+  return table <= choice.train_limit_bytes && bytes <= choice.train_limit_bytes - table;
+}
+
+// Whether one of the training files fits; usually the first does.
+bool fits_any_file(const ImageSet& set, const CacheChoice& choice) {
+  for (std::size_t i = 0; i < set.items.size(); ++i) {
+    std::error_code missing;
+    const ArchiveMember* member = set.items.member(i);
+    const std::uintmax_t bytes =
+        member != nullptr ? member->size
+                          : std::filesystem::file_size(set.root / set.items.file_name(i), missing);
+    if (!missing && fits(bytes, set, choice)) return true;
+  }
+  return false;
+}
+
+std::string of_limit(std::size_t bytes, std::size_t limit) {
+  return bytes_text(static_cast<long long>(std::min(bytes, limit))) + " of at most " +
+         bytes_text(static_cast<long long>(limit));
+}
+
+CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs& inputs,
+                                 std::size_t limit) {
+  const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
+  const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
+  const bool train_repeats = !takes_random_parts(inputs.pixels.augment);
+  const std::size_t wanted = (train_repeats ? train : 0) + valid;
+  CacheChoice choice;
+  if (wanted <= limit && train_repeats) {
+    choice.train = choice.valid = CacheKind::kDecoded;
+    choice.reason = "decoded images, " + of_limit(wanted, limit);
+  } else if (is_on_network(config.train_path)) {
+    choice.train = choice.valid = CacheKind::kBytes;
+    choice.reason = "files as stored, at most " + bytes_text(static_cast<long long>(limit)) +
+                    ", as they come over a network";
+  } else if (wanted <= limit) {
+    choice.valid = CacheKind::kDecoded;
+    choice.reason = "decoded validation images, " + of_limit(wanted, limit);
+  } else {
+    choice.reason = "nothing: decoded images would need " +
+                    bytes_text(static_cast<long long>(wanted)) + " of the " +
+                    bytes_text(static_cast<long long>(limit)) +
+                    " there are for them, and the system keeps files of local disks itself";
+  }
+  const bool all_decoded = choice.train != CacheKind::kBytes;
+  divide(all_decoded ? std::min(limit, wanted) : limit, train, valid, choice);
+  return choice;
+}
 
 BatchLoader take(std::optional<BatchLoader>& begun) {
   BatchLoader taken = std::move(*begun);
@@ -14,6 +102,34 @@ BatchLoader take(std::optional<BatchLoader>& begun) {
 }
 
 }  // namespace
+
+CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
+                         int ranks_on_host) {
+  const auto limit = static_cast<std::size_t>(
+      config.cache_bytes > 0
+          ? config.cache_bytes
+          : static_cast<std::int64_t>(static_cast<double>(available_memory_bytes()) *
+                                      kShareOfMemory / ranks_on_host));
+  if (config.cache == CachePolicy::kAuto) return choose_automatically(config, inputs, limit);
+  CacheChoice choice;
+  choice.reason = "nothing, as asked";
+  if (config.cache == CachePolicy::kNone) return choice;
+  const bool decoded = config.cache == CachePolicy::kDecoded;
+  choice.train = choice.valid = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
+  const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
+  const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
+  choice.reason = decoded ? "decoded images, " + of_limit(train + valid, limit)
+                          : "files as stored, at most " + bytes_text(static_cast<long long>(limit));
+  divide(decoded ? std::min(limit, train + valid) : limit, train, valid, choice);
+  const bool holds_one = decoded ? fits(image_bytes(inputs.pixels), inputs.train, choice)
+                                 : fits_any_file(inputs.train, choice);
+  if (!holds_one)
+    throw Error(ErrorCode::kUserError, "--cache-bytes is " + std::to_string(limit) +
+                                           ", which holds not even one " +
+                                           (decoded ? "decoded image" : "file") +
+                                           " beside the table of all: give more, or --cache none.");
+  return choice;
+}
 
 TrainingLoaders::TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs,
                                  int num_threads, const CacheChoice& cache, const HostForm& form)

@@ -1,16 +1,33 @@
-// The loaders of a training run: one team of threads, a cache for each data set, and for each epoch
-// two loaders, which begin to load before they are wanted.
+// The loaders of a training run, and what they keep in memory from one epoch to the next.
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <string>
 
-#include "data/batch_loader.h"
-#include "data/device_feed.h"
-#include "run/cache_choice.h"
+#include "config/run_config.h"
+#include "data/loader/batch_loader.h"
+#include "data/loader/device_uploader.h"
+#include "data/loader/image_cache.h"
 #include "run/training_inputs.h"
 
 namespace kiln {
 
+// What of the images is kept in memory from one epoch to the next.
+struct CacheChoice {
+  CacheKind train = CacheKind::kNone, valid = CacheKind::kNone;
+  std::size_t train_limit_bytes = 0, valid_limit_bytes = 0;
+  std::string reason;  // for the log: "decoded images, 12 MB of 2.10 GB"
+};
+
+// --cache and --cache-bytes for one of `ranks_on_host` processes that share a host's memory. With
+// auto: decoded images where all of them fit and every epoch takes the same pixels; else the stored
+// bytes where files come over a network; else nothing, as the system keeps files of local disks.
+// Error kUserError: the limit that was asked for holds not even one decoded image, or one file.
+CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, int ranks_on_host);
+
+// The loaders of a training run: one team of threads, a cache for each data set, and for each epoch
+// two loaders, which begin to load before they are wanted.
 class TrainingLoaders {
  public:
   // `inputs` must outlive the loaders, and these what they give out.

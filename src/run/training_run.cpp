@@ -5,16 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/machine.h"
-#include "base/signals.h"
-#include "run/bad_images.h"
-#include "run/finish.h"
-#include "run/judgement.h"
+#include "base/system.h"
+#include "run/kept_model.h"
 #include "run/prepare.h"
 #include "run/run_faults.h"
 #include "run/run_logger.h"
-#include "run/run_start.h"
 #include "run/vote.h"
 #include "train/epoch.h"
 #include "train/evaluation.h"

@@ -5,7 +5,7 @@
 
 #include <opencv2/core/version.hpp>
 
-#include "parallel/device.h"
+#include "parallel/device/device.h"
 
 namespace kiln {
 

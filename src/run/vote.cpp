@@ -4,7 +4,7 @@
 #include <csignal>
 #include <utility>
 
-#include "base/signals.h"
+#include "base/system.h"
 
 namespace kiln {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/training_record.h"
-#include "parallel/world.h"
+#include "parallel/ranks/world.h"
 
 namespace kiln {
 

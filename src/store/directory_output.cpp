@@ -4,9 +4,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "store/directory_meta.h"
-#include "store/directory_names.h"
 #include "store/model_directory.h"
+#include "store/model_spec.h"
 
 namespace kiln {
 namespace {

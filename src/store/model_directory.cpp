@@ -1,13 +1,15 @@
 #include "store/model_directory.h"
 
 #include <chrono>
+#include <cstdint>
 #include <ctime>
+#include <optional>
+#include <string>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "store/directory_meta.h"
-#include "store/directory_names.h"
+#include "store/model_spec.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
@@ -76,6 +78,56 @@ Preprocessing read_preprocessing(const std::filesystem::path& path, const ModelS
          "Train the model again or copy its directory completely.");
   }
   return found;
+}
+
+constexpr std::size_t kMaxColumns = 2;
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string take_quoted_field(std::string_view& csv, std::size_t line) {
+  std::string field;
+  csv.remove_prefix(1);
+  while (!csv.empty()) {
+    const char c = csv.front();
+    csv.remove_prefix(1);
+    if (c == '"' && !csv.starts_with('"')) return field;
+    if (c == '"') csv.remove_prefix(1);
+    field += c;
+  }
+  throw FormatFault("line " + std::to_string(line) + " opens a quote that is never closed");
+}
+
+std::vector<std::string> take_line(std::string_view& csv, std::size_t line) {
+  std::vector<std::string> fields;
+  while (true) {
+    if (csv.starts_with('"')) {
+      fields.push_back(take_quoted_field(csv, line));
+    } else {
+      const std::size_t end = std::min(csv.find_first_of(",\r\n"), csv.size());
+      fields.emplace_back(csv.substr(0, end));
+      csv.remove_prefix(end);
+    }
+    const bool more = csv.starts_with(',');
+    if (more) csv.remove_prefix(1);
+    if (fields.size() > kMaxColumns || (!more && fields.size() != kMaxColumns)) {
+      throw FormatFault("line " + std::to_string(line) + " does not have two columns");
+    }
+    if (!more) break;
+  }
+  if (csv.starts_with('\r')) csv.remove_prefix(1);
+  if (!csv.empty() && !csv.starts_with('\n')) {
+    throw FormatFault("line " + std::to_string(line) + " goes on behind a closed quote");
+  }
+  if (!csv.empty()) csv.remove_prefix(1);
+  return fields;
 }
 
 }  // namespace
@@ -158,6 +210,31 @@ std::string time_stamp_now() {
   const std::string micros =
       std::to_string(duration_cast<microseconds>(since_epoch).count() % 1'000'000);
   return std::string(date) + '.' + std::string(6 - micros.size(), '0') + micros + "+0000";
+}
+
+std::string format_label_map(const std::vector<std::string>& labels) {
+  std::string csv = ",label\n";
+  for (std::size_t id = 0; id < labels.size(); ++id) {
+    csv += std::to_string(id) + ',' + csv_field(labels[id]) + '\n';
+  }
+  return csv;
+}
+
+std::vector<std::string> parse_label_map(std::string_view csv) {
+  if (csv.starts_with("\xef\xbb\xbf")) csv.remove_prefix(3);
+  if (csv.empty()) throw FormatFault("it is empty");
+  if (take_line(csv, 1)[1] != "label") throw FormatFault("line 1 is not ',label'");
+  std::vector<std::string> labels;
+  while (!csv.empty()) {
+    const std::size_t line = labels.size() + 2;
+    std::vector<std::string> fields = take_line(csv, line);
+    if (fields[0] != std::to_string(labels.size())) {
+      throw FormatFault("line " + std::to_string(line) + " has id '" + fields[0].substr(0, 40) +
+                        "' where " + std::to_string(labels.size()) + " is due");
+    }
+    labels.push_back(std::move(fields[1]));
+  }
+  return labels;
 }
 
 }  // namespace kiln

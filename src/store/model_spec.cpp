@@ -1,17 +1,24 @@
 #include "store/model_spec.h"
 
 #include <yaml-cpp/yaml.h>
-
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <regex>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "model/catalogue.h"
 
 namespace kiln {
 namespace {
+
+constexpr std::uint64_t kMaxMeta = 1 << 16;
+
+std::string scalar_at(const YAML::Node& root, const char* key) {
+  const YAML::Node node = root[key];
+  return node.IsDefined() && node.IsScalar() ? node.Scalar() : std::string();
+}
 
 constexpr std::size_t kMaxSpec = 1 << 16;
 constexpr int kMaxClasses = 1'000'000;
@@ -211,6 +218,31 @@ std::string yaml_list(const std::array<double, 3>& values) {
 }
 
 }  // namespace
+
+DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
+  const auto fail = [&](const std::string& fault) {
+    return Error(
+        ErrorCode::kInvalidModelDirectory,
+        "'" + meta_path.string() + "' " + fault + ". Give a folder that 'kiln init-model' made.");
+  };
+  try {
+    const YAML::Node root = YAML::Load(read_file(meta_path, kMaxMeta));
+    if (!root.IsMap()) throw fail("is not a mapping");
+    DirectoryMeta meta{scalar_at(root, "type"), scalar_at(root, "model")};
+    if (meta.type.empty()) throw fail("has no key 'type'");
+    if (meta.type == "ModelDirectory" && meta.model_spec.empty()) throw fail("has no key 'model'");
+    if (meta.model_spec.find('/') != std::string::npos) {
+      throw fail("has the path '" + meta.model_spec + "' where a file name is due");
+    }
+    return meta;
+  } catch (const YAML::Exception& fault) {
+    throw fail(std::string("is not valid YAML (") + fault.what() + ")");
+  } catch (const std::length_error&) {
+    throw fail("is larger than 64 KiB");
+  } catch (const std::system_error& fault) {
+    throw fail("cannot be read (" + fault.code().message() + ")");
+  }
+}
 
 ModelSpec parse_model_spec(std::string_view yaml, const std::string& where) {
   const SpecReader reader(where);

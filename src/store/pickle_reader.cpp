@@ -1,11 +1,8 @@
-#include "store/pickle_reader.h"
+#include "store/pickle.h"
 
 #include <bit>
 #include <string>
 #include <utility>
-
-#include "store/pickle_machine.h"
-#include "store/pickle_names.h"
 
 namespace kiln {
 namespace {

@@ -5,8 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "store/state_dict_file.h"
-#include "store/strict_json.h"
+#include "base/json.h"
 
 namespace kiln {
 namespace {
@@ -14,7 +13,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kVersion = 1;
-constexpr int kMaxDepth = 4;
 constexpr std::size_t kMaxBytes = 1 << 16;
 constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any image that can be decoded has
 constexpr std::array<std::string_view, 6> kKeys{
@@ -115,10 +113,10 @@ class PreprocessingReader {
 Preprocessing parse_preprocessing(std::string_view json, const std::string& where) {
   if (json.size() > kMaxBytes) fail(where, "it is larger than 64 KiB");
   try {
-    const Json root = parse_strict_json(json, kMaxDepth, "its text");
+    const Json root = parse_json(json, RepeatedKeys::kRefused);
     return PreprocessingReader(root, where).read();
-  } catch (const FormatFault& fault) {
-    fail(where, fault.what());
+  } catch (const JsonFault& fault) {
+    fail(where, std::string("it ") + fault.what());
   }
 }
 

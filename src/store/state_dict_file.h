@@ -35,4 +35,8 @@ std::string write_safetensors(const StateDict& state);
 // 'denselayer1.norm1.weight'.
 void rename_old_densenet_keys(StateDict& state);
 
+// Tells torch.save's older format from other bytes.
+
+bool begins_like_torch_legacy(std::string_view bytes);
+
 }  // namespace kiln

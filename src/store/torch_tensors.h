@@ -4,7 +4,7 @@
 #include <functional>
 #include <string_view>
 
-#include "store/pickle_reader.h"
+#include "store/pickle.h"
 #include "store/tensor.h"
 
 namespace kiln {

@@ -11,13 +11,13 @@
 namespace kiln {
 
 struct ZipEntry {
-  std::string_view name;
+  std::string name;
   std::string_view bytes;
 };
 
-// Views into `bytes`, which must outlive the archive. The constructor checks everything: every
-// offset and size against the file, the local headers against the directory, checksums, unique
-// names, entries that overlap. Compressed and encrypted entries are refused. Throws FormatFault.
+// Views into `bytes`, which must outlive the archive. The constructor checks everything that
+// list_zip() (data/archive/archive.h) does, checksums, and that names are unique. Compressed and
+// encrypted entries are refused. Throws FormatFault.
 class ZipArchive {
  public:
   explicit ZipArchive(std::string_view bytes);
@@ -27,7 +27,7 @@ class ZipArchive {
 
  private:
   std::vector<ZipEntry> entries_;  // in the order of the directory
-  std::unordered_map<std::string_view, std::size_t> by_name_;
+  std::unordered_map<std::string, std::size_t> by_name_;
 };
 
 // Writes entries whose data begin at multiples of 64, as torch does, so that readers can map them.

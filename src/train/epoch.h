@@ -1,20 +1,43 @@
-// One epoch of training, a step at a time, with the clocks and the designer's measuring point
-// around the step (step.h). The caller owns the loop: it decides when to report and when to stop.
-// One thread.
+// One epoch of training, stepped by its caller; and where the time of its steps goes.
 #pragma once
 
+#include <c10/core/Device.h>
 #include <chrono>
+#include <memory>
 #include <optional>
 
 #include "base/training_record.h"
-#include "data/batch_loader.h"
-#include "data/device_feed.h"
+#include "data/loader/batch_loader.h"
+#include "data/loader/device_uploader.h"
 #include "train/state.h"
 #include "train/step.h"
-#include "train/step_clock.h"
 
 namespace kiln {
 
+// Where the time of training steps goes, part by part. On a GPU parts are measured by events in its
+// stream, so that nobody waits for it. One thread.
+class StepClock {
+ public:
+  explicit StepClock(const c10::Device& device);
+  ~StepClock();
+  StepClock(const StepClock&) = delete;
+  StepClock& operator=(const StepClock&) = delete;
+
+  // A part begins; parts follow each other, and the last before stop() ends there.
+  void begin(double StepTimes::*part);
+  void stop();
+
+  // The sum of all parts that have ended, on a GPU as far as it has come.
+  StepTimes times();
+
+ private:
+  class Marks;
+  std::unique_ptr<Marks> marks_;
+};
+
+// One epoch of training, a step at a time, with the clocks and the designer's measuring point
+// around the step (step.h). The caller owns the loop: it decides when to report and when to stop.
+// One thread.
 struct EpochPlan {
   int epoch = 1;  // from 1
   SchedulePlan schedule;

@@ -1,10 +1,66 @@
 #include "train/evaluation.h"
 
 #include <torch/torch.h>
+#include <algorithm>
+#include <limits>
 
 #include "train/loss.h"
 
 namespace kiln {
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+}  // namespace
+
+MetricSums::MetricSums(const at::Device& device)
+    : sums_(torch::zeros({3}, torch::dtype(torch::kFloat64).device(device))),
+      batch_sums_(torch::zeros({3}, torch::dtype(torch::kFloat64).device(device))),
+      first_bad_step_(torch::full({}, kNever, torch::dtype(torch::kInt64).device(device))) {}
+
+void MetricSums::add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
+                     int step) {
+  const torch::NoGradGuard no_grad;
+  const std::int64_t k = std::min<std::int64_t>(5, logits.size(1));
+  const at::Tensor ranked = std::get<1>(logits.topk(k, 1));  // [N, k]
+  const at::Tensor hits = ranked.eq(labels.unsqueeze(1));    // [N, k]
+  const at::Tensor top1 = hits.select(1, 0).sum().to(torch::kFloat64);
+  const at::Tensor top5 = hits.sum().to(torch::kFloat64);
+  const at::Tensor loss = loss_sum.detach().to(torch::kFloat64);
+  batch_sums_ = torch::stack({loss, top1, top5});
+  sums_.add_(batch_sums_);
+  batch_count_ = labels.size(0);
+  count_ += batch_count_;
+  const at::Tensor bad = torch::isfinite(loss).logical_not();
+  first_bad_step_ = torch::where(bad, first_bad_step_.clamp_max(step), first_bad_step_);
+}
+
+Totals MetricSums::read(const at::Tensor& sums, std::int64_t count) const {
+  const at::Tensor host = sums.cpu();
+  const double* values = host.const_data_ptr<double>();
+  return {values[0], static_cast<std::int64_t>(values[1]), static_cast<std::int64_t>(values[2]),
+          count};
+}
+
+Totals MetricSums::batch() const {
+  return read(batch_sums_, batch_count_);
+}
+Totals MetricSums::totals() const {
+  return read(sums_, count_);
+}
+
+void MetricSums::set(const Totals& totals) {
+  const auto options = torch::dtype(torch::kFloat64);
+  sums_.copy_(torch::tensor(
+      {totals.loss_sum, static_cast<double>(totals.top1), static_cast<double>(totals.top5)},
+      options));
+  count_ = totals.count;
+}
+
+int MetricSums::first_bad_step() const {
+  const auto step = first_bad_step_.item<std::int64_t>();
+  return step == kNever ? 0 : static_cast<int>(step);
+}
 
 Evaluator::Evaluator(ImageModel& model, BatchLoader& loader, DeviceFeed& feed)
     : model_(model), loader_(loader), feed_(feed), metrics_(feed.device()) {

@@ -1,18 +1,44 @@
-// One pass over the validation images, a batch at a time: the sums, and what the model said of each
-// image. The caller owns the loop. One thread.
+// Validation, stepped by its caller, and the sums of loss and accuracy that it and training keep.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <cstdint>
 #include <vector>
 
 #include "base/training_record.h"
-#include "data/batch_loader.h"
-#include "data/device_feed.h"
+#include "data/loader/batch_loader.h"
+#include "data/loader/device_uploader.h"
 #include "model/image_model.h"
-#include "train/metrics.h"
 
 namespace kiln {
 
+// Loss and accuracy as sums on the device; nothing is copied to the host until somebody reads.
+class MetricSums {
+ public:
+  explicit MetricSums(const at::Device& device);
+
+  // logits [N, C], labels [N], loss_sum []: the sum of the images' losses. `step` is from 1.
+  void add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
+           int step);
+
+  // These wait for the device.
+  Totals batch() const;        // the last add()
+  Totals totals() const;       // all of them
+  int first_bad_step() const;  // the first step whose loss was not finite; 0: none
+
+  // Goes on from these sums, all of them finite.
+  void set(const Totals& totals);
+
+ private:
+  Totals read(const at::Tensor& sums, std::int64_t count) const;
+
+  at::Tensor sums_, batch_sums_;  // double [3]: loss, top-1, top-5
+  at::Tensor first_bad_step_;     // int64 []
+  std::int64_t count_ = 0, batch_count_ = 0;
+};
+
+// One pass over the validation images, a batch at a time: the sums, and what the model said of each
+// image. The caller owns the loop. One thread.
 struct Verdict {
   std::uint32_t item = 0;  // index into the items of the loader's set
   std::int32_t truth = 0, guess = 0;

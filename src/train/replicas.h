@@ -4,8 +4,8 @@
 #pragma once
 
 #include "model/image_model.h"
-#include "parallel/communicator.h"
-#include "parallel/world.h"
+#include "parallel/gradients/communicator.h"
+#include "parallel/ranks/world.h"
 
 namespace kiln {
 

@@ -1,8 +1,8 @@
-// Everything that training changes: exactly what a checkpoint has to hold. All of it can be read
-// and set. What is random needs no state: it is drawn from `random_seed`, the epoch and the image.
+// Everything that training changes, in one struct: exactly what a checkpoint has to hold.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -11,13 +11,30 @@
 
 #include "base/training_record.h"
 #include "model/image_model.h"
-#include "parallel/gradient_buckets.h"
-#include "train/early_stopping.h"
-#include "train/metrics.h"
+#include "parallel/gradients/gradient_buckets.h"
+#include "train/evaluation.h"
 #include "train/optimizer.h"
 #include "train/recipe.h"
 
 namespace kiln {
+
+// When to stop, by the epochs' validation losses. Plain values: part of the training state.
+struct EarlyStopping {
+  int patience = 3;
+  int strikes = 0;
+  double previous_loss = std::numeric_limits<double>::infinity();
+
+  // One more strike when the loss did not fall below the previous epoch's, else none; true when
+  // `patience` strikes in a row are reached. `valid_loss` is finite.
+  bool exhausted_after(double valid_loss) {
+    strikes = valid_loss >= previous_loss ? strikes + 1 : 0;
+    previous_loss = valid_loss;
+    return strikes >= patience;
+  }
+};
+
+// Everything that training changes: exactly what a checkpoint has to hold. All of it can be read
+// and set. What is random needs no state: it is drawn from `random_seed`, the epoch and the image.
 
 // The epoch whose weights are kept.
 struct BestEpoch {

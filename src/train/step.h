@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "data/device_feed.h"
+#include "data/loader/device_uploader.h"
 #include "train/loss.h"
 #include "train/state.h"
 

@@ -1,4 +1,4 @@
-#include "base/terminal.h"
+#include "base/log.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "data/image.h"
+#include "data/image/image.h"
 
 namespace kiln::test {
 

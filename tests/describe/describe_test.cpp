@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "describe/component.h"
+#include "describe/describe.h"
 
 namespace kiln {
 namespace {

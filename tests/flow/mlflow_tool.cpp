@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "report/mlflow_sink.h"
+#include "report/mlflow/mlflow_sink.h"
 
 int main(int, char** argv) {
   kiln::Log log;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "parallel/communicator.h"
+#include "parallel/gradients/communicator.h"
 
 namespace kiln {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/trivial_augment.h"
+#include "data/transform/augment.h"
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;

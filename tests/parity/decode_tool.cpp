@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/files.h"
-#include "data/decode.h"
-#include "data/pixels.h"
+#include "data/image/image.h"
+#include "data/transform/image_pipeline.h"
 
 namespace {
 

@@ -16,7 +16,7 @@
 
 #include "base/files.h"
 #include "model/image_model.h"
-#include "parallel/communicator.h"
+#include "parallel/gradients/communicator.h"
 #include "parity/tensor_files.h"
 #include "store/state_dict_file.h"
 #include "train/schedule.h"

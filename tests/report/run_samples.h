@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "report/run_file.h"
+#include "report/record/run_file.h"
 
 namespace kiln {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/run_record.h"
+#include "report/record/run_record.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "run/bad_images.h"
+#include "run/run_faults.h"
 
 #include <gtest/gtest.h>
 

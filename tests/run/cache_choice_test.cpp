@@ -1,4 +1,4 @@
-#include "run/cache_choice.h"
+#include "run/training_loaders.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@ SYSTEM_HEADERS = {"arpa/inet.h", "dirent.h", "dlfcn.h", "errno.h", "fcntl.h", "i
 
 
 def room_of(path):
-    """`base` of base/log.h; `main.cpp` of itself."""
-    return str(path).split("/")[0]
+    """`base` of base/log.h, `data/image` of data/image/image.h; `main.cpp` of itself."""
+    return str(path).rpartition("/")[0] or str(path)
 
 
 def room_table():
@@ -40,8 +40,13 @@ def is_third_party(header):
 
 class RoomsTest(TreeTest):
     def test_the_table_names_every_folder(self):
-        folders = {path.name for path in SRC.iterdir() if path.is_dir()} | {"main.cpp"}
-        self.assertEqual(set(room_table()), folders)
+        folders = {str(path.parent.relative_to(SRC)) for path in SRC.glob("*/**/*") if path.suffix != ".md" and path.is_file()}
+        self.assertEqual(set(room_table()), folders | {"main.cpp"})
+
+    def test_cmake_lists_the_rooms_in_the_order_of_the_table(self):
+        sources = re.findall(r"[\w/]+\.cpp", (SRC / "CMakeLists.txt").read_text(encoding="utf-8"))
+        rooms = list(dict.fromkeys(room_of(source) for source in sources if (SRC / source).is_file()))
+        self.assertEqual(rooms, [room for room in room_table() if room in rooms])
 
     def test_the_table_does_not_contradict_itself(self):
         table = room_table()

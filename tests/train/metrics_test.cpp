@@ -1,4 +1,4 @@
-#include "train/metrics.h"
+#include "train/evaluation.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,0 +1,161 @@
+#include "base/system.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <exception>
+#include <fstream>
+#include <initializer_list>
+#include <mutex>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+namespace kiln {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+void open_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free one
+}
+
+int usable_cpus() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  int cpus = ::sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+  std::ifstream quota("/sys/fs/cgroup/cpu.max");  // "200000 100000" or "max 100000"
+  double microseconds = 0, period = 0;
+  if (quota >> microseconds >> period && period > 0)
+    cpus = std::min(cpus, static_cast<int>(microseconds / period + 0.999));
+  return std::max(cpus, 1);
+}
+
+long long peak_memory_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024LL;
+}
+
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_ARENA_MAX, usable_cpus() + 1);
+}
+
+long long resident_memory_bytes() {
+  std::ifstream file("/proc/self/statm");
+  long long all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+long long available_memory_bytes() {
+  long long available = 1LL << 62;
+  std::ifstream system("/proc/meminfo");
+  std::string key, unit;
+  for (long long number = 0; system >> key >> number; std::getline(system, unit))
+    if (key == "MemAvailable:") available = number * 1024;
+  std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
+  long long limit = 0, used = 0;  // "max" where there is no limit
+  if (limit_file >> limit && used_file >> used) available = std::min(available, limit - used);
+  return std::max(available, 0LL);
+}
+
+double seconds_since_process_start() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  std::getline(file, text);
+  // The second field, the name in parentheses, may hold anything; the start time is the 20th after
+  // it.
+  std::size_t at = text.rfind(')');
+  for (int field = 0; field < 20 && at != text.npos; ++field) at = text.find(' ', at + 1);
+  if (at == text.npos) return 0;
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  const double started =
+      std::stod(text.substr(at + 1)) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started;
+}
+
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+void in_parallel(std::size_t count, int num_threads, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  std::size_t failed = count;
+  const auto run = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        const std::scoped_lock lock(mutex);
+        next = count;
+        if (i >= failed) continue;
+        failed = i;
+        failure = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    const auto wanted = static_cast<std::size_t>(std::max(1, num_threads));
+    for (std::size_t t = 1; t < std::min(count, wanted); ++t) threads.emplace_back(run);
+    run();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+namespace {
+
+volatile std::sig_atomic_t received = 0;
+
+void handle_stop_signals(void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  ::sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+}
+
+void end(int signal) {
+  // Below a line that is redrawn. What the write says matters to nobody any more.
+  if (::isatty(STDOUT_FILENO) == 1) std::ignore = ::write(STDOUT_FILENO, "\n", 1);
+  ::_exit(128 + signal);
+}
+
+void remember(int signal) {
+  if (received != 0) end(signal);
+  received = signal;
+}
+
+}  // namespace
+
+void end_on_stop_signals_as_process_1() {
+  if (::getpid() == 1) handle_stop_signals(end);
+}
+
+void install_stop_signals() {
+  handle_stop_signals(remember);
+}
+
+int stop_signal() {
+  return received;
+}
+
+}  // namespace kiln

@@ -1,0 +1,70 @@
+// What the system gives this process, and asks of it: CPUs, memory, clocks, threads, stop signals.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+
+namespace kiln {
+
+// The name that it goes by in its network.
+std::string host_name();
+
+// Standard input, output and error that were closed lead to nowhere from now on, so that no file
+// that is opened later is taken for one of them. Before anything opens files.
+void open_standard_descriptors();
+
+// CPUs that this process may use: the affinity mask, cut by the control group's quota. At least 1.
+int usable_cpus();
+
+// The largest resident memory so far, and that of now, in bytes.
+long long peak_memory_bytes();
+long long resident_memory_bytes();
+
+// From now on memory that is freed is used again and not given back to the system, which would
+// cost a page fault a page. malloc_trim() gives it back. Threads that mostly wait share it: so many
+// heaps as processors, and one.
+void keep_freed_memory();
+
+// Memory that may still be taken, in bytes: what the system calls available, within the control
+// group's limit.
+long long available_memory_bytes();
+
+// Seconds since 1970, UTC.
+double unix_seconds();
+
+// Seconds since the kernel started this process: loading libraries counts.
+double seconds_since_process_start();
+
+// Time that has passed, for numbers that people read.
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin_ = Clock::now();
+};
+
+// Independent pieces of work, spread over a few threads for as long as one call lasts.
+
+// Runs `work(0)` to `work(count - 1)` on at most `num_threads` threads, the caller's among them. If
+// any throws, no new ones begin, and the exception of the lowest number is rethrown.
+void in_parallel(std::size_t count, int num_threads, const std::function<void(std::size_t)>& work);
+
+// Stop signals as a flag. Process-wide, since signals are: install once, in the command that can
+// stop early.
+
+// Process 1 of a container has no default action for signals and would go on until it is killed:
+// from now on it ends on a stop signal, with its exit code, as every other process does.
+void end_on_stop_signals_as_process_1();
+
+// From now on SIGTERM, SIGINT and SIGUSR1 are remembered; a second one ends the process at once
+// with its exit code.
+void install_stop_signals();
+
+// The first stop signal received, or 0. The exit code that goes with it is 128 + the number.
+int stop_signal();
+
+}  // namespace kiln

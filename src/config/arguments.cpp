@@ -1,0 +1,352 @@
+// argv -> name and text of each option. The one user of Boost.Program_options, which splits the
+// tokens; it knows none of the options, so that it stops at no fault and all of them can be
+// reported together.
+#include "config/arguments.h"
+
+#include <yaml-cpp/yaml.h>
+#include <algorithm>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <system_error>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "config/binder.h"
+
+namespace kiln {
+namespace {
+
+namespace po = boost::program_options;
+
+using Token = po::basic_option<char>;
+
+// `--name=` is a name with an empty text; Boost would give up there.
+std::vector<Token> split_empty_value(std::vector<std::string>& rest) {
+  if (rest.empty()) return {};
+  const std::string& token = rest.front();
+  const bool long_option = token.size() >= 4 && token.starts_with("--");
+  if (!long_option || token.find('=') != token.size() - 1) return {};
+  Token option(token.substr(2, token.size() - 3), {""});
+  option.original_tokens.push_back(token);
+  rest.erase(rest.begin());
+  return {option};
+}
+
+std::vector<Token> split_tokens(const std::vector<std::string>& arguments) {
+  namespace style = po::command_line_style;
+  const po::options_description nothing;
+  return po::command_line_parser(arguments)
+      .options(nothing)
+      .allow_unregistered()
+      .style(style::allow_long | style::long_allow_adjacent)
+      .extra_style_parser(split_empty_value)
+      .run()
+      .options;
+}
+
+class ArgumentParser {
+ public:
+  ArgumentParser(const CommandInfo& command, std::vector<Token> tokens)
+      : command_(command), tokens_(std::move(tokens)) {}
+
+  RawArguments run() {
+    while (next_ < tokens_.size()) {
+      const Token& token = tokens_[next_++];
+      if (token.string_key.empty()) {
+        take_positional(token.value.front());
+      } else {
+        take_named(token);
+      }
+    }
+    return std::move(raw_);
+  }
+
+ private:
+  int position() const { return static_cast<int>(next_); }
+
+  void fault(const std::string& message) {
+    raw_.faults.add(position(), Error(ErrorCode::kParameterParsing, message));
+  }
+
+  // The text of the next token when that is no option.
+  const std::string* peek() const {
+    if (next_ >= tokens_.size() || !tokens_[next_].string_key.empty()) return nullptr;
+    return &tokens_[next_].value.front();
+  }
+
+  void take_named(const Token& token) {
+    const std::string& name = token.string_key;
+    if (name == "help") {
+      raw_.help = true;
+      return;
+    }
+    const Option* option = find_option(command_, name);
+    if (option == nullptr) {
+      take_unknown(token);
+      return;
+    }
+    const bool adjacent = !token.value.empty();
+    if (option->kind == ValueKind::kFlag) {
+      if (adjacent) fault("--" + option->name + " takes no value: give it alone.");
+      store(*option, "True");
+    } else if (adjacent) {
+      store(*option, token.value.front());
+    } else if (option->kind == ValueKind::kSwitch) {
+      store(*option, next_is_its_value() ? tokens_[next_++].value.front() : "True");
+    } else if (peek() != nullptr) {
+      store(*option, tokens_[next_++].value.front());
+    } else {
+      raw_.mentioned.push_back(option);
+      fault("--" + option->name + " is given without a value: put " + option->value_name +
+            " after it.");
+    }
+  }
+
+  // A switch may be followed by its value or by the positional argument.
+  bool next_is_its_value() const {
+    const std::string* text = peek();
+    if (text == nullptr) return false;
+    for (const Option& option : command_.options) {
+      if (option.positional && !closest(*text, option.choices).empty()) return false;
+    }
+    return true;
+  }
+
+  void take_unknown(const Token& token) {
+    std::vector<std::string> names;
+    for (const Option& option : command_.options) names.push_back(option.name);
+    std::string shown = token.string_key;
+    std::replace(shown.begin(), shown.end(), '_', '-');
+    const std::string guess = did_you_mean(shown, names, "--");
+    fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name + "`." +
+          (guess.empty() ? " `kiln " + command_.name + " --help` lists them." : guess));
+    // Most likely meant: what stands in for it is then not missing, and what follows is its value.
+    if (const Option* meant = find_option(command_, closest(shown, names))) {
+      raw_.mentioned.push_back(meant);
+    }
+    if (token.value.empty() && peek() != nullptr) {
+      ++next_;
+      for (const Option& option : command_.options) {
+        if (option.positional) raw_.mentioned.push_back(&option);
+      }
+    }
+  }
+
+  void take_positional(const std::string& text) {
+    if (text == "-h") {
+      raw_.help = true;
+      return;
+    }
+    for (const Option& option : command_.options) {
+      const bool is_taken = raw_.find(option.name) != nullptr && !option.repeatable;
+      if (!option.positional || is_taken) continue;
+      store(option, text);
+      return;
+    }
+    const bool dashed = text.size() > 1 && text[0] == '-' && find_option(command_, text.substr(1));
+    fault("'" + excerpt(text) + "' is not expected here: " +
+          (dashed ? "options begin with two dashes." : "every option has one value."));
+  }
+
+  void store(const Option& option, const std::string& text) {
+    raw_.mentioned.push_back(&option);
+    if (const RawValue* earlier = raw_.find(option.name); earlier && !option.repeatable) {
+      fault("--" + option.name + " is given twice, as '" + excerpt(earlier->text) + "' and as '" +
+            excerpt(text) + "': give it once.");
+      return;
+    }
+    raw_.values.push_back({&option, text, "--" + option.name, position()});
+  }
+
+  const CommandInfo& command_;
+  std::vector<Token> tokens_;
+  std::size_t next_ = 0;
+  RawArguments raw_;
+};
+
+constexpr std::uint64_t kMaxFileBytes = 1 << 20;
+
+bool is_same_value(const std::string& a, const std::string& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
+
+class ConfigFile {
+ public:
+  ConfigFile(const CommandInfo& command, const std::string& path, RawArguments& raw)
+      : command_(command), path_(path), raw_(raw) {}
+
+  void read() {
+    const RawValue* flag = raw_.find("config");
+    try {
+      take_documents(YAML::LoadAll(text()));
+    } catch (const Error& error) {
+      give_up(flag == nullptr ? 0 : flag->position, error.message());
+    } catch (const YAML::Exception& failure) {
+      give_up(flag == nullptr ? 0 : flag->position,
+              "The --config file '" + path_ + "', line " + std::to_string(failure.mark.line + 1) +
+                  ", is neither YAML nor JSON: " + failure.msg + ".");
+    }
+  }
+
+ private:
+  void fault(int position, const std::string& message) {
+    raw_.faults.add(position, Error(ErrorCode::kParameterParsing, message));
+  }
+
+  std::string place(int line) const {
+    return "line " + std::to_string(line) + " of '" + path_ + "'";
+  }
+
+  // What an unreadable file might have said cannot be called missing.
+  void give_up(int position, const std::string& message) {
+    for (const Option& option : command_.options) raw_.mentioned.push_back(&option);
+    fault(position, message);
+  }
+
+  std::string text() const {
+    const auto refuse = [&](const std::string& why) {
+      throw Error(ErrorCode::kParameterParsing, "The --config file '" + path_ + "' " + why +
+                                                    ": give the path of a YAML or JSON file.");
+    };
+    std::error_code absent;
+    const std::filesystem::file_status status = std::filesystem::status(path_, absent);
+    if (std::filesystem::is_directory(status)) refuse("is a folder");
+    // A pipe might never end.
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+      refuse("is a pipe or a device");
+    try {
+      return read_file(path_, kMaxFileBytes);
+    } catch (const std::system_error& failure) {
+      refuse("cannot be read (" + failure.code().message() + ")");
+    } catch (const std::length_error&) {
+      refuse("is too large, over 1 MiB");
+    }
+    return {};
+  }
+
+  void take_documents(const std::vector<YAML::Node>& documents) {
+    if (documents.size() > 1)
+      fault(kConfigFilePosition,
+            "The --config file '" + path_ + "' holds more than one mapping, the next from line " +
+                std::to_string(documents[1].Mark().line + 1) + ": leave one of them.");
+    if (!documents.empty()) take_mapping(documents.front());
+  }
+
+  void take_mapping(const YAML::Node& root) {
+    if (root.IsNull()) return;
+    if (!root.IsMap()) {
+      fault(kConfigFilePosition, "The --config file '" + path_ +
+                                     "' does not hold a mapping: give lines such as 'epochs: 5'.");
+      return;
+    }
+    for (const auto& entry : root) take_entry(entry.first, entry.second);
+  }
+
+  void take_entry(const YAML::Node& key, const YAML::Node& value) {
+    const int line = key.Mark().line + 1;
+    const int position = kConfigFilePosition + line;
+    const std::string name = key.IsScalar() ? key.Scalar() : "";
+    const Option* option = name == "config" ? nullptr : find_option(command_, name);
+    if (option == nullptr) {
+      fault(position, "'" + excerpt(name) + "' (" + place(line) +
+                          ") is not an option that a --config file can set." + guess(name));
+      return;
+    }
+    raw_.mentioned.push_back(option);
+    const auto [earlier, is_new] = lines_.emplace(option, line);
+    if (!is_new) {
+      fault(position, "'" + name + "' (" + place(line) + ") is given twice, first in line " +
+                          std::to_string(earlier->second) + ": give it once.");
+      return;
+    }
+    if (!value.IsScalar() && !value.IsNull()) {
+      fault(position, "'" + name + "' (" + place(line) +
+                          ") holds a list or a mapping, but must be one value.");
+      return;
+    }
+    const std::string text = value.IsNull() ? "" : value.Scalar();
+    if (const RawValue* flag = raw_.find(option->name)) {
+      note_if_overruled(text, *flag);
+      return;
+    }
+    const std::string where = "--" + option->name + " (" + place(line) + ")";
+    raw_.values.push_back({option, text, where, position});
+  }
+
+  void note_if_overruled(const std::string& text, const RawValue& flag) {
+    if (is_same_value(text, flag.text)) return;
+    raw_.overridden +=
+        (raw_.overridden.empty() ? "The --config file '" + path_ + "' says " : "; ") +
+        flag.option->name + " " + excerpt(text) + ", but --" + flag.option->name + " " +
+        excerpt(flag.text) + " wins";
+  }
+
+  std::string guess(std::string name) const {
+    std::replace(name.begin(), name.end(), '_', '-');
+    std::vector<std::string> names;
+    for (const Option& option : command_.options) {
+      if (option.name != "config") names.push_back(option.name);
+    }
+    return did_you_mean(name, names);
+  }
+
+  const CommandInfo& command_;
+  const std::string& path_;
+  RawArguments& raw_;
+  std::map<const Option*, int> lines_;
+};
+
+}  // namespace
+
+const RawValue* RawArguments::find(std::string_view option_name) const {
+  for (const RawValue& value : values) {
+    if (value.option->name == option_name) return &value;
+  }
+  return nullptr;
+}
+
+Problems Faults::problems() const {
+  std::vector<Fault> sorted = faults_;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Fault& a, const Fault& b) { return a.position < b.position; });
+  Problems problems;
+  for (Fault& fault : sorted) problems.add(std::move(fault.error));
+  return joined({problems});
+}
+
+Problems joined(const std::vector<Problems>& parts) {
+  std::vector<Error> errors;
+  for (const Problems& part : parts)
+    for (const Error& error : part.errors())
+      if (std::none_of(errors.begin(), errors.end(),
+                       [&](const Error& other) { return other.message() == error.message(); }))
+        errors.push_back(error);
+  std::stable_partition(errors.begin(), errors.end(),
+                        [](const Error& error) { return exit_code(error.code()) == 2; });
+  Problems problems;
+  for (Error& error : errors) problems.add(std::move(error));
+  return problems;
+}
+
+RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::string>& words) {
+  const auto num_words = 1 + std::count(command.name.begin(), command.name.end(), ' ');
+  RawArguments raw =
+      ArgumentParser(command, split_tokens({words.begin() + num_words, words.end()})).run();
+  raw.words = words;
+  return raw;
+}
+
+// --config: a YAML or JSON mapping of option names to values. The one user of yaml-cpp in this
+// room.
+
+void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw) {
+  ConfigFile(command, path, raw).read();
+}
+
+}  // namespace kiln

@@ -1,0 +1,168 @@
+#include "config/option_rows.h"
+
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+
+namespace kiln {
+
+Option required_path(std::string name, std::string value_name, std::string help) {
+  return {.name = std::move(name),
+          .value_name = std::move(value_name),
+          .default_text = "",
+          .unit = "",
+          .group = kPaths,
+          .help = std::move(help),
+          .kind = ValueKind::kPath,
+          .required = true};
+}
+
+Option positional_path(std::string name, std::string value_name, std::string help) {
+  Option path = required_path(std::move(name), std::move(value_name), std::move(help));
+  path.positional = true;
+  return path;
+}
+
+Option optional_path(std::string name, std::string value_name, std::string default_text,
+                     std::string group, std::string help) {
+  return {.name = std::move(name),
+          .value_name = std::move(value_name),
+          .default_text = std::move(default_text),
+          .unit = "",
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = ValueKind::kPath};
+}
+
+Option integer(std::string name, std::string default_text, std::int64_t minimum,
+               std::int64_t maximum, std::string unit, std::string group, std::string help) {
+  const bool automatic = default_text == "auto";
+  return {.name = std::move(name),
+          .value_name = automatic ? "auto|N" : "N",
+          .default_text = std::move(default_text),
+          .unit = std::move(unit),
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = automatic ? ValueKind::kAutoOrInteger : ValueKind::kInteger,
+          .minimum = minimum,
+          .maximum = maximum};
+}
+
+Option ranks(bool required, std::string group, std::string help) {
+  return {.name = "ranks",
+          .value_name = "N|auto",
+          .default_text = "",
+          .unit = "processes",
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = ValueKind::kAutoOrInteger,
+          .required = required,
+          .minimum = 1,
+          .maximum = 4096};
+}
+
+Option choice(std::string name, std::vector<std::string> choices, std::string group,
+              std::string help) {
+  const std::string first = choices.front();
+  std::string value_name = first;
+  for (std::size_t i = 1; i < choices.size(); ++i) value_name += "|" + choices[i];
+  return {.name = std::move(name),
+          .value_name = std::move(value_name),
+          .default_text = first,
+          .unit = "",
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = ValueKind::kChoice,
+          .choices = std::move(choices)};
+}
+
+Option seed(std::string group, std::string help) {
+  return integer("random-seed", "1", kLowest, kHighest, "", std::move(group), std::move(help));
+}
+
+Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,
+                 std::string help) {
+  std::string value_name;
+  if (kind == ValueKind::kBoolean) value_name = "True|False";
+  if (kind == ValueKind::kSwitch) value_name = "[True|False]";
+  return {.name = std::move(name),
+          .value_name = std::move(value_name),
+          .default_text = std::move(default_text),
+          .unit = "",
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = kind};
+}
+
+Option plain() {
+  return yes_or_no("plain", ValueKind::kSwitch, "False", kReporting,
+                   "No live line on a terminal, plain lines as in a file. So does the variable "
+                   "NO_COLOR.");
+}
+
+void append(std::vector<Option>& options, std::vector<Option> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(options));
+}
+
+// Which options a designer's canvas shows, and as what. The component has seven parameters; a form
+// with more than 25 is no longer read, so the rest is for the file that --config names.
+
+namespace {
+
+struct Place {
+  const char* command;
+  Canvas canvas;
+  std::vector<const char*> options;
+};
+
+const std::vector<Place>& places() {
+  static const std::vector<Place> kPlaces = {
+      {"train", Canvas::kModelIn, {"untrained-model-path"}},
+      {"train", Canvas::kDataIn, {"train-data-path", "valid-data-path"}},
+      {"train", Canvas::kModelOut, {"trained-model-path"}},
+      {"train", Canvas::kFileIn, {"config"}},
+      {"train", Canvas::kRanksOfHost, {"ranks"}},
+      {"train", Canvas::kKubeflowRun, {"kfp-executor-input"}},
+      {"train",
+       Canvas::kParameter,
+       {"epochs", "batch-size", "num-warmup-steps", "learning-rate", "random-seed", "patience",
+        "print-freq"}},
+      {"train",
+       Canvas::kParameter,
+       {"image-size", "augment", "normalization", "on-bad-image", "max-bad-images", "save",
+        "lr-scaling", "accumulate", "sync-batch-norm"}},
+      {"init-model", Canvas::kModelOut, {"untrained-model-path"}},
+      {"init-model", Canvas::kFileIn, {"weights"}},
+      {"init-model",
+       Canvas::kParameter,
+       {"model-name", "zero-init-residual", "memory-efficient", "random-seed"}},
+      {"convert", Canvas::kDataIn, {"input-path"}},
+      {"convert", Canvas::kDataOut, {"output-path"}},
+      {"pack", Canvas::kDataIn, {"input-path"}},
+      {"pack", Canvas::kDataOut, {"output-path"}},
+      {"pack",
+       Canvas::kParameter,
+       {"shard-mb", "short-side", "quality", "shuffle", "balance", "random-seed"}},
+  };
+  return kPlaces;
+}
+
+Option& option_named(std::vector<CommandInfo>& commands, std::string_view command,
+                     std::string_view name) {
+  for (CommandInfo& info : commands)
+    for (Option& option : info.options)
+      if (info.name == command && option.name == name) return option;
+  throw InternalError("place_on_canvas: no option '" + std::string(name) + "'");
+}
+
+}  // namespace
+
+void place_on_canvas(std::vector<CommandInfo>& commands) {
+  for (const Place& place : places())
+    for (const char* name : place.options)
+      option_named(commands, place.command, name).canvas = place.canvas;
+}
+
+}  // namespace kiln

@@ -1,0 +1,263 @@
+#include "config/sagemaker_job.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "config/arguments.h"
+#include "config/binder.h"
+#include "platform/sagemaker.h"
+
+namespace kiln {
+namespace {
+
+using Words = std::vector<std::string>;
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ErrorCode::kParameterParsing, message);
+}
+
+// Its value is a place in SageMaker's folder.
+bool is_place(const Option* option) {
+  return option != nullptr && option->required && option->kind == ValueKind::kPath;
+}
+
+class Translation {
+ public:
+  Translation(const std::filesystem::path& folder, Words own, int num_gpus)
+      : folder_(folder), own_(std::move(own)), ranks_per_host_(std::max(num_gpus, 1)) {}
+
+  SageMakerJob run() {
+    tree_ = read_sagemaker_tree(folder_, problems_);
+    problems_.collect([&] { take_mpi_settings(); });
+    for (const auto& [name, text] : tree_.hyperparameters)
+      problems_.collect([&, &parameter = name, &value = text] { take(parameter, value); });
+    problems_.collect([&] { add_path("train-data-path", {"train", "training"}); });
+    problems_.collect([&] { add_path("valid-data-path", {"validation", "valid", "test"}); });
+    problems_.collect([&] { add_model(); });
+    return job();
+  }
+
+ private:
+  void take_mpi_settings() {
+    if (!tree_.mpi_options.empty())
+      warnings_.push_back("The options for mpirun in " + std::string(kMpiOptions) +
+                          " are not used: kiln chooses its own.");
+    if (tree_.ranks_per_host.empty()) return;
+    const auto count =
+        integer_value(*find_option(train_, "ranks"), tree_.ranks_per_host, kRanksPerHost);
+    if (count > 0) ranks_per_host_ = static_cast<int>(count);
+  }
+
+  void take(const std::string& name, const std::string& text) {
+    const Option* of_train = find_option(train_, name);
+    const Option* of_model = find_option(init_model_, name);
+    if (of_train == nullptr && of_model == nullptr) refuse_unknown(name);
+    if (is_place(of_train))
+      fail("The hyperparameter '" + name + "' is a path, which the job's channels decide here.");
+    if (of_train != nullptr) train_words_.push_back("--" + of_train->name + "=" + text);
+    if (of_model != nullptr) model_words_.push_back("--" + of_model->name + "=" + text);
+    if (of_train == nullptr) of_model_alone_ = name;
+  }
+
+  [[noreturn]] void refuse_unknown(std::string name) const {
+    const std::string given = name;
+    std::replace(name.begin(), name.end(), '_', '-');
+    Words names;
+    for (const CommandInfo* command : {&train_, &init_model_})
+      for (const Option& option : command->options)
+        if (!is_place(&option)) names.push_back(option.name);
+    const std::string guess = did_you_mean(name, names);
+    fail("'" + excerpt(given) + "' is not a hyperparameter of kiln." +
+         (guess.empty() ? " `kiln train --help` lists them, and for a job without a channel "
+                          "'model' `kiln init-model --help`."
+                        : guess));
+  }
+
+  std::filesystem::path folder_of_channel(const std::string& name) const {
+    return folder_ / "input/data" / name;
+  }
+
+  // Of a channel that the job has.
+  void require_files(const std::string& name) const {
+    if (tree_.channels.at(name).is_pipe)
+      fail("The channel '" + name +
+           "' comes in Pipe mode, which kiln cannot read yet: choose File or FastFile for it.");
+  }
+
+  // Each host sees a part of it.
+  bool is_in_parts(const std::string& channel) const {
+    return tree_.hosts.size() > 1 && tree_.channels.at(channel).is_sharded;
+  }
+
+  // The option is given even without its channel, so that it is not called missing as well.
+  void add_path(const std::string& option, const Words& names) {
+    Words found;
+    for (const std::string& name : names)
+      if (tree_.channels.contains(name)) found.push_back(name);
+    const std::string& used = found.empty() ? names.front() : found.front();
+    train_words_.push_back("--" + option + "=" + folder_of_channel(used).string());
+    has_images_ = has_images_ && !found.empty();
+    if (found.empty())
+      fail("The job has no channel '" + names.front() + "', which --" + option +
+           " is read from: add it (also accepted: " +
+           join_choices({names.begin() + 1, names.end()}) + "). " + channels_of_the_job());
+    for (const std::string& name : Words(found.begin() + 1, found.end()))
+      warnings_.push_back("The channel '" + name + "' is not used: --" + option +
+                          " is read from the channel '" + used + "'.");
+    if (is_in_parts(used)) in_parts_.push_back(option);
+    require_files(used);
+  }
+
+  std::string channels_of_the_job() const {
+    std::string names;
+    for (const auto& [name, channel] : tree_.channels)
+      names += (names.empty() ? "'" : ", '") + name + "'";
+    return names.empty() ? "It has none." : "It has " + names + ".";
+  }
+
+  void check_model_channel() const {
+    require_files("model");
+    if (is_in_parts("model"))
+      fail(
+          "The channel 'model' is distributed over the hosts (ShardedByS3Key), but each needs the "
+          "whole model: choose FullyReplicated for it.");
+    std::error_code absent;
+    if (std::filesystem::exists(folder_of_channel("model") / "model.tar.gz", absent))
+      fail(
+          "The channel 'model' holds model.tar.gz, as a job leaves it: unpack it (tar -xzf "
+          "model.tar.gz), and give the channel the folder with its files.");
+    if (!of_model_alone_.empty())
+      fail("The hyperparameter '" + of_model_alone_ +
+           "' describes a new network, but the channel 'model' brings one: leave one of them "
+           "out.");
+  }
+
+  // Beside the channels, or where this user may not write there, among the temporary files.
+  std::string place_of_new_model() const {
+    const bool is_ours = ::access(folder_.c_str(), W_OK) == 0;
+    return ((is_ours ? folder_ : std::filesystem::temp_directory_path()) / "untrained-model")
+        .string();
+  }
+
+  void add_model() {
+    if (tree_.channels.contains("model")) {
+      train_words_.push_back("--untrained-model-path=" + folder_of_channel("model").string());
+      model_words_.clear();
+      check_model_channel();
+      return;
+    }
+    const std::string path = "--untrained-model-path=" + place_of_new_model();
+    train_words_.push_back(path);
+    if (parse_arguments(init_model_, model_words_).find("model-name") != nullptr) {
+      model_words_.insert(model_words_.begin() + 1, path);
+      return;
+    }
+    model_words_.clear();
+    if (std::none_of(tree_.unreadable.begin(), tree_.unreadable.end(),
+                     [](const std::string& name) { return same_name(name, "model-name"); }))
+      fail(
+          "There is no model to train: add the channel 'model', or the hyperparameter "
+          "'model-name', such as resnet50.");
+  }
+
+  // A copy of the training images on every host, and a part of the others, is no way to divide.
+  void add_sharding(const RawArguments& given) {
+    if (in_parts_.empty() || !has_images_ || given.find("shard-by") != nullptr) return;
+    if (in_parts_.front() != "train-data-path")
+      fail(
+          "The validation images are distributed over the hosts (ShardedByS3Key), but the "
+          "training images are not: distribute both, none, or the training images alone.");
+    train_words_.push_back(in_parts_.size() == 1 ? "--shard-by=train" : "--shard-by=none");
+  }
+
+  // What the job says of train's options, in a file of it too.
+  RawArguments given_to_train() const {
+    RawArguments given = parse_arguments(train_, train_words_);
+    if (const RawValue* file = given.find("config"); file != nullptr && !file->text.empty())
+      read_config_file(train_, std::string(file->text), given);
+    return given;
+  }
+
+  void refuse_ranks_of_several_hosts(const RawArguments& given) const {
+    if (tree_.hosts.size() > 1 && given.find("ranks") != nullptr)
+      fail("'ranks' counts the processes of one host, but this job has " +
+           std::to_string(tree_.hosts.size()) + ": give the count of each host as " +
+           kRanksPerHost + " instead.");
+  }
+
+  SageMakerJob job() {
+    train_words_.insert(train_words_.end(), own_.begin(), own_.end());
+    const RawArguments given = given_to_train();
+    problems_.collect([&] { add_sharding(given); });
+    problems_.collect([&] { refuse_ranks_of_several_hosts(given); });
+    train_words_.push_back("--trained-model-path=" + (folder_ / "model").string());
+    if (given.find("log-path") == nullptr)
+      train_words_.push_back("--log-path=" + (folder_ / "output/data/logs").string());
+    if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && given.find("ranks") == nullptr)
+      train_words_.push_back("--ranks=" + std::to_string(ranks_per_host_));
+    SageMakerJob job{.preparation = model_words_,
+                     .command = {},
+                     .invocation = {},
+                     .hosts = tree_.hosts,
+                     .current_host = tree_.current_host,
+                     .network_interface = tree_.network_interface,
+                     .warnings = warnings_};
+    if (problems_.empty()) job.command = with_launch();
+    check_commands(job);
+    return job;
+  }
+
+  // What they refuse is told with what is wrong with the job.
+  void check_commands(SageMakerJob& job) const {
+    Problems of_model;
+    if (!job.preparation.empty()) of_model = parse_command_line(job.preparation).problems;
+    job.invocation = parse_command_line(problems_.empty() ? job.command : train_words_);
+    job.invocation.problems = joined({problems_, of_model, job.invocation.problems});
+  }
+
+  Words with_launch() const {
+    if (tree_.hosts.size() == 1) return train_words_;
+    const std::string slots = std::to_string(ranks_per_host_);
+    std::string hosts;
+    for (const std::string& host : tree_.hosts)
+      hosts += (hosts.empty() ? "" : ",") + host + ":" + slots;
+    Words words = {"launch", "--ranks=auto", "--hosts=" + hosts, "--"};
+    words.insert(words.end(), train_words_.begin(), train_words_.end());
+    return words;
+  }
+
+  const CommandInfo& train_ = *find_command("train");
+  const CommandInfo& init_model_ = *find_command("init-model");
+  const std::filesystem::path& folder_;
+  Words own_;
+  int ranks_per_host_;
+  SageMakerTree tree_;
+  Problems problems_;
+  Words train_words_ = {"train"}, model_words_ = {"init-model"};
+  Words warnings_;
+  bool has_images_ = true;      // both channels of images are there
+  Words in_parts_;              // the path options whose channels every host has a part of
+  std::string of_model_alone_;  // a hyperparameter that only init-model has
+};
+
+}  // namespace
+
+bool is_sagemaker_start(const std::vector<std::string>& arguments,
+                        const std::filesystem::path& folder) {
+  std::error_code failure;
+  if (arguments.empty() || arguments.front() != "train" ||
+      !std::filesystem::exists(folder / "input/config/resourceconfig.json", failure))
+    return false;
+  const RawArguments raw = parse_arguments(*find_command("train"), arguments);
+  return !raw.help && std::none_of(raw.mentioned.begin(), raw.mentioned.end(),
+                                   [](const Option* option) { return option->required; });
+}
+
+SageMakerJob sagemaker_job(const std::filesystem::path& folder,
+                           const std::vector<std::string>& arguments, int num_gpus) {
+  return Translation(folder, {arguments.begin() + 1, arguments.end()}, num_gpus).run();
+}
+
+}  // namespace kiln

@@ -1,0 +1,122 @@
+// Archives as files in which images have a place: tar and zip are read where they stand, compressed
+// tars are unpacked first. Nothing here knows of images.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace kiln {
+
+// A regular file that stays open, read by position from any thread. Closed by its destructor.
+class OpenFile {
+ public:
+  OpenFile() = default;
+  // Throws std::system_error naming the path; EISDIR, EINVAL for what is no regular file.
+  explicit OpenFile(const std::filesystem::path& path);
+  ~OpenFile();
+  OpenFile(OpenFile&& other) noexcept;
+  OpenFile& operator=(OpenFile&& other) noexcept;
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  // A file without a name in `folder`: its space is given back with the last descriptor, however
+  // the process ends.
+  static OpenFile unnamed(const std::filesystem::path& folder);
+
+  bool is_open() const { return descriptor_ >= 0; }
+  std::uint64_t size() const;
+
+  // Bytes read: less than `size` only where the file ends. Throws std::system_error.
+  std::size_t read_at(std::uint64_t offset, char* target, std::size_t size) const;
+  void append(std::string_view bytes);
+
+ private:
+  int descriptor_ = -1;
+};
+
+// Why an archive cannot be used: a clause without its name.
+class ArchiveFault : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Where the bytes of an archive's member stand.
+struct ArchiveMember {
+  enum class Packing : std::uint8_t {
+    kPlain,     // `stored_size` bytes from `offset` (tar)
+    kStored,    // at `offset` stands a zip local header; the bytes follow it and have `checksum`
+    kDeflated,  // likewise, deflated (RFC 1951)
+  };
+
+  std::uint64_t offset = 0;
+  std::uint64_t stored_size = 0;
+  std::uint64_t size = 0;
+  std::uint32_t checksum = 0;  // CRC-32 of the zip kinds
+  std::uint16_t archive = 0;   // which archive of a dataset
+  Packing packing = Packing::kPlain;
+};
+
+// The members of an uncompressed tar: names and places, nothing unpacked.
+// Formats: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header"; GNU tar manual, "Basic
+// Tar Format" (long names, numbers in base 256).
+struct ArchiveEntry {
+  std::string_view name;  // without a leading "./"; valid during the visit
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
+
+// Calls `visit` for every regular file, in order; folders, links and devices are passed over.
+// Checks every header's checksum, every size against the file, every name (relative, no ".."), and
+// the end mark. Throws ArchiveFault, std::system_error.
+void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit);
+
+// Whether the first block of `file` is a header of a tar.
+bool is_tar(const OpenFile& file);
+
+// Members of a tar as bytes: POSIX.1-2017, pax, "ustar Interchange Format". No time, owner or host
+// is in them, so the same images make the same bytes.
+
+// Header, data and padding. `name` has at most 100 bytes, `bytes` fewer than 8 GiB; InternalError
+// otherwise.
+std::string tar_member(std::string_view name, std::string_view bytes);
+
+// The end mark.
+std::string tar_end();
+
+// The entries of a zip, from its directory alone: stored or deflated, zip64 where needed.
+// Format: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
+using ZipVisit = std::function<void(std::string_view name, const ArchiveMember&)>;
+
+// Calls `visit` for every file, in the directory's order; folders and links are passed over. Checks
+// names (relative, no ".."), places (inside the file, none within another) and sizes (what deflate
+// can reach). Throws ArchiveFault, std::system_error. `name` is valid during the visit.
+void list_zip(const OpenFile& file, const ZipVisit& visit);
+void list_zip(std::string_view bytes, const ZipVisit& visit);
+
+// Where the bytes of the member begin behind its local header, which is the first kZipHeaderBytes
+// at its offset. Throws ArchiveFault where that is none.
+constexpr std::size_t kZipHeaderBytes = 30;
+std::uint64_t zip_data_offset(std::string_view local_header, const ArchiveMember& member);
+
+// Compressed tars, unpacked so that their members can be read by place.
+
+// Whether `file` begins as gzip, bzip2 or Zstandard data does.
+bool is_compressed(const OpenFile& file);
+
+// Why the folder for temporary files does not take it: a clause that begins with that folder, such
+// as "'/tmp' does not take it: No space left on device".
+class SpoolFault : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// What `path` unpacks to, in a file without a name in the folder for temporary files (TMPDIR, else
+// /tmp): its space comes back when this process ends, however it ends. Throws ArchiveFault: cut
+// off, damaged, or larger than 1 GiB and 200 times what it was unpacked from. SpoolFault.
+// std::system_error of the archive itself.
+OpenFile unpacked(const std::filesystem::path& path);
+
+}  // namespace kiln

@@ -1,0 +1,206 @@
+#include <archive.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "data/archive/archive.h"
+
+namespace kiln {
+namespace {
+
+[[noreturn]] void fail(int error, const std::string& what) {
+  throw std::system_error(error, std::generic_category(), what);
+}
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kSmallBytes = 1ULL << 30;
+constexpr std::uint64_t kMaxRatio = 200;
+constexpr std::size_t kPortion = 1 << 20;
+constexpr std::string_view kGzip = "\x1f\x8b", kBzip2 = "BZh", kZstandard = "\x28\xb5\x2f\xfd";
+
+std::string first_bytes(const OpenFile& file) {
+  std::string bytes(4, '\0');
+  bytes.resize(file.read_at(0, bytes.data(), bytes.size()));
+  return bytes;
+}
+
+fs::path temporary_folder() {
+  try {
+    return fs::temp_directory_path();
+  } catch (const fs::filesystem_error& fault) {
+    throw SpoolFault("'" + fault.path1().string() + "' is no folder");
+  }
+}
+
+// Takes what comes out, and refuses a bomb.
+class Spool {
+ public:
+  explicit Spool(const fs::path& packed) : folder_(temporary_folder()) {
+    ratio_limit_ = std::max(kSmallBytes, fs::file_size(packed) * kMaxRatio);
+    in_folder([&] {
+      file_ = OpenFile::unnamed(folder_);
+      const std::uint64_t free = fs::space(folder_).available;
+      limit_ = free - free / 10;
+    });
+  }
+
+  void append(std::string_view bytes) {
+    size_ += bytes.size();
+    if (size_ > ratio_limit_) {
+      throw ArchiveFault("it unpacks to more than " + std::to_string(kMaxRatio) +
+                         " times its size, as no images do");
+    }
+    if (size_ > limit_)
+      throw SpoolFault("it takes more than nine tenths of the free space of '" + folder_.string() +
+                       "'");
+    in_folder([&] { file_.append(bytes); });
+  }
+
+  OpenFile take() { return std::move(file_); }
+
+ private:
+  template <typename Action>
+  void in_folder(Action&& action) const {
+    try {
+      action();
+    } catch (const std::system_error& fault) {
+      throw SpoolFault("'" + folder_.string() + "' does not take it: " + fault.code().message());
+    }
+  }
+
+  fs::path folder_;
+  OpenFile file_;
+  std::uint64_t size_ = 0, limit_ = 0, ratio_limit_ = 0;
+};
+
+// zlib itself: libarchive does not compare gzip's checksums.
+void unpack_gzip(const fs::path& path, Spool& spool) {
+  struct Close {
+    void operator()(gzFile_s* file) const { gzclose_r(file); }
+  };
+  const std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rbe"));
+  if (!file) throw std::system_error(errno, std::generic_category(), "'" + path.string() + "'");
+  std::vector<char> buffer(kPortion);
+  int got = 0;
+  while ((got = gzread(file.get(), buffer.data(), static_cast<unsigned>(buffer.size()))) > 0)
+    spool.append({buffer.data(), static_cast<std::size_t>(got)});
+  int fault = Z_OK;
+  const std::string text = gzerror(file.get(), &fault);
+  if (fault != Z_OK) throw ArchiveFault("it is cut off or damaged (" + text + ")");
+}
+
+void unpack_others(const fs::path& path, Spool& spool) {
+  struct Free {
+    void operator()(archive* reader) const { archive_read_free(reader); }
+  };
+  const std::unique_ptr<archive, Free> reader(archive_read_new());
+  archive_read_support_filter_bzip2(reader.get());
+  archive_read_support_filter_zstd(reader.get());
+  archive_read_support_format_raw(reader.get());
+  const auto check = [&](int result) {
+    if (result >= ARCHIVE_WARN) return;
+    const char* text = archive_error_string(reader.get());
+    throw ArchiveFault(std::string("it is cut off or damaged (") + (text ? text : "no reason") +
+                       ")");
+  };
+  check(archive_read_open_filename(reader.get(), path.c_str(), kPortion));
+  archive_entry* entry = nullptr;
+  check(archive_read_next_header(reader.get(), &entry));
+  while (true) {
+    const void* bytes = nullptr;
+    std::size_t size = 0;
+    la_int64_t offset = 0;
+    const int result = archive_read_data_block(reader.get(), &bytes, &size, &offset);
+    if (result == ARCHIVE_EOF) break;
+    check(result);
+    spool.append({static_cast<const char*>(bytes), size});
+  }
+}
+
+}  // namespace
+
+// O_NONBLOCK: a named pipe is refused, not waited for.
+OpenFile::OpenFile(const std::filesystem::path& path)
+    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (descriptor_ < 0) fail(errno, "'" + path.string() + "'");
+  struct stat info {};
+  int error = ::fstat(descriptor_, &info) == 0 ? 0 : errno;
+  if (error == 0 && !S_ISREG(info.st_mode)) error = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
+  if (error == 0) return;
+  ::close(descriptor_);
+  fail(error, "'" + path.string() + "'");
+}
+
+OpenFile::~OpenFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+OpenFile::OpenFile(OpenFile&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+OpenFile& OpenFile::operator=(OpenFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+OpenFile OpenFile::unnamed(const std::filesystem::path& folder) {
+  OpenFile file;
+  file.descriptor_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file.descriptor_ < 0) fail(errno, "'" + folder.string() + "'");
+  return file;
+}
+
+std::uint64_t OpenFile::size() const {
+  struct stat info {};
+  if (::fstat(descriptor_, &info) != 0) fail(errno, "fstat");
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+std::size_t OpenFile::read_at(std::uint64_t offset, char* target, std::size_t size) const {
+  std::size_t filled = 0;
+  while (filled < size) {
+    const ssize_t got =
+        ::pread(descriptor_, target + filled, size - filled, static_cast<off_t>(offset + filled));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail(errno, "pread");
+    if (got == 0) break;
+    filled += static_cast<std::size_t>(got);
+  }
+  return filled;
+}
+
+void OpenFile::append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(errno, "write");
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+bool is_compressed(const OpenFile& file) {
+  const std::string first = first_bytes(file);
+  return first.starts_with(kGzip) || first.starts_with(kBzip2) || first.starts_with(kZstandard);
+}
+
+OpenFile unpacked(const fs::path& path) {
+  Spool spool(path);
+  if (first_bytes(OpenFile(path)).starts_with(kGzip)) {
+    unpack_gzip(path, spool);
+  } else {
+    unpack_others(path, spool);
+  }
+  return spool.take();
+}
+
+}  // namespace kiln

@@ -1,0 +1,204 @@
+#include "data/archive/archive.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint32_t kLocalSignature = 0x04034b50;
+constexpr std::uint32_t kDirectorySignature = 0x02014b50;
+constexpr std::uint32_t kEndSignature = 0x06054b50;
+constexpr std::uint32_t kEnd64Signature = 0x06064b50;
+constexpr std::uint32_t kLocator64Signature = 0x07064b50;
+constexpr std::size_t kEntrySize = 46, kEndSize = 22, kEnd64Size = 56, kLocator64Size = 20;
+constexpr std::size_t kMaxComment = 65535;
+constexpr std::uint64_t kMaxDirectoryBytes = 1ULL << 30;
+constexpr std::uint16_t kEncryptedFlags = 1 | 1 << 6 | 1 << 13;
+constexpr std::uint64_t kMaxDeflateRatio = 1032;  // zlib's technical details
+constexpr std::uint32_t kLinkMode = 0xA000, kModeMask = 0xF000;
+
+// Little endian, as the machines are that this program is built for.
+template <typename Number>
+Number number(std::string_view bytes, std::size_t at) {
+  if (at > bytes.size() || sizeof(Number) > bytes.size() - at)
+    throw ArchiveFault("its zip directory is damaged");
+  Number value = 0;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+// The zip, wherever it is: a file or memory.
+struct Source {
+  std::uint64_t size = 0;
+  std::function<std::size_t(std::uint64_t offset, char* target, std::size_t size)> read_at;
+
+  std::string part(std::uint64_t offset, std::uint64_t length) const {
+    if (offset > size || length > size - offset)
+      throw ArchiveFault("its zip directory points behind its end");
+    std::string bytes(length, '\0');
+    if (read_at(offset, bytes.data(), length) < length)
+      throw ArchiveFault("it became shorter while it was read");
+    return bytes;
+  }
+};
+
+struct Directory {
+  std::uint64_t count = 0, size = 0, offset = 0;
+};
+
+std::size_t find_end(std::string_view tail) {
+  for (std::size_t at = tail.size() < kEndSize ? 0 : tail.size() - kEndSize + 1; at-- > 0;) {
+    if (number<std::uint32_t>(tail, at) == kEndSignature &&
+        number<std::uint16_t>(tail, at + 20) == tail.size() - kEndSize - at) {
+      return at;
+    }
+  }
+  throw ArchiveFault("it has no zip directory at its end; it is cut off or damaged");
+}
+
+Directory find_directory(const Source& zip) {
+  const std::uint64_t tail_size =
+      std::min<std::uint64_t>(zip.size, kMaxComment + kEndSize + kLocator64Size);
+  const std::string tail = zip.part(zip.size - tail_size, tail_size);
+  const std::size_t end = find_end(tail);
+  if (number<std::uint16_t>(tail, end + 4) != 0)
+    throw ArchiveFault("it is one part of a zip that was split over several files");
+  Directory directory{number<std::uint16_t>(tail, end + 10), number<std::uint32_t>(tail, end + 12),
+                      number<std::uint32_t>(tail, end + 16)};
+  if (end >= kLocator64Size &&
+      number<std::uint32_t>(tail, end - kLocator64Size) == kLocator64Signature) {
+    const std::string end64 =
+        zip.part(number<std::uint64_t>(tail, end - kLocator64Size + 8), kEnd64Size);
+    if (number<std::uint32_t>(end64, 0) != kEnd64Signature)
+      throw ArchiveFault("its zip64 end record is damaged");
+    directory = {number<std::uint64_t>(end64, 32), number<std::uint64_t>(end64, 40),
+                 number<std::uint64_t>(end64, 48)};
+  }
+  if (directory.size > kMaxDirectoryBytes || directory.count > directory.size / kEntrySize)
+    throw ArchiveFault("its zip directory is damaged, or larger than 1 GiB");
+  return directory;
+}
+
+struct Entry {
+  std::string_view name;
+  ArchiveMember member;
+  bool is_file = true;
+};
+
+// Zip64 keeps the values that do not fit 32 bits in an extra field, in this order, and only those.
+void read_zip64_extra(std::string_view extra, ArchiveMember& member) {
+  while (extra.size() >= 4) {
+    const std::size_t size = number<std::uint16_t>(extra, 2);
+    if (number<std::uint16_t>(extra, 0) == 1) {
+      std::size_t at = 4;
+      for (std::uint64_t* value : {&member.size, &member.stored_size, &member.offset}) {
+        if (*value != UINT32_MAX) continue;
+        *value = number<std::uint64_t>(extra.substr(0, 4 + size), at);
+        at += 8;
+      }
+      return;
+    }
+    extra.remove_prefix(std::min(extra.size(), 4 + size));
+  }
+}
+
+void check_entry(const Entry& entry, std::uint16_t flags, std::uint16_t method) {
+  const std::string shown = "its entry '" + std::string(entry.name.substr(0, 200)) + "' ";
+  if (const std::string fault = fault_of_relative_path(entry.name); !fault.empty())
+    throw ArchiveFault("in it " + fault);
+  if ((flags & kEncryptedFlags) != 0) throw ArchiveFault(shown + "is encrypted");
+  if (method != 0 && method != 8) {
+    throw ArchiveFault(shown + "is compressed by method " + std::to_string(method) +
+                       ", and only stored and deflated ones can be read");
+  }
+  const ArchiveMember& member = entry.member;
+  const bool possible = method == 0 ? member.size == member.stored_size
+                                    : member.size / kMaxDeflateRatio <= member.stored_size;
+  if (!possible) throw ArchiveFault(shown + "has a size that cannot be true");
+}
+
+// Takes one entry off the front of `bytes`.
+Entry take_entry(std::string_view& bytes) {
+  if (number<std::uint32_t>(bytes, 0) != kDirectorySignature)
+    throw ArchiveFault("its zip directory is damaged");
+  const std::size_t name_size = number<std::uint16_t>(bytes, 28);
+  const std::size_t extra_size = number<std::uint16_t>(bytes, 30);
+  const std::size_t whole = kEntrySize + name_size + extra_size + number<std::uint16_t>(bytes, 32);
+  if (whole > bytes.size()) throw ArchiveFault("its zip directory is damaged");
+  const auto method = number<std::uint16_t>(bytes, 10);
+  Entry entry;
+  entry.name = bytes.substr(kEntrySize, name_size);
+  entry.member = {
+      .offset = number<std::uint32_t>(bytes, 42),
+      .stored_size = number<std::uint32_t>(bytes, 20),
+      .size = number<std::uint32_t>(bytes, 24),
+      .checksum = number<std::uint32_t>(bytes, 16),
+      .packing = method == 0 ? ArchiveMember::Packing::kStored : ArchiveMember::Packing::kDeflated};
+  read_zip64_extra(bytes.substr(kEntrySize + name_size, extra_size), entry.member);
+  const bool is_unix = bytes[5] == 3;
+  const std::uint32_t mode = number<std::uint32_t>(bytes, 38) >> 16;
+  entry.is_file = !entry.name.ends_with('/') && !(is_unix && (mode & kModeMask) == kLinkMode);
+  while (entry.name.starts_with("./")) entry.name.remove_prefix(2);
+  if (entry.is_file) check_entry(entry, number<std::uint16_t>(bytes, 8), method);
+  bytes.remove_prefix(whole);
+  return entry;
+}
+
+// A bomb may name the same bytes many times.
+void check_places(std::vector<std::pair<std::uint64_t, std::uint64_t>>& places,
+                  std::uint64_t directory_begin) {
+  std::sort(places.begin(), places.end());
+  std::uint64_t free_from = 0;
+  for (const auto& [begin, size] : places) {
+    if (begin < free_from) throw ArchiveFault("entries of it overlap");
+    if (begin > directory_begin || size > directory_begin - begin)
+      throw ArchiveFault("an entry of it lies behind its end");
+    free_from = begin + size;
+  }
+}
+
+void list(const Source& zip, const ZipVisit& visit) {
+  const Directory directory = find_directory(zip);
+  const std::string bytes = zip.part(directory.offset, directory.size);
+  std::string_view left = bytes;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
+  for (std::uint64_t i = 0; i < directory.count; ++i) {
+    const Entry entry = take_entry(left);
+    if (entry.member.stored_size > directory.offset)
+      throw ArchiveFault("an entry of it lies behind its end");
+    places.emplace_back(entry.member.offset,
+                        kZipHeaderBytes + entry.name.size() + entry.member.stored_size);
+    if (entry.is_file) visit(entry.name, entry.member);
+  }
+  check_places(places, directory.offset);
+}
+
+}  // namespace
+
+void list_zip(const OpenFile& file, const ZipVisit& visit) {
+  list({file.size(), [&](std::uint64_t offset, char* target,
+                         std::size_t size) { return file.read_at(offset, target, size); }},
+       visit);
+}
+
+void list_zip(std::string_view bytes, const ZipVisit& visit) {
+  list({bytes.size(), [&](std::uint64_t offset, char* target,
+                          std::size_t size) { return bytes.copy(target, size, offset); }},
+       visit);
+}
+
+std::uint64_t zip_data_offset(std::string_view local_header, const ArchiveMember& member) {
+  if (local_header.size() < kZipHeaderBytes ||
+      number<std::uint32_t>(local_header, 0) != kLocalSignature)
+    throw ArchiveFault("the zip has no such entry at its place");
+  return member.offset + kZipHeaderBytes + number<std::uint16_t>(local_header, 26) +
+         number<std::uint16_t>(local_header, 28);
+}
+
+}  // namespace kiln

@@ -1,0 +1,164 @@
+#include "data/dataset/readers.h"
+
+#include <algorithm>
+#include <system_error>
+#include <unordered_map>
+
+#include "data/archive/archive.h"
+#include "data/dataset/folder_entries.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxLabelBytes = 256;
+constexpr std::string_view kLabelExtension = ".cls";
+
+fs::path path_of(const DatasetContext& context, const std::string& archive) {
+  return archive.empty() ? context.root : context.root / archive;
+}
+
+// Errors with the archive's name.
+template <typename Action>
+auto named(const DatasetContext& context, const std::string& archive, Action&& action) {
+  const std::string shown = "the archive '" + path_of(context, archive).string() + "' ";
+  try {
+    return action();
+  } catch (const ArchiveFault& fault) {
+    context.fail(shown + "cannot be used: " + fault.what() + ". Make it again, or take it out.");
+  } catch (const SpoolFault& fault) {
+    context.fail(shown + "is compressed, and the folder for temporary files has no place for it: " +
+                     fault.what() +
+                     ". Name another folder with TMPDIR, on a local disk with enough room, or "
+                     "unpack the archive.",
+                 ErrorCode::kUserError);
+  } catch (const std::system_error& fault) {
+    context.fail(shown + "cannot be read: " + fault.code().message() +
+                 ". Check it and its permissions.");
+  }
+}
+
+std::string_view base_name(std::string_view name) {
+  return name.substr(name.rfind('/') + 1);
+}
+
+// Not hidden, and no companion of one that macOS adds.
+bool is_image(std::string_view name) {
+  return has_image_extension(base_name(name)) && !base_name(name).starts_with('.') &&
+         !name.starts_with("__MACOSX/");
+}
+
+// WebDataset's key: up to the first dot of the last part.
+std::string_view key_of(std::string_view name) {
+  const std::size_t begin = name.rfind('/') + 1;
+  return name.substr(0, name.find('.', begin));
+}
+
+// Gives each image the label whose `.cls` file has its key.
+class Labels {
+ public:
+  explicit Labels(ArchiveListing& listing) : listing_(listing) {}
+
+  void add(const ArchiveEntry& entry) {
+    std::string text(std::min(entry.size, kMaxLabelBytes), '\0');
+    text.resize(listing_.file.read_at(entry.offset, text.data(), text.size()));
+    text.erase(text.find_last_not_of(" \t\r\n") + 1);
+    const auto [found, is_new] = ids_.emplace(text, static_cast<int>(listing_.labels.size()));
+    if (is_new) listing_.labels.push_back(text);
+    by_key_[std::string(key_of(entry.name))] = found->second;
+  }
+
+  void give() {
+    if (by_key_.empty()) return;
+    for (std::size_t i = 0; i < listing_.images.size(); ++i) {
+      const auto found = by_key_.find(std::string(key_of(listing_.images.file_name(i))));
+      if (found != by_key_.end()) listing_.images.set_label(i, found->second);
+    }
+  }
+
+ private:
+  ArchiveListing& listing_;
+  std::unordered_map<std::string, int> ids_, by_key_;
+};
+
+void add_image(std::string_view name, const ArchiveMember& member, ImageItems& images) {
+  const auto id = static_cast<std::int64_t>(images.size());
+  images.push_back({.file_name = name, .label = -1, .id = id, .size = {}}, member);
+}
+
+void check_names(const ImageItems& images) {
+  std::vector<std::string_view> names;
+  names.reserve(images.size());
+  for (const ImageItem& item : images) names.push_back(item.file_name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end())
+    throw ArchiveFault("'" + std::string(twice->substr(0, 200)) + "' is in it twice");
+}
+
+bool is_zip(const OpenFile& file) {
+  std::string first(4, '\0');
+  first.resize(file.read_at(0, first.data(), first.size()));
+  return first == "PK\x03\x04" || first == "PK\x05\x06";
+}
+
+struct OpenArchive {
+  OpenFile file;
+  bool is_unpacked = false;
+};
+
+OpenArchive open_or_unpack(const DatasetContext& context, const std::string& archive) {
+  return named(context, archive, [&]() -> OpenArchive {
+    const fs::path path = path_of(context, archive);
+    OpenFile file(path);
+    if (is_compressed(file)) return {unpacked(path), true};
+    return {std::move(file), false};
+  });
+}
+
+void list_members(ArchiveListing& listing) {
+  if (listing.file.size() == 0) throw ArchiveFault("it is empty");
+  if (is_zip(listing.file)) {
+    list_zip(listing.file, [&](std::string_view name, const ArchiveMember& member) {
+      if (is_image(name)) add_image(name, member, listing.images);
+    });
+  } else if (is_tar(listing.file)) {
+    Labels labels(listing);
+    list_tar(listing.file, [&](const ArchiveEntry& entry) {
+      if (entry.name.ends_with(kLabelExtension)) labels.add(entry);
+      if (!is_image(entry.name)) return;
+      add_image(entry.name, {.offset = entry.offset, .stored_size = entry.size, .size = entry.size},
+                listing.images);
+    });
+    labels.give();
+  } else {
+    throw ArchiveFault(
+        "it is neither zip nor tar, and not a tar compressed by gzip, bzip2 or zstd");
+  }
+  check_names(listing.images);
+}
+
+}  // namespace
+
+OpenFile open_archive(const DatasetContext& context, const std::string& archive) {
+  return open_or_unpack(context, archive).file;
+}
+
+ArchiveListing list_archive(const DatasetContext& context, const std::string& archive) {
+  OpenArchive open = open_or_unpack(context, archive);
+  ArchiveListing listing;
+  listing.file = std::move(open.file);
+  named(context, archive, [&] { list_members(listing); });
+  if (open.is_unpacked) {
+    listing.note =
+        "'" + path_of(context, archive).string() + "' is compressed: it takes " +
+        std::to_string(listing.file.size() >> 20) + " MiB of '" +
+        fs::temp_directory_path().string() +
+        "' until this process ends (TMPDIR names another folder; an uncompressed tar, or "
+        "'kiln pack', needs none)";
+  }
+  return listing;
+}
+
+}  // namespace kiln

@@ -1,0 +1,239 @@
+#include "data/dataset/readers.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <sstream>
+
+#include "base/files.h"
+#include "base/system.h"
+#include "data/dataset/folder_entries.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxArchives = 65'535;
+constexpr const char* kClassesName = "classes.txt";
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors begin a file with it
+constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
+
+// Every archive stays open: with many of them, more than the usual 1024 files.
+void allow_open_files(std::size_t count) {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > count + 256) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + 256);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.size() <= 5 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Gives the images of all archives their labels and their order.
+class Assembly {
+ public:
+  Assembly(const DatasetContext& context, std::vector<ArchiveListing> listings,
+           const std::vector<std::string>& names, ImageSet& set)
+      : context_(context), listings_(std::move(listings)), names_(names), set_(set) {}
+
+  void run() {
+    const bool has_labels =
+        std::any_of(listings_.begin(), listings_.end(),
+                    [](const auto& listing) { return !listing.labels.empty(); });
+    if (has_labels) {
+      label_by_files();
+    } else {
+      label_by_folders();
+    }
+    for (std::size_t a = 0; a < listings_.size(); ++a)
+      set_.archives.push_back({names_[a], std::move(listings_[a].file)});
+  }
+
+ private:
+  void add(std::size_t archive, std::size_t image, int label) {
+    const ArchiveListing& listing = listings_[archive];
+    ArchiveMember member = *listing.images.member(image);
+    member.archive = static_cast<std::uint16_t>(archive);
+    const std::string shard = names_.size() == 1 ? "" : names_[archive] + "/";
+    set_.items.push_back({.file_name = shard + std::string(listing.images.file_name(image)),
+                          .label = label,
+                          .id = static_cast<std::int64_t>(set_.items.size()),
+                          .size = {}},
+                         member);
+  }
+
+  // The ids of the classes that `.cls` files name.
+  std::map<std::string, int> ids_of_labels() {
+    std::map<std::string, int> ids;
+    for (const ArchiveListing& listing : listings_) {
+      for (const std::string& label : listing.labels) ids.emplace(label, -1);
+    }
+    const bool numbers = std::all_of(ids.begin(), ids.end(),
+                                     [](const auto& entry) { return is_number(entry.first); });
+    if (!numbers) {
+      for (auto& [label, id] : ids) {
+        id = static_cast<int>(set_.classes.size());
+        set_.classes.push_back(label);
+      }
+      return ids;
+    }
+    std::size_t most = 0;
+    for (auto& [label, id] : ids) most = std::max<std::size_t>(most, id = std::stoi(label));
+    set_.classes = read_classes();
+    if (!set_.classes.empty() && set_.classes.size() <= most) {
+      context_.fail(std::string(kClassesName) + " names " + std::to_string(set_.classes.size()) +
+                    " classes, but a .cls file gives class " + std::to_string(most) +
+                    ". Add a line for each class.");
+    }
+    for (std::size_t id = set_.classes.size(); id <= most; ++id)
+      set_.classes.push_back(std::to_string(id));
+    return ids;
+  }
+
+  std::vector<std::string> read_classes() {
+    std::vector<std::string> classes;
+    if (!fs::exists(context_.root / kClassesName)) return classes;
+    set_.stamps.push_back(stamp_of(context_.root, kClassesName));
+    std::istringstream text(read_file(context_.root / kClassesName, kMaxClassesBytes));
+    for (std::string line; std::getline(text, line);) {
+      if (classes.empty() && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+      if (line.ends_with('\r')) line.pop_back();
+      classes.push_back(line);
+    }
+    return classes;
+  }
+
+  void label_by_files() {
+    const std::map<std::string, int> ids = ids_of_labels();
+    for (std::size_t a = 0; a < listings_.size(); ++a) {
+      const ArchiveListing& listing = listings_[a];
+      for (std::size_t i = 0; i < listing.images.size(); ++i) {
+        const int label = listing.images.label(i);
+        add(a, i, label < 0 ? -1 : ids.at(listing.labels[static_cast<std::size_t>(label)]));
+      }
+    }
+  }
+
+  struct Place {
+    std::string_view folder, name;  // below the base
+    std::uint32_t archive = 0, image = 0;
+    bool operator<(const Place& other) const {
+      return std::tie(folder, name, archive, image) <
+             std::tie(other.folder, other.name, other.archive, other.image);
+    }
+  };
+
+  template <typename Visit>
+  void for_each_image(Visit&& visit) const {
+    for (std::uint32_t a = 0; a < listings_.size(); ++a) {
+      for (std::uint32_t i = 0; i < listings_[a].images.size(); ++i)
+        visit(a, i, listings_[a].images.file_name(i));
+    }
+  }
+
+  // What all images have in front of the class folder.
+  std::string common_base() const {
+    std::string common;
+    bool is_first = true, all_alike = true;
+    for_each_image([&](std::uint32_t, std::uint32_t, std::string_view name) {
+      const std::string_view folder = name.substr(0, name.rfind('/') + 1);
+      if (is_first) common = folder;
+      is_first = false;
+      all_alike = all_alike && folder == common;
+      const auto end = std::mismatch(common.begin(), common.end(), folder.begin(), folder.end());
+      common.erase(end.first, common.end());
+      common.erase(common.rfind('/') + 1);
+    });
+    if (all_alike && !common.empty()) common.erase(common.rfind('/', common.size() - 2) + 1);
+    return common;
+  }
+
+  void label_by_folders() {
+    const std::string base = common_base();
+    std::vector<Place> places;
+    std::size_t num_deep = 0, num_beside = 0;
+    for_each_image([&](std::uint32_t archive, std::uint32_t image, std::string_view name) {
+      name.remove_prefix(base.size());
+      const std::size_t slash = name.find('/');
+      const bool is_deep = slash != name.npos && name.find('/', slash + 1) != name.npos;
+      num_deep += is_deep ? 1 : 0;
+      num_beside += slash == name.npos ? 1 : 0;
+      if (!is_deep && slash != name.npos)
+        places.push_back({name.substr(0, slash), name.substr(slash + 1), archive, image});
+    });
+    if (places.empty()) {
+      for_each_image([&](auto archive, auto image, std::string_view) { add(archive, image, -1); });
+      return;
+    }
+    std::sort(places.begin(), places.end());
+    for (const Place& place : places) {
+      if (set_.classes.empty() || set_.classes.back() != place.folder)
+        set_.classes.emplace_back(place.folder);
+      add(place.archive, place.image, static_cast<int>(set_.classes.size()) - 1);
+    }
+    const auto note = [&](std::size_t count, const std::string& where) {
+      if (count > 0)
+        set_.notes.push_back("images left out because they lie " + where + ": " +
+                             std::to_string(count));
+    };
+    note(num_deep, "in folders inside class folders");
+    note(num_beside, "beside the class folders");
+  }
+
+  const DatasetContext& context_;
+  std::vector<ArchiveListing> listings_;
+  const std::vector<std::string>& names_;
+  ImageSet& set_;
+};
+
+}  // namespace
+
+std::vector<std::string> find_shards(const fs::path& root) {
+  std::vector<std::string> shards;
+  try {
+    for (const auto& [name, kind, may_be_link] : FolderEntries(root)) {
+      if (name.starts_with('.') || name == "lost+found") continue;
+      if (kind == FolderEntry::Kind::kFolder || has_image_extension(name)) return {};
+      if (kind == FolderEntry::Kind::kFile && has_archive_extension(name))
+        shards.emplace_back(name);
+    }
+  } catch (const fs::filesystem_error&) {  // the reader of folders will say it
+    return {};
+  }
+  return shards;
+}
+
+ImageSet read_archives(const DatasetContext& context, const std::vector<std::string>& archives) {
+  if (archives.size() > kMaxArchives)
+    context.fail("it holds more than 65535 archives. Make larger ones.");
+  allow_open_files(archives.size());
+  ImageSet set;
+  set.kind = ImageSet::Kind::kArchives;
+  set.root = context.root;
+  set.stamps.push_back(stamp_of(context.root, ""));
+  for (const std::string& archive : archives) {
+    if (!archive.empty()) set.stamps.push_back(stamp_of(context.root, archive));
+  }
+  std::vector<ArchiveListing> listings(archives.size());
+  in_parallel(archives.size(), kScanThreads,
+              [&](std::size_t i) { listings[i] = list_archive(context, archives[i]); });
+  for (ArchiveListing& listing : listings) {
+    if (!listing.note.empty()) set.notes.push_back(std::move(listing.note));
+  }
+  Assembly(context, std::move(listings), archives, set).run();
+  if (set.items.empty()) {
+    context.fail(
+        std::string("no image is in it. Give an archive with one folder of images a class; ") +
+        kImageNamesAdvice);
+  }
+  set.schema_json = schema_text(set.classes);
+  set.samples_json = samples_text(set);
+  return set;
+}
+
+}  // namespace kiln

@@ -1,0 +1,286 @@
+// Folders whose names are the labels, one level deep; or images anywhere below, without labels.
+//
+// Links are followed wherever they lead. A file counts as an image by its extension: whether it is
+// one is found when it is decoded.
+#include <algorithm>
+#include <set>
+
+#include "base/json.h"
+#include "base/system.h"
+#include "data/dataset/folder_entries.h"
+#include "data/dataset/readers.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxNamed = 10;
+
+// What one folder holds, each list sorted by code point.
+struct Listing {
+  std::string images;  // names, each ended by the slash that none of them holds
+  std::size_t num_images = 0;
+  std::vector<std::string> folders;
+  std::vector<std::string> maybe_linked;  // those of `folders` that may be links
+  std::vector<std::string> broken_links;  // links that lead nowhere, or in a circle
+  std::size_t num_hidden_images = 0;
+};
+
+bool is_ignored(std::string_view name) {
+  return name.starts_with('.') || name == "lost+found" || name == "__MACOSX";
+}
+
+Listing list_folder(const fs::path& folder, const DatasetContext& context) {
+  Listing listing;
+  try {
+    for (const auto& [name, kind, may_be_link] : FolderEntries(folder)) {
+      using Kind = FolderEntry::Kind;
+      if (is_ignored(name)) {
+        listing.num_hidden_images += has_image_extension(name) ? 1 : 0;
+      } else if (kind == Kind::kFolder) {
+        listing.folders.emplace_back(name);
+        if (may_be_link) listing.maybe_linked.emplace_back(name);
+      } else if (kind == Kind::kLost) {
+        listing.broken_links.emplace_back(name);
+      } else if (kind == Kind::kFile && has_image_extension(name)) {
+        (listing.images += name) += '/';
+        ++listing.num_images;
+      }
+    }
+  } catch (const fs::filesystem_error& fault) {
+    context.fail("'" + fault.path1().string() + "' cannot be read: " + fault.code().message() +
+                 ". Check its permissions.");
+  }
+  return listing;
+}
+
+template <typename Visit>
+void for_each_image(const Listing& listing, Visit&& visit) {
+  const std::string_view names = listing.images;
+  for (std::size_t begin = 0; begin < names.size();) {
+    const std::size_t end = names.find('/', begin);
+    visit(names.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+// "'a', 'b', …": at most ten of them.
+std::string name_some(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
+    text += (i == 0 ? "'" : ", '") + names[i] + "'";
+  }
+  return names.size() > kMaxNamed ? text + ", …" : text;
+}
+
+std::string counted(std::size_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+// Gathers what is left out, by reason, so that the notes stay short.
+struct LeftOut {
+  std::vector<std::string> loops, broken_links, deep_folders, empty_folders, root_images, repeated;
+  std::size_t num_hidden_images = 0;
+
+  void add_links(const std::string& prefix, const Listing& listing) {
+    for (const std::string& name : listing.broken_links) broken_links.push_back(prefix + name);
+    num_hidden_images += listing.num_hidden_images;
+  }
+
+  std::vector<std::string> notes() const {
+    std::vector<std::string> notes;
+    const auto note = [&](const std::vector<std::string>& names, const std::string& one,
+                          const std::string& many) {
+      if (names.empty()) return;
+      notes.push_back(counted(names.size(), one, many) + ": " + name_some(names));
+    };
+    note(loops, "link leads back to a folder above it and is left out",
+         "links lead back to a folder above them and are left out");
+    note(broken_links, "link leads nowhere or in a circle and is left out",
+         "links lead nowhere or in a circle and are left out");
+    note(repeated, "link leads to a folder that is read already and is left out",
+         "links lead to folders that are read already and are left out");
+    note(empty_folders, "folder without an image is no class",
+         "folders without an image are no classes");
+    note(deep_folders, "folder inside a class folder is left out",
+         "folders inside class folders are left out");
+    note(root_images, "image beside the class folders is left out",
+         "images beside the class folders are left out");
+    if (num_hidden_images > 0) {
+      notes.push_back(counted(num_hidden_images, "image is", "images are") +
+                      " left out because of a name that begins with a dot");
+    }
+    return notes;
+  }
+};
+
+// Whether following `folder` leads to `root` or a folder above it.
+bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
+  std::error_code fault;
+  if (!fs::is_symlink(fs::symlink_status(folder, fault))) return false;
+  const fs::path target = fs::canonical(folder, fault);
+  const auto [rest, end] =
+      std::mismatch(target.begin(), target.end(), canonical_root.begin(), canonical_root.end());
+  (void)end;
+  return !fault && rest == target.end();
+}
+
+bool is_utf8(const std::string& text) {
+  try {
+    quote_json(text);
+    return true;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+// One class folder, read on its own.
+struct ClassListing {
+  SourceStamp stamp;
+  bool is_loop = false;
+  Listing listing;
+  std::vector<std::string> loops;  // folders inside that are links back to it or above
+};
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+ClassListing list_class(const std::string& name, const Listing& top, const fs::path& canonical_root,
+                        const DatasetContext& context) {
+  const fs::path folder = context.root / name;
+  ClassListing found{.stamp = stamp_of(context.root, name), .listing = {}, .loops = {}};
+  found.is_loop = contains(top.maybe_linked, name) && leads_back(folder, canonical_root);
+  if (found.is_loop) return found;
+  found.listing = list_folder(folder, context);
+  for (const std::string& inner : found.listing.maybe_linked) {
+    if (leads_back(folder / inner, fs::canonical(folder))) found.loops.push_back(inner);
+  }
+  return found;
+}
+
+void add_class(const std::string& name, const ClassListing& found, LeftOut& left_out, ImageSet& set,
+               const DatasetContext& context) {
+  if (found.is_loop) {
+    left_out.loops.push_back(name);
+    return;
+  }
+  left_out.add_links(name + "/", found.listing);
+  for (const std::string& inner : found.listing.folders) {
+    (contains(found.loops, inner) ? left_out.loops : left_out.deep_folders)
+        .push_back(name + "/" + inner);
+  }
+  if (found.listing.num_images == 0) {
+    left_out.empty_folders.push_back(name);
+    return;
+  }
+  if (!is_utf8(name)) {
+    context.fail("the name of the class folder '" + name + "' is not UTF-8. Rename it.");
+  }
+  const int label = static_cast<int>(set.classes.size());
+  set.classes.push_back(name);
+  std::string path = name + "/";
+  for_each_image(found.listing, [&](std::string_view image) {
+    path.replace(name.size() + 1, path.npos, image);
+    const auto id = static_cast<std::int64_t>(set.items.size());
+    set.items.push_back({.file_name = path, .label = label, .id = id, .size = {}});
+  });
+}
+
+// All names first, so that the list gets its memory at once: new pages cost more than the copying.
+void read_classes(const Listing& top, LeftOut& left_out, ImageSet& set,
+                  const DatasetContext& context) {
+  const fs::path canonical_root = fs::canonical(context.root);
+  std::vector<ClassListing> found(top.folders.size());
+  in_parallel(found.size(), kScanThreads, [&](std::size_t i) {
+    found[i] = list_class(top.folders[i], top, canonical_root, context);
+  });
+  std::size_t num_images = 0, name_bytes = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Listing& listing = found[i].listing;
+    num_images += listing.num_images;
+    name_bytes += listing.images.size() + top.folders[i].size() * listing.num_images;
+  }
+  set.items.reserve(num_images, name_bytes);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    add_class(top.folders[i], found[i], left_out, set, context);
+    set.stamps.push_back(std::move(found[i].stamp));
+  }
+}
+
+// Every image below the root; each folder once, however many links lead to it.
+class UnlabeledWalk {
+ public:
+  UnlabeledWalk(ImageSet& set, LeftOut& left_out, const DatasetContext& context)
+      : set_(set), left_out_(left_out), context_(context) {}
+
+  void visit(const std::string& prefix, int depth) {
+    constexpr int kMaxDepth = 100;
+    const fs::path folder = context_.root / prefix;
+    if (depth > kMaxDepth) {
+      context_.fail("the folder '" + folder.string() +
+                    "' lies more than 100 levels deep. Give a "
+                    "folder with one folder a class in it.");
+    }
+    seen_.insert(fs::canonical(folder));
+    const Listing listing = list_folder(folder, context_);
+    left_out_.add_links(prefix, listing);
+    for_each_image(listing, [&](std::string_view image) {
+      const std::string path = prefix + std::string(image);
+      if (!is_utf8(path)) {
+        context_.fail("the name of the image '" + path + "' is not UTF-8. Rename it.");
+      }
+      const auto id = static_cast<std::int64_t>(set_.items.size());
+      set_.items.push_back({.file_name = path, .label = -1, .id = id, .size = {}});
+    });
+    for (const std::string& inner : listing.folders) {
+      if (contains(listing.maybe_linked, inner) &&
+          leads_back(folder / inner, fs::canonical(folder))) {
+        left_out_.loops.push_back(prefix + inner);
+      } else if (seen_.contains(fs::canonical(folder / inner))) {
+        left_out_.repeated.push_back(prefix + inner);
+      } else {
+        visit(prefix + inner + "/", depth + 1);
+      }
+    }
+  }
+
+ private:
+  ImageSet& set_;
+  LeftOut& left_out_;
+  const DatasetContext& context_;
+  std::set<fs::path> seen_;
+};
+
+}  // namespace
+
+ImageSet read_folders(const DatasetContext& context) {
+  ImageSet set;
+  set.kind = ImageSet::Kind::kClassFolders;
+  set.root = context.root;
+  LeftOut left_out;
+  set.stamps.push_back(stamp_of(context.root, ""));
+  const Listing top = list_folder(context.root, context);
+  read_classes(top, left_out, set, context);
+  if (!set.items.empty()) {
+    left_out.add_links("", top);
+    for_each_image(top, [&](std::string_view image) { left_out.root_images.emplace_back(image); });
+  } else {
+    left_out = {};
+    set.kind = ImageSet::Kind::kUnlabeledFolder;
+    UnlabeledWalk(set, left_out, context).visit("", 0);
+  }
+  set.notes = left_out.notes();
+  if (set.items.empty()) {
+    std::string notes;
+    for (const std::string& note : set.notes) notes += " (" + note + ")";
+    context.fail("no image is in it" + notes +
+                 ". Give a folder with one folder of images a class; " + kImageNamesAdvice);
+  }
+  set.schema_json = schema_text(set.classes);
+  set.samples_json = samples_text(set);
+  return set;
+}
+
+}  // namespace kiln

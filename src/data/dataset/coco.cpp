@@ -1,0 +1,200 @@
+// A COCO folder for classification: one *.json in the root with "images", "annotations" and
+// "categories". Format: https://cocodataset.org/#format-data; file names are relative to the
+// folder.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "data/dataset/readers.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::uint64_t kMaxCocoBytes = 512ULL << 20;
+constexpr std::int64_t kMaxClassId = 99'999;
+
+// One file being read: its faults name it and the entry.
+class CocoReader {
+ public:
+  CocoReader(const json& document, std::string file, const DatasetContext& context)
+      : document_(document), file_(std::move(file)), context_(context) {}
+
+  ImageSet read() {
+    set_.kind = ImageSet::Kind::kCoco;
+    set_.root = context_.root;
+    if (!document_["annotations"].empty()) check_task(document_["annotations"][0]);
+    read_images();
+    read_categories();
+    read_annotations();
+    check_listed_files(set_, {}, file_, context_);
+    set_.schema_json = schema_text(set_.classes);
+    set_.samples_json = samples_text(set_);
+    return std::move(set_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& list, std::size_t position, const std::string& what) {
+    context_.fail(file_ + ", " + list + " entry " + std::to_string(position + 1) + ": " + what +
+                  ". Mend the file.");
+  }
+
+  std::int64_t integer(const json& entry, const char* key, const char* list, std::size_t position) {
+    const auto found = entry.find(key);
+    const bool fits = found != entry.end() && found->is_number_integer() &&
+                      !(found->is_number_unsigned() && found->get<std::uint64_t>() > INT64_MAX);
+    if (!fits) fail(list, position, std::string("\"") + key + "\" is no whole number");
+    return found->get<std::int64_t>();
+  }
+
+  const std::string& text(const json& entry, const char* key, const char* list,
+                          std::size_t position) {
+    const auto found = entry.find(key);
+    if (found == entry.end() || !found->is_string()) {
+      fail(list, position, std::string("\"") + key + "\" is no text");
+    }
+    return found->get_ref<const std::string&>();
+  }
+
+  static std::optional<ImageSize> size_of(const json& image) {
+    const auto side = [&](const char* key) {
+      const auto found = image.find(key);
+      if (found == image.end() || !found->is_number_integer()) return std::int64_t{0};
+      return found->get<std::int64_t>();
+    };
+    const std::int64_t height = side("height");
+    const std::int64_t width = side("width");
+    if (height < 1 || width < 1 || height > INT32_MAX || width > INT32_MAX) return std::nullopt;
+    return ImageSize{.height = static_cast<int>(height), .width = static_cast<int>(width)};
+  }
+
+  void read_images() {
+    const json& images = document_["images"];
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      const json& image = images[i];
+      if (!image.is_object()) fail("images", i, "is no object");
+      ImageItem item;
+      item.id = integer(image, "id", "images", i);
+      item.file_name = text(image, "file_name", "images", i);
+      item.size = size_of(image);
+      const std::string fault = fault_of_relative_path(item.file_name);
+      if (!fault.empty()) fail("images", i, fault);
+      if (!items_by_id_.emplace(item.id, set_.items.size()).second) {
+        fail("images", i, "the id " + std::to_string(item.id) + " is there twice");
+      }
+      set_.items.push_back(item);
+    }
+  }
+
+  void read_categories() {
+    const auto categories = document_.find("categories");
+    if (categories == document_.end() || !categories->is_array() || categories->empty()) {
+      context_.fail(file_ + " has no list \"categories\". Add it, with an id and a name a class.");
+    }
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < categories->size(); ++i) {
+      const json& category = (*categories)[i];
+      if (!category.is_object()) fail("categories", i, "is no object");
+      const std::int64_t id = integer(category, "id", "categories", i);
+      const std::string& name = text(category, "name", "categories", i);
+      if (id < 0 || id > kMaxClassId) fail("categories", i, "its id is not between 0 and 99999");
+      if (name.empty()) fail("categories", i, "its name is empty");
+      if (!names.insert(name).second || !names_by_id_.emplace(id, name).second) {
+        fail("categories", i, "its id or its name is there twice");
+      }
+    }
+    set_.classes.resize(names_by_id_.rbegin()->first + 1, "Others");
+    for (const auto& [id, name] : names_by_id_) set_.classes[id] = name;
+  }
+
+  void check_task(const json& annotation) {
+    static constexpr std::pair<const char*, const char*> kOtherTasks[] = {
+        {"keypoints", "keypoints"},
+        {"segments_info", "panoptic segmentation"},
+        {"caption", "captions"},
+        {"segmentation", "segmentation"},
+        {"bbox", "object detection"}};
+    for (const auto& [key, task] : kOtherTasks) {
+      if (!annotation.contains(key)) continue;
+      context_.fail(file_ + " holds annotations for " + task + " (\"" + key +
+                    "\"), which cannot train a classifier. Give a COCO file for classification: "
+                    "one image_id and category_id an annotation.");
+    }
+  }
+
+  void read_annotations() {
+    const json& annotations = document_["annotations"];
+    for (std::size_t i = 0; i < annotations.size(); ++i) {
+      const json& annotation = annotations[i];
+      if (!annotation.is_object()) fail("annotations", i, "is no object");
+      check_task(annotation);
+      const std::int64_t image_id = integer(annotation, "image_id", "annotations", i);
+      const std::int64_t category = integer(annotation, "category_id", "annotations", i);
+      const auto item = items_by_id_.find(image_id);
+      if (item == items_by_id_.end()) {
+        fail("annotations", i, "no image has the id " + std::to_string(image_id));
+      }
+      if (!names_by_id_.contains(category)) {
+        fail("annotations", i, "no category has the id " + std::to_string(category));
+      }
+      const int label = set_.items.label(item->second);
+      if (label >= 0 && label != category) {
+        fail("annotations", i,
+             "gives the image " + std::to_string(image_id) +
+                 " a second class, and only one is used");
+      }
+      set_.items.set_label(item->second, static_cast<int>(category));
+    }
+  }
+
+  const json& document_;
+  std::string file_;
+  const DatasetContext& context_;
+  ImageSet set_;
+  std::unordered_map<std::int64_t, std::size_t> items_by_id_;
+  std::map<std::int64_t, std::string> names_by_id_;
+};
+
+bool holds_list(const json& document, const char* key) {
+  const auto found = document.find(key);
+  return found != document.end() && found->is_array();
+}
+
+}  // namespace
+
+std::optional<ImageSet> read_coco(const DatasetContext& context, std::vector<std::string>& notes) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(context.root)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".json") && !name.starts_with('.')) files.push_back(name);
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<SourceStamp> stamps = {stamp_of(context.root, "")};
+  for (const std::string& file : files) {
+    stamps.push_back(stamp_of(context.root, file));
+    try {
+      const json document = parse_json(read_file(context.root / file, kMaxCocoBytes));
+      if (!document.is_object() || !holds_list(document, "images")) continue;
+      if (!holds_list(document, "annotations")) continue;
+      ImageSet set = CocoReader(document, file, context).read();
+      set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
+      return set;
+    } catch (const JsonFault& fault) {
+      notes.push_back("'" + file + "' is left out: line " + std::to_string(fault.line()) + " " +
+                      fault.what());
+    } catch (const std::system_error& fault) {
+      notes.push_back("'" + file + "' is left out: " + fault.code().message());
+    } catch (const std::length_error&) {
+      notes.push_back("'" + file + "' is left out: it is larger than 512 MiB");
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace kiln

@@ -1,0 +1,300 @@
+#include "data/dataset/dataset.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <unordered_map>
+#include <utility>
+
+#include "data/dataset/folder_entries.h"
+#include "data/dataset/readers.h"
+
+namespace kiln {
+namespace {
+
+std::string_view take(std::string_view& bytes, std::uint64_t size) {
+  if (size > bytes.size()) throw std::length_error("the image list is cut short");
+  const std::string_view taken = bytes.substr(0, size);
+  bytes.remove_prefix(size);
+  return taken;
+}
+
+template <typename Column>
+void append_column(std::string& bytes, const Column& column) {
+  const std::uint64_t count = column.size();
+  bytes.append(reinterpret_cast<const char*>(&count), sizeof count);
+  bytes.append(reinterpret_cast<const char*>(column.data()),
+               count * sizeof(typename Column::value_type));
+}
+
+template <typename Column>
+void take_column(std::string_view& bytes, Column& column) {
+  std::uint64_t count = 0;
+  std::memcpy(&count, take(bytes, sizeof count).data(), sizeof count);
+  if (count > bytes.size()) throw std::length_error("the image list is cut short");
+  const std::string_view taken = take(bytes, count * sizeof(typename Column::value_type));
+  column.resize(count);
+  if (count > 0) std::memcpy(column.data(), taken.data(), taken.size());
+}
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxNamed = 10;
+
+// Throws unless there is something to read; true: an archive.
+bool check_root(const DatasetContext& context) {
+  std::error_code fault;
+  const fs::file_status status = fs::status(context.root, fault);
+  if (status.type() == fs::file_type::not_found) {
+    context.fail("it does not exist. Check the path.");
+  }
+  if (fault) {
+    context.fail("it cannot be read: " + fault.message() + ". Check the path and its permissions.");
+  }
+  if (!fs::is_directory(status)) {
+    if (has_archive_extension(context.root.filename().string())) return true;
+    context.fail(
+        "it is a file where a folder of images belongs. Give the folder, or an archive that ends "
+        "in "
+        ".zip, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst.");
+  }
+  const fs::directory_iterator first(context.root, fault);
+  if (fault) {
+    context.fail("it cannot be read: " + fault.message() + ". Check its permissions.");
+  }
+  if (first == fs::directory_iterator()) {
+    context.fail("it is empty. Give a folder with one folder of images a class.");
+  }
+  return false;
+}
+
+bool has_unlabeled_depth(const ImageSet& set) {
+  return set.kind == ImageSet::Kind::kUnlabeledFolder &&
+         std::any_of(set.items.begin(), set.items.end(), [](const ImageItem& item) {
+           return item.file_name.find('/') != item.file_name.npos;
+         });
+}
+
+// Ids by name; where unused ids share a name with a class, the id that has images.
+std::unordered_map<std::string, int> ids_by_name(const ImageSet& set) {
+  std::vector<bool> is_used(set.classes.size(), false);
+  for (const ImageItem& item : set.items) {
+    if (item.label >= 0) is_used[item.label] = true;
+  }
+  std::unordered_map<std::string, int> ids;
+  for (const bool used : {true, false}) {
+    for (std::size_t id = 0; id < set.classes.size(); ++id) {
+      if (is_used[id] == used) ids.emplace(set.classes[id], static_cast<int>(id));
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+template <typename Visit>
+void ImageItems::visit_columns(auto& items, Visit&& visit) {
+  visit(items.names_);
+  visit(items.ends_);
+  visit(items.labels_);
+  visit(items.sizes_);
+  visit(items.ids_);
+  visit(items.members_);
+}
+
+std::string_view ImageItems::file_name(std::size_t i) const {
+  const std::uint64_t begin = i == 0 ? 0 : ends_[i - 1];
+  return std::string_view(names_).substr(begin, ends_[i] - begin);
+}
+
+ImageItem ImageItems::operator[](std::size_t i) const {
+  ImageItem item{.file_name = file_name(i),
+                 .label = labels_[i],
+                 .id = ids_.empty() ? static_cast<std::int64_t>(i) : ids_[i],
+                 .size = {}};
+  if (sizes_[i].height > 0) item.size = sizes_[i];
+  return item;
+}
+
+void ImageItems::push_back(const ImageItem& item) {
+  const auto number = static_cast<std::int64_t>(size());
+  if (item.id != number && ids_.empty()) {
+    for (std::int64_t i = 0; i < number; ++i) ids_.push_back(i);
+  }
+  if (item.id != number || !ids_.empty()) ids_.push_back(item.id);
+  names_ += item.file_name;
+  ends_.push_back(names_.size());
+  labels_.push_back(item.label);
+  sizes_.push_back(item.size.value_or(ImageSize{}));
+}
+
+void ImageItems::push_back(const ImageItem& item, const ArchiveMember& member) {
+  push_back(item);
+  members_.push_back(member);
+}
+
+void ImageItems::reserve(std::size_t count, std::size_t name_bytes) {
+  names_.reserve(names_.size() + name_bytes);
+  ends_.reserve(size() + count);
+  labels_.reserve(size() + count);
+  sizes_.reserve(size() + count);
+}
+
+void ImageItems::remove_unlabeled() {
+  ImageItems kept;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (labels_[i] < 0) continue;
+    if (members_.empty()) {
+      kept.push_back((*this)[i]);
+    } else {
+      kept.push_back((*this)[i], members_[i]);
+    }
+  }
+  *this = std::move(kept);
+}
+
+void ImageItems::shrink_to_fit() {
+  visit_columns(*this, [](auto& column) { column.shrink_to_fit(); });
+}
+
+std::size_t ImageItems::memory_bytes() const {
+  std::size_t bytes = 0;
+  visit_columns(*this, [&](const auto& column) {
+    bytes += column.capacity() * sizeof(typename std::decay_t<decltype(column)>::value_type);
+  });
+  return bytes;
+}
+
+void ImageItems::append_to(std::string& bytes) const {
+  visit_columns(*this, [&](const auto& column) { append_column(bytes, column); });
+}
+
+ImageItems ImageItems::take_from(std::string_view& bytes) {
+  ImageItems items;
+  visit_columns(items, [&](auto& column) { take_column(bytes, column); });
+  const std::size_t count = items.size();
+  const auto fits = [&](std::size_t size) { return size == 0 || size == count; };
+  bool good = items.ends_.size() == count && items.sizes_.size() == count &&
+              fits(items.ids_.size()) && fits(items.members_.size()) &&
+              (count == 0 ? 0 : items.ends_.back()) == items.names_.size();
+  for (std::size_t i = 1; good && i < count; ++i) good = items.ends_[i - 1] <= items.ends_[i];
+  if (!good) throw std::length_error("the image list contradicts itself");
+  return items;
+}
+
+std::string describe(ImageSet::Kind kind) {
+  switch (kind) {
+    case ImageSet::Kind::kImageDirectory:
+      return "ImageDirectory";
+    case ImageSet::Kind::kCoco:
+      return "COCO folder";
+    case ImageSet::Kind::kClassFolders:
+      return "class folders";
+    case ImageSet::Kind::kUnlabeledFolder:
+      return "folder of images";
+    case ImageSet::Kind::kArchives:
+      return "archive";
+  }
+  throw InternalError("unknown kind of image set");
+}
+
+ImageSet read_image_set(const fs::path& root, const std::string& name) {
+  const DatasetContext context{.root = root, .name = name};
+  ImageSet set;
+  if (check_root(context)) {
+    set = read_archives(context, {""});
+  } else if (is_image_directory(root)) {
+    set = read_image_directory(context);
+  } else if (const auto shards = find_shards(root); !shards.empty()) {
+    set = read_archives(context, shards);
+  } else {
+    std::vector<std::string> notes;
+    std::optional<ImageSet> coco = read_coco(context, notes);
+    set = coco ? std::move(*coco) : read_folders(context);
+    set.notes.insert(set.notes.begin(), notes.begin(), notes.end());
+  }
+  set.name = name;
+  return set;
+}
+
+void open_archives(ImageSet& set) {
+  for (ImageArchive& archive : set.archives) {
+    if (archive.file.is_open()) continue;
+    archive.file = open_archive({.root = set.root, .name = set.name}, archive.name);
+  }
+}
+
+ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {
+  const DatasetContext context{.root = root, .name = name};
+  ImageSet set = read_image_set(root, name);
+  if (!set.labeled()) {
+    std::string advice =
+        "Give a folder with one folder of images a class, whose name is the label.";
+    if (has_unlabeled_depth(set)) {
+      advice =
+          "Its images lie deeper than one folder: give the folder that holds the class folders.";
+    }
+    std::string notes;  // a COCO file that could not be read is named here
+    for (const std::string& note : set.notes) notes += "; " + note;
+    context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,
+                 ErrorCode::kNotLabeledDataset);
+  }
+  const std::size_t listed = set.items.size();
+  if (std::any_of(set.items.begin(), set.items.end(),
+                  [](const ImageItem& item) { return item.label < 0; })) {
+    set.items.remove_unlabeled();
+  }
+  set.items.shrink_to_fit();
+  if (set.items.empty()) {
+    context.fail(listed == 0 ? "it lists no image. Add images to it."
+                             : "none of its " + std::to_string(listed) +
+                                   " images has a label. Add labels, or give another data set.");
+  }
+  if (set.items.size() < listed) {
+    set.notes.push_back(std::to_string(listed - set.items.size()) + " of " +
+                        std::to_string(listed) + " images have no label and are left out");
+  }
+  return set;
+}
+
+std::vector<long long> counts_by_class(const ImageSet& set, std::size_t num_classes) {
+  std::vector<long long> counts(num_classes);
+  for (std::size_t i = 0; i < set.items.size(); ++i)
+    ++counts[static_cast<std::size_t>(set.items.label(i))];
+  return counts;
+}
+
+void map_classes(const ImageSet& train, ImageSet& valid) {
+  const std::unordered_map<std::string, int> train_ids = ids_by_name(train);
+  std::vector<int> new_ids(valid.classes.size(), -1);
+  for (std::size_t id = 0; id < valid.classes.size(); ++id) {
+    const auto found = train_ids.find(valid.classes[id]);
+    if (found != train_ids.end()) new_ids[id] = found->second;
+  }
+  std::vector<std::string> lacking;
+  std::vector<bool> is_named(valid.classes.size(), false);
+  for (const ImageItem& item : valid.items) {
+    if (item.label < 0 || new_ids[item.label] >= 0 || is_named[item.label]) continue;
+    is_named[item.label] = true;
+    lacking.push_back("'" + valid.classes[item.label] + "'");
+  }
+  if (!lacking.empty()) {
+    std::string names;
+    for (std::size_t i = 0; i < std::min(lacking.size(), kMaxNamed); ++i) {
+      names += (i == 0 ? "" : ", ") + lacking[i];
+    }
+    if (lacking.size() > kMaxNamed) names += ", …";
+    const DatasetContext context{.root = valid.root, .name = valid.name};
+    context.fail(std::to_string(lacking.size()) +
+                 (lacking.size() == 1 ? " class is" : " classes are") +
+                 " not in the training dataset '" + train.root.string() + "': " + names +
+                 ". Add images of them to the training data, or take them out here.");
+  }
+  for (std::size_t i = 0; i < valid.items.size(); ++i) {
+    if (const int label = valid.items.label(i); label >= 0)
+      valid.items.set_label(i, new_ids[label]);
+  }
+  valid.classes = train.classes;
+}
+
+}  // namespace kiln

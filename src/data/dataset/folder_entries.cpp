@@ -1,0 +1,175 @@
+#include "data/dataset/folder_entries.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <system_error>
+
+#include "base/files.h"
+#include "base/system.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& place, int error) {
+  throw fs::filesystem_error("", place, std::error_code(error, std::generic_category()));
+}
+
+// Of links, and where the file system does not tell.
+FolderEntry::Kind look_up(DIR* folder, const fs::path& path, const char* name) {
+  struct stat info {};
+  if (::fstatat(::dirfd(folder), name, &info, 0) != 0) {
+    if (errno == EACCES) fail(path / name, errno);
+    return FolderEntry::Kind::kLost;
+  }
+  if (S_ISDIR(info.st_mode)) return FolderEntry::Kind::kFolder;
+  return S_ISREG(info.st_mode) ? FolderEntry::Kind::kFile : FolderEntry::Kind::kOther;
+}
+
+FolderEntry entry_of(DIR* folder, const fs::path& path, const dirent& entry) {
+  using Kind = FolderEntry::Kind;
+  const std::string_view name = entry.d_name;
+  if (entry.d_type == DT_REG) return {name, Kind::kFile, false};
+  if (entry.d_type == DT_DIR) return {name, Kind::kFolder, false};
+  if (entry.d_type == DT_LNK || entry.d_type == DT_UNKNOWN)
+    return {name, look_up(folder, path, entry.d_name), true};
+  return {name, Kind::kOther, false};
+}
+
+std::size_t shared_beginning(const std::vector<FolderEntry>& entries) {
+  std::string_view shared = entries.empty() ? std::string_view() : entries.front().name;
+  for (const FolderEntry& entry : entries) {
+    const auto [here, there] = std::ranges::mismatch(shared, entry.name);
+    shared = {shared.begin(), here};
+  }
+  return shared.size();
+}
+
+// Names of one folder begin alike; eight bytes after that tell nearly all of them apart. Sorting by
+// them takes half the time.
+void sort_by_name(std::vector<FolderEntry>& entries) {
+  struct Keyed {
+    std::uint64_t key = 0;
+    FolderEntry entry;
+  };
+  const std::size_t skipped = shared_beginning(entries);
+  std::vector<Keyed> keyed;
+  keyed.reserve(entries.size());
+  for (const FolderEntry& entry : entries) {
+    std::uint64_t key = 0;
+    std::memcpy(&key, entry.name.data() + skipped,
+                std::min(sizeof key, entry.name.size() - skipped));
+    keyed.push_back({__builtin_bswap64(key), entry});
+  }
+  std::ranges::sort(keyed, [](const Keyed& a, const Keyed& b) {
+    return a.key != b.key ? a.key < b.key : a.entry.name < b.entry.name;
+  });
+  std::ranges::transform(keyed, entries.begin(), &Keyed::entry);
+}
+
+// `known` is in small letters.
+bool equal_in_any_case(std::string_view known, std::string_view found) {
+  return std::ranges::equal(
+      known, found, [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
+}
+
+namespace fs = std::filesystem;
+
+std::int64_t stamp_of_names(const fs::path& folder) {
+  std::uint64_t hash = fnv1a({});
+  try {
+    for (const FolderEntry& entry : FolderEntries(folder)) {
+      if (entry.name.starts_with('.')) continue;
+      hash = fnv1a(entry.name, hash);
+      hash = fnv1a(entry.kind == FolderEntry::Kind::kFolder ? "//" : "/", hash);
+    }
+  } catch (const fs::filesystem_error&) {
+    return 0;
+  }
+  return static_cast<std::int64_t>(hash);
+}
+
+}  // namespace
+
+FolderEntries::FolderEntries(const fs::path& folder) {
+  struct Close {
+    void operator()(DIR* open) const { ::closedir(open); }
+  };
+  const std::unique_ptr<DIR, Close> open(::opendir(folder.c_str()));
+  if (!open) fail(folder, errno);
+  while (true) {
+    errno = 0;
+    const dirent* entry = ::readdir(open.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    names_.insert(names_.end(), name.begin(), name.end());
+    entries_.push_back(entry_of(open.get(), folder, *entry));
+  }
+  if (errno != 0) fail(folder, errno);
+  const char* at = names_.data();
+  for (FolderEntry& entry : entries_) {
+    entry.name = {at, entry.name.size()};
+    at += entry.name.size();
+  }
+  sort_by_name(entries_);
+}
+
+bool has_image_extension(std::string_view file_name) {
+  constexpr std::array<std::string_view, 9> kExtensions = {".jpg", ".jpeg", ".png",  ".bmp", ".ppm",
+                                                           ".pgm", ".tif",  ".tiff", ".webp"};
+  const std::size_t dot = file_name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0) return false;
+  const std::string_view extension = file_name.substr(dot);
+  return std::ranges::any_of(
+      kExtensions, [&](std::string_view known) { return equal_in_any_case(known, extension); });
+}
+
+bool has_archive_extension(std::string_view file_name) {
+  constexpr std::array<std::string_view, 8> kExtensions = {
+      ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.zst", ".tzst"};
+  return std::ranges::any_of(kExtensions, [&](std::string_view known) {
+    return file_name.size() >= known.size() &&
+           equal_in_any_case(known, file_name.substr(file_name.size() - known.size()));
+  });
+}
+
+SourceStamp stamp_of(const fs::path& root, const std::string& name) {
+  SourceStamp stamp{.name = name};
+  struct stat info {};
+  if (::stat(name.empty() ? root.c_str() : (root / name).c_str(), &info) != 0) return stamp;
+  if (name.empty() && S_ISDIR(info.st_mode)) {
+    stamp.stamp = stamp_of_names(root);
+    return stamp;
+  }
+  stamp.changed_ns =
+      static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+  const std::int64_t facts[] = {stamp.changed_ns, S_ISREG(info.st_mode) ? info.st_size : -1};
+  stamp.stamp =
+      static_cast<std::int64_t>(fnv1a({reinterpret_cast<const char*>(facts), sizeof facts}));
+  return stamp;
+}
+
+std::vector<std::string> changed_sources(const fs::path& root,
+                                         const std::vector<SourceStamp>& stamps) {
+  std::vector<char> is_changed(stamps.size(), 0);
+  in_parallel(stamps.size(), kScanThreads, [&](std::size_t i) {
+    is_changed[i] = stamp_of(root, stamps[i].name).stamp == stamps[i].stamp ? 0 : 1;
+  });
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < stamps.size(); ++i) {
+    if (is_changed[i] != 0) names.push_back(stamps[i].name);
+  }
+  return names;
+}
+
+}  // namespace kiln

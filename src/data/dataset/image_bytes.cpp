@@ -1,0 +1,221 @@
+#include "data/dataset/image_bytes.h"
+
+#include <zlib.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <system_error>
+
+#include "base/error.h"
+#include "data/image/image.h"
+
+namespace kiln {
+namespace {
+
+// A bomb of one entry: larger than this, and so many times larger than what it inflates from.
+constexpr std::uint64_t kMaxCalmBytes = 64 << 20;
+constexpr std::uint64_t kMaxRatio = 100;
+
+void read_exactly(const OpenFile& file, std::uint64_t offset, char* target, std::size_t size) {
+  if (file.read_at(offset, target, size) == size) return;
+  throw ImageFault("its archive is shorter than when it was listed");
+}
+
+// Where the bytes begin that follow the local header of a zip's member.
+std::uint64_t data_offset(const OpenFile& file, const ArchiveMember& member) {
+  char header[kZipHeaderBytes];
+  read_exactly(file, member.offset, header, sizeof header);
+  try {
+    return zip_data_offset({header, sizeof header}, member);
+  } catch (const ArchiveFault& fault) {
+    throw ImageFault(fault.what());
+  }
+}
+
+void inflate_bytes(const std::string& packed, std::size_t size, std::string& buffer) {
+  buffer.resize(size);
+  z_stream stream{};
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  stream.next_out = reinterpret_cast<Bytef*>(buffer.data());
+  stream.avail_out = static_cast<uInt>(size);
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
+  const int end = inflate(&stream, Z_FINISH);
+  const bool full = stream.avail_out == 0;
+  inflateEnd(&stream);
+  if (end == Z_STREAM_END && full) return;
+  throw ImageFault("the zip entry does not inflate to the size that its directory says");
+}
+
+void read_member(const ImageSet& set, const ArchiveMember& member, std::size_t limit,
+                 std::string& buffer) {
+  using Packing = ArchiveMember::Packing;
+  if (std::max(member.size, member.stored_size) > kMaxImageBytes)
+    throw ImageFault("the file is larger than 1 GiB");
+  if (member.size > kMaxCalmBytes && member.size / kMaxRatio > member.stored_size)
+    throw ImageFault("it inflates to more than 100 times its size, as no image does");
+  const OpenFile& file = set.archives[member.archive].file;
+  if (member.packing == Packing::kPlain) {
+    buffer.resize(std::min<std::size_t>(member.size, limit));
+    read_exactly(file, member.offset, buffer.data(), buffer.size());
+    return;
+  }
+  const std::uint64_t begin = data_offset(file, member);
+  std::string packed;
+  std::string& stored = member.packing == Packing::kStored ? buffer : packed;
+  stored.resize(member.stored_size);
+  read_exactly(file, begin, stored.data(), stored.size());
+  if (member.packing == Packing::kDeflated) inflate_bytes(packed, member.size, buffer);
+  const uLong checksum =
+      crc32_z(0, reinterpret_cast<const unsigned char*>(buffer.data()), buffer.size());
+  if (checksum != member.checksum) throw ImageFault("its checksum in the zip is wrong");
+}
+
+void read_own_file(const ImageSet& set, std::size_t i, std::size_t limit, std::string& buffer) {
+  const OpenFile file(set.root / set.items.file_name(i));
+  const std::uint64_t size = file.size();
+  if (size > kMaxImageBytes) throw ImageFault("the file is larger than 1 GiB");
+  buffer.resize(std::min<std::size_t>(size, limit));
+  buffer.resize(file.read_at(0, buffer.data(), buffer.size()));
+}
+
+class Writer {
+ public:
+  void number(std::int64_t value) {
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  void text(const std::string& value) {
+    number(static_cast<std::int64_t>(value.size()));
+    bytes_ += value;
+  }
+  void texts(const std::vector<std::string>& values) {
+    number(static_cast<std::int64_t>(values.size()));
+    for (const std::string& value : values) text(value);
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : left_(bytes) {}
+  std::int64_t number() {
+    std::int64_t value = 0;
+    std::memcpy(&value, next(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string text() { return std::string(next(static_cast<std::size_t>(number()))); }
+  // Of things that take a byte each at least.
+  std::size_t count() {
+    const auto value = static_cast<std::uint64_t>(number());
+    if (value > left_.size()) throw InternalError("the image list is cut short");
+    return value;
+  }
+  std::vector<std::string> texts() {
+    std::vector<std::string> values(count());
+    for (std::string& value : values) value = text();
+    return values;
+  }
+  std::string_view rest() const { return left_; }
+
+ private:
+  std::string_view next(std::size_t size) {
+    if (size > left_.size()) throw InternalError("the image list is cut short");
+    const std::string_view taken = left_.substr(0, size);
+    left_.remove_prefix(size);
+    return taken;
+  }
+
+  std::string_view left_;
+};
+
+// What other code indexes by must be there.
+void require_consistent(const ImageSet& set) {
+  using Kind = ImageSet::Kind;
+  const auto num_classes = static_cast<std::int64_t>(set.classes.size());
+  bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kArchives;
+  for (std::size_t i = 0; good && i < set.items.size(); ++i) {
+    const ArchiveMember* member = set.items.member(i);
+    good = set.items.label(i) >= -1 && set.items.label(i) < num_classes &&
+           (member == nullptr || member->archive < set.archives.size());
+  }
+  if (!good) throw InternalError("the image list contradicts itself");
+}
+
+}  // namespace
+
+void read_first_bytes(const ImageSet& set, std::size_t i, std::size_t limit, std::string& buffer) {
+  try {
+    if (const ArchiveMember* member = set.items.member(i)) {
+      read_member(set, *member, limit, buffer);
+    } else {
+      read_own_file(set, i, limit, buffer);
+    }
+  } catch (const std::system_error& error) {
+    const int number = error.code().value();
+    if (number == ENOMEM || number == EMFILE || number == ENFILE) throw;
+    if (number == ENOENT || number == ENOTDIR) throw ImageFault("file missing");
+    throw ImageFault("the file cannot be read: " + error.code().message());
+  }
+}
+
+void read_image_bytes(const ImageSet& set, std::size_t i, std::string& buffer) {
+  read_first_bytes(set, i, SIZE_MAX, buffer);
+}
+
+std::string to_bytes(const ImageSet& set, SetParts parts) {
+  Writer writer;
+  writer.number(static_cast<std::int64_t>(set.kind));
+  writer.texts(set.classes);
+  writer.texts({set.list_name, set.schema_json, set.samples_json});
+  writer.number(static_cast<std::int64_t>(set.archives.size()));
+  for (const ImageArchive& archive : set.archives) writer.text(archive.name);
+  if (parts == SetParts::kWithSources) {
+    writer.texts(set.notes);
+    writer.number(static_cast<std::int64_t>(set.stamps.size()));
+    for (const SourceStamp& stamp : set.stamps) {
+      writer.text(stamp.name);
+      writer.number(stamp.stamp);
+      writer.number(stamp.changed_ns);
+    }
+  }
+  std::string bytes = writer.take();
+  set.items.append_to(bytes);
+  return bytes;
+}
+
+ImageSet image_set_of(std::string_view bytes, SetParts parts) {
+  Reader reader(bytes);
+  ImageSet set;
+  set.kind = static_cast<ImageSet::Kind>(reader.number());
+  set.classes = reader.texts();
+  const std::vector<std::string> texts = reader.texts();
+  if (texts.size() != 3) throw InternalError("the image list is not this program's");
+  set.list_name = texts[0];
+  set.schema_json = texts[1];
+  set.samples_json = texts[2];
+  set.archives.resize(reader.count());
+  for (ImageArchive& archive : set.archives) archive.name = reader.text();
+  if (parts == SetParts::kWithSources) {
+    set.notes = reader.texts();
+    set.stamps.resize(reader.count());
+    for (SourceStamp& stamp : set.stamps) {
+      stamp.name = reader.text();
+      stamp.stamp = reader.number();
+      stamp.changed_ns = reader.number();
+    }
+  }
+  try {
+    std::string_view rest = reader.rest();
+    set.items = ImageItems::take_from(rest);
+  } catch (const std::length_error& fault) {
+    throw InternalError(fault.what());
+  }
+  require_consistent(set);
+  return set;
+}
+
+}  // namespace kiln

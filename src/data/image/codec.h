@@ -1,0 +1,48 @@
+// The codecs behind decode.h: one pair of functions a kind, one third-party library a .cpp. Every
+// function throws ImageFault; sizes are checked against kMaxImagePixels before pixels are
+// allocated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "data/image/image.h"
+
+namespace kiln::codec {
+
+// The size, or ImageFault when a side is not positive or the image is larger than kMaxImagePixels.
+ImageSize checked_size(std::uint64_t width, std::uint64_t height);
+
+// Makes `part` the whole of an image of that size: its pixels, all zero, in the part's own memory.
+std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part);
+
+// Integers inside `bytes`; the caller has checked the bounds.
+std::uint32_t little16(std::string_view bytes, std::size_t at);
+std::uint32_t little32(std::string_view bytes, std::size_t at);
+std::uint32_t big16(std::string_view bytes, std::size_t at);
+std::uint32_t big32(std::string_view bytes, std::size_t at);
+
+// One pixel of C, M, Y, K (255 is full ink) as RGB, rounded as Pillow rounds.
+void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb);
+
+void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
+// The others decode the whole.
+void decode_png(std::string_view bytes, ImagePart& part);
+void decode_bmp(std::string_view bytes, ImagePart& part);
+void decode_pnm(std::string_view bytes, ImagePart& part);
+void decode_tiff(std::string_view bytes, ImagePart& part);
+void decode_webp(std::string_view bytes, ImagePart& part);
+
+ImageSize read_jpeg_size(std::string_view bytes);
+ImageSize read_png_size(std::string_view bytes);
+ImageSize read_bmp_size(std::string_view bytes);
+ImageSize read_pnm_size(std::string_view bytes);
+ImageSize read_tiff_size(std::string_view bytes);
+ImageSize read_webp_size(std::string_view bytes);
+
+// The fault of a file, or of the part of it that was read, that ends inside its header.
+[[noreturn]] void fail_in_header(std::string_view kind);
+
+}  // namespace kiln::codec

@@ -1,0 +1,391 @@
+// JPEG by libjpeg(-turbo). Its errors leave by longjmp, so the functions that call it keep all
+// state in JpegReader, which outlives the jump, and hold no object with a destructor.
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include "data/image/codec.h"
+
+namespace kiln::codec {
+namespace {
+
+constexpr int kMaxScans = 500;          // a hostile progressive file repeats scans without end
+constexpr std::uint8_t kMissing = 128;  // mid grey for rows that the file does not hold
+constexpr std::uint8_t kEndOfImage[2] = {0xff, JPEG_EOI};
+
+// Where the data ran out.
+struct EarlyEnd {
+  bool source_ended = false;  // the file ends before its end-of-image marker
+  bool seen = false;          // pixels were needed that are not there
+  bool in_rows = false;  // in the scan that first brings the rows, not in one that refines them
+  JDIMENSION row = 0;    // of iMCU rows
+  bool corrupt = false;  // broken codes somewhere, decoding went on
+};
+
+struct JpegReader {
+  jpeg_decompress_struct info{};
+  jpeg_error_mgr errors{};
+  jpeg_source_mgr source{};
+  jpeg_progress_mgr progress{};
+  std::jmp_buf jump{};
+  char message[JMSG_LENGTH_MAX] = {};
+  int error_code = 0;
+  EarlyEnd end;
+  Region window;                     // what is read; never beyond the image
+  std::uint8_t* pixels = nullptr;    // the output, [H, W, 3] of the window
+  std::uint8_t* cmyk_row = nullptr;  // [W, 4], where the output colour space is CMYK
+};
+
+JpegReader& reader_of(j_common_ptr info) {
+  return *static_cast<JpegReader*>(info->client_data);
+}
+
+JpegReader& reader_of(j_decompress_ptr info) {
+  return *static_cast<JpegReader*>(info->client_data);
+}
+
+[[noreturn]] void on_error(j_common_ptr info) {
+  JpegReader& reader = reader_of(info);
+  reader.error_code = info->err->msg_code;
+  info->err->format_message(info, reader.message);
+  std::longjmp(reader.jump, 1);
+}
+
+// The first scan of the luminance holds the rows; later ones add colour or detail.
+bool scan_brings_rows(const jpeg_decompress_struct& info) {
+  if (info.Ss != 0 || info.Ah != 0) return false;
+  for (int i = 0; i < info.comps_in_scan; ++i) {
+    if (info.cur_comp_info[i]->component_index == 0) return true;
+  }
+  return false;
+}
+
+void on_message(j_common_ptr common, int level) {
+  if (level >= 0) return;
+  JpegReader& reader = reader_of(common);
+  const jpeg_decompress_struct& info = reader.info;
+  const int code = common->err->msg_code;
+  ++common->err->num_warnings;
+  if (code == JWRN_HUFF_BAD_CODE || code == JWRN_MUST_RESYNC) reader.end.corrupt = true;
+  if (code != JWRN_HIT_MARKER) return;
+  if (info.unread_marker != JPEG_EOI) {
+    reader.end.corrupt = true;
+  } else if (!reader.end.seen) {
+    reader.end.seen = true;
+    reader.end.in_rows = scan_brings_rows(info);
+    reader.end.row = info.input_iMCU_row;
+  }
+}
+
+void source_start(j_decompress_ptr) {}
+
+boolean source_fill(j_decompress_ptr info) {
+  reader_of(info).end.source_ended = true;
+  info->src->next_input_byte = kEndOfImage;
+  info->src->bytes_in_buffer = sizeof kEndOfImage;
+  return TRUE;
+}
+
+void source_skip(j_decompress_ptr info, long count) {
+  if (count <= 0) return;
+  if (static_cast<std::size_t>(count) > info->src->bytes_in_buffer) {
+    source_fill(info);
+    return;
+  }
+  info->src->next_input_byte += count;
+  info->src->bytes_in_buffer -= static_cast<std::size_t>(count);
+}
+
+void on_progress(j_common_ptr common) {
+  JpegReader& reader = reader_of(common);
+  if (reader.info.input_scan_number <= kMaxScans) return;
+  std::snprintf(reader.message, sizeof reader.message, "more than %d scans", kMaxScans);
+  std::longjmp(reader.jump, 1);
+}
+
+// False, with reader.message, on an error.
+bool read_header(JpegReader& reader, std::string_view bytes) {
+  reader.info.err = jpeg_std_error(&reader.errors);
+  reader.errors.error_exit = on_error;
+  reader.errors.emit_message = on_message;
+  reader.info.client_data = &reader;
+  if (setjmp(reader.jump) != 0) return false;
+  jpeg_create_decompress(&reader.info);
+  reader.source.init_source = source_start;
+  reader.source.fill_input_buffer = source_fill;
+  reader.source.skip_input_data = source_skip;
+  reader.source.resync_to_restart = jpeg_resync_to_restart;
+  reader.source.term_source = source_start;
+  reader.source.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
+  reader.source.bytes_in_buffer = bytes.size();
+  reader.info.src = &reader.source;
+  reader.progress.progress_monitor = on_progress;
+  reader.info.progress = &reader.progress;
+  jpeg_read_header(&reader.info, TRUE);
+  return true;
+}
+
+JDIMENSION window_end(const JpegReader& reader) {
+  return static_cast<JDIMENSION>(reader.window.top + reader.window.size.height);
+}
+
+void read_rgb_rows(JpegReader& reader) {
+  const std::size_t stride = std::size_t{reader.info.output_width} * 3;
+  const JDIMENSION end = window_end(reader);
+  JSAMPROW rows[16];
+  std::uint8_t* out = reader.pixels;
+  while (reader.info.output_scanline < end) {
+    const JDIMENSION count = std::min<JDIMENSION>(16, end - reader.info.output_scanline);
+    for (JDIMENSION i = 0; i < count; ++i) rows[i] = out + i * stride;
+    out += jpeg_read_scanlines(&reader.info, rows, count) * stride;
+  }
+}
+
+// Four channels are inverted, as Adobe writes them and Pillow assumes.
+void read_cmyk_rows(JpegReader& reader) {
+  std::uint8_t* out = reader.pixels;
+  while (reader.info.output_scanline < window_end(reader)) {
+    JSAMPROW row = reader.cmyk_row;
+    if (jpeg_read_scanlines(&reader.info, &row, 1) != 1) continue;
+    for (JDIMENSION x = 0; x < reader.info.output_width; ++x, row += 4, out += 3) {
+      const std::uint8_t inks[4] = {
+          static_cast<std::uint8_t>(255 - row[0]), static_cast<std::uint8_t>(255 - row[1]),
+          static_cast<std::uint8_t>(255 - row[2]), static_cast<std::uint8_t>(255 - row[3])};
+      cmyk_to_rgb(inks, out);
+    }
+  }
+}
+
+bool start(JpegReader& reader) {
+  if (setjmp(reader.jump) != 0) return false;
+  jpeg_start_decompress(&reader.info);
+  return true;
+}
+
+// Makes the window as wide as the decoder can: it begins at an iMCU. Called once started.
+bool narrow(JpegReader& reader) {
+  if (setjmp(reader.jump) != 0) return false;
+  auto left = static_cast<JDIMENSION>(reader.window.left);
+  auto width = static_cast<JDIMENSION>(reader.window.size.width);
+  jpeg_crop_scanline(&reader.info, &left, &width);
+  reader.window.left = static_cast<int>(left);
+  reader.window.size.width = static_cast<int>(width);
+  return true;
+}
+
+bool read_pixels(JpegReader& reader) {
+  if (setjmp(reader.jump) != 0) return false;
+  if (reader.window.top > 0)
+    jpeg_skip_scanlines(&reader.info, static_cast<JDIMENSION>(reader.window.top));
+  if (reader.cmyk_row != nullptr) {
+    read_cmyk_rows(reader);
+  } else {
+    read_rgb_rows(reader);
+  }
+  return true;
+}
+
+// Scans of a progressive file that ended between two of them are incomplete unless every bit was
+// sent.
+bool all_bits_sent(const jpeg_decompress_struct& info) {
+  if (info.coef_bits == nullptr) return info.input_scan_number >= 1;
+  for (int component = 0; component < info.num_components; ++component) {
+    for (int k = 0; k < DCTSIZE2; ++k) {
+      if (info.coef_bits[component][k] != 0) return false;
+    }
+  }
+  return true;
+}
+
+// What is missing, as text; rows that are missing become grey. Throws when they are more than half.
+std::string settle_damage(const JpegReader& reader, ImagePart& image) {
+  const jpeg_decompress_struct& info = reader.info;
+  const EarlyEnd& end = reader.end;
+  if (end.seen && end.in_rows) {
+    const int mcu_rows = info.max_v_samp_factor * DCTSIZE;
+    const int good = std::min(static_cast<int>(end.row) * mcu_rows, image.whole.height);
+    const int missing = image.whole.height - good;
+    std::string text = "JPEG data ends early: " + std::to_string(missing) + " of " +
+                       std::to_string(image.whole.height) + " rows missing";
+    if (missing > image.whole.height / 2) throw ImageFault(text);
+    const std::size_t stride = static_cast<std::size_t>(image.whole.width) * 3;
+    std::memset(image.pixels.data() + static_cast<std::size_t>(good) * stride, kMissing,
+                static_cast<std::size_t>(missing) * stride);
+    return text;
+  }
+  if (end.seen || (end.source_ended && !all_bits_sent(info))) {
+    return "JPEG data ends early: colour or detail is missing after scan " +
+           std::to_string(info.input_scan_number);
+  }
+  if (end.corrupt) return "JPEG data is corrupt in places";
+  return {};
+}
+
+// Only the frame and all tables of the first scan make a header.
+[[noreturn]] void fail(const JpegReader& reader, bool in_header) {
+  if (reader.error_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
+  if (in_header && reader.end.source_ended) throw ImageFault("JPEG data ends within the header");
+  throw ImageFault("broken JPEG: " + std::string(reader.message));
+}
+
+struct Attempt {
+  JpegReader reader;
+  ~Attempt() { jpeg_destroy_decompress(&reader.info); }
+};
+
+// Reads the header and refuses what cannot be read.
+ImageSize open_image(JpegReader& reader, std::string_view bytes) {
+  if (!read_header(reader, bytes)) fail(reader, true);
+  const ImageSize size = checked_size(reader.info.image_width, reader.info.image_height);
+  const int components = reader.info.num_components;
+  if (components != 1 && components != 3 && components != 4) {
+    throw ImageFault("a JPEG of " + std::to_string(components) + " channels is not supported");
+  }
+  reader.info.out_color_space = components == 4 ? JCS_CMYK : JCS_RGB;
+  return size;
+}
+
+bool read_window(JpegReader& reader, ImagePart& part) {
+  const auto width = static_cast<std::size_t>(reader.window.size.width);
+  std::vector<std::uint8_t> cmyk_row(reader.info.out_color_space == JCS_CMYK ? width * 4 : 0);
+  if (!cmyk_row.empty()) reader.cmyk_row = cmyk_row.data();
+  part.region = reader.window;
+  const std::size_t bytes = width * 3 * static_cast<std::size_t>(reader.window.size.height);
+  const std::size_t whole_bytes =
+      std::size_t{reader.info.image_width} * std::size_t{reader.info.image_height} * 3;
+  part.make_room(std::max(bytes, std::min(whole_bytes, kRoomForWhole)));
+  reader.pixels = part.pixels.data();
+  return read_pixels(reader);
+}
+
+// By how much the decoder may reduce what shrinks by so much; see decode_part().
+int reduction_of(double shrinks_by) {
+  if (shrinks_by >= 16) return 4;
+  return shrinks_by >= 6 ? 2 : 1;
+}
+
+// The pixels of the reduced image that hold the region.
+Region reduced(const Region& region, int reduction) {
+  const int top = region.top / reduction, left = region.left / reduction;
+  const auto length = [&](int begin, int count) {
+    return (begin + count + reduction - 1) / reduction - begin / reduction;
+  };
+  return {
+      top, left, {length(region.top, region.size.height), length(region.left, region.size.width)}};
+}
+
+// What must be decoded so that the pixels of `wanted` are as in the whole: chroma is upsampled from
+// its neighbours, up to two pixels away.
+Region widened(const Region& wanted, ImageSize whole) {
+  const int left = std::max(0, wanted.left - 2);
+  const int right = std::min(whole.width, wanted.left + wanted.size.width + 2);
+  return {wanted.top, left, {wanted.size.height, right - left}};
+}
+
+bool holds_its_end(const JpegReader& reader, std::string_view bytes) {
+  const std::string_view rest = bytes.substr(bytes.size() - reader.source.bytes_in_buffer);
+  return rest.rfind("\xff\xd9") != std::string_view::npos;
+}
+
+enum class Outcome {
+  kDone,
+  kNeedsWhole,   // the data is unusual: only a decode of the whole tells the pixels and the damage
+  kCutInMarker,  // between two scans: the caller may try again without that marker
+};
+
+Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
+  Attempt attempt;
+  JpegReader& reader = attempt.reader;
+  part.whole = open_image(reader, bytes);
+  const Region whole = {0, 0, part.whole};
+  const WantedPart wanted = choose(part.whole);
+  part.reduction = 1;
+  reader.window = whole;
+  if (holds_its_end(reader, bytes)) {
+    part.reduction = reduction_of(wanted.shrinks_by);
+    reader.window =
+        widened(reduced(wanted.region, part.reduction), reduced(whole, part.reduction).size);
+  }
+  reader.info.scale_denom = static_cast<unsigned>(part.reduction);
+  const bool is_whole = reader.window == whole;
+  bool good = start(reader);
+  // Where detail was never sent the decoder smooths, which looks at the neighbours.
+  if (!is_whole && good && !all_bits_sent(reader.info)) return Outcome::kNeedsWhole;
+  good = good && (is_whole || narrow(reader)) && read_window(reader, part);
+  if (!is_whole) {
+    part.damage.clear();
+    return good && reader.errors.num_warnings == 0 ? Outcome::kDone : Outcome::kNeedsWhole;
+  }
+  if (!good) {
+    if (reader.end.source_ended && reader.info.input_scan_number > 0) return Outcome::kCutInMarker;
+    fail(reader, false);
+  }
+  part.damage = settle_damage(reader, part);
+  return Outcome::kDone;
+}
+
+// The last place where a marker that may stand between scans begins, or npos.
+std::size_t last_marker(std::string_view bytes) {
+  for (std::size_t at = bytes.size() < 2 ? 0 : bytes.size() - 1; at-- > 2;) {
+    if (bytes[at] != '\xff') continue;
+    const auto code = static_cast<std::uint8_t>(bytes[at + 1]);
+    if (code == 0xc4 || code == 0xcc || code == 0xfe || (code >= 0xda && code <= 0xdd) ||
+        (code >= 0xe0 && code <= 0xef)) {
+      return at;
+    }
+  }
+  return std::string_view::npos;
+}
+
+bool is_frame(std::uint8_t marker) {
+  return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+}  // namespace
+
+void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
+  Outcome outcome = try_decode(bytes, choose, part);
+  const auto all = [](ImageSize whole) { return WantedPart{{0, 0, whole}}; };
+  constexpr int kAttempts = 4;
+  for (int attempt = 0; attempt < kAttempts && outcome != Outcome::kDone; ++attempt) {
+    if (outcome == Outcome::kCutInMarker) {
+      const std::size_t end = last_marker(bytes);
+      if (end == std::string_view::npos) break;
+      bytes = bytes.substr(0, end);
+    }
+    outcome = try_decode(bytes, all, part);
+  }
+  if (outcome != Outcome::kDone) throw ImageFault("JPEG data ends within a table");
+}
+
+ImageSize read_jpeg_size(std::string_view bytes) {
+  std::size_t at = 2;
+  while (at + 4 <= bytes.size()) {
+    if (bytes[at] != '\xff') throw ImageFault("broken JPEG: no marker where one must stand");
+    const auto marker = static_cast<std::uint8_t>(bytes[at + 1]);
+    if (marker == 0xff) {  // fill byte
+      ++at;
+      continue;
+    }
+    if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) {  // without a length
+      at += 2;
+      continue;
+    }
+    if (marker == JPEG_EOI || marker == 0xda) throw ImageFault("broken JPEG: no frame header");
+    if (is_frame(marker)) {
+      if (at + 9 > bytes.size()) break;
+      return checked_size(big16(bytes, at + 7), big16(bytes, at + 5));
+    }
+    at += 2 + std::max<std::size_t>(2, big16(bytes, at + 2));
+  }
+  fail_in_header("JPEG");
+}
+
+}  // namespace kiln::codec

@@ -1,0 +1,342 @@
+// TIFF by libtiff, from memory: the first page, as stored. Grey, RGB, palette and CMYK of 8 or 16
+// bits are read sample by sample, so that alpha is dropped and not multiplied in; other forms
+// (bilevel, YCbCr, Lab, …) by libtiff's RGBA reader.
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tiffio.h>
+
+#include "data/image/codec.h"
+
+namespace kiln::codec {
+namespace {
+
+struct Source {
+  std::string_view bytes;
+  std::size_t at = 0;
+  std::string error;  // the first that libtiff told
+};
+
+Source& source_of(thandle_t handle) {
+  return *static_cast<Source*>(handle);
+}
+
+tmsize_t read_bytes(thandle_t handle, void* target, tmsize_t count) {
+  Source& source = source_of(handle);
+  if (count <= 0 || source.at >= source.bytes.size()) return 0;
+  const std::size_t got =
+      std::min(static_cast<std::size_t>(count), source.bytes.size() - source.at);
+  std::memcpy(target, source.bytes.data() + source.at, got);
+  source.at += got;
+  return static_cast<tmsize_t>(got);
+}
+
+tmsize_t write_nothing(thandle_t, void*, tmsize_t) {
+  return 0;
+}
+
+toff_t seek(thandle_t handle, toff_t offset, int whence) {
+  Source& source = source_of(handle);
+  const toff_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? source.at : source.bytes.size();
+  source.at = base + offset;
+  return source.at;
+}
+
+int close_nothing(thandle_t) {
+  return 0;
+}
+
+toff_t size_of(thandle_t handle) {
+  return source_of(handle).bytes.size();
+}
+
+int map_bytes(thandle_t handle, void** base, toff_t* size) {
+  const std::string_view bytes = source_of(handle).bytes;
+  *base = const_cast<char*>(bytes.data());  // libtiff only reads what it mapped
+  *size = bytes.size();
+  return 1;
+}
+
+void unmap_nothing(thandle_t, void*, toff_t) {}
+
+int keep_error(TIFF*, void* user, const char*, const char* format, va_list arguments) {
+  Source& source = *static_cast<Source*>(user);
+  char text[200];
+  std::vsnprintf(text, sizeof text, format, arguments);
+  if (source.error.empty()) source.error = text;
+  return 1;
+}
+
+int ignore_warning(TIFF*, void*, const char*, const char*, va_list) {
+  return 1;
+}
+
+struct CloseTiff {
+  void operator()(TIFF* tiff) const { TIFFClose(tiff); }
+};
+using TiffPointer = std::unique_ptr<TIFF, CloseTiff>;
+
+[[noreturn]] void fail(const Source& source) {
+  throw ImageFault("broken TIFF" + (source.error.empty() ? "" : ": " + source.error));
+}
+
+TiffPointer open_tiff(Source& source) {
+  constexpr tmsize_t kMaxAllocation = tmsize_t{1} << 31;
+  TIFFOpenOptions* options = TIFFOpenOptionsAlloc();
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMaxAllocation);
+  TIFFOpenOptionsSetErrorHandlerExtR(options, keep_error, &source);
+  TIFFOpenOptionsSetWarningHandlerExtR(options, ignore_warning, nullptr);
+  TiffPointer tiff(TIFFClientOpenExt("image", "r", &source, read_bytes, write_nothing, seek,
+                                     close_nothing, size_of, map_bytes, unmap_nothing, options));
+  TIFFOpenOptionsFree(options);
+  if (tiff == nullptr) fail(source);
+  return tiff;
+}
+
+struct Layout {
+  ImageSize size;
+  std::uint16_t bits = 1, samples = 1, photometric = PHOTOMETRIC_MINISBLACK;
+  std::uint16_t colors = 1;  // samples that are not alpha
+  bool separate = false;     // one plane a sample
+  bool premultiplied = false;
+  std::uint32_t block_width = 0, block_height = 0;  // tiles; or strips as wide as the image
+  std::uint16_t *red = nullptr, *green = nullptr, *blue = nullptr;  // the palette, owned by libtiff
+};
+
+Layout layout_of(TIFF* tiff) {
+  Layout layout;
+  std::uint32_t width = 0, height = 0;
+  std::uint16_t planes = PLANARCONFIG_CONTIG, compression = COMPRESSION_NONE;
+  TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
+  TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height);
+  layout.size = checked_size(width, height);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_BITSPERSAMPLE, &layout.bits);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLESPERPIXEL, &layout.samples);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_PLANARCONFIG, &planes);
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
+  TIFFGetField(tiff, TIFFTAG_PHOTOMETRIC, &layout.photometric);
+  layout.separate = planes == PLANARCONFIG_SEPARATE && layout.samples > 1;
+  if (compression == COMPRESSION_JPEG && layout.photometric == PHOTOMETRIC_YCBCR &&
+      !layout.separate) {
+    TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
+    layout.photometric = PHOTOMETRIC_RGB;
+  }
+  if (layout.photometric == PHOTOMETRIC_RGB) layout.colors = 3;
+  if (layout.photometric == PHOTOMETRIC_SEPARATED) layout.colors = 4;
+  std::uint16_t extras = 0;
+  std::uint16_t* kinds = nullptr;
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &extras, &kinds);
+  layout.premultiplied =
+      layout.colors == 3 && layout.samples > 3 && extras > 0 && kinds[0] == EXTRASAMPLE_ASSOCALPHA;
+  if (TIFFIsTiled(tiff) != 0) {
+    TIFFGetField(tiff, TIFFTAG_TILEWIDTH, &layout.block_width);
+    TIFFGetField(tiff, TIFFTAG_TILELENGTH, &layout.block_height);
+  } else {
+    layout.block_width = width;
+    TIFFGetFieldDefaulted(tiff, TIFFTAG_ROWSPERSTRIP, &layout.block_height);
+    layout.block_height = std::min(layout.block_height, height);
+  }
+  return layout;
+}
+
+bool reads_by_sample(TIFF* tiff, Layout& layout) {
+  std::uint16_t format = SAMPLEFORMAT_UINT;
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_SAMPLEFORMAT, &format);
+  if (format != SAMPLEFORMAT_UINT || (layout.bits != 8 && layout.bits != 16)) return false;
+  if (layout.samples < layout.colors || layout.samples > 16) return false;
+  switch (layout.photometric) {
+    case PHOTOMETRIC_PALETTE:
+      return layout.bits == 8 &&
+             TIFFGetField(tiff, TIFFTAG_COLORMAP, &layout.red, &layout.green, &layout.blue) != 0;
+    case PHOTOMETRIC_MINISBLACK:
+    case PHOTOMETRIC_MINISWHITE:
+    case PHOTOMETRIC_RGB:
+    case PHOTOMETRIC_SEPARATED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Undoes the multiplication by alpha as Pillow does.
+void divide_by_alpha(std::uint8_t* rgb, std::uint8_t alpha) {
+  for (int channel = 0; channel < 3; ++channel) {
+    rgb[channel] =
+        alpha == 0 ? 0 : static_cast<std::uint8_t>(std::min(255, rgb[channel] * 255 / alpha));
+  }
+}
+
+void put_pixel(const Layout& layout, const std::uint8_t* samples, std::uint8_t* rgb) {
+  switch (layout.photometric) {
+    case PHOTOMETRIC_PALETTE:
+      rgb[0] = static_cast<std::uint8_t>(layout.red[samples[0]] >> 8);
+      rgb[1] = static_cast<std::uint8_t>(layout.green[samples[0]] >> 8);
+      rgb[2] = static_cast<std::uint8_t>(layout.blue[samples[0]] >> 8);
+      return;
+    case PHOTOMETRIC_RGB:
+      std::copy_n(samples, 3, rgb);
+      if (layout.premultiplied) divide_by_alpha(rgb, samples[3]);
+      return;
+    case PHOTOMETRIC_SEPARATED:
+      cmyk_to_rgb(samples, rgb);
+      return;
+    default: {
+      const bool inverted = layout.photometric == PHOTOMETRIC_MINISWHITE;
+      rgb[0] = rgb[1] = rgb[2] =
+          inverted ? static_cast<std::uint8_t>(255 - samples[0]) : samples[0];
+    }
+  }
+}
+
+// The blocks of one place in the image, one a plane, as 8-bit samples side by side.
+class BlockReader {
+ public:
+  BlockReader(TIFF* tiff, const Source& source, const Layout& layout)
+      : tiff_(tiff), source_(source), layout_(layout), tiled_(TIFFIsTiled(tiff) != 0) {
+    const tmsize_t size = tiled_ ? TIFFTileSize(tiff) : TIFFStripSize(tiff);
+    const std::uint64_t pixels = std::uint64_t{layout.block_width} * layout.block_height;
+    const std::uint64_t needed = pixels * plane_samples() * bytes_a_sample();
+    if (size <= 0 || static_cast<std::uint64_t>(size) != needed || needed > kMaxBlockBytes) {
+      throw ImageFault("broken TIFF: its strips or tiles have no plausible size");
+    }
+    block_.resize(static_cast<std::size_t>(size));
+    samples_.resize(static_cast<std::size_t>(pixels * kept_samples()));
+  }
+
+  // [block_height, block_width, kept_samples()]
+  const std::uint8_t* read(std::uint32_t x, std::uint32_t y) {
+    const std::uint32_t planes = layout_.separate ? kept_samples() : 1;
+    for (std::uint32_t plane = 0; plane < planes; ++plane) {
+      read_plane(x, y, static_cast<std::uint16_t>(plane));
+      spread(plane);
+    }
+    return samples_.data();
+  }
+
+  std::uint32_t kept_samples() const { return layout_.colors + (layout_.premultiplied ? 1U : 0U); }
+
+ private:
+  static constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 31;
+
+  std::uint32_t plane_samples() const { return layout_.separate ? 1 : layout_.samples; }
+  std::uint32_t bytes_a_sample() const { return layout_.bits / 8U; }
+
+  void read_plane(std::uint32_t x, std::uint32_t y, std::uint16_t plane) {
+    const auto size = static_cast<tmsize_t>(block_.size());
+    if (tiled_) {
+      const std::uint32_t tile = TIFFComputeTile(tiff_, x, y, 0, plane);
+      if (TIFFReadEncodedTile(tiff_, tile, block_.data(), size) < 0) fail(source_);
+    } else {
+      const std::uint32_t strip = TIFFComputeStrip(tiff_, y, plane);
+      if (TIFFReadEncodedStrip(tiff_, strip, block_.data(), size) < 0) fail(source_);
+    }
+  }
+
+  // From the block's samples to those that are kept; of 16 bits, in the machine's (little) order,
+  // the high byte.
+  void spread(std::uint32_t plane) {
+    const std::uint32_t width = bytes_a_sample();
+    const std::uint32_t from = plane_samples(), to = kept_samples();
+    const std::uint32_t count = layout_.separate ? 1 : to;
+    const std::uint8_t* in = block_.data() + (width - 1);
+    std::uint8_t* out = samples_.data() + plane;
+    for (std::size_t i = samples_.size() / to; i > 0; --i, in += from * width, out += to) {
+      for (std::uint32_t s = 0; s < count; ++s) out[s] = in[s * width];
+    }
+  }
+
+  TIFF* tiff_;
+  const Source& source_;
+  const Layout& layout_;
+  bool tiled_;
+  std::vector<std::uint8_t> block_, samples_;
+};
+
+void read_samples(TIFF* tiff, const Source& source, const Layout& layout, std::uint8_t* pixels) {
+  BlockReader reader(tiff, source, layout);
+  const auto width = static_cast<std::uint32_t>(layout.size.width);
+  const auto height = static_cast<std::uint32_t>(layout.size.height);
+  const std::uint32_t step = reader.kept_samples();
+  for (std::uint32_t top = 0; top < height; top += layout.block_height) {
+    for (std::uint32_t left = 0; left < width; left += layout.block_width) {
+      const std::uint8_t* block = reader.read(left, top);
+      const std::uint32_t rows = std::min(layout.block_height, height - top);
+      const std::uint32_t columns = std::min(layout.block_width, width - left);
+      for (std::uint32_t y = 0; y < rows; ++y) {
+        const std::uint8_t* in = block + std::size_t{y} * layout.block_width * step;
+        std::uint8_t* out = pixels + (std::size_t{top + y} * width + left) * 3;
+        for (std::uint32_t x = 0; x < columns; ++x, in += step, out += 3)
+          put_pixel(layout, in, out);
+      }
+    }
+  }
+}
+
+// Rows stay in the order stored: the orientation tag is not applied, like EXIF's.
+void read_by_rgba(TIFF* tiff, const Source& source, ImageSize size, std::uint8_t* out) {
+  char reason[1024] = {};
+  TIFFSetField(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
+  if (TIFFRGBAImageOK(tiff, reason) == 0)
+    throw ImageFault("TIFF of an unsupported form: " + std::string(reason));
+  const auto width = static_cast<std::uint32_t>(size.width);
+  const auto height = static_cast<std::uint32_t>(size.height);
+  std::vector<std::uint32_t> pixels(std::size_t{width} * height);
+  if (TIFFReadRGBAImageOriented(tiff, width, height, pixels.data(), ORIENTATION_TOPLEFT, 1) == 0) {
+    fail(source);
+  }
+  for (const std::uint32_t pixel : pixels) {
+    *out++ = static_cast<std::uint8_t>(TIFFGetR(pixel));
+    *out++ = static_cast<std::uint8_t>(TIFFGetG(pixel));
+    *out++ = static_cast<std::uint8_t>(TIFFGetB(pixel));
+  }
+}
+
+}  // namespace
+
+void decode_tiff(std::string_view bytes, ImagePart& part) {
+  Source source{bytes, 0, {}};
+  const TiffPointer tiff = open_tiff(source);
+  Layout layout = layout_of(tiff.get());
+  const auto pixels = begin_whole(layout.size, part);
+  if (reads_by_sample(tiff.get(), layout)) {
+    read_samples(tiff.get(), source, layout, pixels.data());
+  } else {
+    read_by_rgba(tiff.get(), source, layout.size, pixels.data());
+  }
+}
+
+// The width and length entries of the first directory (TIFF 6.0, section 2; BigTIFF has wider
+// fields).
+ImageSize read_tiff_size(std::string_view bytes) {
+  const bool little = bytes[0] == 'I';
+  const bool big_form = bytes[little ? 2 : 3] == '+';
+  const auto word = [&](std::size_t at) { return little ? little16(bytes, at) : big16(bytes, at); };
+  const auto quad = [&](std::size_t at) { return little ? little32(bytes, at) : big32(bytes, at); };
+  const auto eight = [&](std::size_t at) -> std::uint64_t {
+    const std::uint64_t first = quad(at), second = quad(at + 4);
+    return little ? first | second << 32 : second | first << 32;
+  };
+  if (bytes.size() < 16) fail_in_header("TIFF");
+  const std::uint64_t directory = big_form ? eight(8) : quad(4);
+  if (directory > bytes.size() || bytes.size() - directory < 8) fail_in_header("TIFF");
+  auto at = static_cast<std::size_t>(directory);
+  const std::uint64_t count = big_form ? eight(at) : word(at);
+  at += big_form ? 8 : 2;
+  const std::size_t entry = big_form ? 20 : 12, value = big_form ? 12 : 8;
+  std::uint64_t width = 0, height = 0;
+  for (std::uint64_t i = 0; i < count && (width == 0 || height == 0); ++i, at += entry) {
+    if (at + entry > bytes.size()) fail_in_header("TIFF");
+    const std::uint32_t tag = word(at);
+    if (tag != TIFFTAG_IMAGEWIDTH && tag != TIFFTAG_IMAGELENGTH) continue;
+    const std::uint64_t number = word(at + 2) == TIFF_SHORT ? word(at + value) : quad(at + value);
+    (tag == TIFFTAG_IMAGEWIDTH ? width : height) = number;
+  }
+  return checked_size(width, height);
+}
+
+}  // namespace kiln::codec

@@ -1,0 +1,98 @@
+// WebP by libwebp: lossy and lossless, alpha dropped; of an animation the first frame.
+#include <new>
+#include <string>
+
+#include <webp/decode.h>
+
+#include "data/image/codec.h"
+
+namespace kiln::codec {
+namespace {
+
+const std::uint8_t* data_of(std::string_view bytes) {
+  return reinterpret_cast<const std::uint8_t*>(bytes.data());
+}
+
+[[noreturn]] void fail(VP8StatusCode status) {
+  if (status == VP8_STATUS_OUT_OF_MEMORY) throw std::bad_alloc();
+  if (status == VP8_STATUS_NOT_ENOUGH_DATA) throw ImageFault("WebP data ends early");
+  if (status == VP8_STATUS_UNSUPPORTED_FEATURE) throw ImageFault("WebP of an unsupported form");
+  throw ImageFault("broken WebP data");
+}
+
+WebPBitstreamFeatures features_of(std::string_view bytes) {
+  WebPBitstreamFeatures features{};
+  const VP8StatusCode status = WebPGetFeatures(data_of(bytes), bytes.size(), &features);
+  if (status != VP8_STATUS_OK) fail(status);
+  return features;
+}
+
+std::uint32_t little24(std::string_view bytes, std::size_t at) {
+  return little16(bytes, at) | static_cast<std::uint32_t>(static_cast<std::uint8_t>(bytes[at + 2]))
+                                   << 16;
+}
+
+struct Frame {
+  std::string_view data;
+  std::size_t x = 0, y = 0;  // of its corner in the canvas
+};
+
+// The chunks of an animation: "ANMF", length, x / 2, y / 2, w - 1, h - 1, duration and flags, the
+// image's own chunks.
+Frame first_frame(std::string_view bytes) {
+  constexpr std::size_t kFrameHeader = 16;
+  std::size_t at = 12;
+  while (at + 8 <= bytes.size()) {
+    const std::size_t length = little32(bytes, at + 4);
+    if (bytes.substr(at, 4) == "ANMF") {
+      if (length < kFrameHeader || at + 8 + length > bytes.size()) break;
+      return {bytes.substr(at + 8 + kFrameHeader, length - kFrameHeader),
+              std::size_t{little24(bytes, at + 8)} * 2, std::size_t{little24(bytes, at + 11)} * 2};
+    }
+    at += 8 + length + (length & 1);
+  }
+  fail(VP8_STATUS_NOT_ENOUGH_DATA);
+}
+
+void decode_into(std::string_view data, std::uint8_t* pixels, std::size_t bytes_left, int stride) {
+  WebPDecoderConfig config;
+  if (WebPInitDecoderConfig(&config) == 0) throw ImageFault("libwebp has another version");
+  config.output.colorspace = MODE_RGB;
+  config.output.is_external_memory = 1;
+  config.output.u.RGBA = {pixels, stride, bytes_left};
+  const VP8StatusCode status = WebPDecode(data_of(data), data.size(), &config);
+  WebPFreeDecBuffer(&config.output);
+  if (status != VP8_STATUS_OK) fail(status);
+}
+
+}  // namespace
+
+void decode_webp(std::string_view bytes, ImagePart& part) {
+  const WebPBitstreamFeatures features = features_of(bytes);
+  const ImageSize size = checked_size(static_cast<std::uint64_t>(features.width),
+                                      static_cast<std::uint64_t>(features.height));
+  Frame frame{bytes};
+  if (features.has_animation != 0) {
+    frame = first_frame(bytes);
+    const WebPBitstreamFeatures inner = features_of(frame.data);
+    if (frame.x + static_cast<std::size_t>(inner.width) > static_cast<std::size_t>(size.width) ||
+        frame.y + static_cast<std::size_t>(inner.height) > static_cast<std::size_t>(size.height)) {
+      throw ImageFault("broken WebP: a frame outside the canvas");
+    }
+  }
+  const auto pixels = begin_whole(size, part);
+  const std::size_t stride = static_cast<std::size_t>(size.width) * 3;
+  const std::size_t offset = frame.y * stride + frame.x * 3;
+  decode_into(frame.data, pixels.data() + offset, pixels.size() - offset, static_cast<int>(stride));
+}
+
+ImageSize read_webp_size(std::string_view bytes) {
+  WebPBitstreamFeatures features{};
+  const VP8StatusCode status = WebPGetFeatures(data_of(bytes), bytes.size(), &features);
+  if (status == VP8_STATUS_NOT_ENOUGH_DATA) fail_in_header("WebP");
+  if (status != VP8_STATUS_OK) fail(status);
+  return checked_size(static_cast<std::uint64_t>(features.width),
+                      static_cast<std::uint64_t>(features.height));
+}
+
+}  // namespace kiln::codec

@@ -1,0 +1,177 @@
+#include "data/image/image.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "data/image/codec.h"
+
+namespace kiln {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+bool is_bmp(std::string_view bytes) {
+  if (!bytes.starts_with("BM"sv) || bytes.size() < 18) return false;
+  constexpr std::array<std::uint32_t, 7> kHeaderSizes = {12, 40, 52, 56, 64, 108, 124};
+  return std::ranges::count(kHeaderSizes, codec::little32(bytes, 14)) > 0;
+}
+
+bool is_pnm(std::string_view bytes) {
+  return bytes.size() >= 3 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '6' &&
+         " \t\r\n\v\f#"sv.find(bytes[2]) != std::string_view::npos;
+}
+
+bool is_tiff(std::string_view bytes) {
+  return bytes.starts_with("II*\0"sv) || bytes.starts_with("MM\0*"sv) ||
+         bytes.starts_with("II+\0"sv) || bytes.starts_with("MM\0+"sv);
+}
+
+bool is_webp(std::string_view bytes) {
+  return bytes.size() >= 12 && bytes.starts_with("RIFF"sv) && bytes.substr(8, 4) == "WEBP"sv;
+}
+
+// The first bytes as one can print them.
+std::string beginning_of(std::string_view bytes) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes.substr(0, 12)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f) {
+      text += c;
+    } else {
+      text += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return text;
+}
+
+[[noreturn]] void fail_unknown(std::string_view bytes) {
+  if (bytes.empty()) throw ImageFault("not an image: the file is empty");
+  if (bytes.starts_with("GIF8"sv)) throw ImageFault("GIF images are not supported");
+  throw ImageFault("not an image: it begins with '" + beginning_of(bytes) + "'");
+}
+
+void decode_other(std::string_view kind, std::string_view bytes, ImagePart& part) {
+  if (kind == "PNG") return codec::decode_png(bytes, part);
+  if (kind == "WebP") return codec::decode_webp(bytes, part);
+  if (kind == "TIFF") return codec::decode_tiff(bytes, part);
+  if (kind == "BMP") return codec::decode_bmp(bytes, part);
+  if (kind == "PNM") return codec::decode_pnm(bytes, part);
+  fail_unknown(bytes);
+}
+
+}  // namespace
+
+std::string_view image_kind(std::string_view bytes) {
+  if (bytes.starts_with("\xff\xd8\xff"sv)) return "JPEG";
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n"sv)) return "PNG";
+  if (is_webp(bytes)) return "WebP";
+  if (is_tiff(bytes)) return "TIFF";
+  if (is_bmp(bytes)) return "BMP";
+  if (is_pnm(bytes)) return "PNM";
+  return {};
+}
+
+DecodedImage decode_image(std::string_view bytes) {
+  ImagePart part;
+  decode_part(
+      bytes,
+      [](ImageSize whole) {
+        return WantedPart{{0, 0, whole}};
+      },
+      part);
+  return {{part.whole, std::move(part.pixels)}, std::move(part.damage)};
+}
+
+void ImagePart::make_room(std::size_t bytes) {
+  if (pixels.size() >= bytes) return;
+  std::vector<std::uint8_t>().swap(pixels);
+  pixels.resize(bytes);
+}
+
+void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
+  const std::string_view kind = image_kind(bytes);
+  try {
+    if (kind == "JPEG") return codec::decode_jpeg(bytes, choose, part);
+    decode_other(kind, bytes, part);
+    choose(part.whole);  // which may refuse it
+  } catch (const ImageFault&) {
+    if (part.pixels.size() > kRoomForWhole) part.pixels = {};  // a broken header promises anything
+    throw;
+  }
+}
+
+ImageSize read_image_size(std::string_view bytes) {
+  const std::string_view kind = image_kind(bytes);
+  if (kind == "JPEG") return codec::read_jpeg_size(bytes);
+  if (kind == "PNG") return codec::read_png_size(bytes);
+  if (kind == "WebP") return codec::read_webp_size(bytes);
+  if (kind == "TIFF") return codec::read_tiff_size(bytes);
+  if (kind == "BMP") return codec::read_bmp_size(bytes);
+  if (kind == "PNM") return codec::read_pnm_size(bytes);
+  fail_unknown(bytes);
+}
+
+namespace codec {
+
+ImageSize checked_size(std::uint64_t width, std::uint64_t height) {
+  constexpr std::uint64_t kMaxSide = 0x7fffffff;
+  if (width == 0 || height == 0) throw ImageFault("the image has no pixels");
+  if (width > kMaxSide || height > kMaxSide ||
+      width * height > static_cast<std::uint64_t>(kMaxImagePixels)) {
+    throw ImageFault("too large: " + std::to_string(width) + " x " + std::to_string(height) +
+                     " is over the size limit of " + std::to_string(kMaxImagePixels) + " pixels");
+  }
+  return {static_cast<int>(height), static_cast<int>(width)};
+}
+
+std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part) {
+  part.whole = size;
+  part.reduction = 1;
+  part.region = {0, 0, size};
+  part.damage.clear();
+  const std::size_t bytes =
+      static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width) * 3;
+  part.make_room(bytes);
+  const std::span<std::uint8_t> pixels(part.pixels.data(), bytes);
+  std::ranges::fill(pixels, std::uint8_t{0});
+  return pixels;
+}
+
+std::uint32_t little16(std::string_view bytes, std::size_t at) {
+  return static_cast<std::uint8_t>(bytes[at]) |
+         static_cast<std::uint32_t>(static_cast<std::uint8_t>(bytes[at + 1])) << 8;
+}
+
+std::uint32_t little32(std::string_view bytes, std::size_t at) {
+  return little16(bytes, at) | little16(bytes, at + 2) << 16;
+}
+
+std::uint32_t big16(std::string_view bytes, std::size_t at) {
+  return static_cast<std::uint8_t>(bytes[at + 1]) |
+         static_cast<std::uint32_t>(static_cast<std::uint8_t>(bytes[at])) << 8;
+}
+
+std::uint32_t big32(std::string_view bytes, std::size_t at) {
+  return big16(bytes, at + 2) | big16(bytes, at) << 16;
+}
+
+void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb) {
+  const int white = 255 - cmyk[3];
+  for (int channel = 0; channel < 3; ++channel) {
+    const int product = cmyk[channel] * white + 128;
+    rgb[channel] =
+        static_cast<std::uint8_t>(std::max(0, white - (((product >> 8) + product) >> 8)));
+  }
+}
+
+void fail_in_header(std::string_view kind) {
+  throw ImageFault("the " + std::string(kind) +
+                   " header does not end within the bytes read: the file is cut short, or its "
+                   "header lies further back");
+}
+
+}  // namespace codec
+}  // namespace kiln

@@ -1,0 +1,193 @@
+#include "data/image/resample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+namespace kiln {
+namespace {
+
+struct Span {
+  int begin = 0, end = 0;
+};
+
+// Where the middle of the wanted pixel `i` lies in the image.
+double middle_of(const ResampleAxis& axis, int i) {
+  return axis.begin + axis.length / axis.resized * (axis.first + i + 0.5);
+}
+
+double radius_of(const ResampleAxis& axis) {
+  return std::max(axis.length / axis.resized, 1.0);
+}
+
+// The pixels of the image that the filter of the wanted pixel `i` reaches.
+Span reach(const ResampleAxis& axis, int i) {
+  const double middle = middle_of(axis, i) + 0.5, radius = radius_of(axis);
+  const double end = std::ceil(axis.begin + axis.length);
+  return {static_cast<int>(std::max(middle - radius, axis.begin)),
+          static_cast<int>(std::min(middle + radius, end))};
+}
+
+// Eight samples: one register of SSE2 and of NEON. The second type of each pair stands anywhere in
+// memory.
+using Samples = std::uint16_t __attribute__((vector_size(16)));
+using StoredSamples = std::uint16_t __attribute__((vector_size(16), aligned(1), may_alias));
+using Bytes = std::uint8_t __attribute__((vector_size(8)));
+using StoredBytes = std::uint8_t __attribute__((vector_size(8), aligned(1), may_alias));
+
+Samples load(const std::uint16_t* from) {
+  return *reinterpret_cast<const StoredSamples*>(from);
+}
+
+Samples load(const std::uint8_t* from) {
+  return __builtin_convertvector(*reinterpret_cast<const StoredBytes*>(from), Samples);
+}
+
+// The high halves of the products: one instruction, which GCC 12 finds in a loop and, at -O3, no
+// longer finds once it has unrolled the loop.
+Samples scaled(Samples samples, Samples weights) {
+  Samples product;
+#pragma GCC unroll 1
+  for (int i = 0; i < 8; ++i)
+    product[i] = static_cast<std::uint16_t>((std::uint32_t{samples[i]} * weights[i]) >> 16);
+  return product;
+}
+
+// out[i] = the sum of weights[k] * inputs[k][i] with 8 bits after the point, for kVectors * 8
+// samples.
+template <int kVectors>
+void combine_block(const std::uint8_t* const* inputs, const std::uint16_t* weights, int taps,
+                   std::size_t at, std::uint16_t* out) {
+  Samples sums[kVectors] = {};
+  for (int k = 0; k < taps; ++k) {
+    const Samples weight = Samples{} + weights[k];
+    for (int v = 0; v < kVectors; ++v) {
+      const Samples in = load(inputs[k] + at + 8 * static_cast<std::size_t>(v));
+      sums[v] += scaled(in << 8, weight);
+    }
+  }
+  std::memcpy(out + at, sums, sizeof sums);
+}
+
+void combine_rows(const std::uint8_t* const* inputs, const std::uint16_t* weights, int taps,
+                  std::size_t samples, std::uint16_t* out) {
+  std::size_t at = 0;
+  for (; at + 32 <= samples; at += 32) combine_block<4>(inputs, weights, taps, at, out);
+  for (; at + 8 <= samples; at += 8) combine_block<1>(inputs, weights, taps, at, out);
+  for (; at < samples; ++at) {
+    unsigned sum = 0;
+    for (int k = 0; k < taps; ++k) sum += (std::uint32_t{inputs[k][at]} << 8) * weights[k] >> 16;
+    out[at] = static_cast<std::uint16_t>(sum);
+  }
+}
+
+}  // namespace
+
+Region needed_region(const ResampleAxis& rows, const ResampleAxis& columns) {
+  const int top = reach(rows, 0).begin, bottom = reach(rows, rows.count - 1).end;
+  const int left = reach(columns, 0).begin, right = reach(columns, columns.count - 1).end;
+  return {top, left, {bottom - top, right - left}};
+}
+
+void Resampler::set_taps(const ResampleAxis& axis, Taps& taps) {
+  const double radius = radius_of(axis);
+  taps.taps = 0;
+  taps.starts.resize(static_cast<std::size_t>(axis.count));
+  for (int i = 0; i < axis.count; ++i) {
+    const Span span = reach(axis, i);
+    taps.starts[static_cast<std::size_t>(i)] = span.begin;
+    taps.taps = std::max(taps.taps, span.end - span.begin);
+  }
+  const auto stride = static_cast<std::size_t>(taps.taps);
+  taps.weights.assign(stride * static_cast<std::size_t>(axis.count), 0);
+  for (int i = 0; i < axis.count; ++i) {
+    const Span span = reach(axis, i);
+    const double middle = middle_of(axis, i);
+    const auto triangle = [&](int x) {
+      return std::max(0.0, 1.0 - std::abs(x + 0.5 - middle) / radius);
+    };
+    double sum = 0;
+    for (int x = span.begin; x < span.end; ++x) sum += triangle(x);
+    std::uint16_t* out = taps.weights.data() + static_cast<std::size_t>(i) * stride;
+    for (int x = span.begin; x < span.end; ++x)
+      *out++ = static_cast<std::uint16_t>(std::min(65535.0, triangle(x) / sum * 65536.0 + 0.5));
+  }
+}
+
+// Eight samples hold two pixels of three and two samples more, so the weights of two taps stand as
+// a a a b b b 0 0. The order is that of writing.
+void Resampler::lay_out_columns(int left, bool mirror) {
+  const auto taps = static_cast<std::size_t>(columns_.taps), pairs = (taps + 1) / 2;
+  const std::size_t count = columns_.starts.size();
+  column_offsets_.resize(count);
+  column_weights_.assign(count * pairs * 8, 0);
+  for (std::size_t place = 0; place < count; ++place) {
+    const std::size_t i = mirror ? count - 1 - place : place;
+    column_offsets_[place] = 3 * (columns_.starts[i] - left);
+    std::uint16_t* out = column_weights_.data() + place * pairs * 8;
+    for (std::size_t k = 0; k < taps; ++k)
+      std::fill_n(out + k / 2 * 8 + k % 2 * 3, 3, columns_.weights[i * taps + k]);
+  }
+}
+
+// kPairs: of taps, or 0 for as many as there are.
+template <std::size_t kPairs>
+void Resampler::write_row(const std::uint16_t* row, std::uint8_t* target) const {
+  const std::size_t pairs = kPairs > 0 ? kPairs : static_cast<std::size_t>((columns_.taps + 1) / 2);
+  // Each product was rounded down; half a unit a tap makes up for it.
+  const auto rounding = static_cast<std::uint16_t>(128 + (rows_.taps + columns_.taps) / 2);
+  const Samples start{rounding, rounding, rounding};
+  const std::uint16_t* weights = column_weights_.data();
+  const auto pixel_at = [&](int offset) {
+    const std::uint16_t* in = row + offset;
+    Samples sums = start;
+    for (std::size_t pair = 0; pair < pairs; ++pair, in += 6, weights += 8)
+      sums += scaled(load(in), load(weights));
+    sums += __builtin_shufflevector(sums, Samples{}, 3, 4, 5, 6, 7, 8, 8, 8);
+    return __builtin_convertvector(sums >> 8, Bytes);
+  };
+  const int* offset = column_offsets_.data();
+  const int* last = offset + column_offsets_.size() - 1;
+  for (; offset != last; ++offset, target += 3) {
+    const Bytes pixel = pixel_at(*offset);
+    std::memcpy(target, &pixel, 4);  // the next pixel overwrites the fourth byte
+  }
+  const Bytes pixel = pixel_at(*last);
+  std::memcpy(target, &pixel, 3);
+}
+
+void Resampler::write_row(const std::uint16_t* row, std::uint8_t* target) const {
+  const int pairs = (columns_.taps + 1) / 2;
+  if (pairs == 1) return write_row<1>(row, target);
+  if (pairs == 2) return write_row<2>(row, target);
+  if (pairs == 3) return write_row<3>(row, target);
+  return write_row<0>(row, target);
+}
+
+void Resampler::write(const PixelView& view, const ResampleAxis& rows, const ResampleAxis& columns,
+                      bool mirror, std::uint8_t* target) {
+  set_taps(rows, rows_);
+  set_taps(columns, columns_);
+  const Region needed = needed_region(rows, columns);
+  lay_out_columns(needed.left, mirror);
+  const auto samples = static_cast<std::size_t>(needed.size.width) * 3;
+  const auto stride = static_cast<std::size_t>(view.region.size.width) * 3;
+  // Weights of zero reach beyond the last pixel.
+  row_.resize(samples + static_cast<std::size_t>(columns_.taps + 2) * 3 + 8);
+  const auto taps = static_cast<std::size_t>(rows_.taps);
+  inputs_.resize(taps);
+  const std::uint8_t* corner =
+      view.pixels + static_cast<std::size_t>(needed.left - view.region.left) * 3;
+  const int last = needed.top + needed.size.height - 1;
+  for (std::size_t y = 0; y < rows_.starts.size(); ++y) {
+    for (std::size_t k = 0; k < taps; ++k) {
+      const int row = std::min(rows_.starts[y] + static_cast<int>(k), last);
+      inputs_[k] = corner + static_cast<std::size_t>(row - view.region.top) * stride;
+    }
+    combine_rows(inputs_.data(), rows_.weights.data() + y * taps, rows_.taps, samples, row_.data());
+    write_row(row_.data(), target + y * columns_.starts.size() * 3);
+  }
+}
+
+}  // namespace kiln

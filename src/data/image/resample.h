@@ -1,0 +1,59 @@
+// Antialiased bilinear resampling of 8-bit RGB, as Pillow's BILINEAR and torchvision's
+// antialias=True define it: a triangle filter as wide as the reduction, its weights normalised over
+// the pixels that exist.
+//
+// Rows are combined first, then columns, one output row at a time, in 16-bit fixed point with 8
+// bits after the point; nothing is rounded to 8 bits in between. The result is at most 1 from
+// either library's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "data/image/image.h"
+
+namespace kiln {
+
+// Along one side of an image: `length` pixels from `begin` on become `resized` ones, of which
+// `count` from `first` on are wanted.
+struct ResampleAxis {
+  double begin = 0;
+  double length = 0;
+  int resized = 0;
+  int first = 0;
+  int count = 0;
+};
+
+// The pixels of the image that the wanted ones are made of.
+Region needed_region(const ResampleAxis& rows, const ResampleAxis& columns);
+
+// Keeps its memory from one image to the next. One thread.
+class Resampler {
+ public:
+  // `view` holds at least needed_region(). Writes [rows.count, columns.count, 3] to `target` and
+  // nothing beyond it, every row from right to left if `mirror`.
+  void write(const PixelView& view, const ResampleAxis& rows, const ResampleAxis& columns,
+             bool mirror, std::uint8_t* target);
+
+ private:
+  // Of one axis: the wanted pixel i is made of the `taps` pixels from starts[i] on.
+  struct Taps {
+    int taps = 0;
+    std::vector<int> starts;             // in the image
+    std::vector<std::uint16_t> weights;  // [count, taps], in 1/65536
+  };
+  static void set_taps(const ResampleAxis& axis, Taps& taps);
+  void lay_out_columns(int left, bool mirror);
+  void write_row(const std::uint16_t* row, std::uint8_t* target) const;
+  template <std::size_t kPairs>
+  void write_row(const std::uint16_t* row, std::uint8_t* target) const;
+
+  Taps rows_, columns_;
+  std::vector<int> column_offsets_;            // [count] of samples in row_
+  std::vector<std::uint16_t> column_weights_;  // [count, pairs of taps, 8]; see lay_out_columns
+  std::vector<const std::uint8_t*> inputs_;    // [rows_.taps]
+  std::vector<std::uint16_t> row_;             // one output row before its columns are combined
+};
+
+}  // namespace kiln

@@ -1,0 +1,391 @@
+#include "data/loader/batch_loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <new>
+#include <utility>
+
+#include "base/error.h"
+#include "data/dataset/image_bytes.h"
+#include "data/image/image.h"
+#include "data/transform/image_pipeline.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// The place of one image in a batch: the thread that claimed it writes it, the reader looks when
+// the batch is done.
+struct Place {
+  bool good = false;
+  std::string fault;
+};
+
+struct Slot {
+  HostBatch batch;
+  std::vector<Place> places;
+  int remaining = 0;  // images that are not done yet
+};
+
+// A file that is read before a decoder wants it.
+struct ReadAhead {
+  bool ready = false;
+  std::string bytes;
+  std::exception_ptr fault;
+};
+
+std::ptrdiff_t memory_of(const ReadAhead& ahead) {
+  return static_cast<std::ptrdiff_t>(ahead.bytes.capacity());
+}
+
+class Timer {
+ public:
+  explicit Timer(std::atomic<std::int64_t>& sum) : sum_(sum) {}
+  ~Timer() { sum_ += (Clock::now() - begin_).count(); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  std::atomic<std::int64_t>& sum_;  // of the clock's ticks
+  const Clock::time_point begin_ = Clock::now();
+};
+
+double seconds_of(std::int64_t ticks) {
+  return std::chrono::duration<double>(Clock::duration(ticks)).count();
+}
+
+// The cache holds images before they are mirrored.
+PixelPlan before_mirroring(PixelPlan plan, const ImageCache* cache) {
+  if (cache != nullptr && cache->kind() == CacheKind::kDecoded) plan.augment = Augment::kNone;
+  return plan;
+}
+
+}  // namespace
+
+class BatchLoader::State final : public LoaderTeam::Job {
+ public:
+  State(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache);
+  ~State() override;
+
+  std::size_t num_batches() const { return num_batches_; }
+  const HostBatch* next();
+  std::vector<BadImage> take_faults() { return std::exchange(faults_, {}); }
+  double waited_s() const { return waited_s_; }
+  LoaderTimes times() const {
+    return {seconds_of(read_ticks_),
+            bytes_read_,
+            {decode_seconds_, resample_seconds_, augment_seconds_},
+            seconds_of(scale_ticks_)};
+  }
+
+ private:
+  bool claim_image(std::size_t* position) override;
+  void load(std::size_t position, LoaderTeam::Decoder& decoder) override;
+  void loaded(std::size_t position, std::exception_ptr failure) override;
+  bool claim_read(std::size_t* position) override;
+  void read(std::size_t position) override;
+
+  bool is_over() const { return failure_ != nullptr || next_position_ >= plan_.order.size(); }
+  Slot& slot_of(std::size_t position) { return slots_[position / batch_size_ % slots_.size()]; }
+  void prepare(Slot& slot, std::size_t batch);
+  bool take_decoded(std::uint32_t item, std::uint8_t* target) const;
+  std::string decode(std::size_t position, LoaderTeam::Decoder& decoder, std::uint8_t* target);
+  void scale(const std::vector<std::uint8_t>& pixels, std::uint8_t* target);
+  std::string_view bytes_of(std::size_t position, LoaderTeam::Decoder& decoder);
+  bool take_read_ahead(std::size_t position, std::string& bytes);
+  void note(const PixelTimes& times);
+  const HostBatch* hand_out(std::size_t batch);
+
+  const ImageSet& set_;
+  LoaderTeam& team_;
+  const Plan plan_;
+  ImageCache* const cache_;
+  const bool caches_pixels_;
+  const std::size_t batch_size_, num_batches_;
+  const std::size_t pixel_bytes_;                // of one image
+  const std::size_t batch_bytes_, place_bytes_;  // of what is handed out: pixels or floats
+  const PixelPlan decoded_plan_;                 // up to what the cache keeps
+
+  // Under the team's mutex.
+  std::condition_variable batch_done_, read_done_;
+  std::vector<Slot> slots_;
+  std::size_t next_position_ = 0;  // of the order, to be claimed
+  std::size_t next_read_ = 0;      // likewise, by readers
+  std::size_t released_ = 0;       // batches that the reader is done with
+  std::map<std::size_t, ReadAhead> ahead_;
+  std::exception_ptr failure_;
+
+  std::atomic<std::int64_t> read_ticks_ = 0, scale_ticks_ = 0;
+  std::atomic<double> decode_seconds_ = 0, resample_seconds_ = 0, augment_seconds_ = 0;
+  std::atomic<std::uint64_t> bytes_read_ = 0;
+
+  // The reader's own.
+  std::size_t next_batch_ = 0;
+  std::vector<BadImage> faults_;
+  double waited_s_ = 0;
+};
+
+BatchLoader::State::State(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache)
+    : set_(set),
+      team_(team),
+      plan_(std::move(plan)),
+      cache_(cache),
+      caches_pixels_(cache != nullptr && cache->kind() == CacheKind::kDecoded),
+      batch_size_(static_cast<std::size_t>(std::max(1, plan_.batch_size))),
+      num_batches_((plan_.order.size() + batch_size_ - 1) / batch_size_),
+      pixel_bytes_(image_bytes(plan_.pixels)),
+      batch_bytes_(plan_.batch_bytes()),
+      place_bytes_(batch_bytes_ / batch_size_),
+      decoded_plan_(before_mirroring(plan_.pixels, cache)),
+      slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
+  team_.add(*this);
+}
+
+BatchLoader::State::~State() {
+  team_.remove(*this);
+  const std::scoped_lock lock(team_.mutex());
+  for (Slot& slot : slots_)
+    if (slot.batch.pixels) team_.give_room_back(batch_bytes_, std::move(slot.batch.pixels));
+  for (auto& [position, ahead] : ahead_) {
+    team_.count_read_ahead(-memory_of(ahead));
+    team_.give_file_room_back(std::move(ahead.bytes));
+  }
+  team_.wake_readers();
+}
+
+// The next image in order, once its slot is free.
+bool BatchLoader::State::claim_image(std::size_t* position) {
+  const std::size_t batch = next_position_ / batch_size_;
+  if (is_over() || batch >= released_ + slots_.size()) return false;
+  if (next_position_ % batch_size_ == 0) prepare(slot_of(next_position_), batch);
+  if (failure_ != nullptr) return false;
+  *position = next_position_++;
+  return true;
+}
+
+void BatchLoader::State::prepare(Slot& slot, std::size_t batch) {
+  const std::size_t count = std::min(batch_size_, plan_.order.size() - batch * batch_size_);
+  slot.places.assign(count, Place{});
+  slot.remaining = static_cast<int>(count);
+  try {
+    if (!slot.batch.pixels) slot.batch.pixels = team_.take_room(batch_bytes_);
+  } catch (...) {
+    failure_ = std::current_exception();
+    batch_done_.notify_one();
+  }
+}
+
+void BatchLoader::State::load(std::size_t position, LoaderTeam::Decoder& decoder) {
+  const std::size_t index = position % batch_size_;
+  Slot& slot = slot_of(position);
+  Place& place = slot.places[index];
+  std::uint8_t* target = slot.batch.pixels.get() + index * place_bytes_;
+  try {
+    if (plan_.scaling) {
+      decoder.pixels.resize(pixel_bytes_);
+      place.fault = decode(position, decoder, decoder.pixels.data());
+      scale(decoder.pixels, target);
+    } else {
+      place.fault = decode(position, decoder, target);
+    }
+    place.good = true;
+  } catch (const ImageFault& fault) {
+    place.fault = fault.what();
+  } catch (const std::bad_alloc&) {
+    const fs::path path = set_.root / set_.items.file_name(plan_.order[position]);
+    throw Error(ErrorCode::kModuleOutOfMemory,
+                "There is not enough memory to load the image '" + path.string() +
+                    "': use fewer threads to load, or a machine with more.");
+  }
+}
+
+// Returns what is damaged. Throws ImageFault.
+std::string BatchLoader::State::decode(std::size_t position, LoaderTeam::Decoder& decoder,
+                                       std::uint8_t* target) {
+  const std::uint32_t item = plan_.order[position];
+  const DrawKey key{plan_.seed, plan_.epoch, item};
+  const std::string_view kept = caches_pixels_ ? cache_->find(item) : std::string_view();
+  std::string damage;
+  if (!kept.empty()) {
+    std::memcpy(target, kept.data(), kept.size());
+  } else {
+    const std::string_view bytes = bytes_of(position, decoder);
+    damage = decoder.path.write(bytes, decoded_plan_, key, target);
+    note(decoder.path.times());
+    if (caches_pixels_ && damage.empty())
+      cache_->keep(item, {reinterpret_cast<const char*>(target), pixel_bytes_});
+  }
+  if (caches_pixels_ && draws_mirror(plan_.pixels, key))
+    mirror_in_place(target, plan_.pixels.output);
+  return damage;
+}
+
+void BatchLoader::State::scale(const std::vector<std::uint8_t>& pixels, std::uint8_t* target) {
+  const Timer timer(scale_ticks_);
+  normalize_pixels(pixels.data(), pixels.size() / 3, *plan_.scaling,
+                   reinterpret_cast<float*>(target));
+}
+
+void BatchLoader::State::note(const PixelTimes& times) {
+  decode_seconds_ += times.decode;
+  resample_seconds_ += times.resample;
+  augment_seconds_ += times.augment;
+}
+
+// From the cache, from what was read ahead, or from the file. Throws ImageFault.
+std::string_view BatchLoader::State::bytes_of(std::size_t position, LoaderTeam::Decoder& decoder) {
+  const std::uint32_t item = plan_.order[position];
+  const bool caches_bytes = cache_ != nullptr && cache_->kind() == CacheKind::kBytes;
+  if (caches_bytes)
+    if (const std::string_view kept = cache_->find(item); !kept.empty()) return kept;
+  std::string& bytes = decoder.bytes;
+  if (!take_read_ahead(position, bytes)) {
+    const Timer timer(read_ticks_);
+    read_image_bytes(set_, item, bytes);
+    team_.note_read(timer.seconds(), bytes.size());
+  }
+  bytes_read_ += bytes.size();
+  if (caches_bytes) cache_->keep(item, bytes);
+  return bytes;
+}
+
+// False: nobody has begun to read it.
+bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& bytes) {
+  std::unique_lock lock(team_.mutex());
+  const auto found = ahead_.find(position);
+  if (found == ahead_.end()) return false;
+  read_done_.wait(lock, [&] { return found->second.ready; });
+  ReadAhead taken = std::move(found->second);
+  ahead_.erase(found);
+  team_.count_read_ahead(-memory_of(taken));
+  bytes.swap(taken.bytes);
+  team_.give_file_room_back(std::move(taken.bytes));
+  lock.unlock();
+  team_.wake_readers();
+  if (taken.fault) std::rethrow_exception(taken.fault);
+  return true;
+}
+
+void BatchLoader::State::loaded(std::size_t position, std::exception_ptr failure) {
+  if (failure != nullptr && failure_ == nullptr) failure_ = std::move(failure);
+  if (--slot_of(position).remaining == 0 || failure_ != nullptr) batch_done_.notify_one();
+}
+
+bool BatchLoader::State::claim_read(std::size_t* position) {
+  const auto distance = static_cast<std::size_t>(team_.read_ahead());
+  next_read_ = std::max(next_read_, next_position_);
+  while (cache_ != nullptr && next_read_ < plan_.order.size() &&
+         !cache_->find(plan_.order[next_read_]).empty())
+    ++next_read_;
+  if (is_over() || next_read_ >= std::min(plan_.order.size(), next_position_ + distance) ||
+      !team_.may_read_ahead(*this))
+    return false;
+  *position = next_read_++;
+  ReadAhead& ahead = ahead_[*position];
+  ahead.bytes = team_.take_file_room();
+  team_.count_read_ahead(memory_of(ahead));
+  return true;
+}
+
+// Nobody else looks at what is not ready.
+void BatchLoader::State::read(std::size_t position) {
+  std::unique_lock lock(team_.mutex());
+  ReadAhead& ahead = ahead_.at(position);
+  lock.unlock();
+  const std::ptrdiff_t before = memory_of(ahead);
+  try {
+    const Timer timer(read_ticks_);
+    read_image_bytes(set_, plan_.order[position], ahead.bytes);
+  } catch (...) {
+    ahead.fault = std::current_exception();
+  }
+  lock.lock();
+  team_.count_read_ahead(memory_of(ahead) - before);
+  ahead.ready = true;
+  read_done_.notify_all();
+}
+
+const HostBatch* BatchLoader::State::next() {
+  if (next_batch_ == num_batches_) return nullptr;
+  const Clock::time_point begin = Clock::now();
+  {
+    std::unique_lock lock(team_.mutex());
+    if (released_ != next_batch_) {
+      released_ = next_batch_;
+      team_.wake_decoders();
+    }
+    const Slot& slot = slots_[next_batch_ % slots_.size()];
+    batch_done_.wait(lock, [&] {
+      const bool claimed = next_position_ > next_batch_ * batch_size_;
+      return failure_ != nullptr || (claimed && slot.remaining == 0);
+    });
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
+  }
+  waited_s_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  return hand_out(next_batch_++);
+}
+
+// Closes the gaps that bad images left, and lists the faults.
+const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
+  Slot& slot = slots_[number % slots_.size()];
+  HostBatch& batch = slot.batch;
+  batch.labels.clear();
+  batch.items.clear();
+  for (std::size_t i = 0; i < slot.places.size(); ++i) {
+    Place& place = slot.places[i];
+    const std::uint32_t item = plan_.order[number * batch_size_ + i];
+    if (!place.fault.empty()) faults_.push_back({item, std::move(place.fault), place.good});
+    if (!place.good) continue;
+    const std::size_t target = batch.items.size();
+    if (target != i)
+      std::memcpy(batch.pixels.get() + target * place_bytes_, batch.pixels.get() + i * place_bytes_,
+                  place_bytes_);
+    batch.labels.push_back(set_.items.label(item));
+    batch.items.push_back(item);
+  }
+  batch.count = static_cast<int>(batch.items.size());
+  batch.nominal = static_cast<int>(slot.places.size());
+  return &batch;
+}
+
+std::size_t BatchLoader::Plan::batch_bytes() const {
+  return static_cast<std::size_t>(std::max(1, batch_size)) * image_bytes(pixels) *
+         (scaling ? sizeof(float) : 1);
+}
+
+BatchLoader::BatchLoader(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache)
+    : state_(std::make_unique<State>(set, team, std::move(plan), cache)) {}
+
+BatchLoader::~BatchLoader() = default;
+BatchLoader::BatchLoader(BatchLoader&&) noexcept = default;
+
+int BatchLoader::num_batches() const {
+  return static_cast<int>(state_->num_batches());
+}
+
+const HostBatch* BatchLoader::next() {
+  return state_->next();
+}
+
+std::vector<BadImage> BatchLoader::take_faults() {
+  return state_->take_faults();
+}
+
+double BatchLoader::wait_seconds() const {
+  return state_->waited_s();
+}
+
+LoaderTimes BatchLoader::times() const {
+  return state_->times();
+}
+
+}  // namespace kiln

@@ -1,0 +1,78 @@
+#include "data/loader/device_uploader.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <vector>
+
+namespace kiln {
+namespace {
+
+at::Tensor per_channel(const std::array<double, 3>& values, const at::Device& device) {
+  const std::vector<double> list(values.begin(), values.end());
+  return at::tensor(list, at::kFloat).view({1, 3, 1, 1}).to(device);
+}
+
+}  // namespace
+
+HostForm host_form(const at::Device& device, const Normalization& scaling) {
+  if (device.is_cpu()) return {LoaderTeam::ordinary_room, scaling};
+  const auto pinned_room = [](std::size_t bytes) {
+    const at::Tensor pinned = at::empty({static_cast<std::int64_t>(bytes)},
+                                        at::TensorOptions(at::kByte).pinned_memory(true));
+    return LoaderTeam::Room(pinned.mutable_data_ptr<std::uint8_t>(), [pinned](std::uint8_t*) {});
+  };
+  return {pinned_room, {}};
+}
+
+DeviceFeed::DeviceFeed(const at::Device& device, ImageSize size, int batch_size,
+                       const Normalization& scaling)
+    : device_(device),
+      size_(size),
+      labels_(at::empty({batch_size}, at::TensorOptions(at::kLong).device(device))) {
+  if (device.is_cpu()) return;
+  images_ = at::empty({batch_size, 3, size.height, size.width},
+                      at::TensorOptions(at::kFloat).device(device), at::MemoryFormat::ChannelsLast);
+  mean_ = per_channel(scaling.mean, device);
+  std_ = per_channel(scaling.std, device);
+  copies_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+// On the device, for the current stream to use; `host` may change when this returns.
+at::Tensor DeviceFeed::copied(const at::Tensor& host) const {
+  const c10::Stream current = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+  at::Tensor there;
+  {
+    const c10::StreamGuard on(*copies_);
+    there = host.to(device_, /*non_blocking=*/true);
+  }
+  copies_->synchronize();
+  there.record_stream(current);  // its memory was taken on the other stream
+  return there;
+}
+
+DeviceBatch DeviceFeed::put(const HostBatch& batch) {
+  const c10::AutoGradMode no_grad(false);
+  const std::array<std::int64_t, 4> shape = {batch.count, size_.height, size_.width, 3};
+  const at::Tensor labels =
+      at::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {batch.count}, at::kLong);
+  DeviceBatch out{{}, labels_.narrow(0, 0, batch.count)};
+  if (device_.is_cpu()) {
+    out.images =
+        at::from_blob(const_cast<float*>(batch.floats()), shape, at::kFloat).permute({0, 3, 1, 2});
+    out.labels.copy_(labels);
+  } else {
+    const at::Tensor bytes =
+        at::from_blob(batch.pixels.get(), shape, at::kByte).permute({0, 3, 1, 2});
+    out.images = images_.narrow(0, 0, batch.count);
+    out.images.copy_(copied(bytes)).div_(255).sub_(mean_).div_(std_);
+    out.labels.copy_(copied(labels));
+  }
+  return out;
+}
+
+}  // namespace kiln

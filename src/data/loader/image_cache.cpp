@@ -1,0 +1,64 @@
+#include "data/loader/image_cache.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kBlock = std::size_t{4} << 20;
+
+}  // namespace
+
+ImageCache::ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_bytes)
+    : kind_(kind),
+      limit_bytes_(limit_bytes),
+      entries_(kind == CacheKind::kNone || table_bytes(num_items) > limit_bytes ? 0 : num_items),
+      memory_bytes_(table_bytes(entries_.size())) {}
+
+// Blocks end with what the next item does not fit into.
+std::size_t ImageCache::bytes_for(std::size_t num_items, std::size_t bytes_each) {
+  return table_bytes(num_items) + num_items * bytes_each + num_items * bytes_each / 64 + kBlock;
+}
+
+std::string_view ImageCache::find(std::size_t item) const {
+  if (item >= entries_.size()) return {};
+  const char* begin = entries_[item].begin.load(std::memory_order_acquire);
+  return begin == nullptr ? std::string_view() : std::string_view(begin, entries_[item].size);
+}
+
+char* ImageCache::room_for(std::size_t size) {
+  if (blocks_.empty() || block_size_ - block_used_ < size) {
+    const std::size_t left = limit_bytes_ - memory_bytes_;
+    const std::size_t block = std::max(size, std::min(kBlock, left));
+    if (block > left) return nullptr;
+    blocks_.push_back(std::make_unique_for_overwrite<char[]>(block));
+    block_size_ = block;
+    block_used_ = 0;
+    memory_bytes_ += block;
+  }
+  char* room = blocks_.back().get() + block_used_;
+  block_used_ += size;
+  return room;
+}
+
+void ImageCache::keep(std::size_t item, std::string_view what) {
+  if (item >= entries_.size() || what.empty() || entries_[item].begin.load() != nullptr) return;
+  char* room = nullptr;
+  {
+    const std::scoped_lock lock(mutex_);
+    room = room_for(what.size());
+  }
+  if (room == nullptr) return;
+  std::memcpy(room, what.data(), what.size());
+  entries_[item].size = what.size();
+  entries_[item].begin.store(room, std::memory_order_release);
+  ++num_kept_;
+}
+
+std::size_t ImageCache::memory_bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return memory_bytes_;
+}
+
+}  // namespace kiln

@@ -1,0 +1,294 @@
+#include "data/transform/augment.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <numbers>
+
+namespace kiln {
+namespace {
+
+constexpr int kAttempts = 10;
+
+double uniform(RandomSequence& random, double low, double high) {
+  return low + (high - low) * random.uniform();
+}
+
+int below(RandomSequence& random, int n) {
+  return static_cast<int>(random.below(static_cast<std::uint64_t>(n)));
+}
+
+constexpr int kStrengths = 31;
+
+struct Pixels {
+  std::uint8_t* data;
+  std::size_t height, width;
+  std::size_t count() const { return height * width; }
+};
+
+// Where a pixel of the result comes from, in pixels from the centre: x = xx * x' + xy * y' + dx.
+struct Affine {
+  double xx = 1, xy = 0, dx = 0, yx = 0, yy = 1, dy = 0;
+};
+
+std::uint8_t clamped(double value) {
+  return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
+}
+
+// Without its fraction, as torchvision uses it.
+double grey_of(const std::uint8_t* rgb) {
+  return std::floor(0.2989 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]);
+}
+
+// A shear keeps the corner where it is, so its centre is the corner.
+Affine motion_of(const DrawnOperation& drawn, const Pixels& image) {
+  const double m = drawn.magnitude, x = static_cast<double>(image.width) / 2,
+               y = static_cast<double>(image.height) / 2;
+  const double angle = m * std::numbers::pi / 180;
+  switch (drawn.operation) {
+    case ImageOperation::kShearX:
+      return {.xy = m, .dx = m * y};
+    case ImageOperation::kShearY:
+      return {.yx = m, .dy = m * x};
+    case ImageOperation::kTranslateX:
+      return {.dx = -std::trunc(m)};
+    case ImageOperation::kTranslateY:
+      return {.dy = -std::trunc(m)};
+    default:
+      return {.xx = std::cos(angle),
+              .xy = -std::sin(angle),
+              .yx = std::sin(angle),
+              .yy = std::cos(angle)};
+  }
+}
+
+void move(const Pixels& image, const Affine& from, const std::vector<std::uint8_t>& copy) {
+  const double centre_x = static_cast<double>(image.width) / 2 - 0.5;
+  const double centre_y = static_cast<double>(image.height) / 2 - 0.5;
+  std::uint8_t* out = image.data;
+  for (std::size_t row = 0; row < image.height; ++row) {
+    const double y = static_cast<double>(row) - centre_y;
+    for (std::size_t column = 0; column < image.width; ++column, out += 3) {
+      const double x = static_cast<double>(column) - centre_x;
+      const double in_x = std::nearbyint(from.xx * x + from.xy * y + from.dx + centre_x);
+      const double in_y = std::nearbyint(from.yx * x + from.yy * y + from.dy + centre_y);
+      if (in_x < 0 || in_y < 0 || in_x >= static_cast<double>(image.width) ||
+          in_y >= static_cast<double>(image.height)) {
+        std::memset(out, 0, 3);
+      } else {
+        const auto place =
+            static_cast<std::size_t>(in_y) * image.width + static_cast<std::size_t>(in_x);
+        std::memcpy(out, copy.data() + place * 3, 3);
+      }
+    }
+  }
+}
+
+// factor * value + (1 - factor) * other(pixel), where `other` may be a grey.
+template <typename Other>
+void blend(const Pixels& image, double factor, Other&& other) {
+  for (std::size_t i = 0; i < image.count(); ++i) {
+    std::uint8_t* rgb = image.data + i * 3;
+    const double addend = (1 - factor) * other(rgb);
+    for (int c = 0; c < 3; ++c) rgb[c] = clamped(factor * rgb[c] + addend);
+  }
+}
+
+double mean_grey(const Pixels& image) {
+  double sum = 0;
+  for (std::size_t i = 0; i < image.count(); ++i) sum += grey_of(image.data + i * 3);
+  return sum / static_cast<double>(image.count());
+}
+
+// Away from a blur whose weights are 1 and, in the middle, 5, over 13; the border stays.
+void sharpen(const Pixels& image, double factor, const std::vector<std::uint8_t>& copy) {
+  const std::size_t stride = image.width * 3;
+  for (std::size_t y = 1; y + 1 < image.height; ++y) {
+    for (std::size_t i = y * stride + 3; i < (y + 1) * stride - 3; ++i) {
+      int sum = 4 * copy[i];
+      for (const std::size_t row : {i - stride, i, i + stride})
+        sum += copy[row - 3] + copy[row] + copy[row + 3];
+      image.data[i] = clamped(factor * copy[i] + (1 - factor) * std::nearbyint(sum / 13.0));
+    }
+  }
+}
+
+// Each value by its table, one table a channel.
+using Tables = std::array<std::array<std::uint8_t, 256>, 3>;
+
+void look_up(const Pixels& image, const Tables& tables) {
+  for (std::size_t i = 0; i < image.count() * 3; i += 3)
+    for (std::size_t c = 0; c < 3; ++c) image.data[i + c] = tables[c][image.data[i + c]];
+}
+
+template <typename Value>
+Tables same_tables(Value&& value) {
+  Tables tables{};
+  for (std::size_t v = 0; v < 256; ++v)
+    tables[0][v] = static_cast<std::uint8_t>(value(static_cast<int>(v)));
+  tables[1] = tables[2] = tables[0];
+  return tables;
+}
+
+using Counts = std::array<std::array<std::size_t, 256>, 3>;
+
+Counts counts_of(const Pixels& image) {
+  Counts counts{};
+  for (std::size_t i = 0; i < image.count() * 3; i += 3)
+    for (std::size_t c = 0; c < 3; ++c) ++counts[c][image.data[i + c]];
+  return counts;
+}
+
+// The darkest and the lightest value of each channel become 0 and 255.
+Tables contrast_tables(const Counts& counts) {
+  Tables tables = same_tables([](int v) { return v; });
+  for (std::size_t c = 0; c < 3; ++c) {
+    const auto used = [](std::size_t n) { return n > 0; };
+    const auto low = std::find_if(counts[c].begin(), counts[c].end(), used) - counts[c].begin();
+    const auto high =
+        255 - (std::find_if(counts[c].rbegin(), counts[c].rend(), used) - counts[c].rbegin());
+    if (low == high) continue;
+    const float scale = 255.0F / static_cast<float>(high - low);
+    for (auto v = low; v <= high; ++v)
+      tables[c][static_cast<std::size_t>(v)] = clamped(static_cast<float>(v - low) * scale);
+  }
+  return tables;
+}
+
+// Values spread so that each stands for as many pixels.
+Tables equal_tables(const Counts& counts) {
+  Tables tables = same_tables([](int v) { return v; });
+  for (std::size_t c = 0; c < 3; ++c) {
+    std::size_t total = 0, last = 0;
+    for (const std::size_t count : counts[c]) {
+      total += count;
+      if (count > 0) last = count;
+    }
+    const std::size_t step = (total - last) / 255;
+    if (step == 0) continue;
+    std::size_t below = 0;
+    for (std::size_t v = 0; v < 256; below += counts[c][v++])
+      tables[c][v] =
+          static_cast<std::uint8_t>(std::min<std::size_t>(255, (below + step / 2) / step));
+    tables[c][0] = 0;
+  }
+  return tables;
+}
+
+void change_colors(const DrawnOperation& drawn, const Pixels& image) {
+  const double factor = 1 + drawn.magnitude;
+  switch (drawn.operation) {
+    case ImageOperation::kBrightness:
+      return blend(image, factor, [](const std::uint8_t*) { return 0.0; });
+    case ImageOperation::kColor:
+      return blend(image, factor, grey_of);
+    case ImageOperation::kContrast:
+      return blend(image, factor, [mean = mean_grey(image)](const std::uint8_t*) { return mean; });
+    case ImageOperation::kPosterize: {
+      const int kept = 0xff << (8 - static_cast<int>(drawn.magnitude)) & 0xff;
+      return look_up(image, same_tables([&](int v) { return v & kept; }));
+    }
+    case ImageOperation::kSolarize:
+      return look_up(image, same_tables([&](int v) { return v >= drawn.magnitude ? 255 - v : v; }));
+    case ImageOperation::kAutoContrast:
+      return look_up(image, contrast_tables(counts_of(image)));
+    case ImageOperation::kEqualize:
+      return look_up(image, equal_tables(counts_of(image)));
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+Region draw_crop(ImageSize whole, RandomSequence& random) {
+  constexpr double kLeastRatio = 3.0 / 4.0, kMostRatio = 4.0 / 3.0;
+  const double area = static_cast<double>(whole.height) * whole.width;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const double part = area * uniform(random, 0.08, 1.0);
+    const double ratio = std::exp(uniform(random, std::log(kLeastRatio), std::log(kMostRatio)));
+    const auto width = static_cast<int>(std::lround(std::sqrt(part * ratio)));
+    const auto height = static_cast<int>(std::lround(std::sqrt(part / ratio)));
+    if (width < 1 || height < 1 || width > whole.width || height > whole.height) continue;
+    const int top = below(random, whole.height - height + 1);
+    const int left = below(random, whole.width - width + 1);
+    return {top, left, {height, width}};
+  }
+  ImageSize size = whole;
+  const double ratio = static_cast<double>(whole.width) / whole.height;
+  if (ratio < kLeastRatio) size.height = static_cast<int>(std::lround(whole.width / kLeastRatio));
+  if (ratio > kMostRatio) size.width = static_cast<int>(std::lround(whole.height * kMostRatio));
+  return {(whole.height - size.height) / 2, (whole.width - size.width) / 2, size};
+}
+
+void random_erase(std::uint8_t* pixels, ImageSize size, const std::uint8_t* color,
+                  RandomSequence& random) {
+  if (random.uniform() >= 0.25) return;
+  const double area = static_cast<double>(size.height) * size.width;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const double part = area * uniform(random, 0.02, 0.33);
+    const double ratio = std::exp(uniform(random, std::log(0.3), std::log(3.3)));
+    const auto height = static_cast<int>(std::lround(std::sqrt(part * ratio)));
+    const auto width = static_cast<int>(std::lround(std::sqrt(part / ratio)));
+    if (height < 1 || width < 1 || height >= size.height || width >= size.width) continue;
+    const int top = below(random, size.height - height + 1);
+    const int left = below(random, size.width - width + 1);
+    for (int y = top; y < top + height; ++y)
+      for (int x = left; x < left + width; ++x)
+        std::copy_n(color, 3,
+                    pixels + (static_cast<std::size_t>(y) * static_cast<std::size_t>(size.width) +
+                              static_cast<std::size_t>(x)) *
+                                 3);
+    return;
+  }
+}
+
+DrawnOperation draw_operation(RandomSequence& random) {
+  const auto operation = static_cast<ImageOperation>(random.below(kNumImageOperations));
+  const auto strength = static_cast<double>(random.below(kStrengths)) / (kStrengths - 1);
+  const double sign = random.below(2) == 0 ? 1 : -1;
+  switch (operation) {
+    case ImageOperation::kShearX:
+    case ImageOperation::kShearY:
+    case ImageOperation::kBrightness:
+    case ImageOperation::kColor:
+    case ImageOperation::kContrast:
+    case ImageOperation::kSharpness:
+      return {operation, sign * 0.99 * strength};
+    case ImageOperation::kTranslateX:
+    case ImageOperation::kTranslateY:
+      return {operation, sign * 32 * strength};
+    case ImageOperation::kRotate:
+      return {operation, sign * 135 * strength};
+    case ImageOperation::kPosterize:
+      return {operation, 8 - std::nearbyint(6 * strength)};
+    case ImageOperation::kSolarize:
+      return {operation, 255 * (1 - strength)};
+    default:
+      return {operation, 0};
+  }
+}
+
+void apply_operation(const DrawnOperation& drawn, std::uint8_t* pixels, ImageSize size,
+                     std::vector<std::uint8_t>& copy) {
+  const Pixels image{pixels, static_cast<std::size_t>(size.height),
+                     static_cast<std::size_t>(size.width)};
+  switch (drawn.operation) {
+    case ImageOperation::kShearX:
+    case ImageOperation::kShearY:
+    case ImageOperation::kTranslateX:
+    case ImageOperation::kTranslateY:
+    case ImageOperation::kRotate:
+      copy.assign(pixels, pixels + image.count() * 3);
+      return move(image, motion_of(drawn, image), copy);
+    case ImageOperation::kSharpness:
+      copy.assign(pixels, pixels + image.count() * 3);
+      return sharpen(image, 1 + drawn.magnitude, copy);
+    default:
+      return change_colors(drawn, image);
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,40 @@
+// Labeled images to try things with: drawn, and written as class folders.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+#include "data/image/image.h"
+
+namespace kiln {
+
+constexpr int kMaxDemoClasses = 10;
+
+// "circle", "square", …; 0 <= shape < kMaxDemoClasses.
+std::string_view demo_class_name(int shape);
+
+// A pure function of its arguments: place, size, turn, colours and noise are drawn from (seed,
+// shape, index).
+Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t index);
+
+// The demo data on disk: `train/<class>/0000.jpg`, `val/<class>/0000.png`, …; JPEG and PNG take
+// turns.
+struct DemoPlan {
+  int num_images = 600;  // of all classes together; four fifths for training
+  int num_classes = 3;
+  int size = 32;
+  std::uint64_t seed = 1;
+};
+
+struct DemoCounts {
+  int train = 0;
+  int valid = 0;
+};
+
+// `folder` must be missing or empty, but for names that begin with a dot and lost+found; else Error
+// kFailedToWriteOutputs, and so when it cannot be written. Every class has at least one image on
+// each side.
+DemoCounts write_demo_data(const std::filesystem::path& folder, const DemoPlan& plan);
+
+}  // namespace kiln

@@ -1,0 +1,227 @@
+#include "data/write/image_directory_writer.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "base/files.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/readers.h"
+#include "data/image/image.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const fs::path& folder, const std::string& text) {
+  throw Error(ErrorCode::kFailedToWriteOutputs, "Output '" + folder.string() + "': " + text);
+}
+
+[[noreturn]] void fail_to_write(const fs::path& path, const std::error_code& fault) {
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              "'" + path.string() + "' cannot be written: " + fault.message() +
+                  ". Check its permissions or choose another output.");
+}
+
+void create_folder(const fs::path& folder) {
+  std::error_code fault;
+  fs::create_directories(folder, fault);
+  if (fault) fail_to_write(folder, fault);
+  if (!fs::is_directory(folder, fault)) refuse(folder, "it is a file. Choose another output.");
+}
+
+// Whether `inner` is `outer` or lies below it; both resolved.
+bool is_within(const fs::path& inner, const fs::path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+fs::path resolved(const fs::path& path) {
+  fs::path full = fs::weakly_canonical(fs::absolute(path));
+  return full.has_filename() ? full : full.parent_path();
+}
+
+bool is_ignored(const std::string& name) {
+  return name.starts_with('.') || name == "lost+found";
+}
+
+// What a folder holds: files relative to it, and its folders, deepest last. Links are not followed.
+struct Contents {
+  std::vector<fs::path> files, folders;
+};
+
+Contents contents_of(const fs::path& folder) {
+  Contents contents;
+  std::error_code fault;
+  auto entry = fs::recursive_directory_iterator(folder, fault);
+  if (fault) fail_to_write(folder, fault);
+  for (; entry != fs::recursive_directory_iterator(); entry.increment(fault)) {
+    if (fault) fail_to_write(folder, fault);
+    const bool is_folder = fs::is_directory(entry->symlink_status());
+    if (is_ignored(entry->path().filename().string())) {
+      if (is_folder) entry.disable_recursion_pending();
+      continue;
+    }
+    (is_folder ? contents.folders : contents.files)
+        .push_back(entry->path().lexically_relative(folder));
+  }
+  return contents;
+}
+
+// The files of an earlier ImageDirectory (perhaps unfinished) in `folder`; refuses everything else.
+std::vector<fs::path> earlier_files(const fs::path& folder) {
+  const Contents contents = contents_of(folder);
+  if (contents.files.empty()) return {};
+  const std::string advice = " Empty it or choose another output.";
+  if (!is_image_directory(folder)) {
+    refuse(folder, "it is not empty ('" + contents.files.front().string() +
+                       "' is in it), and not "
+                       "an earlier ImageDirectory." +
+                       advice);
+  }
+  std::set<fs::path> known = {kMetaName, kListName, kSchemaName, kSamplesName};
+  try {
+    for (const std::string& file : listed_files({.root = folder, .name = "Earlier output"})) {
+      known.insert(fs::path(file).lexically_normal());
+    }
+  } catch (const Error& fault) {
+    refuse(folder, "it is not empty, and not an ImageDirectory that can be replaced (" +
+                       fault.message() + ")." + advice);
+  }
+  for (const fs::path& file : contents.files) {
+    if (known.contains(file)) continue;
+    refuse(folder, "it is an ImageDirectory, but '" + file.string() +
+                       "' in it does not belong to it." + advice);
+  }
+  return contents.files;
+}
+
+std::string output_name(const ImageSet& set, std::size_t position) {
+  const ImageItem& item = set.items[position];
+  if (set.kind == ImageSet::Kind::kImageDirectory) return std::string(item.file_name);
+  if (!set.labeled() || set.kind == ImageSet::Kind::kCoco)
+    return "image/" + std::string(item.file_name);
+  return "image/" + std::to_string(item.label) + "_" + std::to_string(item.id) +
+         fs::path(item.file_name).extension().string();
+}
+
+[[noreturn]] void fail_to_read(const ImageSet& set, const std::string& file,
+                               const std::string& why) {
+  const DatasetContext context{.root = set.root, .name = set.name};
+  context.fail("'" + file + "' cannot be used: " + why + ". Mend the file, or take it out.");
+}
+
+std::string read_list(const ImageSet& set) {
+  try {
+    return read_file(set.root / set.list_name);
+  } catch (const std::system_error& fault) {
+    fail_to_read(set, set.list_name, fault.code().message());
+  }
+}
+
+std::string read_image(const ImageSet& set, std::size_t i) {
+  try {
+    std::string bytes;
+    read_image_bytes(set, i, bytes);
+    return bytes;
+  } catch (const ImageFault& fault) {
+    fail_to_read(set, std::string(set.items.file_name(i)), fault.what());
+  }
+}
+
+std::string list_text(const ImageSet& set) {
+  if (!set.list_name.empty()) return read_list(set);
+  std::string text;
+  for (std::size_t i = 0; i < set.items.size(); ++i) {
+    const int label = set.items[i].label;
+    text += list_line(set.items[i], output_name(set, i), label < 0 ? nullptr : &set.classes[label]);
+  }
+  return text;
+}
+
+DurableFile complete_file(const fs::path& path, std::string_view bytes) {
+  DurableFile file(path);
+  file.write(bytes);
+  file.finish();
+  return file;
+}
+
+void remove_file(const fs::path& path) {
+  std::error_code fault;
+  fs::remove(path, fault);
+  if (fault) fail_to_write(path, fault);
+}
+
+std::vector<DurableFile> complete_images(const ImageSet& set, const fs::path& folder,
+                                         std::set<fs::path>& names) {
+  std::vector<DurableFile> files;
+  fs::path last_parent;
+  for (std::size_t i = 0; i < set.items.size(); ++i) {
+    const fs::path name = fs::path(output_name(set, i)).lexically_normal();
+    if (!names.insert(name).second) continue;  // listed twice
+    const fs::path path = folder / name;
+    if (path.parent_path() != last_parent) create_folder(last_parent = path.parent_path());
+    files.push_back(complete_file(path, read_image(set, i)));
+  }
+  return files;
+}
+
+void remove_empty_folders(const fs::path& folder) {
+  const Contents contents = contents_of(folder);
+  for (auto inner = contents.folders.rbegin(); inner != contents.folders.rend(); ++inner) {
+    std::error_code not_empty;
+    fs::remove(folder / *inner, not_empty);
+  }
+}
+
+}  // namespace
+
+void prepare_output_folder(const fs::path& folder, const fs::path& input) {
+  const fs::path output_place = resolved(folder);
+  const fs::path input_place = resolved(input);
+  if (is_within(output_place, input_place) || is_within(input_place, output_place)) {
+    refuse(folder, "it is the input '" + input.string() +
+                       "', or one lies inside the other. Choose an output outside of it.");
+  }
+  std::error_code fault;
+  if (fs::exists(folder, fault) && !fs::is_directory(folder, fault)) {
+    refuse(folder, "it is a file. Choose another output.");
+  }
+  create_folder(folder);
+  { DurableFile probe(folder / "probe"); }
+}
+
+void prepare_image_output(const fs::path& folder, const fs::path& input) {
+  prepare_output_folder(folder, input);
+  earlier_files(folder);
+  remove_leftovers(folder);
+  for (const fs::path& inner : contents_of(folder).folders) remove_leftovers(folder / inner);
+}
+
+void write_image_directory(const ImageSet& set, const fs::path& folder) {
+  const std::vector<fs::path> earlier = earlier_files(folder);
+  const std::string list = list_text(set);
+  std::set<fs::path> names = {kMetaName, kListName, kSchemaName, kSamplesName};
+  std::vector<DurableFile> images = complete_images(set, folder, names);
+  DurableFile list_file = complete_file(folder / kListName, list);
+  DurableFile schema_file = complete_file(folder / kSchemaName, set.schema_json);
+  DurableFile samples_file = complete_file(folder / kSamplesName, set.samples_json);
+  DurableFile meta_file = complete_file(folder / kMetaName, meta_text());
+
+  // A run killed from here on leaves a folder without `_meta.yaml` whose list names every image in
+  // it, so that the next run knows it for its own.
+  remove_file(folder / kMetaName);
+  for (const fs::path& file : earlier) {
+    if (!names.contains(file)) remove_file(folder / file);
+  }
+  list_file.commit();
+  for (DurableFile& image : images) image.commit();
+  schema_file.commit();
+  samples_file.commit();
+  remove_empty_folders(folder);
+  meta_file.commit();
+}
+
+}  // namespace kiln

@@ -1,0 +1,220 @@
+#include "data/write/shard_writer.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/system.h"
+#include "data/archive/archive.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/readers.h"
+#include "data/image/image.h"
+#include "data/image/resample.h"
+#include "data/write/image_directory_writer.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kAtOnce = 128;  // images in memory
+
+struct PackedImage {
+  std::string bytes, extension;
+  bool is_reduced = false, is_undecodable = false;
+};
+
+Image reduced(const Image& image, int short_side) {
+  const ImageSize from = image.size;
+  const auto scaled = [&](int side) {
+    const std::int64_t product = static_cast<std::int64_t>(side) * short_side;
+    return static_cast<int>(product / std::min(from.height, from.width));
+  };
+  const ImageSize to{scaled(from.height), scaled(from.width)};
+  Image result{.size = to, .pixels = {}};
+  result.pixels.resize(static_cast<std::size_t>(to.height) * static_cast<std::size_t>(to.width) *
+                       3);
+  const auto whole = [](int length, int resized) {
+    return ResampleAxis{.begin = 0,
+                        .length = static_cast<double>(length),
+                        .resized = resized,
+                        .first = 0,
+                        .count = resized};
+  };
+  Resampler().write({image.pixels.data(), {0, 0, from}}, whole(from.height, to.height),
+                    whole(from.width, to.width), /*mirror=*/false, result.pixels.data());
+  return result;
+}
+
+std::string lower_extension(std::string_view name) {
+  std::string extension(name.substr(name.rfind('.') + 1));
+  for (char& c : extension)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return extension;
+}
+
+PackedImage pack_image(const ImageSet& set, std::size_t i, const ShardPlan& plan) {
+  PackedImage packed{.bytes = {}, .extension = lower_extension(set.items.file_name(i))};
+  try {
+    read_image_bytes(set, i, packed.bytes);
+  } catch (const ImageFault& fault) {
+    const DatasetContext context{.root = set.root, .name = set.name};
+    context.fail("'" + std::string(set.items.file_name(i)) + "' cannot be used: " + fault.what() +
+                 ". Mend the file, or take it out.");
+  }
+  if (plan.short_side == 0) return packed;
+  try {
+    const DecodedImage decoded = decode_image(packed.bytes);
+    const ImageSize size = decoded.image.size;
+    if (std::min(size.height, size.width) <= plan.short_side) return packed;
+    packed.bytes = encode_jpeg(reduced(decoded.image, plan.short_side), plan.quality);
+    packed.extension = "jpg";
+    packed.is_reduced = true;
+  } catch (const ImageFault&) {
+    packed.is_undecodable = true;  // training will say why
+  }
+  return packed;
+}
+
+// Classes follow each other in proportion everywhere: image j of a class with m stands at (j +
+// 1/2)/m.
+std::vector<std::uint32_t> spread_by_class(const ImageItems& items,
+                                           const std::vector<std::uint32_t>& order) {
+  std::vector<std::uint64_t> counts, seen;
+  for (const std::uint32_t i : order) {
+    const auto label = static_cast<std::size_t>(items.label(i));
+    if (label >= counts.size()) counts.resize(label + 1);
+    ++counts[label];
+  }
+  seen.resize(counts.size());
+  std::vector<std::pair<double, std::uint32_t>> places;
+  for (const std::uint32_t i : order) {
+    const auto label = static_cast<std::size_t>(items.label(i));
+    const double place = static_cast<double>(seen[label]++) + 0.5;
+    places.emplace_back(place / static_cast<double>(counts[label]), i);
+  }
+  std::stable_sort(places.begin(), places.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::uint32_t> spread;
+  spread.reserve(places.size());
+  for (const auto& [place, i] : places) spread.push_back(i);
+  return spread;
+}
+
+std::uint64_t stored_size(const ImageSet& set, std::size_t i) {
+  if (const ArchiveMember* member = set.items.member(i)) return member->size;
+  std::error_code fault;
+  const std::uint64_t size = fs::file_size(set.root / set.items.file_name(i), fault);
+  return fault ? 0 : size;
+}
+
+class ShardWriter {
+ public:
+  ShardWriter(const ImageSet& set, ShardPlan plan, fs::path folder)
+      : set_(set), plan_(std::move(plan)), folder_(std::move(folder)) {
+    if (!plan_.balance) return;
+    plan_.order = spread_by_class(set.items, plan_.order);
+    std::uint64_t bytes = 0;
+    for (const std::uint32_t i : plan_.order) bytes += member_bytes(stored_size(set, i));
+    num_even_shards_ = std::clamp<std::size_t>((bytes + plan_.shard_bytes - 1) / plan_.shard_bytes,
+                                               1, plan_.order.size());
+  }
+
+  PackedShards run() {
+    std::vector<PackedImage> images;
+    for (std::size_t begin = 0; begin < plan_.order.size(); begin += kAtOnce) {
+      images.assign(std::min(kAtOnce, plan_.order.size() - begin), {});
+      in_parallel(images.size(), usable_cpus(), [&](std::size_t i) {
+        images[i] = pack_image(set_, plan_.order[begin + i], plan_);
+      });
+      for (std::size_t i = 0; i < images.size(); ++i) add(begin + i, images[i]);
+    }
+    end_shard();
+    std::string classes;
+    for (const std::string& name : set_.classes) classes += name + "\n";
+    for (DurableFile& shard : shards_) shard.commit();
+    write_file_durably(folder_ / "classes.txt", classes);
+    packed_.num_shards = shards_.size();
+    return std::move(packed_);
+  }
+
+ private:
+  // Headers and padding of an image and its class.
+  static std::uint64_t member_bytes(std::uint64_t size) {
+    return 512 + (size + 511) / 512 * 512 + 1024;
+  }
+
+  bool is_shard_full(std::size_t position, std::uint64_t next_bytes) const {
+    if (plan_.balance) {
+      const std::size_t count = plan_.order.size();
+      return position * num_even_shards_ / count != (position - 1) * num_even_shards_ / count;
+    }
+    return shard_bytes_ + next_bytes > plan_.shard_bytes;
+  }
+
+  void add(std::size_t position, const PackedImage& image) {
+    const std::uint32_t i = plan_.order[position];
+    char key[16];
+    std::snprintf(key, sizeof key, "%09zu", position);
+    const std::string members =
+        tar_member(std::string(key) + "." + image.extension, image.bytes) +
+        tar_member(std::string(key) + ".cls", std::to_string(set_.items.label(i)));
+    if (is_open_ && is_shard_full(position, members.size())) end_shard();
+    if (!is_open_) begin_shard();
+    shards_.back().write(members);
+    shard_bytes_ += members.size();
+    packed_.num_bytes += members.size();
+    packed_.num_reduced += image.is_reduced ? 1 : 0;
+    if (image.is_undecodable) packed_.undecodable.emplace_back(set_.items.file_name(i));
+  }
+
+  void begin_shard() {
+    char number[16];
+    std::snprintf(number, sizeof number, "-%06zu.tar", shards_.size());
+    shards_.emplace_back(folder_ / (plan_.name + number));
+    shard_bytes_ = 0;
+    is_open_ = true;
+  }
+
+  void end_shard() {
+    shards_.back().write(tar_end());
+    shards_.back().finish();
+    is_open_ = false;
+  }
+
+  const ImageSet& set_;
+  ShardPlan plan_;
+  fs::path folder_;
+  std::size_t num_even_shards_ = 0;
+  std::vector<DurableFile> shards_;
+  std::uint64_t shard_bytes_ = 0;
+  bool is_open_ = false;
+  PackedShards packed_;
+};
+
+}  // namespace
+
+void prepare_shard_output(const fs::path& folder, const fs::path& input) {
+  prepare_output_folder(folder, input);
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') || name == "lost+found") continue;
+    throw Error(ErrorCode::kFailedToWriteOutputs, "Output '" + folder.string() +
+                                                      "': it is not empty ('" + name +
+                                                      "' is in it). Empty it or choose another.");
+  }
+  remove_leftovers(folder);
+}
+
+PackedShards write_shards(const ImageSet& set, ShardPlan plan, const fs::path& folder) {
+  for (const std::string& name : set.classes) {
+    if (name.find('\n') == name.npos) continue;
+    const DatasetContext context{.root = set.root, .name = set.name};
+    context.fail("the name of the class '" + name + "' holds an end of line. Rename it.");
+  }
+  return ShardWriter(set, std::move(plan), folder).run();
+}
+
+}  // namespace kiln

@@ -1,0 +1,121 @@
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "describe/describe.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json integer_type(const Option& option) {
+  Json type = {{"type", "integer"}};
+  if (option.minimum != std::numeric_limits<std::int64_t>::min()) {
+    type["minimum"] = option.minimum;
+    type["maximum"] = option.maximum;
+  }
+  return type;
+}
+
+Json number_type(const Option& option) {
+  return {{"type", "number"}, {"exclusiveMinimum", option.minimum}, {"maximum", option.maximum}};
+}
+
+Json type_of(const Option& option) {
+  switch (option.kind) {
+    case ValueKind::kInteger:
+      return integer_type(option);
+    case ValueKind::kAutoOrInteger:
+      return {{"anyOf", {Json{{"const", "auto"}}, integer_type(option)}}};
+    case ValueKind::kNumber:
+      return number_type(option);
+    case ValueKind::kChoice:
+    case ValueKind::kModelName:
+      return {{"enum", option.choices}};
+    case ValueKind::kChoiceOrNumber:
+      return {{"anyOf", {Json{{"enum", option.choices}}, number_type(option)}}};
+    case ValueKind::kBoolean:
+    case ValueKind::kSwitch:
+    case ValueKind::kFlag:
+      return {{"type", "boolean"}};
+    case ValueKind::kAllowance:
+      return {
+          {"anyOf",
+           {integer_type(option), Json{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)?%$"}}}}};
+    case ValueKind::kPath:
+      return {{"type", "string"}, {"minLength", 1}};
+  }
+  return {};
+}
+
+Json default_of(const Option& option) {
+  const std::string& text = option.default_text;
+  if (option.kind == ValueKind::kBoolean || option.kind == ValueKind::kSwitch)
+    return text == "True";
+  const bool is_number = Json::accept(text) && Json::parse(text).is_number();
+  return is_number ? Json::parse(text) : Json(text);
+}
+
+// Names may be written with `_` as well.
+std::string pattern_of(const std::string& name) {
+  std::string pattern = "^";
+  for (const char letter : name) pattern += letter == '-' ? "[-_]" : std::string(1, letter);
+  return pattern + "$";
+}
+
+// A bar would end the table cell.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string default_cell(const Option& option) {
+  if (option.required) return "(required)";
+  if (option.default_text.empty()) return "";
+  std::string text = "`";
+  text += cell(option.default_text);
+  return text += '`';
+}
+
+}  // namespace
+
+std::string json_schema(const CommandInfo& command) {
+  Json properties = Json::object();
+  Json other_spellings = Json::object();
+  for (const Option& option : command.options) {
+    if (option.name == "config") continue;
+    Json property = type_of(option);
+    if (!option.default_text.empty()) property["default"] = default_of(option);
+    std::string text = option.help;
+    if (!option.unit.empty()) text += " Unit: " + option.unit + ".";
+    property["description"] = text;
+    properties[option.name] = property;
+    if (option.name.find('-') != std::string::npos)
+      other_spellings[pattern_of(option.name)] = {{"$ref", "#/properties/" + option.name}};
+  }
+  const Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                       {"title", "kiln " + command.name},
+                       {"description", command.summary},
+                       {"type", "object"},
+                       {"properties", properties},
+                       {"patternProperties", other_spellings},
+                       {"additionalProperties", false}};
+  return schema.dump(2) + "\n";
+}
+
+std::string options_markdown(const CommandInfo& command) {
+  std::string text = "| Option | Default | Range | Unit | Meaning |\n|---|---|---|---|---|\n";
+  for (const Option& option : command.options) {
+    text += "| `--" + option.name + "` | " + default_cell(option) + " | " +
+            cell(range_text(option)) + " | " + cell(option.unit) + " | " + cell(option.help) +
+            " |\n";
+  }
+  return text;
+}
+
+}  // namespace kiln

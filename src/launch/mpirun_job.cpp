@@ -1,0 +1,160 @@
+#include "launch/mpirun_job.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/system.h"
+
+extern char** environ;  // NOLINT(readability-redundant-declaration)
+
+namespace kiln {
+namespace {
+
+// A peer that vanished is noticed after 20 + 5 x 3 seconds; Open MPI's own values mean eight
+// minutes.
+constexpr std::array<std::pair<const char*, const char*>, 4> kParameters = {{
+    {"oob_tcp_keepalive_time", "20"},
+    {"oob_tcp_keepalive_intvl", "5"},
+    {"oob_tcp_keepalive_probes", "3"},
+    {"orte_abort_on_non_zero_status", "1"},
+}};
+
+constexpr const char* kPassedOn[] = {"KILN_", "OMP_", "NCCL_", "MLFLOW_", "AZUREML_"};
+constexpr const char* kPassedOnWhole[] = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "PATH"};
+
+bool is_set(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr && *text != '\0';
+}
+
+bool is_passed_on(std::string_view name) {
+  for (const std::string_view prefix : kPassedOn)
+    if (name.starts_with(prefix)) return name != "KILN_LAUNCHED";
+  return std::find(std::begin(kPassedOnWhole), std::end(kPassedOnWhole), name) !=
+         std::end(kPassedOnWhole);
+}
+
+// Real cores of the machine; 0 when the system does not say.
+int machine_cores() {
+  std::set<std::string> cores;
+  const long cpus = ::sysconf(_SC_NPROCESSORS_ONLN);
+  for (long cpu = 0; cpu < cpus; ++cpu) {
+    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                       "/topology/thread_siblings_list");
+    std::string siblings;
+    if (!(file >> siblings)) return 0;
+    cores.insert(siblings);
+  }
+  return static_cast<int>(cores.size());
+}
+
+// mpirun counts cores from the machine's first one, so a process that has a part of the machine
+// (another's affinity, a container's quota) leaves its ranks unbound; so does one whose ranks may
+// be elsewhere, and a sandbox that refuses to bind.
+int cores_per_rank(const MpirunJob& job) {
+  if (!job.hosts.empty() || is_set("OMPI_MCA_orte_default_hostfile") || is_set("SLURM_JOB_ID"))
+    return 0;
+  if (job.cpus != ::sysconf(_SC_NPROCESSORS_ONLN)) return 0;
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0 ||
+      ::sched_setaffinity(0, sizeof mask, &mask) != 0) {
+    return 0;
+  }
+  return machine_cores() / job.num_ranks;
+}
+
+void append(std::vector<std::string>& words, std::initializer_list<std::string> more) {
+  words.insert(words.end(), more);
+}
+
+void append_parameter(std::vector<std::string>& words, const std::string& name,
+                      const std::string& value) {
+  // On the command line it would win over the user's.
+  if (!is_set(("OMPI_MCA_" + name).c_str())) append(words, {"--mca", name, value});
+}
+
+void append_variables(std::vector<std::string>& words) {
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (is_passed_on(name)) append(words, {"-x", std::string(name)});
+  }
+  append(words, {"-x", "KILN_LAUNCHED"});
+}
+
+void append_hosts(std::vector<std::string>& words, const std::vector<RankHost>& hosts) {
+  if (hosts.empty()) return;
+  std::string list;
+  for (const RankHost& host : hosts)
+    list += (list.empty() ? "" : ",") + host.name + ":" + std::to_string(host.slots);
+  append(words, {"--host", list});
+}
+
+}  // namespace
+
+std::string find_on_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    std::string candidate = std::string(rest.substr(0, end)) + "/" + name;
+    if (end > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return "";
+}
+
+ProgramCall mpirun_call(const MpirunJob& job) {
+  ProgramCall call;
+  const std::string mpirun = find_on_path("mpirun");
+  if (mpirun.empty())
+    throw Error(
+        ErrorCode::kUserError,
+        "mpirun is not on PATH, and ranks are started with it: install Open MPI 4.1 (Debian "
+        "and Ubuntu: openmpi-bin).");
+  std::vector<std::string>& words = call.words;
+  words = {mpirun, "--tag-output", "-np", std::to_string(job.num_ranks)};
+  append_hosts(words, job.hosts);
+  if (const int cores = cores_per_rank(job); cores > 0) {
+    append(words, {"--map-by", "slot:PE=" + std::to_string(cores), "--bind-to", "core"});
+  } else {
+    append(words, {"--map-by", "slot", "--bind-to", "none", "--oversubscribe"});
+  }
+  for (const auto& [name, value] : kParameters) append_parameter(words, name, value);
+  append_variables(words);
+  words.insert(words.end(), job.words.begin(), job.words.end());
+  call.environment.emplace_back("KILN_LAUNCHED", std::to_string(job.num_ranks));
+  // Without HOME and a passwd entry mpirun crashes.
+  if (!is_set("HOME")) call.environment.emplace_back("HOME", "/tmp");
+  if (::geteuid() == 0) {
+    call.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");
+    call.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+  }
+  return call;
+}
+
+std::string describe_binding(const MpirunJob& job) {
+  const int cores = cores_per_rank(job);
+  if (cores == 0) return "not bound to cores";
+  return "each bound to " + std::to_string(cores) + (cores == 1 ? " core" : " cores");
+}
+
+std::vector<std::string> planned_hosts(const MpirunJob& job) {
+  std::vector<std::string> hosts;
+  for (const RankHost& host : job.hosts) hosts.insert(hosts.end(), host.slots, host.name);
+  if (job.hosts.empty() && !is_set("OMPI_MCA_orte_default_hostfile") && !is_set("SLURM_JOB_ID"))
+    hosts.assign(job.num_ranks, host_name());
+  hosts.resize(job.num_ranks);
+  return hosts;
+}
+
+}  // namespace kiln

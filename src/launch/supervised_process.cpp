@@ -1,0 +1,201 @@
+#include "launch/supervised_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A process that waits for a dead disk cannot be killed.
+constexpr auto kPatience = std::chrono::seconds(10);
+
+int code_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// Process -> parent, of all processes. The second field of stat, the name in parentheses, may hold
+// anything.
+std::map<pid_t, pid_t> all_parents() {
+  std::map<pid_t, pid_t> parents;
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", failure)) {
+    const pid_t process = std::atoi(entry.path().filename().c_str());
+    if (process <= 0) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t end = text.rfind(") ");
+    if (end != text.npos && end + 4 < text.size())
+      parents[process] = std::atoi(text.c_str() + end + 4);
+  }
+  return parents;
+}
+
+bool descends_from(pid_t process, pid_t ancestor, const std::map<pid_t, pid_t>& parents) {
+  for (std::size_t steps = 0; steps <= parents.size(); ++steps) {
+    const auto found = parents.find(process);
+    if (found == parents.end()) return false;
+    if (found->second == ancestor) return true;
+    process = found->second;
+  }
+  return false;
+}
+
+// For a process that adopts orphans: when it has no child left, it has no descendant left.
+void kill_descendants() {
+  const auto give_up = steady_clock::now() + kPatience;
+  while (steady_clock::now() < give_up) {
+    pid_t reaped = 0;
+    while ((reaped = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
+    }
+    if (reaped < 0) return;
+    const std::map<pid_t, pid_t> parents = all_parents();
+    for (const auto& [process, parent] : parents)
+      if (descends_from(process, ::getpid(), parents)) ::kill(process, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+// A pipe to the process that made it.
+struct Ends {
+  int read = -1, write = -1;
+  pid_t owner = ::getpid();
+};
+
+bool open_pipe(Ends& ends) {
+  int descriptors[2];
+  if (::pipe2(descriptors, O_CLOEXEC) != 0) return false;
+  ends.read = descriptors[0];
+  ends.write = descriptors[1];
+  ::fcntl(ends.read, F_SETFL, O_NONBLOCK);
+  return true;
+}
+
+void die_with_parent(pid_t parent, int signal) {
+  ::prctl(PR_SET_PDEATHSIG, signal);
+  if (::getppid() != parent) ::_exit(128 + SIGKILL);
+}
+
+[[noreturn]] void become_program(const ProgramCall& call, const Ends& output, const Ends& errors) {
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int empty = ::open("/dev/null", O_RDONLY);
+  ::dup2(empty, STDIN_FILENO);
+  ::dup2(output.write, STDOUT_FILENO);
+  ::dup2(errors.write, STDERR_FILENO);
+  for (const auto& [name, value] : call.environment) ::setenv(name.c_str(), value.c_str(), 1);
+  std::vector<std::string> words = call.words;
+  ::execv(words[0].c_str(), exec_words(words).data());
+  std::fprintf(stderr, "%s cannot be run: %s\n", words[0].c_str(), std::strerror(errno));
+  std::fflush(stderr);
+  ::_exit(127);
+}
+
+// SIGTERM: kill everything. SIGUSR1: for the program. All signals of `waited` are blocked.
+[[noreturn]] void keep(pid_t program, const sigset_t& waited) {
+  while (true) {
+    const int signal = ::sigwaitinfo(&waited, nullptr);
+    if (signal == SIGUSR1) ::kill(program, SIGUSR1);
+    int status = signal == SIGTERM ? SIGKILL : 0;
+    bool over = signal == SIGTERM;
+    int ended_status = 0;
+    for (pid_t ended = 0; (ended = ::waitpid(-1, &ended_status, WNOHANG)) > 0;) {
+      if (ended != program) continue;
+      over = true;
+      status = ended_status;
+    }
+    if (!over) continue;
+    kill_descendants();
+    ::_exit(code_of(status));
+  }
+}
+
+[[noreturn]] void become_keeper(const ProgramCall& call, const Ends& output, const Ends& errors,
+                                const sigset_t& waited) {
+  ::setpgid(0, 0);  // Ctrl-C is for the parent alone
+  die_with_parent(output.owner, SIGTERM);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGCHLD}) ::signal(signal, SIG_DFL);
+  const pid_t keeper = ::getpid();
+  const pid_t program = ::fork();
+  if (program == 0) {
+    die_with_parent(keeper, SIGKILL);
+    become_program(call, output, errors);
+  }
+  if (program < 0) ::_exit(127);
+  ::close(output.write);
+  ::close(errors.write);
+  keep(program, waited);
+}
+
+}  // namespace
+
+KeptProcess::KeptProcess(const ProgramCall& call) {
+  // Should the keeper be killed, this process adopts what it kept.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t waited, before;
+  sigemptyset(&waited);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGCHLD}) sigaddset(&waited, signal);
+  Ends output, errors;
+  if (open_pipe(output) && open_pipe(errors)) {
+    ::pthread_sigmask(SIG_BLOCK, &waited, &before);
+    keeper_ = ::fork();
+    if (keeper_ == 0) become_keeper(call, output, errors, waited);
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    ::close(output.write);
+    ::close(errors.write);
+  }
+  output_ = output.read;
+  errors_ = errors.read;
+  if (keeper_ < 0)
+    throw Error(ErrorCode::kFailedToCompleteOperation,
+                call.words.front() + " cannot be started (" + std::strerror(errno) +
+                    "): the system has no process or file descriptor left.");
+}
+
+KeptProcess::~KeptProcess() {
+  kill();
+  ::close(output_);
+  ::close(errors_);
+}
+
+void KeptProcess::send_stop() {
+  if (!code_) ::kill(keeper_, SIGUSR1);
+}
+
+std::optional<int> KeptProcess::ended() {
+  int status = 0;
+  if (!code_ && ::waitpid(keeper_, &status, WNOHANG) == keeper_) {
+    code_ = code_of(status);
+    // A keeper that was killed leaves what it kept to this process, which may have other children.
+    if (WIFSIGNALED(status)) kill_descendants();
+  }
+  return code_;
+}
+
+int KeptProcess::kill() {
+  if (!code_) ::kill(keeper_, SIGTERM);
+  while (!ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return *code_;
+}
+
+}  // namespace kiln

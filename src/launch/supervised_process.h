@@ -1,0 +1,56 @@
+// A program that ends, with everything it started, no later than this process does.
+#pragma once
+
+#include <sys/types.h>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+
+// Words of a command in the form of exec's and spawn's argv.
+
+// Pointers into `words`, which must outlive them, and the null that ends them.
+inline std::vector<char*> exec_words(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// A program that ends, with everything it started, no later than this process does, however this
+// process ends. Between the two stands a keeper: a child of its own process group that adopts the
+// program's orphans and kills all of them when the program ends or when this process dies.
+struct ProgramCall {
+  std::vector<std::string> words;                                // [0] is the program's path
+  std::vector<std::pair<std::string, std::string>> environment;  // added to this process's
+};
+
+class KeptProcess {
+ public:
+  // Standard input is empty. Call it from the main thread. Throws Error kFailedToCompleteOperation
+  // when the system has no process left.
+  explicit KeptProcess(const ProgramCall& call);
+  ~KeptProcess();  // kill()
+  KeptProcess(const KeptProcess&) = delete;
+  KeptProcess& operator=(const KeptProcess&) = delete;
+
+  // Where its standard output and standard error can be read, without blocking; the end of both
+  // comes when all have ended.
+  int output() const { return output_; }
+  int errors() const { return errors_; }
+  void send_stop();  // SIGUSR1 to the program
+  // The program's exit code, 128 + n after signal n; empty while anything of it runs.
+  std::optional<int> ended();
+  // Kills the program and all it started, and waits until they are gone.
+  int kill();
+
+ private:
+  pid_t keeper_ = -1;
+  int output_ = -1, errors_ = -1;
+  std::optional<int> code_;
+};
+
+}  // namespace kiln

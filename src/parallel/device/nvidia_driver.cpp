@@ -1,0 +1,169 @@
+#include "parallel/device/nvidia_driver.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <regex>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+// Values of the CUDA driver API (cuda.h), which is stable by contract.
+constexpr int kStubLibrary = 34;  // the toolkit's libcuda.so.1, made for linking only
+constexpr int kNoDevice = 100;
+constexpr int kCapabilityMajor = 75;
+constexpr int kCapabilityMinor = 76;
+
+// As nvml.h gives them. NVML needs no CUDA and knows the version also where /proc is hidden (WSL).
+std::string nvml_driver_version() {
+  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return "";
+  auto* init = symbol<int()>(library, "nvmlInit_v2");
+  auto* version = symbol<int(char*, unsigned)>(library, "nvmlSystemGetDriverVersion");
+  auto* shutdown = symbol<int()>(library, "nvmlShutdown");
+  if (init == nullptr || version == nullptr || shutdown == nullptr || init() != 0) return "";
+  char text[80] = "";  // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
+  const bool known = version(text, sizeof text) == 0;
+  shutdown();
+  return known ? text : "";
+}
+
+std::string kernel_driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string text;
+  std::getline(file, text);
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(R"((\d{3,}\.\d+(\.\d+)?))")) ? match[1].str()
+                                                                                : "";
+}
+
+std::string describe_status(void* library, int status) {
+  auto* explain = symbol<int(int, const char**)>(library, "cuGetErrorString");
+  const char* text = nullptr;
+  if (explain != nullptr && explain(status, &text) != 0) text = nullptr;
+  return "the CUDA driver answers with error " + std::to_string(status) +
+         (text == nullptr ? "" : " (" + std::string(text) + ")");
+}
+
+// A device's number is its handle, too. Version 2 tells the parts of a divided GPU apart.
+std::string device_uuid(void* library, int device) {
+  using Uuid = std::array<unsigned char, 16>;
+  auto* ask = symbol<int(Uuid*, int)>(library, "cuDeviceGetUuid_v2");
+  if (ask == nullptr) ask = symbol<int(Uuid*, int)>(library, "cuDeviceGetUuid");
+  Uuid bytes{};
+  if (ask == nullptr || ask(&bytes, device) != 0) return "";
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    std::array<char, 3> hex{};
+    std::snprintf(hex.data(), hex.size(), "%02x", bytes[i]);
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += hex.data();
+  }
+  return text;
+}
+
+int describe_device(void* library, NvidiaDriver& driver) {
+  auto* attribute = symbol<int(int*, int, int)>(library, "cuDeviceGetAttribute");
+  auto* name = symbol<int(char*, int, int)>(library, "cuDeviceGetName");
+  char text[256] = "";
+  int status = name(text, sizeof text, driver.index);
+  if (status == 0) status = attribute(&driver.capability_major, kCapabilityMajor, driver.index);
+  if (status == 0) status = attribute(&driver.capability_minor, kCapabilityMinor, driver.index);
+  driver.name = text;
+  return status;
+}
+
+void ask_cuda(void* library, int local_rank, NvidiaDriver& driver) {
+  auto* version = symbol<int(int*)>(library, "cuDriverGetVersion");
+  auto* init = symbol<int(unsigned)>(library, "cuInit");
+  auto* count = symbol<int(int*)>(library, "cuDeviceGetCount");
+  for (const char* name : {"cuDriverGetVersion", "cuInit", "cuDeviceGetCount",
+                           "cuDeviceGetAttribute", "cuDeviceGetName"})
+    if (::dlsym(library, name) == nullptr) {
+      driver.fault = "libcuda.so.1 lacks the function " + std::string(name);
+      return;
+    }
+  if (version(&driver.cuda_version) != 0) driver.cuda_version = 0;
+  int status = init(0);
+  driver.library = status != kStubLibrary;
+  if (status == kStubLibrary || status == kNoDevice) return;
+  if (status == 0) status = count(&driver.num_devices);
+  if (status == 0 && driver.num_devices > 0) {
+    driver.index = local_rank % driver.num_devices;
+    for (int device = 0; device < driver.num_devices; ++device)
+      driver.uuids.push_back(device_uuid(library, device));
+    status = describe_device(library, driver);
+  }
+  if (status != 0 && status != kNoDevice) driver.fault = describe_status(library, status);
+}
+
+constexpr double kMilliwatts = 1000;
+
+}  // namespace
+
+NvidiaDriver ask_nvidia_driver(int local_rank) {
+  NvidiaDriver driver;
+  driver.device_files =
+      ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/proc/driver/nvidia/version", F_OK) == 0;
+  driver.version = nvml_driver_version();
+  if (driver.version.empty()) driver.version = kernel_driver_version();
+  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  driver.library = library != nullptr;
+  if (driver.library) ask_cuda(library, local_rank, driver);
+  return driver;
+}
+
+// Signatures and structures as nvml.h gives them, which are stable by contract.
+struct GpuMeter::Library {
+  struct Utilisation {
+    unsigned gpu = 0, memory = 0;  // percent
+  };
+  using Handle = void*;
+
+  // nullptr: there is nothing to measure with.
+  static std::unique_ptr<Library> open(const std::string& uuid) {
+    void* file = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (file == nullptr) return nullptr;
+    auto* init = symbol<int()>(file, "nvmlInit_v2");
+    auto* find = symbol<int(const char*, Handle*)>(file, "nvmlDeviceGetHandleByUUID");
+    auto library = std::make_unique<Library>();
+    library->utilisation = symbol<int(Handle, Utilisation*)>(file, "nvmlDeviceGetUtilizationRates");
+    library->power = symbol<int(Handle, unsigned*)>(file, "nvmlDeviceGetPowerUsage");
+    const bool whole = init != nullptr && find != nullptr && library->utilisation != nullptr &&
+                       library->power != nullptr;
+    if (!whole || init() != 0 || find(uuid.c_str(), &library->device) != 0) return nullptr;
+    return library;
+  }
+
+  Handle device = nullptr;
+  int (*utilisation)(Handle, Utilisation*) = nullptr;
+  int (*power)(Handle, unsigned*) = nullptr;
+};
+
+GpuMeter::GpuMeter(const std::string& uuid) {
+  if (!uuid.empty()) library_ = Library::open(uuid);
+}
+GpuMeter::~GpuMeter() = default;
+
+void GpuMeter::sample() {
+  Library::Utilisation utilisation;
+  unsigned milliwatts = 0;
+  if (!library_ || library_->utilisation(library_->device, &utilisation) != 0 ||
+      library_->power(library_->device, &milliwatts) != 0)
+    return;
+  sum_.utilisation_percent += utilisation.gpu;
+  sum_.power_watts += milliwatts / kMilliwatts;
+  ++num_samples_;
+}
+
+std::optional<GpuLoad> GpuMeter::take_average() {
+  if (num_samples_ == 0) return std::nullopt;
+  const GpuLoad sum = std::exchange(sum_, {});
+  const int count = std::exchange(num_samples_, 0);
+  return GpuLoad{sum.utilisation_percent / count, sum.power_watts / count};
+}
+
+}  // namespace kiln

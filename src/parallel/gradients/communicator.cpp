@@ -1,0 +1,74 @@
+#include "parallel/gradients/communicator.h"
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+class LocalCommunicator : public Communicator {
+ public:
+  int size() const override { return 1; }
+  Ticket all_reduce(const at::Tensor&) override { return 0; }
+  void wait(Ticket) override {}
+  void broadcast(const at::Tensor&) override {}
+  std::unique_ptr<Communicator> second_lane(const char*) override {
+    return make_local_communicator();
+  }
+};
+
+Element element_of(const at::Tensor& values) {
+  switch (values.scalar_type()) {
+    case at::kFloat:
+      return Element::kFloat32;
+    case at::kDouble:
+      return Element::kFloat64;
+    case at::kBFloat16:
+      return Element::kBFloat16;
+    case at::kLong:
+      return Element::kInt64;
+    default:
+      throw InternalError("a collective of a type that MPI is not asked to sum");
+  }
+}
+
+class MpiCommunicator : public Communicator {
+ public:
+  MpiCommunicator(MpiThread& mpi, Lane lane, const char* sum_name)
+      : mpi_(mpi), lane_(lane), sum_name_(sum_name) {}
+
+  int size() const override { return mpi_.ranks().size; }
+  Ticket all_reduce(const at::Tensor& values) override {
+    return start(Collective::Kind::kSum, sum_name_, values);
+  }
+  void wait(Ticket ticket) override { mpi_.wait(ticket); }
+  void broadcast(const at::Tensor& values) override {
+    wait(start(Collective::Kind::kBroadcast, "broadcast of weights", values));
+  }
+  std::optional<double> all_reduce_seconds() const override { return mpi_.seconds_of(sum_name_); }
+  std::unique_ptr<Communicator> second_lane(const char* sum_name) override {
+    return std::make_unique<MpiCommunicator>(mpi_, Lane::kSecond, sum_name);
+  }
+
+ private:
+  Ticket start(Collective::Kind kind, const char* name, const at::Tensor& values) {
+    if (values.numel() == 0) return MpiThread::kDone;
+    return mpi_.start({kind, name, values.data_ptr(), static_cast<std::size_t>(values.numel()),
+                       element_of(values), nullptr, std::make_shared<at::Tensor>(values), lane_});
+  }
+
+  MpiThread& mpi_;
+  const Lane lane_;
+  const char* const sum_name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_local_communicator() {
+  return std::make_unique<LocalCommunicator>();
+}
+
+std::unique_ptr<Communicator> make_mpi_communicator(MpiThread& mpi) {
+  return std::make_unique<MpiCommunicator>(mpi, Lane::kMain, "gradient sum");
+}
+
+}  // namespace kiln

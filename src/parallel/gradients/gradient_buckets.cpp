@@ -1,0 +1,163 @@
+#include "parallel/gradients/gradient_buckets.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <chrono>
+#include <functional>
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kAlignment = 16;  // elements: a cache line of float32
+
+struct Bucket {
+  at::Tensor flat;
+  at::Tensor narrow;  // bfloat16 copy that travels, where asked for
+  int num_gradients = 0;
+  int missing = 0;                  // gradients that backward has not filled yet
+  Communicator::Ticket ticket = 0;  // of its sum under way
+};
+
+// Called by backward when a parameter's gradient is complete.
+class GradientReady : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit GradientReady(std::function<void()> tell) : tell_(std::move(tell)) {}
+  void operator()(const torch::autograd::Variable&) override { tell_(); }
+
+ private:
+  std::function<void()> tell_;
+};
+
+std::int64_t padded(std::int64_t count) {
+  return (count + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Which parameters share a bucket, from the last parameter to the first.
+std::vector<std::vector<std::size_t>> group(const std::vector<at::Tensor>& parameters,
+                                            const BucketPlan& plan) {
+  std::vector<std::vector<std::size_t>> groups;
+  std::size_t bytes = 0, limit = 0;
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    const std::size_t size = parameters[i].nbytes();
+    if (groups.empty() || bytes + size > limit) {
+      limit = groups.empty() ? plan.first_bytes : plan.bytes;
+      groups.emplace_back();
+      bytes = 0;
+    }
+    groups.back().push_back(i);
+    bytes += size;
+  }
+  return groups;
+}
+
+}  // namespace
+
+struct GradientBuckets::State {
+  State(std::vector<at::Tensor> all, Communicator& between)
+      : parameters(std::move(all)), gradients(parameters.size()), communicator(between) {}
+
+  std::vector<at::Tensor> parameters, gradients;
+  std::vector<Bucket> buckets;
+  Communicator& communicator;
+  bool reducing = false;    // the step's last backward has begun
+  std::size_t sent = 0;     // buckets handed to the communicator in this step
+  double wait_seconds = 0;  // for sums
+
+  bool is_alone() const { return communicator.size() == 1; }
+  void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);
+  void gradient_ready(std::size_t bucket);
+  void send(Bucket& bucket);
+};
+
+void GradientBuckets::State::lay_out(const std::vector<std::size_t>& members,
+                                     const BucketPlan& plan) {
+  std::int64_t length = 0;
+  for (const std::size_t i : members) length += padded(parameters[i].numel());
+  Bucket bucket;
+  bucket.flat = at::zeros({length}, parameters[members.front()].options().requires_grad(false));
+  if (plan.bfloat16 && !is_alone())
+    bucket.narrow = at::zeros({length}, bucket.flat.options().dtype(at::kBFloat16));
+  bucket.num_gradients = static_cast<int>(members.size());
+  std::int64_t offset = 0;
+  const std::size_t index = buckets.size();
+  for (const std::size_t i : members) {
+    at::Tensor& parameter = parameters[i];
+    gradients[i] = bucket.flat.as_strided(parameter.sizes(), parameter.strides(), offset);
+    parameter.mutable_grad() = gradients[i];
+    offset += padded(parameter.numel());
+    if (!is_alone())
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          parameter, std::make_unique<GradientReady>([this, index] { gradient_ready(index); }));
+  }
+  buckets.push_back(std::move(bucket));
+}
+
+void GradientBuckets::State::gradient_ready(std::size_t bucket) {
+  if (!reducing) return;
+  --buckets[bucket].missing;
+  while (sent < buckets.size() && buckets[sent].missing == 0) send(buckets[sent++]);
+}
+
+void GradientBuckets::State::send(Bucket& bucket) {
+  const c10::AutoGradMode no_grad(false);
+  if (bucket.narrow.defined()) bucket.narrow.copy_(bucket.flat);
+  bucket.ticket = communicator.all_reduce(bucket.narrow.defined() ? bucket.narrow : bucket.flat);
+}
+
+GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
+                                 Communicator& communicator)
+    : state_(std::make_unique<State>(std::move(parameters), communicator)) {
+  const c10::AutoGradMode no_grad(false);
+  for (const auto& members : group(state_->parameters, plan)) state_->lay_out(members, plan);
+}
+
+GradientBuckets::~GradientBuckets() {
+  for (at::Tensor& parameter : state_->parameters) {
+    parameter.mutable_grad().reset();
+    if (!state_->is_alone()) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+  }
+}
+
+const std::vector<at::Tensor>& GradientBuckets::gradients() const {
+  return state_->gradients;
+}
+
+void GradientBuckets::zero() {
+  const c10::AutoGradMode no_grad(false);
+  for (Bucket& bucket : state_->buckets) bucket.flat.zero_();
+}
+
+void GradientBuckets::reduce_on_next_backward() {
+  if (state_->is_alone()) return;
+  state_->reducing = true;
+  state_->sent = 0;
+  for (Bucket& bucket : state_->buckets) bucket.missing = bucket.num_gradients;
+}
+
+void GradientBuckets::wait() {
+  if (state_->is_alone()) return;
+  const c10::AutoGradMode no_grad(false);
+  while (state_->sent < state_->buckets.size()) state_->send(state_->buckets[state_->sent++]);
+  const auto begin = std::chrono::steady_clock::now();
+  for (const Bucket& bucket : state_->buckets) state_->communicator.wait(bucket.ticket);
+  state_->wait_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  for (Bucket& bucket : state_->buckets)
+    if (bucket.narrow.defined()) bucket.flat.copy_(bucket.narrow);
+  state_->reducing = false;
+}
+
+std::size_t GradientBuckets::num_buckets() const {
+  return state_->buckets.size();
+}
+
+std::optional<CommunicationTime> GradientBuckets::communication() const {
+  const std::optional<double> summing = state_->communicator.all_reduce_seconds();
+  if (!summing) return {};
+  return CommunicationTime{*summing, state_->wait_seconds};
+}
+
+}  // namespace kiln

@@ -1,0 +1,370 @@
+#include "parallel/gradients/nccl.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <fstream>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "parallel/device/device.h"
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int kLeastNccl = 21800;
+constexpr double kClosePatience = 10;  // seconds for the other ranks at the end
+constexpr milliseconds kLookEvery(100);
+
+NcclType type_of(const at::Tensor& values) {
+  switch (values.scalar_type()) {
+    case at::kFloat:
+      return NcclType::kFloat32;
+    case at::kDouble:
+      return NcclType::kFloat64;
+    case at::kLong:
+      return NcclType::kInt64;
+    case at::kBFloat16:
+      return NcclType::kBfloat16;
+    default:
+      throw InternalError("a collective of a type that NCCL is not asked to sum");
+  }
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+// What the communicator, its watching thread and the thread that lets NCCL go have in common. The
+// last may hang in the driver and is then left behind, so all three share it.
+struct Shared {
+  struct Work {
+    const char* name;
+    std::uint64_t place;
+    Clock::time_point begin;  // or when the work before it was done
+  };
+
+  Shared(const NcclPlan& plan, std::unique_ptr<NcclGroup> given)
+      : deadline_s(plan.deadline_s), watch(plan.watch), group(std::move(given)) {}
+
+  const double deadline_s;
+  const NcclWatch watch;
+
+  // Every call into the group; taken before `mutex`, never while holding it.
+  std::timed_mutex calling;
+  std::unique_ptr<NcclGroup> group;  // until it is let go
+  std::uint64_t num_seen = 0;        // marks that were seen to be passed
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Work> works;  // started and not seen to be done; the set-up is the first
+  std::exception_ptr failure;
+  bool failure_thrown = false, closing = false, is_free = false;
+
+  void throw_if_failed() {
+    const std::lock_guard lock(mutex);
+    if (!failure) return;
+    failure_thrown = true;
+    changed.notify_all();
+    std::rethrow_exception(failure);
+  }
+};
+
+// Hands NCCL back, from a thread of its own as that may hang.
+void let_go(const std::shared_ptr<Shared>& shared, bool politely) {
+  std::thread([shared, politely] {
+    // A caller that does not come back from NCCL holds `calling`: then nothing can be freed.
+    const std::unique_lock calling(shared->calling, std::chrono::seconds(5));
+    if (!calling.owns_lock()) return;
+    try {
+      if (politely)
+        shared->group->close(kClosePatience);
+      else
+        shared->group->abort();
+    } catch (const std::exception&) {  // CUDA is broken: the process is about to end
+    }
+    shared->group.reset();
+    const std::lock_guard lock(shared->mutex);
+    shared->is_free = true;
+    shared->changed.notify_all();
+  }).detach();
+}
+
+void fail(const std::shared_ptr<Shared>& shared, std::exception_ptr failure) {
+  {
+    const std::lock_guard lock(shared->mutex);
+    if (shared->failure) return;
+    shared->failure = std::move(failure);
+    shared->changed.notify_all();
+  }
+  let_go(shared, false);
+}
+
+void fail(const std::shared_ptr<Shared>& shared, const std::string& sentence) {
+  fail(shared, std::make_exception_ptr(Error(ErrorCode::kTimeoutOccured, sentence)));
+}
+
+void fail_with_fault(const std::shared_ptr<Shared>& shared, const char* name,
+                     const std::string& fault) {
+  fail(shared, std::string("The ") + name + " over all ranks failed: " + first_line(fault) +
+                   ". See the driver logs of the other ranks, or run again with NCCL_DEBUG=INFO.");
+}
+
+// The thread that watches what was started.
+class Watcher {
+ public:
+  explicit Watcher(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+
+  void run() {
+    std::unique_lock lock(shared_->mutex);
+    const auto ends = [this] { return shared_->closing || shared_->failure; };
+    for (;;) {
+      shared_->changed.wait(lock, [&] { return ends() || !shared_->works.empty(); });
+      if (shared_->changed.wait_for(lock, kLookEvery, ends)) break;
+      lock.unlock();
+      look();
+      lock.lock();
+    }
+    const auto grace = std::chrono::duration<double>(shared_->watch.grace_s);
+    const auto heard = [this] { return shared_->closing || shared_->failure_thrown; };
+    if (shared_->changed.wait_for(lock, grace, heard) || !shared_->watch.stuck) return;
+    const std::exception_ptr failure = shared_->failure;
+    lock.unlock();
+    shared_->watch.stuck(failure);
+  }
+
+ private:
+  void look() {
+    ask_group();
+    Shared::Work front{};
+    {
+      const std::lock_guard lock(shared_->mutex);
+      if (shared_->works.empty() || shared_->failure) return;
+      front = shared_->works.front();
+    }
+    const double waited = std::chrono::duration<double>(Clock::now() - front.begin).count();
+    if (!shared_->watch.waiting) {
+      if (waited > shared_->deadline_s)
+        fail(shared_, formatted("Waited %.0f s for the %s over all ranks.", waited, front.name));
+      return;
+    }
+    try {
+      shared_->watch.waiting(front.name, front.place, waited);
+    } catch (...) {
+      fail(shared_, std::current_exception());
+    }
+  }
+
+  // Drops what is done; finds NCCL's and CUDA's faults. A caller that is in the group asks itself.
+  void ask_group() {
+    const std::unique_lock calling(shared_->calling, std::try_to_lock);
+    if (!calling.owns_lock()) return;
+    const char* name = "collective";
+    {
+      const std::lock_guard lock(shared_->mutex);
+      if (shared_->works.empty() || shared_->failure) return;
+      name = shared_->works.front().name;
+    }
+    try {
+      const std::uint64_t finished = shared_->group->num_finished();
+      const std::lock_guard lock(shared_->mutex);
+      for (; shared_->num_seen < finished; ++shared_->num_seen) {
+        shared_->works.pop_front();
+        if (!shared_->works.empty()) shared_->works.front().begin = Clock::now();
+      }
+    } catch (const std::exception& fault) {
+      return fail_with_fault(shared_, name, fault.what());
+    }
+    if (shared_->group->state() == NcclGroup::State::kFailed)
+      fail_with_fault(shared_, name, shared_->group->fault());
+  }
+
+  std::shared_ptr<Shared> shared_;
+};
+
+class NcclCommunicator : public Communicator {
+ public:
+  explicit NcclCommunicator(const NcclPlan& plan)
+      : plan_(plan), shared_(std::make_shared<Shared>(plan, plan.join_group())) {
+    add_work(kSetUp);
+    watcher_ = std::thread([shared = shared_] { Watcher(shared).run(); });
+    try {
+      settle(kSetUp);
+    } catch (...) {
+      end();
+      throw;
+    }
+    const std::lock_guard lock(shared_->mutex);
+    shared_->works.pop_front();
+  }
+  ~NcclCommunicator() override { end(); }
+
+  int size() const override { return plan_.size; }
+
+  Ticket all_reduce(const at::Tensor& values) override {
+    return start(plan_.sum_name, true, values);
+  }
+
+  void wait(Ticket ticket) override {
+    call([&](NcclGroup& group) { group.join(ticket); });
+  }
+
+  void broadcast(const at::Tensor& values) override {
+    wait(start("broadcast of weights", false, values));
+  }
+
+  std::unique_ptr<Communicator> second_lane(const char* sum_name) override {
+    NcclPlan plan = plan_;
+    plan.sum_name = sum_name;
+    return make_nccl_communicator(plan);
+  }
+
+ private:
+  static constexpr const char* kSetUp = "set-up of NCCL";
+  static constexpr Ticket kNothing = 0;
+
+  void add_work(const char* name) {
+    const std::uint64_t place = shared_->watch.started ? shared_->watch.started() : 0;
+    const std::lock_guard lock(shared_->mutex);
+    shared_->works.push_back({name, place, Clock::now()});
+    shared_->changed.notify_all();
+  }
+
+  // `work` with the group, unless it has failed, in which case nobody may touch it any more.
+  template <typename Work>
+  std::invoke_result_t<Work, NcclGroup&> call(Work&& work) {
+    const std::lock_guard calling(shared_->calling);
+    shared_->throw_if_failed();
+    return work(*shared_->group);
+  }
+
+  Ticket start(const char* name, bool is_sum, const at::Tensor& values) {
+    if (!values.is_non_overlapping_and_dense())
+      throw InternalError("a collective of a tensor with gaps");
+    const NcclCall what{is_sum, values.data_ptr(), static_cast<std::size_t>(values.numel()),
+                        type_of(values)};
+    if (what.count == 0) return kNothing;
+    add_work(name);
+    call([&](NcclGroup& group) { group.start(what); });
+    settle(name);
+    return call([](NcclGroup& group) { return group.mark(); });
+  }
+
+  // Returns when NCCL has taken the last call in: at once, but for the first ones, which connect
+  // the ranks. The watching thread keeps the deadline.
+  void settle(const char* name) {
+    for (auto nap = std::chrono::microseconds(20);; nap = std::min(nap * 2, kLongestNap)) {
+      const NcclGroup::State state = call([&](NcclGroup& group) {
+        const NcclGroup::State now = group.state();
+        if (now == NcclGroup::State::kFailed) fail_with_fault(shared_, name, group.fault());
+        return now;
+      });
+      if (state == NcclGroup::State::kReady) return;
+      if (state == NcclGroup::State::kFailed) shared_->throw_if_failed();
+      std::this_thread::sleep_for(nap);
+    }
+  }
+
+  void end() {
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->closing = true;
+      shared_->changed.notify_all();
+    }
+    watcher_.join();
+    std::unique_lock lock(shared_->mutex);
+    if (!shared_->failure && std::uncaught_exceptions() > 0) return;
+    if (!shared_->failure) let_go(shared_, true);
+    shared_->changed.wait_for(lock, std::chrono::duration<double>(kClosePatience + 5),
+                              [this] { return shared_->is_free; });
+  }
+
+  static constexpr std::chrono::microseconds kLongestNap{2000};
+
+  const NcclPlan plan_;
+  std::shared_ptr<Shared> shared_;
+  std::thread watcher_;
+};
+
+const CudaModule& module_with_nccl() {
+  std::string fault;
+  const CudaModule* module = open_cuda_module(&fault);
+  if (module == nullptr)
+    throw Error(ErrorCode::kFailedToCompleteOperation,
+                "kiln's GPU module libkiln_cuda.so, which brings NCCL, could not be loaded: " +
+                    fault + ".");
+  const int version = module->nccl_version();
+  if (version < kLeastNccl)
+    throw Error(ErrorCode::kFailedToCompleteOperation,
+                "NCCL " + std::to_string(version / 10000) + "." +
+                    std::to_string(version % 10000 / 100) + "." + std::to_string(version % 100) +
+                    " was loaded, but kiln needs 2.18 or newer: take the libnccl.so.2 of its "
+                    "LibTorch, and look for another in LD_LIBRARY_PATH and LD_PRELOAD.");
+  return *module;
+}
+
+}  // namespace
+
+std::string make_nccl_id() {
+  std::string fault;
+  std::string id = module_with_nccl().make_nccl_id(&fault);
+  if (id.empty())
+    throw Error(ErrorCode::kFailedToCompleteOperation,
+                "NCCL cannot be used: " + fault + ". Run again with NCCL_DEBUG=INFO.");
+  return id;
+}
+
+std::unique_ptr<NcclGroup> join_nccl_group(const NcclSeat& seat) {
+  const CudaModule& module = module_with_nccl();
+  try {
+    return std::unique_ptr<NcclGroup>(module.make_nccl_group(seat));
+  } catch (const std::exception& fault) {
+    throw Error(ErrorCode::kFailedToCompleteOperation,
+                "NCCL cannot be set up on GPU " + std::to_string(seat.device) + ": " +
+                    first_line(fault.what()) + ". See what nvidia-smi says.");
+  }
+}
+
+std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan) {
+  return std::make_unique<NcclCommunicator>(plan);
+}
+
+void keep_nccl_lanes_in_order() {
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
+std::optional<std::filesystem::path> send_nccl_log_to(const std::filesystem::path& folder,
+                                                      int rank) {
+  if (std::getenv("NCCL_DEBUG_FILE") != nullptr || ::access(folder.c_str(), W_OK) != 0) return {};
+  if (std::getenv("NCCL_DEBUG") == nullptr) {
+    ::setenv("NCCL_DEBUG", "INFO", 1);
+    ::setenv("NCCL_DEBUG_SUBSYS", "INIT,NET", 0);
+  }
+  std::filesystem::path file = folder / ("70_nccl_log_" + std::to_string(rank) + ".txt");
+  std::string pattern;  // NCCL reads %h and %p as host and process, and %% as %
+  for (const char letter : file.string()) pattern += letter == '%' ? "%%" : std::string(1, letter);
+  ::setenv("NCCL_DEBUG_FILE", pattern.c_str(), 0);
+  return file;
+}
+
+std::string network_in_nccl_log(const std::filesystem::path& log) {
+  constexpr std::string_view kMark = "Using network ";
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);)
+    if (const std::size_t at = line.find(kMark); at != line.npos)
+      return line.substr(at + kMark.size());
+  return "";
+}
+
+}  // namespace kiln

@@ -1,0 +1,78 @@
+// Collectives as something that can be polled, and lanes of them. For the MPI thread alone.
+#pragma once
+
+#include <mpi.h>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "parallel/ranks/collective.h"
+#include "parallel/ranks/ring_allreduce.h"
+
+namespace kiln {
+
+// One collective on its way.
+class PendingCollective {
+ public:
+  explicit PendingCollective(MPI_Request request) : request_(request) {}
+  explicit PendingCollective(RingSum ring) : ring_(std::move(ring)) {}
+
+  // True when it is done; a status other than MPI_SUCCESS ends it.
+  bool done(int* status);
+
+ private:
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  std::optional<RingSum> ring_;
+};
+
+// What MPI says of a status that is not MPI_SUCCESS.
+std::string mpi_error_text(int status);
+
+class MpiCollectives {
+ public:
+  explicit MpiCollectives(MPI_Comm communicator);  // keeps duplicates
+  void close();                                    // before MPI_Finalize
+
+  PendingCollective start(const Collective& what) const;
+
+ private:
+  MPI_Comm collectives_ = MPI_COMM_NULL, rings_ = MPI_COMM_NULL;
+  MPI_Op bfloat16_sum_ = MPI_OP_NULL;
+};
+
+// Collectives over MPI communicators of their own: all are started at once, and they finish one
+// after the other. For the MPI thread alone.
+class MpiLane {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Running {
+    Collective what;
+    std::uint64_t place = 0;  // among all collectives of this rank
+    Clock::time_point begin;
+    PendingCollective pending;
+  };
+  struct Done {
+    Collective what;
+    std::uint64_t place = 0;
+    double seconds = 0;  // as the oldest of its lane
+  };
+
+  explicit MpiLane(MPI_Comm communicator);  // keeps duplicates; collective
+  void close();                             // before MPI_Finalize
+
+  void start(const Collective& what, std::uint64_t place);
+  // The oldest, when it is done; a status other than MPI_SUCCESS ends it.
+  std::optional<Done> take_done(int* status);
+  const Running* oldest() const { return running_.empty() ? nullptr : &running_.front(); }
+  // The process stood still for so long, so nobody has waited meanwhile.
+  void forget(Clock::duration gap);
+
+ private:
+  MpiCollectives collectives_;
+  std::deque<Running> running_;
+  Clock::time_point last_end_;
+};
+
+}  // namespace kiln

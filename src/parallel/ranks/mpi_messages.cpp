@@ -1,0 +1,103 @@
+#include "parallel/ranks/mpi_messages.h"
+
+#include <algorithm>
+
+namespace kiln {
+namespace {
+
+constexpr int kTag = 1;
+
+template <std::size_t N>
+void copy_text(const std::string& from, std::array<char, N>& to) {
+  const std::size_t length = std::min(from.size(), N - 1);
+  std::copy_n(from.data(), length, to.data());
+  to[length] = '\0';
+}
+
+}  // namespace
+
+MpiMessages::MpiMessages(MPI_Comm communicator) {
+  MPI_Comm_dup(communicator, &communicator_);
+  MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(communicator_, &rank_);
+  MPI_Comm_size(communicator_, &size_);
+  news_.resize(static_cast<std::size_t>(size_));
+  receive_next();
+}
+
+void MpiMessages::close() {
+  MPI_Cancel(&receiving_);
+  MPI_Wait(&receiving_, MPI_STATUS_IGNORE);
+  for (Sending& sending : sending_) MPI_Wait(&sending.request, MPI_STATUS_IGNORE);
+  MPI_Comm_free(&communicator_);
+}
+
+void MpiMessages::receive_next() {
+  MPI_Irecv(&incoming_, sizeof incoming_, MPI_BYTE, MPI_ANY_SOURCE, kTag, communicator_,
+            &receiving_);
+}
+
+void MpiMessages::poll(const RankNews& mine) {
+  for (;;) {
+    int arrived = 0;
+    MPI_Status status{};
+    if (MPI_Test(&receiving_, &arrived, &status) != MPI_SUCCESS || arrived == 0) break;
+    take(incoming_, status.MPI_SOURCE, mine);
+    receive_next();
+  }
+  sending_.remove_if([](Sending& sending) {
+    int sent = 0;
+    MPI_Test(&sending.request, &sent, MPI_STATUS_IGNORE);
+    return sent != 0;
+  });
+}
+
+void MpiMessages::take(const Message& message, int from, const RankNews& mine) {
+  RankNews& news = news_[static_cast<std::size_t>(from)];
+  news.heard = std::chrono::steady_clock::now();
+  switch (message.kind) {
+    case Kind::kAsk:
+      send(from, news_message(mine));
+      break;
+    case Kind::kTell:
+      news.started = message.started;
+      news.patient = message.patient != 0;
+      news.phase = message.text.data();
+      break;
+    case Kind::kFailed:
+      if (!failure_ || from < failure_->rank)
+        failure_ = RankFailure{from, message.exit_code, message.text.data()};
+      break;
+  }
+}
+
+void MpiMessages::ask_all() {
+  for (int rank = 0; rank < size_; ++rank)
+    if (rank != rank_) send(rank, {});
+}
+
+MpiMessages::Message MpiMessages::news_message(const RankNews& mine) {
+  Message message{Kind::kTell, 0, mine.started, mine.patient ? 1 : 0, {}};
+  copy_text(mine.phase, message.text);
+  return message;
+}
+
+void MpiMessages::tell_all(const RankNews& mine) {
+  for (int rank = 0; rank < size_; ++rank)
+    if (rank != rank_) send(rank, news_message(mine));
+}
+
+void MpiMessages::tell_failure(int exit_code, const std::string& text) {
+  Message message{Kind::kFailed, exit_code, 0, 0, {}};
+  copy_text(text, message.text);
+  for (int rank = 0; rank < size_; ++rank)
+    if (rank != rank_) send(rank, message);
+}
+
+void MpiMessages::send(int to, const Message& message) {
+  sending_.push_back({message, MPI_REQUEST_NULL});
+  MPI_Isend(&sending_.back().message, sizeof message, MPI_BYTE, to, kTag, communicator_,
+            &sending_.back().request);
+}
+
+}  // namespace kiln

@@ -1,0 +1,68 @@
+// Small messages between ranks, beside the collectives: "what are you doing?", "this", "I failed".
+// They are answered while a collective is stuck, so a stall can be explained. For the MPI thread
+// alone.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/ranks/peer_status.h"
+
+namespace kiln {
+
+struct RankFailure {
+  int rank = 0;
+  int exit_code = 0;
+  std::string text;  // cut to a message's length
+};
+
+class MpiMessages {
+ public:
+  explicit MpiMessages(MPI_Comm communicator);  // keeps a duplicate
+  void close();                                 // before MPI_Finalize, when all ranks are about to
+
+  // Takes in what has arrived; answers questions with `mine`.
+  void poll(const RankNews& mine);
+  void ask_all();
+  void tell_all(const RankNews& mine);
+  void tell_failure(int exit_code, const std::string& text);
+
+  const std::vector<RankNews>& news() const { return news_; }  // [size]
+  // The failure of the lowest rank that told one.
+  const std::optional<RankFailure>& failure() const { return failure_; }
+
+ private:
+  enum class Kind : std::int32_t { kAsk, kTell, kFailed };
+  struct Message {
+    Kind kind = Kind::kAsk;
+    std::int32_t exit_code = 0;
+    std::uint64_t started = 0;
+    std::int32_t patient = 0;
+    std::array<char, 1004> text{};
+  };
+  struct Sending {
+    Message message;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  static Message news_message(const RankNews& mine);
+  void receive_next();
+  void take(const Message& message, int from, const RankNews& mine);
+  void send(int to, const Message& message);
+
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  Message incoming_;
+  MPI_Request receiving_ = MPI_REQUEST_NULL;
+  std::list<Sending> sending_;  // a list: MPI keeps the addresses
+  std::vector<RankNews> news_;
+  std::optional<RankFailure> failure_;
+};
+
+}  // namespace kiln

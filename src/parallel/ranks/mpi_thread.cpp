@@ -1,0 +1,400 @@
+#include "parallel/ranks/mpi_thread.h"
+
+#include <mpi.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "parallel/ranks/mpi_collectives.h"
+#include "parallel/ranks/mpi_messages.h"
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+struct Queued {
+  Collective what;
+  std::uint64_t place = 0;  // among all collectives of this rank
+};
+
+}  // namespace
+
+struct MpiThread::State {
+  State(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
+      : stall(limits, std::move(warn)), thread([this] { run(); }) {}
+
+  void run();
+  void open();
+  void turn();
+  void forget_suspension();
+  void start_queued();
+  void finish(MpiLane& lane);
+  const MpiLane::Running* oldest() const;
+  void watch();
+  void listen();
+  void tell(const RankNews& mine);
+  void pass_news_on();
+  void obey();
+  void nap();
+  template <typename Value>
+  Value now(const Value& shared) const {
+    const std::lock_guard lock(mutex);
+    return shared;
+  }
+  void fail(std::exception_ptr failure);
+  void throw_if_failed() const;
+
+  // Written once before `ready`, then read by anybody.
+  Ranks ranks;
+
+  // The thread's own.
+  StallWatch stall;
+  std::vector<MpiLane> lanes;  // by Lane
+  std::optional<MpiMessages> messages;
+  std::uint64_t watched = 0;  // the place of the collective that `stall` knows
+  std::string told_phase;
+  Clock::time_point told, last_turn = Clock::now();
+
+  // Shared, under `mutex`.
+  mutable std::mutex mutex;
+  std::condition_variable wake, changed;
+  bool ready = false, stopping = false;
+  std::deque<Queued> queued;
+  std::set<std::uint64_t> under_way;      // tickets: places of what was queued and is not finished
+  std::uint64_t places = 0, started = 0;  // counts collectives elsewhere too
+  int waiters = 0;
+  std::exception_ptr fault;
+  std::string phase = "starting";
+  bool patient = false;
+  std::vector<std::string> hosts;
+  std::optional<RankFailure> to_announce;
+  std::optional<bool> announced;      // what announce_failure() answered
+  std::optional<int> lowest_failure;  // of the other ranks
+  std::optional<int> abort_code;
+  std::optional<std::vector<RankNews>> told_news;  // for ask_around()
+  bool news_wanted = false;
+  std::map<std::string, double> seconds;
+
+  std::thread thread;  // last: starts when everything else is there
+};
+
+void MpiThread::State::open() {
+  int provided = 0;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  for (std::size_t i = 0; i < kNumLanes; ++i) lanes.emplace_back(MPI_COMM_WORLD);
+  MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks.size);
+  MPI_Comm neighbours = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank, MPI_INFO_NULL, &neighbours);
+  MPI_Comm_rank(neighbours, &ranks.local_rank);
+  MPI_Comm_size(neighbours, &ranks.local_size);
+  MPI_Comm_free(&neighbours);
+  messages.emplace(MPI_COMM_WORLD);
+}
+
+void MpiThread::State::run() {
+  ::prctl(PR_SET_TIMERSLACK, 1000UL);  // short naps are meant to be short
+  open();
+  {
+    const std::lock_guard lock(mutex);
+    ready = true;
+  }
+  changed.notify_all();
+  for (;;) {
+    turn();
+    const std::lock_guard lock(mutex);
+    if (stopping && under_way.empty()) break;
+  }
+  messages->close();
+  for (MpiLane& lane : lanes) lane.close();
+  MPI_Finalize();
+}
+
+// A process that was stopped has not waited meanwhile: when it goes on, others are not to blame.
+void MpiThread::State::forget_suspension() {
+  const Clock::time_point now = Clock::now();
+  const Clock::duration gap = now - std::exchange(last_turn, now);
+  if (gap < std::chrono::seconds(1)) return;
+  for (MpiLane& lane : lanes) lane.forget(gap);
+}
+
+void MpiThread::State::turn() {
+  forget_suspension();
+  obey();
+  start_queued();
+  for (MpiLane& lane : lanes) finish(lane);
+  listen();
+  watch();
+  nap();
+}
+
+void MpiThread::State::start_queued() {
+  std::deque<Queued> taken;
+  {
+    const std::lock_guard lock(mutex);
+    if (fault || queued.empty()) return;
+    taken.swap(queued);
+    started = std::max(started, taken.back().place);
+  }
+  for (const Queued& call : taken)
+    lanes[static_cast<std::size_t>(call.what.lane)].start(call.what, call.place);
+}
+
+void MpiThread::State::finish(MpiLane& lane) {
+  int status = MPI_SUCCESS;
+  while (const std::optional<MpiLane::Done> done = lane.take_done(&status)) {
+    {
+      const std::lock_guard lock(mutex);
+      under_way.erase(done->place);
+      seconds[done->what.name] += done->seconds;
+    }
+    changed.notify_all();
+  }
+  if (status != MPI_SUCCESS)
+    fail(std::make_exception_ptr(
+        Error(ErrorCode::kTimeoutOccured, std::string("The ") + lane.oldest()->what.name +
+                                              " over all ranks failed: " + mpi_error_text(status) +
+                                              ". See the driver logs of the other ranks.")));
+}
+
+// Of all lanes.
+const MpiLane::Running* MpiThread::State::oldest() const {
+  const MpiLane::Running* found = nullptr;
+  for (const MpiLane& lane : lanes) {
+    const MpiLane::Running* candidate = lane.oldest();
+    if (candidate != nullptr && (found == nullptr || candidate->place < found->place))
+      found = candidate;
+  }
+  return found;
+}
+
+// Takes in what other ranks say; a failure there ends every wait here.
+void MpiThread::State::listen() {
+  RankNews mine;
+  {
+    const std::lock_guard lock(mutex);
+    mine = {started, patient, phase, {}};
+  }
+  messages->poll(mine);
+  tell(mine);
+  pass_news_on();
+  const std::optional<RankFailure>& failure = messages->failure();
+  if (!failure) return;
+  const std::vector<std::string> names = now(hosts);
+  const auto rank_index = static_cast<std::size_t>(failure->rank);
+  {
+    const std::lock_guard lock(mutex);  // before a wait ends by it: who wakes must know whose it is
+    lowest_failure = failure->rank;
+  }
+  fail(std::make_exception_ptr(
+      FailedElsewhere("rank " + std::to_string(failure->rank) +
+                          (rank_index < names.size() ? " on host " + names[rank_index] : ""),
+                      failure->text, failure->exit_code)));
+}
+
+// For ask_around(): what is known, while the answers to the next call are asked for.
+void MpiThread::State::pass_news_on() {
+  {
+    const std::lock_guard lock(mutex);
+    if (!news_wanted) return;
+    news_wanted = false;
+    told_news = messages->news();
+  }
+  changed.notify_all();
+  messages->ask_all();
+}
+
+// Now and then, unasked: a rank that stops answering has a last known phase.
+void MpiThread::State::tell(const RankNews& mine) {
+  if (mine.phase == told_phase || seconds_since(told) < std::max(0.1, ranks.size / 80.0)) return;
+  told_phase = mine.phase;
+  told = Clock::now();
+  messages->tell_all(mine);
+}
+
+// Asks around when a collective waits, warns when it waits long, gives up at the deadline.
+void MpiThread::State::watch() {
+  {
+    const std::lock_guard lock(mutex);
+    if (fault) return;
+  }
+  const MpiLane::Running* front = oldest();
+  if (front == nullptr) return;
+  if (std::exchange(watched, front->place) != front->place) stall.begin();
+  const double waited = seconds_since(front->begin);
+  if (stall.asks(waited)) messages->ask_all();
+  if (!stall.judges(waited)) return;
+  const std::vector<std::string> names = now(hosts);
+  try {
+    stall.judge(front->what.name, waited, {messages->news(), names, ranks.rank, front->place},
+                now(phase));
+  } catch (const Error&) {
+    fail(std::current_exception());
+  }
+}
+
+void MpiThread::State::fail(std::exception_ptr failure) {
+  const std::lock_guard lock(mutex);
+  if (!fault) fault = std::move(failure);
+  changed.notify_all();
+}
+
+void MpiThread::State::obey() {
+  std::optional<RankFailure> announce;
+  std::optional<int> code;
+  {
+    const std::lock_guard lock(mutex);
+    announce.swap(to_announce);
+    code = abort_code;
+  }
+  if (announce) messages->tell_failure(announce->exit_code, announce->text);
+  if (code) MPI_Abort(MPI_COMM_WORLD, *code);
+}
+
+// Somebody waits: give the core away and come back at once. A collective runs beside the training:
+// look now and then. Nothing runs: wait for work, and answer other ranks a few hundred times a
+// second.
+void MpiThread::State::nap() {
+  std::unique_lock lock(mutex);
+  if (!queued.empty()) return;
+  if (under_way.empty() || fault) {
+    wake.wait_for(lock, std::chrono::milliseconds(3));
+  } else if (waiters > 0) {
+    lock.unlock();
+    std::this_thread::yield();
+  } else {
+    wake.wait_for(lock, std::chrono::microseconds(50));
+  }
+}
+
+void MpiThread::State::throw_if_failed() const {
+  if (fault) std::rethrow_exception(fault);
+}
+
+MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
+    : state_(std::make_unique<State>(limits, std::move(warn))) {
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [this] { return state_->ready; });
+}
+
+MpiThread::~MpiThread() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->wake.notify_all();
+  state_->thread.join();
+}
+
+const MpiThread::Ranks& MpiThread::ranks() const {
+  return state_->ranks;
+}
+
+std::uint64_t MpiThread::start(const Collective& collective) {
+  if (collective.count > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw InternalError("a collective of more than 2^31 elements");
+  std::uint64_t ticket = kDone;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->throw_if_failed();
+    ticket = ++state_->places;
+    state_->queued.push_back({collective, ticket});
+    state_->under_way.insert(ticket);
+  }
+  state_->wake.notify_all();
+  return ticket;
+}
+
+void MpiThread::wait(std::uint64_t ticket) {
+  std::unique_lock lock(state_->mutex);
+  ++state_->waiters;
+  state_->wake.notify_all();
+  const auto finished = [&] { return !state_->under_way.contains(ticket); };
+  state_->changed.wait(lock, [&] { return finished() || state_->fault; });
+  --state_->waiters;
+  if (!finished()) state_->throw_if_failed();
+}
+
+void MpiThread::throw_if_failed() const {
+  const std::lock_guard lock(state_->mutex);
+  state_->throw_if_failed();
+}
+
+std::uint64_t MpiThread::count_elsewhere() {
+  const std::lock_guard lock(state_->mutex);
+  return state_->started = ++state_->places;
+}
+
+std::vector<RankNews> MpiThread::ask_around() {
+  std::unique_lock lock(state_->mutex);
+  state_->news_wanted = true;
+  state_->told_news.reset();
+  state_->wake.notify_all();
+  state_->changed.wait_for(lock, std::chrono::seconds(2),
+                           [this] { return state_->told_news.has_value(); });
+  return state_->told_news.value_or(
+      std::vector<RankNews>(static_cast<std::size_t>(state_->ranks.size)));
+}
+
+double MpiThread::seconds_of(const std::string& name) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->seconds[name];
+}
+
+std::string MpiThread::phase() const {
+  return state_->now(state_->phase);
+}
+
+void MpiThread::tell_phase(const std::string& phase, bool patient) {
+  const std::lock_guard lock(state_->mutex);
+  state_->phase = phase;
+  state_->patient = patient;
+}
+
+void MpiThread::know_hosts(std::vector<std::string> hosts) {
+  const std::lock_guard lock(state_->mutex);
+  state_->hosts = std::move(hosts);
+}
+
+bool MpiThread::announce_failure(const std::string& text, int exit_code) {
+  std::unique_lock lock(state_->mutex);
+  if (state_->announced) return *state_->announced;
+  if (state_->lowest_failure) return *(state_->announced = false);
+  state_->to_announce = RankFailure{state_->ranks.rank, exit_code, text};
+  state_->wake.notify_all();
+  const auto lower_failed = [this] {
+    return state_->lowest_failure && *state_->lowest_failure < state_->ranks.rank;
+  };
+  state_->announced = !state_->changed.wait_for(lock, std::chrono::milliseconds(500), lower_failed);
+  return *state_->announced;
+}
+
+void MpiThread::abort(int exit_code) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->abort_code = exit_code;
+  }
+  state_->wake.notify_all();
+  std::this_thread::sleep_for(std::chrono::seconds(10));
+  ::_exit(exit_code);
+}
+
+}  // namespace kiln

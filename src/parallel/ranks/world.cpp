@@ -1,0 +1,221 @@
+#include "parallel/ranks/world.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "platform/launch_environment.h"
+
+namespace kiln {
+namespace {
+
+struct Failure {
+  int exit_code = 70;
+  std::string text;
+};
+
+Failure describe(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return {exit_code(error.code()), error.message()};
+  } catch (const Problems& problems) {
+    const Error& first = problems.errors().front();
+    return {exit_code(first.code()), first.message()};
+  } catch (const FailedElsewhere&) {
+    throw;
+  } catch (const std::exception& other) {
+    return {70, other.what()};
+  }
+}
+
+// Texts as one: the length of each before it.
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) {
+    const std::size_t length = text.size();
+    all.append(reinterpret_cast<const char*>(&length), sizeof length);
+    all += text;
+  }
+  return all;
+}
+
+std::vector<std::string> taken_apart(const std::string& all) {
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < all.size(); at += texts.back().size()) {
+    std::size_t length = 0;
+    std::memcpy(&length, all.data() + at, sizeof length);
+    at += sizeof length;
+    texts.push_back(all.substr(at, length));
+  }
+  return texts;
+}
+
+}  // namespace
+
+World::World() : hosts_{host_name()} {}
+World::~World() = default;
+
+void World::join(StallWatch::Limits limits, int expected_size, Log& log) {
+  const Launcher launcher = find_launcher();
+  log_ = &log;
+  if (launcher.mpi) {
+    require_shared_memory(launcher.local_size);
+    // Fast paths between processes of a container need a right that containers lack; MPI would warn
+    // at every message.
+    ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+    mpi_ =
+        std::make_unique<MpiThread>(limits, [&log](const std::string& text) { log.warning(text); });
+    ranks_ = mpi_->ranks();
+    hosts_ = gather(hosts_.front());
+    mpi_->know_hosts(hosts_);
+  }
+  check_size(expected_size, launcher);
+}
+
+void World::check_size(int expected_size, const Launcher& launcher) const {
+  const std::string found =
+      "This job has " + std::to_string(size()) + (size() == 1 ? " rank" : " ranks") + ", but ";
+  if (expected_size > 0 && size() != expected_size)
+    throw Error(ErrorCode::kUserError,
+                found + "--expect-ranks asks for " + std::to_string(expected_size) +
+                    ": was it started by mpirun, kiln launch or srun --mpi=pmix?");
+  if (launcher.expected_size > 0 && size() != launcher.expected_size)
+    throw Error(ErrorCode::kUserError, found + launcher.expectation);
+}
+
+std::string World::name_of(int rank) const {
+  return "rank " + std::to_string(rank) + " on host " + hosts_[static_cast<std::size_t>(rank)];
+}
+
+void World::enter(const std::string& phase, bool patient) {
+  phase_ = phase;
+  if (!mpi_) return;
+  mpi_->tell_phase(phase, patient);
+  if (rank() > 0) log_->info("phase: " + phase);
+  if (std::getenv("KILN_LAUNCHED") != nullptr) {
+    std::printf("%s: phase: %s\n", name_of(rank()).c_str(), phase.c_str());
+    std::fflush(stdout);
+  }
+}
+
+void World::at(const std::string& detail) {
+  if (mpi_) mpi_->tell_phase(phase_ + ", " + detail, /*patient=*/false);
+}
+
+void World::wait_for(const Collective& collective) {
+  mpi_->wait(mpi_->start(collective));
+  ++num_rounds_;
+}
+
+std::string World::gather_bytes(const void* mine, std::size_t count) {
+  struct Memory {
+    std::string mine, all;
+  };
+  const auto memory = std::make_shared<Memory>();
+  memory->mine.assign(static_cast<const char*>(mine), count);
+  if (!mpi_ || count == 0) return memory->mine;
+  memory->all.resize(count * static_cast<std::size_t>(size()));
+  wait_for({Collective::Kind::kGather, "exchange of settings", memory->mine.data(), count,
+            Element::kByte, memory->all.data(), memory});
+  return std::move(memory->all);
+}
+
+std::vector<std::string> World::gather(const std::string& mine) {
+  const std::vector<std::size_t> lengths = gather(mine.size());
+  const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::string padded = mine;
+  padded.resize(longest);
+  const std::string all = gather_bytes(padded.data(), longest);
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank)
+    texts.push_back(all.substr(rank * longest, lengths[rank]));
+  return texts;
+}
+
+std::vector<std::vector<std::string>> World::gather(const std::vector<std::string>& mine) {
+  std::vector<std::vector<std::string>> all;
+  for (const std::string& theirs : gather(joined(mine))) all.push_back(taken_apart(theirs));
+  return all;
+}
+
+void World::broadcast_bytes(void* value, std::size_t count) {
+  if (!mpi_) return;
+  const auto bytes = std::make_shared<std::string>(static_cast<const char*>(value), count);
+  wait_for({Collective::Kind::kBroadcast, "broadcast from rank 0", bytes->data(), count,
+            Element::kByte, nullptr, bytes});
+  std::memcpy(value, bytes->data(), count);
+}
+
+std::string World::broadcast(const std::string& of_rank_0) {
+  std::string text = of_rank_0;
+  text.resize(broadcast(text.size()));
+  if (!text.empty()) broadcast_bytes(text.data(), text.size());
+  return text;
+}
+
+std::vector<double> World::sum(const std::vector<double>& values) {
+  if (!mpi_) return values;
+  const auto sums = std::make_shared<std::vector<double>>(values);
+  wait_for({Collective::Kind::kSum, "sum of counts", sums->data(), sums->size(), Element::kFloat64,
+            nullptr, sums});
+  return *sums;
+}
+
+void World::barrier() {
+  if (mpi_) wait_for({.name = "barrier"});
+}
+
+void World::agree(const std::function<void()>& work) {
+  std::exception_ptr mine;
+  std::string told;
+  try {
+    work();
+  } catch (...) {
+    mine = std::current_exception();
+    if (size() == 1) throw;
+    const Failure failure = describe(mine);
+    told = std::to_string(failure.exit_code) + " " + failure.text;
+  }
+  const std::vector<std::string> all = gather(told);
+  const auto failed =
+      std::find_if(all.begin(), all.end(), [](const std::string& text) { return !text.empty(); });
+  if (failed == all.end()) return;
+  agreed_failure_ = true;
+  const auto rank = static_cast<int>(failed - all.begin());
+  if (rank == this->rank()) std::rethrow_exception(mine);
+  throw FailedElsewhere(name_of(rank), failed->substr(failed->find(' ') + 1),
+                        std::atoi(failed->c_str()));
+}
+
+bool World::announce_failure(const std::string& text, int exit_code) {
+  if (!mpi_ || agreed_failure_) return true;
+  reports_ = mpi_->announce_failure(text, exit_code);
+  return reports_;
+}
+
+int World::leave(int exit_code) {
+  if (!mpi_) return exit_code;
+  if (exit_code != 0 && exit_code < 128 && !agreed_failure_) {
+    // The others get a moment to write their logs before the launcher ends them. They wait longer,
+    // so that it names the rank that failed.
+    std::this_thread::sleep_for(std::chrono::seconds(reports_ ? 1 : 4));
+    mpi_->abort(exit_code);
+  }
+  try {
+    enter("leaving", true);
+    barrier();
+  } catch (const std::exception&) {  // another rank will not come: the job ends with its failure
+    mpi_->abort(exit_code == 0 ? 3 : exit_code);
+  }
+  mpi_.reset();
+  return exit_code;
+}
+
+}  // namespace kiln

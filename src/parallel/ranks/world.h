@@ -1,0 +1,127 @@
+// The ranks of one job: who this process is among them, and what they agree on before and between
+// steps. Small host-side values only; tensors go through a Communicator.
+//
+// A world is of one until join() finds an MPI launcher; then everything below is a collective that
+// all ranks call in the same order. A collective throws Error kTimeoutOccured at the deadline, and
+// FailedElsewhere when another rank failed. One thread, but for enter() and mpi().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/log.h"
+#include "parallel/ranks/mpi_thread.h"
+#include "platform/launch_environment.h"
+
+namespace kiln {
+
+// What travels between ranks as the bytes that it is.
+template <typename T>
+concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                     !std::is_array_v<T> && !std::is_same_v<T, bool>;
+
+class World {
+ public:
+  World();
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // Starts MPI where a launcher's variables are; `log` must outlive the world. Throws Error
+  // kUserError when the world is not as large as `expected_size` (0: as large as it comes), as
+  // kiln launch made it, or as Slurm's step.
+  void join(StallWatch::Limits limits, int expected_size, Log& log);
+
+  int rank() const { return ranks_.rank; }
+  int size() const { return ranks_.size; }
+  int local_rank() const { return ranks_.local_rank; }
+  int local_size() const { return ranks_.local_size; }
+  bool leads() const { return ranks_.rank == 0; }
+  const std::vector<std::string>& hosts() const { return hosts_; }  // [size]
+  std::string name_of(int rank) const;                              // "rank 1 on host node7"
+
+  // What this rank does now, for the other ranks' warnings, the driver logs of ranks above 0, and
+  // kiln launch. While `patient`, the others wait past the deadline as long as this rank answers.
+  void enter(const std::string& phase, bool patient = false);
+  // A detail of the phase, for warnings only: "step 17".
+  void at(const std::string& detail);
+
+  // What each rank gave, [size]. A plain value is one collective; lists and texts, whose lengths
+  // may differ, are two.
+  template <PlainValue T>
+  std::vector<T> gather(const T& mine);
+  template <PlainValue T>
+  std::vector<std::vector<T>> gather(const std::vector<T>& mine);
+  std::vector<std::string> gather(const std::string& mine);
+  std::vector<std::vector<std::string>> gather(const std::vector<std::string>& mine);
+  // What rank 0 gave.
+  template <PlainValue T>
+  T broadcast(T of_rank_0);
+  std::string broadcast(const std::string& of_rank_0);
+  std::vector<double> sum(const std::vector<double>& values);  // of the same length everywhere
+  void barrier();
+
+  // Runs `work`; returns when it succeeded on all ranks. Otherwise the lowest rank that failed
+  // rethrows what it met, and the others throw FailedElsewhere naming it.
+  void agree(const std::function<void()>& work);
+
+  // After a failure, before it is reported: tells the other ranks, once, as early as it is known.
+  // True when this rank is the one to write error_info.json.
+  bool announce_failure(const std::string& text, int exit_code);
+  // The end: waits for all ranks after a success or an agreed failure, and ends the job with
+  // `exit_code` otherwise. Returns `exit_code`.
+  int leave(int exit_code);
+
+  // How many collectives of this world this rank has waited for.
+  std::uint64_t num_rounds() const { return num_rounds_; }
+  // The thread below, for the communicator that sums gradients; nullptr in a world of one.
+  MpiThread* mpi() { return mpi_.get(); }
+
+ private:
+  void wait_for(const Collective& collective);
+  std::string gather_bytes(const void* mine, std::size_t count);  // [size] times `count`
+  void broadcast_bytes(void* value, std::size_t count);
+  void check_size(int expected_size, const Launcher& launcher) const;
+
+  std::unique_ptr<MpiThread> mpi_;
+  MpiThread::Ranks ranks_;
+  std::vector<std::string> hosts_;
+  std::string phase_;
+  Log* log_ = nullptr;
+  std::uint64_t num_rounds_ = 0;
+  bool agreed_failure_ = false;
+  bool reports_ = true;  // its failure, once it has one
+};
+
+template <PlainValue T>
+std::vector<T> World::gather(const T& mine) {
+  const std::string bytes = gather_bytes(&mine, sizeof mine);
+  std::vector<T> all(static_cast<std::size_t>(size()));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  return all;
+}
+
+template <PlainValue T>
+std::vector<std::vector<T>> World::gather(const std::vector<T>& mine) {
+  const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(T));
+  std::vector<std::vector<T>> all;
+  for (const std::string& theirs : gather(bytes)) {
+    std::vector<T>& values = all.emplace_back(theirs.size() / sizeof(T));
+    if (!values.empty()) std::memcpy(values.data(), theirs.data(), theirs.size());
+  }
+  return all;
+}
+
+template <PlainValue T>
+T World::broadcast(T of_rank_0) {
+  broadcast_bytes(&of_rank_0, sizeof of_rank_0);
+  return of_rank_0;
+}
+
+}  // namespace kiln

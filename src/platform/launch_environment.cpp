@@ -1,0 +1,95 @@
+#include "platform/launch_environment.h"
+
+#include <sys/statvfs.h>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+bool is_set(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr && *text != '\0';
+}
+
+int number_in(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+constexpr std::uint64_t kMiB = 1 << 20;
+// Open MPI's btl_vader_segment_size is 4 MiB; the rest is for what else is shared.
+constexpr std::uint64_t kOfMpiRank = 5 * kMiB;
+// NVIDIA asks for 1 GiB; taken for its usual host of eight GPUs.
+constexpr std::uint64_t kOfNcclRank = 128 * kMiB;
+constexpr const char* kRemedy =
+    "start the container with --shm-size=1g or --ipc=host (Kubernetes: an emptyDir with medium "
+    "Memory, mounted at /dev/shm)";
+
+// The size of /dev/shm and not what is free of it, as the ranks ask one after the other. Enough for
+// all where there is none: MPI then maps files in its session folder.
+bool suffices(std::uint64_t needed, std::string* found) {
+  struct statvfs shared {};
+  if (::statvfs("/dev/shm", &shared) != 0) return true;
+  const std::uint64_t size = shared.f_blocks * shared.f_frsize;
+  *found = "/dev/shm has " + std::to_string(size / kMiB) + " MiB";
+  return size >= needed;
+}
+
+std::string mebibytes(std::uint64_t bytes) {
+  return std::to_string(bytes / kMiB) + " MiB";
+}
+
+}  // namespace
+
+Launcher find_launcher() {
+  Launcher launcher;
+  const bool open_mpi = is_set("OMPI_COMM_WORLD_SIZE");
+  launcher.mpi = open_mpi || is_set("PMIX_RANK");
+  launcher.local_size = number_in("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (const int launched = number_in("KILN_LAUNCHED"); launched > 0) {
+    launcher.expected_size = launched;
+    launcher.expectation =
+        "kiln launch started " + std::to_string(launched) + ": have all hosts the same Open MPI?";
+  } else if (const int tasks = number_in("SLURM_STEP_NUM_TASKS"); tasks > 0 && !open_mpi) {
+    launcher.expected_size = tasks;
+    launcher.expectation = "the Slurm step has " + std::to_string(tasks) +
+                           " tasks: start it with srun --mpi=pmix (or with one task).";
+  } else if (const int nodes = number_in("AZUREML_NODE_COUNT"); nodes > 1 && !launcher.mpi) {
+    launcher.expected_size = nodes;
+    launcher.expectation = "Azure ML gave it " + std::to_string(nodes) +
+                           " nodes: set the job's distribution to type mpi, with a "
+                           "process_count_per_instance.";
+  }
+  if (!launcher.mpi && number_in("PMI_SIZE") > 1)
+    throw Error(ErrorCode::kUserError,
+                "This process is one of " + std::to_string(number_in("PMI_SIZE")) +
+                    " started by the launcher of another MPI (PMI_SIZE is set), which kiln cannot "
+                    "join: start it with Open MPI's mpirun, with srun --mpi=pmix, or with kiln "
+                    "launch.");
+  return launcher;
+}
+
+void require_shared_memory(int local_size) {
+  if (local_size < 2) return;
+  std::string found;
+  const std::uint64_t needed = static_cast<unsigned>(local_size) * kOfMpiRank;
+  if (suffices(needed, &found)) return;
+  throw Error(ErrorCode::kUserError, found + ", but the " + std::to_string(local_size) +
+                                         " ranks on this host need " + mebibytes(needed) +
+                                         " there to reach each other: " + kRemedy + ".");
+}
+
+std::string shared_memory_warning(int local_size) {
+  if (local_size < 2) return "";
+  std::string found;
+  const std::uint64_t needed = static_cast<unsigned>(local_size) * kOfNcclRank;
+  if (suffices(needed, &found)) return "";
+  return found + ", and NCCL may want " + mebibytes(needed) + " for the " +
+         std::to_string(local_size) + " ranks on this host: if it fails, " + kRemedy + ".";
+}
+
+}  // namespace kiln

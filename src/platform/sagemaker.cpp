@@ -1,0 +1,127 @@
+#include "platform/sagemaker.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <system_error>
+
+#include "base/files.h"
+#include "base/text.h"
+
+namespace kiln {
+
+std::filesystem::path sagemaker_folder() {
+  const char* folder = std::getenv("SAGEMAKER_BASE_DIR");
+  return folder == nullptr || *folder == '\0' ? "/opt/ml" : folder;
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kMaxFileBytes = 1 << 20;
+constexpr const char* kResources = "SageMaker's resourceconfig.json ";
+
+[[noreturn]] void fail(const std::string& message) {
+  throw Error(ErrorCode::kParameterParsing, message);
+}
+
+// The object in the file `name`.
+Json read_object(const std::filesystem::path& folder, const std::string& name) {
+  const std::filesystem::path path = folder / "input/config" / name;
+  const std::string where = "SageMaker's file '" + path.string() + "'";
+  std::string text;
+  try {
+    text = read_file(path, kMaxFileBytes);
+  } catch (const std::system_error& failure) {
+    fail(where + " cannot be read (" + failure.code().message() +
+         "): start the job through SageMaker, or give train its paths.");
+  } catch (const std::length_error&) {
+    fail(where + " is larger than 1 MiB, so it is none that SageMaker wrote.");
+  }
+  Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) fail(where + " does not hold a JSON object.");
+  return object;
+}
+
+// The text member `name`; empty when there is none.
+std::string text_member(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::string plain_text(const std::string& name, const Json& value) {
+  if (!value.is_string()) {
+    if (value.is_structured())
+      fail("The hyperparameter '" + name + "' holds a list or an object, but must be one value.");
+    return value.dump();
+  }
+  const std::string text = value.get<std::string>();
+  const Json inner = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (inner.is_structured())
+    fail("The hyperparameter '" + name + "' is '" + excerpt(text) +
+         "', a list or an object, but must be one value.");
+  return inner.is_string() ? inner.get<std::string>() : text;
+}
+
+bool belongs_to_the_sdk(const std::string& name) {
+  return name.starts_with("sagemaker_") || name == "_tuning_objective_metric";
+}
+
+void read_hosts(const std::filesystem::path& folder, SageMakerTree& tree) {
+  const Json object = read_object(folder, "resourceconfig.json");
+  tree.current_host = text_member(object, "current_host");
+  tree.network_interface = text_member(object, "network_interface_name");
+  const auto hosts = object.find("hosts");
+  if (hosts == object.end() || !hosts->is_array() || hosts->empty() || tree.current_host.empty())
+    fail(kResources + std::string("does not name the hosts of the job and this one."));
+  for (const Json& host : *hosts) {
+    if (!host.is_string() || host.get<std::string>().empty())
+      fail(kResources + std::string("has a host that is no name."));
+    if (std::count(hosts->begin(), hosts->end(), host) > 1)
+      fail(kResources + ("names the host '" + host.get<std::string>() + "' twice."));
+    tree.hosts.push_back(host);
+  }
+  if (std::count(tree.hosts.begin(), tree.hosts.end(), tree.current_host) == 0)
+    fail(kResources + ("names this host '" + tree.current_host +
+                       "', which is none of the job's hosts: " + join_choices(tree.hosts) + "."));
+}
+
+void read_channels(const std::filesystem::path& folder, SageMakerTree& tree) {
+  const Json object = read_object(folder, "inputdataconfig.json");
+  for (const auto& [name, channel] : object.items())
+    tree.channels[name] = {text_member(channel, "TrainingInputMode") == "Pipe",
+                           text_member(channel, "S3DistributionType") == "ShardedByS3Key"};
+}
+
+void read_hyperparameters(const std::filesystem::path& folder, SageMakerTree& tree,
+                          Problems& problems) {
+  const Json object = read_object(folder, "hyperparameters.json");
+  for (const auto& entry : object.items()) {
+    const std::string& name = entry.key();
+    try {
+      if (name == kRanksPerHost) tree.ranks_per_host = plain_text(name, entry.value());
+      if (name == kMpiOptions) tree.mpi_options = plain_text(name, entry.value());
+      if (!belongs_to_the_sdk(name)) tree.hyperparameters[name] = plain_text(name, entry.value());
+    } catch (const Error& error) {
+      problems.add(error);
+      tree.unreadable.push_back(name);
+    }
+  }
+}
+
+}  // namespace
+
+SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems& problems) {
+  SageMakerTree tree;
+  Problems of_files;
+  of_files.collect([&] { read_hosts(folder, tree); });
+  of_files.collect([&] { read_channels(folder, tree); });
+  of_files.collect([&] { read_hyperparameters(folder, tree, problems); });
+  if (of_files.empty()) return tree;
+  of_files.collect([&] { throw problems; });
+  throw of_files;
+}
+
+}  // namespace kiln

@@ -1,0 +1,279 @@
+#include "report/mlflow/mlflow_server.h"
+
+#include <algorithm>
+#include <cctype>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "report/record/run_json.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostNameBytes = 250, kMostParamBytes = 500, kMostTagBytes = 1000;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::kUserError, "MLFLOW_TRACKING_URI " + what +
+                                         ", so this run is not sent to MLflow. Give it the address "
+                                         "of an MLflow server: http://, https:// or azureml://.");
+}
+
+std::string decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool escaped = text[i] == '%' && i + 2 < text.size() &&
+                         std::isxdigit(static_cast<unsigned char>(text[i + 1])) != 0 &&
+                         std::isxdigit(static_cast<unsigned char>(text[i + 2])) != 0;
+    out += escaped ? static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16))
+                   : text[i];
+    if (escaped) i += 2;
+  }
+  return out;
+}
+
+std::string encoded_but(std::string_view text, std::string_view plain_signs) {
+  std::string out;
+  for (const unsigned char c : text) {
+    const bool plain = c < 0x80 && (std::isalnum(c) != 0 ||
+                                    plain_signs.find(static_cast<char>(c)) != plain_signs.npos);
+    out += plain ? std::string(1, static_cast<char>(c)) : formatted("%%%02X", c);
+  }
+  return out;
+}
+
+std::string log_pairs_json(const std::string& run_id, const char* kind, const TextPairs& pairs,
+                           std::size_t most_bytes) {
+  Json list = Json::array();
+  for (const auto& [name, value] : pairs)
+    list.push_back(
+        {{"key", mlflow_name(name)}, {"value", cut_to_bytes(printable(value), most_bytes)}});
+  return json_text({{"run_id", run_id}, {kind, std::move(list)}});
+}
+
+constexpr std::size_t kMostMessageBytes = 300;
+constexpr const char* kProxyScheme = "mlflow-artifacts:/";
+
+struct NotFound : MlflowFailure {
+  using MlflowFailure::MlflowFailure;
+};
+
+std::int64_t milliseconds_now() {
+  return static_cast<std::int64_t>(unix_seconds() * 1000);
+}
+
+void blot_out(const std::string& secret, std::string* text) {
+  if (secret.empty()) return;
+  for (std::size_t at = 0; (at = text->find(secret, at)) != std::string::npos; at += 3)
+    text->replace(at, secret.size(), "***");
+}
+
+// What the server said beside the status; empty for pages that are no JSON. It may repeat how it
+// was logged in to.
+std::string message_of(const std::string& body, const HttpLogin& login) {
+  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("message") || !json["message"].is_string()) return "";
+  std::string text = json["message"].get<std::string>();
+  for (const std::string& secret :
+       {login.token, login.password, base64(login.user + ":" + login.password)})
+    blot_out(secret, &text);
+  return printable(cut_to_bytes(text, kMostMessageBytes));
+}
+
+}  // namespace
+
+std::string mlflow_server_url(const std::string& tracking_uri, std::string* user,
+                              std::string* password) {
+  const std::size_t colon = tracking_uri.find("://");
+  const std::string scheme = tracking_uri.substr(0, std::min(colon, tracking_uri.find(':')));
+  if (scheme == "file" || colon == std::string::npos)
+    refuse("names a folder, not a server: MLflow's file stores are not supported");
+  if (scheme != "http" && scheme != "https" && scheme != "azureml")
+    refuse("begins with '" + printable(scheme) + ":', which is not supported");
+  std::string rest = tracking_uri.substr(colon + 3);
+  if (rest.find('@', std::min(rest.find_first_of("/?#"), rest.size())) != std::string::npos)
+    refuse(
+        "has an @ behind its host. In a user's name or password write / as %2F, ? as %3F, # as %23 "
+        "and @ as %40. As it stands it cannot be read");
+  rest.resize(std::min(rest.find_first_of("?#"), rest.size()));
+  while (rest.ends_with('/')) rest.pop_back();
+  const std::size_t at = rest.substr(0, rest.find('/')).rfind('@');
+  if (at != std::string::npos) {
+    const std::string login = rest.substr(0, at);
+    const std::size_t divider = std::min(login.find(':'), login.size());
+    *user = decoded(login.substr(0, divider));
+    *password = decoded(login.substr(std::min(divider + 1, login.size())));
+    rest = rest.substr(at + 1);
+  }
+  if (rest.empty() || rest.front() == '/') refuse("names no host");
+  return (scheme == "azureml" ? "https" : scheme) + "://" + rest;
+}
+
+std::string mlflow_name(std::string_view text) {
+  std::string name(text.substr(0, kMostNameBytes));
+  std::replace_if(
+      name.begin(), name.end(),
+      [](unsigned char c) {
+        return c >= 0x80 ||
+               (std::isalnum(c) == 0 &&
+                std::string_view("_-.:/ ").find(static_cast<char>(c)) == std::string_view::npos);
+      },
+      '_');
+  return name;
+}
+
+std::string log_metrics_json(const std::string& run_id, std::span<const MlflowPoint> points) {
+  Json list = Json::array();
+  for (const MlflowPoint& point : points)
+    list.push_back({{"key", mlflow_name(point.name)},
+                    {"value", as_json(point.value)},  // a bare NaN would be stored as 0
+                    {"timestamp", point.milliseconds},
+                    {"step", point.step}});
+  return json_text({{"run_id", run_id}, {"metrics", std::move(list)}});
+}
+
+std::string log_params_json(const std::string& run_id, const TextPairs& params) {
+  return log_pairs_json(run_id, "params", params, kMostParamBytes);
+}
+
+std::string log_tags_json(const std::string& run_id, const TextPairs& tags) {
+  return log_pairs_json(run_id, "tags", tags, kMostTagBytes);
+}
+
+std::string url_encoded(std::string_view text) {
+  return encoded_but(text, "-._~");
+}
+
+std::string url_path_encoded(std::string_view path) {
+  return encoded_but(path, "-._~/%");
+}
+
+MlflowServer::MlflowServer(MlflowSettings settings,
+                           std::function<void(const std::string&)> complain)
+    : settings_(std::move(settings)),
+      url_(mlflow_server_url(settings_.tracking_uri, &settings_.login.user,
+                             &settings_.login.password)),
+      http_(settings_.login, std::move(complain)) {}
+
+void MlflowServer::fail(const HttpAnswer& answer) const {
+  std::string text = failure_text(answer);
+  if (const std::string message = message_of(answer.body, settings_.login); !message.empty())
+    text += " (" + message + ")";
+  if (answer.status == 401 || answer.status == 403)
+    text += ": check MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD";
+  if (answer.status == 404) throw NotFound(text);
+  throw MlflowFailure(text);
+}
+
+Json MlflowServer::ask(HttpCall call) {
+  const HttpAnswer answer = http_.call(std::move(call));
+  if (!answer.ok()) fail(answer);
+  Json json = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object())
+    throw MlflowFailure(
+        "it answers with something that is no JSON: a log-in page, or another server");
+  return json;
+}
+
+Json MlflowServer::get(const std::string& path) {
+  return ask({.url = url_ + "/api/2.0/mlflow/" + path});
+}
+
+Json MlflowServer::post(const std::string& path, std::string json) {
+  return ask({.method = HttpCall::Method::kPost,
+              .url = url_ + "/api/2.0/mlflow/" + path,
+              .json = std::move(json)});
+}
+
+std::string MlflowServer::experiment_of_name() {
+  const std::string& name = settings_.experiment_name;
+  const auto find = [&] {
+    return get("experiments/get-by-name?experiment_name=" + url_encoded(name))
+        .at("experiment")
+        .at("experiment_id")
+        .get<std::string>();
+  };
+  try {
+    return find();
+  } catch (const NotFound&) {
+  }
+  try {
+    return post("experiments/create", json_text({{"name", name}}))
+        .at("experiment_id")
+        .get<std::string>();
+  } catch (const MlflowFailure& refused) {
+    try {
+      return find();  // another job was faster
+    } catch (const NotFound&) {
+      throw MlflowFailure(refused.what());
+    }
+  }
+}
+
+void MlflowServer::open_run() try {
+  Json answer;
+  if (!settings_.run_id.empty()) {
+    answer = get("runs/get?run_id=" + url_encoded(settings_.run_id));
+  } else {
+    std::string experiment = settings_.experiment_id;
+    if (experiment.empty() && !settings_.experiment_name.empty()) experiment = experiment_of_name();
+    if (experiment.empty()) experiment = "0";
+    answer = post("runs/create",
+                  json_text({{"experiment_id", experiment}, {"start_time", milliseconds_now()}}));
+  }
+  const Json& info = answer.at("run").at("info");
+  run_id_ = info.at("run_id").get<std::string>();
+  experiment_id_ = info.at("experiment_id").get<std::string>();
+  artifact_uri_ = info.value("artifact_uri", "");
+} catch (const NotFound& failure) {
+  const std::string what = failure.what();
+  if (settings_.run_id.empty()) throw MlflowFailure(what);
+  throw MlflowFailure(what + ": MLFLOW_RUN_ID must name a run of this server, or be unset");
+} catch (const Json::exception&) {
+  throw MlflowFailure("it answers without a run: is it an MLflow server?");
+}
+
+std::string MlflowServer::run_page() const {
+  return url_ + "/#/experiments/" + experiment_id_ + "/runs/" + run_id_;
+}
+
+void MlflowServer::log_metrics(std::span<const MlflowPoint> points) {
+  post("runs/log-batch", log_metrics_json(run_id_, points));
+}
+
+void MlflowServer::log_params(const TextPairs& params) {
+  post("runs/log-batch", log_params_json(run_id_, params));
+}
+
+void MlflowServer::log_tags(const TextPairs& tags) {
+  post("runs/log-batch", log_tags_json(run_id_, tags));
+}
+
+void MlflowServer::upload(const std::filesystem::path& file, const std::string& name,
+                          double timeout_s) try {
+  if (!artifact_uri_.starts_with(kProxyScheme) ||
+      artifact_uri_.starts_with(std::string(kProxyScheme) + "/"))
+    throw MlflowFailure("the run keeps its files under '" +
+                        printable(artifact_uri_.substr(0, artifact_uri_.find(':'))) +
+                        ":', and Kiln writes only through the server's artifact proxy");
+  const std::string place =
+      url_path_encoded(artifact_uri_.substr(std::string_view(kProxyScheme).size()));
+  const HttpAnswer answer =
+      http_.call({.method = HttpCall::Method::kPut,
+                  .url = url_ + "/api/2.0/mlflow-artifacts/artifacts/" + place + "/" + name,
+                  .file = file,
+                  .timeout_s = timeout_s});
+  if (!answer.ok()) fail(answer);
+} catch (const std::system_error& failure) {
+  throw MlflowFailure(failure.what());
+}
+
+void MlflowServer::end_run(const char* status) {
+  if (!settings_.run_id.empty()) return;
+  post("runs/update",
+       json_text({{"run_id", run_id_}, {"status", status}, {"end_time", milliseconds_now()}}));
+}
+
+}  // namespace kiln

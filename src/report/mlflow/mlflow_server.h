@@ -1,0 +1,101 @@
+// What one run says to an MLflow tracking server over REST
+// (https://mlflow.org/docs/latest/rest-api.html), within the limits of the open server and, where
+// those are lower, of Azure ML.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/mlflow/http.h"
+#include "report/record/run_record.h"
+
+namespace kiln {
+
+inline constexpr std::size_t kMostMlflowMetrics = 250;  // a call
+inline constexpr std::size_t kMostMlflowPairs = 100;    // parameters or tags a call
+
+struct MlflowPoint {
+  std::string name;
+  double value = 0;
+  std::int64_t milliseconds = 0;  // since 1970, UTC
+  std::int64_t step = 0;
+};
+
+// Where the REST calls of a MLFLOW_TRACKING_URI go, without a slash at the end. A user and password
+// in it are taken out into the last two. Throws Error kUserError for stores that are no server.
+std::string mlflow_server_url(const std::string& tracking_uri, std::string* user,
+                              std::string* password);
+
+// Only letters, digits and `_-.: /`, at most 250 of them.
+std::string mlflow_name(std::string_view text);
+
+std::string log_metrics_json(const std::string& run_id, std::span<const MlflowPoint> points);
+std::string log_params_json(const std::string& run_id, const TextPairs& params);
+std::string log_tags_json(const std::string& run_id, const TextPairs& tags);
+
+// Bytes that may not stand in a URL as %41.
+std::string url_encoded(std::string_view text);
+// The same of a path, some of which may be encoded already.
+std::string url_path_encoded(std::string_view path);
+
+// What one run says to an MLflow tracking server over REST
+// (https://mlflow.org/docs/latest/rest-api.html).
+
+// As MLflow's own clients read them from the environment.
+struct MlflowSettings {
+  std::string tracking_uri = {};
+  HttpLogin login = {};
+  std::string run_id = {};  // empty: a run is created, and ended
+  // Of a run that is created; both empty: the server's default.
+  std::string experiment_id = {}, experiment_name = {};
+};
+
+// Why the server did not do what was asked, as a part of a sentence, without secrets.
+class MlflowFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Every call but end_by() comes from one thread, waits for the server, and throws MlflowFailure.
+class MlflowServer {
+ public:
+  // `complain` hears why a call is tried again and again. Throws Error for an address that is none.
+  MlflowServer(MlflowSettings settings, std::function<void(const std::string&)> complain);
+
+  const std::string& url() const { return url_; }
+  // Must come first. Takes the given run, or creates one in an experiment that is created if need
+  // be.
+  void open_run();
+  std::string run_page() const;  // for a browser
+
+  void log_metrics(std::span<const MlflowPoint> points);
+  void log_params(const TextPairs& params);
+  void log_tags(const TextPairs& tags);
+  // `timeout_s` as HttpCall's.
+  void upload(const std::filesystem::path& file, const std::string& name, double timeout_s);
+  void end_run(const char* status);  // a run that was given stays as it is
+
+  // PersistentHttp::end_by(); any thread.
+  void end_by(PersistentHttp::Clock::time_point end) { http_.end_by(end); }
+
+ private:
+  nlohmann::ordered_json ask(HttpCall call);
+  nlohmann::ordered_json get(const std::string& path);
+  nlohmann::ordered_json post(const std::string& path, std::string json);
+  std::string experiment_of_name();
+  [[noreturn]] void fail(const HttpAnswer& answer) const;
+
+  MlflowSettings settings_;
+  std::string url_;
+  PersistentHttp http_;
+  std::string run_id_, experiment_id_, artifact_uri_;
+};
+
+}  // namespace kiln

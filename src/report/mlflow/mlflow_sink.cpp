@@ -1,0 +1,287 @@
+#include "report/mlflow/mlflow_sink.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/text.h"
+#include "report/record/metrics.h"
+#include "report/record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+// Without blanks and line ends around it, as files of secrets have them.
+std::string setting(const char* name) {
+  const char* value = std::getenv(name);
+  std::string text = value == nullptr ? "" : value;
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);
+  text.erase(0, text.find_first_not_of(" \t\r\n"));
+  return text;
+}
+
+bool is_true(const std::string& text) {
+  return text == "true" || text == "True" || text == "TRUE" || text == "1";
+}
+
+using Clock = PersistentHttp::Clock;
+
+// Points are collected for so long before a call.
+constexpr auto kCollecting = std::chrono::seconds(2);
+constexpr auto kFlush = std::chrono::seconds(10);
+// After the model, for how the run ended.
+constexpr auto kLastWord = std::chrono::seconds(5);
+constexpr double kCallSeconds = 5;
+
+// In calls that the server takes.
+template <typename Send>
+void in_portions(const TextPairs& pairs, Send&& send) {
+  for (std::size_t i = 0; i < pairs.size(); i += kMostMlflowPairs) {
+    const std::size_t end = std::min(pairs.size(), i + kMostMlflowPairs);
+    send(TextPairs(pairs.begin() + static_cast<long>(i), pairs.begin() + static_cast<long>(end)));
+  }
+}
+
+// Azure ML takes 50 names a run; this leaves room for the others.
+constexpr std::size_t kMostClassesByName = 20;
+
+TextPairs params_of(const RunStart& start) {
+  TextPairs params = start.options;
+  params.insert(params.end(), {{"model", start.model},
+                               {"model parameters", std::to_string(start.num_parameters)},
+                               {"ranks", std::to_string(start.num_ranks)},
+                               {"global batch", std::to_string(start.global_batch)},
+                               {"classes", std::to_string(start.data.classes.size())}});
+  // Open MLflow servers before 2.0 and Azure ML refuse empty values.
+  std::erase_if(params, [](const auto& param) { return param.second.empty(); });
+  return params;
+}
+
+TextPairs tags_of(const RunStart& start) {
+  TextPairs tags = {{"device", start.device},
+                    {"training data", start.data.train_path},
+                    {"validation data", start.data.valid_path},
+                    {"mlflow.source.name", "kiln train"}};
+  for (const auto& [name, version] : start.versions) {
+    tags.emplace_back(name == "kiln" ? "version" : name, version);
+    if (name == "commit") tags.emplace_back("mlflow.source.git.commit", version);
+  }
+  return tags;
+}
+
+std::vector<MlflowPoint> points_of(const std::vector<Metric>& metrics, double time,
+                                   long long step) {
+  std::vector<MlflowPoint> points;
+  points.reserve(metrics.size());
+  for (const Metric& metric : metrics)
+    points.push_back({metric.name, metric.value, static_cast<std::int64_t>(time * 1000), step});
+  return points;
+}
+
+// A label is no path: servers refuse names such as "a/../b".
+std::string recall_name(std::string label) {
+  std::replace(label.begin(), label.end(), '/', '_');
+  return mlflow_name("Recall/class " + label);
+}
+
+// How much of each class is recognised. Labels that would share a name get their number.
+std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
+  const std::vector<std::string>& classes = run.start.data.classes;
+  if (classes.size() > kMostClassesByName) return {};
+  std::vector<Metric> recalls;
+  std::set<std::string> names;
+  for (const ClassScore& score : scores_by_label(run.judgement.confusion)) {
+    if (score.images == 0) continue;
+    std::string name = recall_name(classes.at(static_cast<std::size_t>(score.label)));
+    if (!names.insert(name).second) name = "Recall/number " + std::to_string(score.label);
+    recalls.push_back({name, score.recall()});
+  }
+  return points_of(recalls, run.end.time, run.judgement.epoch);
+}
+
+class MlflowSink : public RunSink {
+ public:
+  MlflowSink(MlflowSettings settings, MlflowFiles files, Log& log)
+      : settings_(std::move(settings)), files_(std::move(files)), log_(log) {}
+
+  std::string_view name() const override { return "MLflow"; }
+
+  void start(const RunStart& start) override {
+    sender_ = std::make_unique<MlflowSender>(settings_, params_of(start), tags_of(start), log_);
+  }
+  void step(const StepRecord& step) override {
+    sender_->add(points_of(step_metrics(step), step.time, global_step(step)));
+  }
+  void epoch(const EpochRecord& epoch, const Judgement* /*judgement*/) override {
+    sender_->add(points_of(epoch_metrics(epoch), epoch.time, epoch.epoch));
+  }
+  void end(const RunRecord& run) override {
+    sender_->add(recalls_of(run));
+    MlflowEnd end;
+    if (run.end.status == RunStatus::kFailed) end.status = "FAILED";
+    if (run.end.status == RunStatus::kStopped) end.status = "KILLED";
+    end.files = files_.files;
+    if (!run.end.model_path.empty()) {
+      const std::filesystem::path model = run.end.model_path;
+      end.files.push_back(model / "training.json");
+      if (files_.whole_model) end.model = model;
+    }
+    std::erase_if(end.files, [](const auto& file) { return !std::filesystem::exists(file); });
+    sender_->end(std::move(end));
+  }
+  std::string lost() const override { return sender_ ? sender_->lost() : ""; }
+
+ private:
+  MlflowSettings settings_;
+  MlflowFiles files_;
+  Log& log_;
+  std::unique_ptr<MlflowSender> sender_;
+};
+
+}  // namespace
+
+std::optional<MlflowSettings> mlflow_settings_of_environment() {
+  MlflowSettings settings;
+  settings.tracking_uri = setting("MLFLOW_TRACKING_URI");
+  if (settings.tracking_uri.empty()) return {};
+  settings.login.token = setting("MLFLOW_TRACKING_TOKEN");
+  settings.login.user = setting("MLFLOW_TRACKING_USERNAME");
+  settings.login.password = setting("MLFLOW_TRACKING_PASSWORD");
+  settings.login.ca_file = setting("MLFLOW_TRACKING_SERVER_CERT_PATH");
+  settings.login.insecure_tls = is_true(setting("MLFLOW_TRACKING_INSECURE_TLS"));
+  settings.run_id = setting("MLFLOW_RUN_ID");
+  settings.experiment_id = setting("MLFLOW_EXPERIMENT_ID");
+  settings.experiment_name = setting("MLFLOW_EXPERIMENT_NAME");
+  return settings;
+}
+
+MlflowSender::MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log)
+    : params_(std::move(params)),
+      tags_(std::move(tags)),
+      log_(log),
+      server_(std::move(settings), [this](const std::string& reason) { warn_once(reason); }),
+      thread_([this] { work(); }) {}
+
+MlflowSender::~MlflowSender() {
+  if (!thread_.joinable()) return;
+  server_.end_by(Clock::now());
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.clear();
+    ending_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void MlflowSender::add(std::vector<MlflowPoint> points) {
+  const std::lock_guard lock(mutex_);
+  num_points_ += points.size();
+  std::move(points.begin(), points.end(), std::back_inserter(waiting_));
+  for (; waiting_.size() > kMostWaiting; ++num_lost_) waiting_.pop_front();
+  changed_.notify_one();
+}
+
+void MlflowSender::end(MlflowEnd end) {
+  server_.end_by(Clock::now() + kFlush);
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = std::move(end);
+    ending_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void MlflowSender::work() {
+  open_ = attempt("", [&] {
+    server_.open_run();
+    log_.info("MLflow:           " + server_.run_page());
+  });
+  if (open_) send_description();
+  for (std::vector<MlflowPoint> points = next_points(); !points.empty(); points = next_points()) {
+    if (open_ && attempt("", [&] { server_.log_metrics(points); })) continue;
+    const std::lock_guard lock(mutex_);
+    num_lost_ += points.size();
+  }
+  if (open_) send_rest();
+}
+
+void MlflowSender::send_description() {
+  attempt("the tags",
+          [&] { in_portions(tags_, [&](const TextPairs& tags) { server_.log_tags(tags); }); });
+  attempt("the parameters", [&] {
+    in_portions(params_, [&](const TextPairs& params) { server_.log_params(params); });
+  });
+}
+
+std::vector<MlflowPoint> MlflowSender::next_points() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
+  changed_.wait_for(lock, kCollecting, [&] { return ending_; });
+  const auto count = static_cast<std::ptrdiff_t>(std::min(waiting_.size(), kMostMlflowMetrics));
+  std::vector<MlflowPoint> points(waiting_.begin(), waiting_.begin() + count);
+  waiting_.erase(waiting_.begin(), waiting_.begin() + count);
+  return points;
+}
+
+void MlflowSender::send_rest() {
+  bool taken = true;
+  for (const std::filesystem::path& file : end_.files) {
+    const std::string name = file.filename();
+    taken &= attempt(name, [&] { server_.upload(file, url_encoded(name), kCallSeconds); });
+  }
+  if (!end_.model.empty() && taken) send_model();
+  if (!end_.model.empty() && !taken) lost_.emplace_back("the model directory");
+  attempt("how the run ended", [&] { server_.end_run(end_.status); });
+}
+
+void MlflowSender::send_model() {
+  log_.info("MLflow:           sending the model directory");
+  attempt("the model directory", [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(end_.model)) {
+      const std::string name = entry.path().filename();
+      if (!entry.is_regular_file() || name.starts_with('.')) continue;
+      server_.end_by(Clock::now() + kFlush);
+      server_.upload(entry.path(), "model/" + url_encoded(name), /*timeout_s=*/0);
+    }
+  });
+  server_.end_by(Clock::now() + kLastWord);
+}
+
+// False: `send` failed, and `what` (where it is not empty) is lost.
+template <typename Send>
+bool MlflowSender::attempt(const std::string& what, Send&& send) try {
+  send();
+  return true;
+} catch (const std::exception& failure) {
+  warn_once(failure.what());
+  if (!what.empty()) lost_.push_back(what);
+  return false;
+}
+
+void MlflowSender::warn_once(const std::string& reason) {
+  if (std::exchange(warned_, true)) return;
+  first_reason_ = reason;
+  log_.warning("MLflow at " + server_.url() + " does not take all of this run: " + reason +
+               ". Training is not affected.");
+}
+
+std::string MlflowSender::lost() const {
+  std::string text;
+  if (num_lost_ > 0) text = formatted("%zu of %zu points", num_lost_, num_points_);
+  for (const std::string& what : lost_) text += (text.empty() ? "" : ", ") + what;
+  if (text.empty()) return text;
+  return text + " could not be sent" + (first_reason_.empty() ? "" : ": " + first_reason_);
+}
+
+std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings, MlflowFiles files, Log& log) {
+  std::string user, password;
+  mlflow_server_url(settings.tracking_uri, &user, &password);
+  return std::make_unique<MlflowSink>(std::move(settings), std::move(files), log);
+}
+
+}  // namespace kiln

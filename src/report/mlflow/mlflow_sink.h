@@ -1,0 +1,89 @@
+// The sink that sends a run to MLflow from a thread of its own, so that training never waits for a
+// server.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "report/mlflow/mlflow_server.h"
+#include "report/record/run_sink.h"
+
+namespace kiln {
+
+// Empty without MLFLOW_TRACKING_URI.
+std::optional<MlflowSettings> mlflow_settings_of_environment();
+
+// Sends a run to MLflow from a thread of its own, so that training never waits for a server.
+struct MlflowEnd {
+  const char* status = "FINISHED";  // or FAILED, KILLED
+  std::vector<std::filesystem::path> files;
+  std::filesystem::path model;  // the folder to send; empty: none
+};
+
+// add() and end() come from one thread. The log must outlive it.
+class MlflowSender {
+ public:
+  // Throws Error for an address that is none; whether a server is there shows later.
+  MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log);
+  ~MlflowSender();  // without end(): gives up what was not sent
+  MlflowSender(const MlflowSender&) = delete;
+  MlflowSender& operator=(const MlflowSender&) = delete;
+
+  // Returns at once. Beyond kMostWaiting points the oldest are lost.
+  void add(std::vector<MlflowPoint> points);
+  // Takes 10 seconds at most, and as long as the model's bytes move where there is one.
+  void end(MlflowEnd end);
+  // What could not be sent, and why; after end(). Empty: nothing.
+  std::string lost() const;
+
+  static constexpr std::size_t kMostWaiting = 10'000;
+
+ private:
+  void work();
+  void send_description();
+  std::vector<MlflowPoint> next_points();  // waits; none: the end
+  void send_rest();
+  void send_model();
+  template <typename Send>
+  bool attempt(const std::string& what, Send&& send);
+  void warn_once(const std::string& reason);
+
+  const TextPairs params_, tags_;
+  Log& log_;
+  bool warned_ = false;  // this and what follows until the mutex: of the thread
+  bool open_ = false;
+  std::vector<std::string> lost_;
+  std::string first_reason_;
+  MlflowServer server_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::deque<MlflowPoint> waiting_;
+  std::size_t num_points_ = 0, num_lost_ = 0;
+  bool ending_ = false;
+  MlflowEnd end_;
+
+  std::thread thread_;
+};
+
+// A run on an MLflow tracking server: parameters and tags once, metrics while it trains, files and
+// its status at the end.
+struct MlflowFiles {
+  std::vector<std::filesystem::path> files;  // sent at the end, as far as they are there
+  bool whole_model = false;                  // else only its training.json
+};
+
+// The log must outlive it. Throws Error for an address that is none; a server that fails is warned
+// of in the log, later, and costs no more than memory for MlflowSender::kMostWaiting points.
+std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings, MlflowFiles files, Log& log);
+
+}  // namespace kiln

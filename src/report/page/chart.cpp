@@ -1,0 +1,272 @@
+#include "report/page/chart.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/text.h"
+#include "report/page/html.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kMarks = 5;
+
+double round_step(double least) {
+  const double power = std::pow(10.0, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (factor * power >= least * (1 - 1e-9)) return factor * power;
+  return 10 * power;
+}
+
+// What of `stretch` thinned() keeps, in order.
+void keep_extremes(const Point* begin, const Point* end, std::vector<Point>* kept) {
+  const Point *lowest = nullptr, *highest = nullptr, *odd = nullptr;
+  for (const Point* point = begin; point != end; ++point) {
+    if (!std::isfinite(point->y)) {
+      odd = point;
+      continue;
+    }
+    if (lowest == nullptr || point->y < lowest->y) lowest = point;
+    if (highest == nullptr || point->y > highest->y) highest = point;
+  }
+  for (const Point* point = begin; point != end; ++point)
+    if (point == lowest || point == highest || point == odd) kept->push_back(*point);
+}
+
+constexpr double kWidth = 440, kHeight = 240;
+constexpr double kLeft = 60, kRight = 12, kTop = 12, kBottom = 28;
+constexpr std::size_t kMostPoints = 600;
+constexpr std::size_t kMostRows = 200;
+constexpr std::size_t kMostDots = 40;
+
+// What the words and the table tell of.
+std::vector<const Series*> told(const LineChart& chart) {
+  std::vector<const Series*> series;
+  for (const Series& one : chart.series)
+    if (!one.is_background && !one.points.empty()) series.push_back(&one);
+  return series;
+}
+
+ChartFrame frame_of(const LineChart& chart) {
+  std::vector<double> values;
+  double last = 1;
+  for (const Series& series : chart.series) {
+    for (const Point& point : series.points) values.push_back(point.y);
+    if (!series.points.empty()) last = std::max(last, series.points.back().x);
+  }
+  ChartFrame frame{round_scale(0, last, 6, last >= 2 ? 1 : 0), value_scale(values), chart.unit};
+  frame.x.high = last;
+  return frame;
+}
+
+// The values as the script reads them, and the line, broken where a value is not finite.
+std::string line_svg(const Series& series, const ChartFrame& frame) {
+  std::string path, xs, ys, dots;
+  bool pen_is_down = false;
+  const std::vector<Point> points = thinned(series.points, kMostPoints);
+  for (const Point& point : points) {
+    if (!std::isfinite(point.y)) {
+      pen_is_down = false;
+      continue;
+    }
+    const double left = frame.left(point.x), top = frame.top(point.y);
+    if (series.holds)
+      path += formatted("%c%.1f %.1fH%.1f", pen_is_down ? 'L' : 'M', frame.left(point.x - 1), top,
+                        left);
+    else
+      path += formatted("%c%.1f %.1f", pen_is_down ? 'L' : 'M', left, top);
+    pen_is_down = true;
+    xs += formatted(xs.empty() ? "%.6g" : " %.6g", point.x);
+    ys += formatted(ys.empty() ? "%.9g" : " %.9g", point.y);
+    if (points.size() <= kMostDots && !series.is_background && !series.holds)
+      dots += formatted("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", left, top);
+  }
+  const std::string attributes = formatted("g class=\"line c%d%s\" data-name=\"", series.colour,
+                                           series.is_background ? " background" : "") +
+                                 escaped(series.name) + "\" data-x=\"" + xs + "\" data-y=\"" + ys +
+                                 "\"";
+  return element(attributes, "<path d=\"" + path + "\"/>" + dots) + "\n";
+}
+
+std::string mark_svg(const LineChart& chart, const ChartFrame& frame) {
+  if (chart.kept_epoch == 0) return "";
+  const double left = frame.left(chart.kept_epoch);
+  const bool at_right = left > kWidth / 2;
+  return formatted("<path class=\"mark\" d=\"M%.1f %.1fV%.1f\"/>", left, kTop, kHeight - kBottom) +
+         element(formatted("text class=\"mark\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"",
+                           left + (at_right ? -5 : 5), kHeight - kBottom - 6,
+                           at_right ? "end" : "start"),
+                 "kept");
+}
+
+std::string legend(const LineChart& chart) {
+  std::string items;
+  for (const Series& series : chart.series) {
+    if (series.points.empty()) continue;
+    std::string text = escaped(series.name);
+    if (!series.is_background)
+      text += " " + element("b", escaped(value_text(series.points.back().y, chart.unit)));
+    items += element(
+        formatted("li class=\"c%d%s\"", series.colour, series.is_background ? " background" : ""),
+        text);
+  }
+  return element("ul class=\"legend\"", items);
+}
+
+std::string in_words(const LineChart& chart) {
+  std::string text = chart.title + " by epoch.";
+  for (const Series* series : told(chart)) {
+    text += " " + series->name + " from " + value_text(series->points.front().y, chart.unit) +
+            " to " + value_text(series->points.back().y, chart.unit) + ".";
+  }
+  return text + " The values are in the table below.";
+}
+
+// A row for each x; of many rows only some, evenly.
+std::string value_table(const LineChart& chart) {
+  const std::vector<const Series*> series = told(chart);
+  std::vector<Column> columns = {{"epoch"}};
+  std::map<double, std::vector<std::string>> by_x;
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    columns.push_back({series[i]->name});
+    for (const Point& point : series[i]->points) {
+      auto& cells = by_x[point.x];
+      cells.resize(series.size());
+      cells[i] = escaped(value_text(point.y, chart.unit));
+    }
+  }
+  std::vector<std::vector<std::string>> rows;
+  const std::size_t stride = (by_x.size() + kMostRows - 1) / kMostRows;
+  std::size_t number = 0;
+  for (auto& [x, cells] : by_x) {
+    if (++number % stride != 0 && number != by_x.size()) continue;
+    cells.insert(cells.begin(), formatted("%.6g", x));
+    rows.push_back(std::move(cells));
+  }
+  return table(chart.title, columns, rows);
+}
+
+}  // namespace
+
+std::vector<Point> thinned(const std::vector<Point>& points, std::size_t most) {
+  if (points.size() <= most) return points;
+  const std::size_t stretches = std::max<std::size_t>(1, most / 2);
+  std::vector<Point> kept = {points.front()};
+  const Point* inner = points.data() + 1;
+  const std::size_t count = points.size() - 2;
+  for (std::size_t i = 0; i < stretches; ++i)
+    keep_extremes(inner + count * i / stretches, inner + count * (i + 1) / stretches, &kept);
+  kept.push_back(points.back());
+  return kept;
+}
+
+std::vector<double> Scale::marks() const {
+  std::vector<double> marks;
+  const auto count = static_cast<int>(std::lround((high - low) / step));
+  for (int i = 0; i <= count; ++i) marks.push_back(low + i * step);
+  return marks;
+}
+
+std::string Scale::mark_text(double value) const {
+  if (std::abs(value) < step / 2) value = 0;
+  if (std::max(std::abs(low), std::abs(high)) >= 1e6 || high - low < 1e-3)
+    return formatted("%.3g", value);
+  const int decimals = std::max(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));
+  return formatted("%.*f", decimals, value);
+}
+
+Scale round_scale(double low, double high, int most, double smallest_step) {
+  // What is flat needs some height, and what cannot be told apart is flat.
+  const double size = std::max(std::abs(low), std::abs(high));
+  if (!(high - low > 1e-9 * size) || high - low < 1e-30) {
+    const double room = size > 0 ? 0.1 * size : 1;
+    low -= low == 0 ? 0 : room;
+    high += room;
+  }
+  const double step = std::max(round_step((high - low) / most), smallest_step);
+  return {std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step, step};
+}
+
+Scale value_scale(const std::vector<double>& values) {
+  double low = INFINITY, high = -INFINITY;
+  for (const double value : values) {
+    if (!std::isfinite(value) || std::abs(value) > 1e100) continue;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  if (low > high) return {0, 1, 0.2};
+  if (low > 0 && low < 0.5 * high) low = 0;
+  return round_scale(low, high, kMarks);
+}
+
+std::string value_text(double value, Unit unit) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "∞" : "−∞";
+  if (unit == Unit::kPercent) return formatted("%.1f %%", 100 * value);
+  if (unit == Unit::kSeconds) return duration_text(value);
+  if (std::abs(value) >= 10'000 && std::abs(value) < 1e12) return grouped(std::llround(value));
+  return formatted("%.4g", value);
+}
+
+double ChartFrame::left(double value) const {
+  return kLeft + x.place(value) * (kWidth - kLeft - kRight);
+}
+
+double ChartFrame::top(double value) const {
+  return kHeight - kBottom - y.place(value) * (kHeight - kTop - kBottom);
+}
+
+std::string ChartFrame::grid() const {
+  std::string lines, numbers;
+  for (const double mark : y.marks()) {
+    lines += formatted("M%.0f %.1fH%.0f", kLeft, top(mark), kWidth - kRight);
+    const std::string text =
+        unit == Unit::kPercent
+            ? Scale{100 * y.low, 100 * y.high, 100 * y.step}.mark_text(100 * mark) + " %"
+            : y.mark_text(mark);
+    numbers += element(
+        formatted("text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\"", kLeft - 7, top(mark) + 4),
+        text);
+  }
+  for (const double mark : x.marks())
+    if (mark <= x.high * (1 + 1e-9))
+      numbers += element(
+          formatted("text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\"", left(mark), kHeight - 8),
+          x.mark_text(mark));
+  numbers += element(formatted("text x=\"0\" y=\"%.0f\"", kHeight - 8), "epoch");
+  return "<path class=\"grid\" d=\"" + lines + "\"/>" + element("g class=\"numbers\"", numbers);
+}
+
+std::string ChartFrame::svg(const std::string& label, const std::string& content) const {
+  const double bottom = kHeight - kBottom;
+  return element(
+      formatted("svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" tabindex=\"0\" data-unit=\"%s\" ",
+                kWidth, kHeight,
+                unit == Unit::kPercent   ? "%"
+                : unit == Unit::kSeconds ? "s"
+                                         : "") +
+          formatted("data-frame=\"%.9g %.9g %.9g %.9g %.0f %.0f %.0f %.0f\" aria-label=\"", x.low,
+                    x.high, y.low, y.high, kLeft, kWidth - kRight, bottom, kTop) +
+          escaped(label) + "\"",
+      grid() + "\n" + content);
+}
+
+std::string line_chart_html(const LineChart& chart) {
+  if (std::all_of(chart.series.begin(), chart.series.end(),
+                  [](const Series& series) { return series.points.empty(); }))
+    return "";
+  const ChartFrame frame = frame_of(chart);
+  std::string lines;
+  for (const bool background : {true, false})
+    for (const Series& series : chart.series)
+      if (series.is_background == background && !series.points.empty())
+        lines += line_svg(series, frame);
+  return element("figure class=\"chart\"",
+                 element("figcaption", element("h3", escaped(chart.title)) + legend(chart)) +
+                     frame.svg(in_words(chart), mark_svg(chart, frame) + lines) +
+                     folded("Values", value_table(chart))) +
+         "\n";
+}
+
+}  // namespace kiln

@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+
+#include "base/text.h"
+#include "report/page/chart.h"
+#include "report/page/html.h"
+#include "report/page/page.h"
+#include "report/record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::array<std::string_view, 3> kOwnPaths = {"trained-model-path", "log-path", "config"};
+
+ComparisonRow row_of(const NamedRun& named) {
+  const RunSummary summary = summary_of(named.run);
+  ComparisonRow row;
+  row.run = printable(named.name);
+  row.model = printable(named.run.start.model);
+  row.epochs = formatted("%zu/%d", named.run.epochs.size(), named.run.start.num_epochs);
+  row.time = duration_text(summary.seconds);
+  row.status = status_text(named.run.end);
+  if (summary.best == nullptr) {
+    row.top1 = row.interval = row.top5 = row.loss = row.speed = "-";
+    return row;
+  }
+  const Totals& valid = summary.best->valid;
+  const Interval interval = top1_interval(valid);
+  row.top1 = percent(valid.top1_accuracy());
+  row.interval = formatted("%.1f to %.1f", 100 * interval.low, 100 * interval.high);
+  row.top5 = percent(valid.top5_accuracy());
+  row.loss = formatted("%.4f", valid.loss());
+  row.speed = formatted("%.0f", summary.images_per_second);
+  return row;
+}
+
+std::string value_of(const RunRecord& run, const std::string& option) {
+  for (const auto& [name, value] : run.start.options)
+    if (name == option) return value;
+  return "";
+}
+
+// Characters, as far as a terminal's columns go by them.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += row[i] + std::string(widths[i] - width_of(row[i]) + 2, ' ');
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+constexpr int kNumColours = 8;
+constexpr std::size_t kMostName = 60;
+
+std::string name_html(const std::string& name) {
+  return element("bdi", escaped(shortened(name, kMostName)));
+}
+
+std::string figures_html(const std::vector<NamedRun>& runs) {
+  std::vector<Column> columns;
+  for (const std::string& head : kComparisonHeads.cells())
+    columns.push_back({head, head != kComparisonHeads.model && head != kComparisonHeads.status});
+  std::vector<std::vector<std::string>> rows;
+  for (const ComparisonRow& row : comparison_rows(runs)) {
+    std::vector<std::string> cells;
+    for (const std::string& cell : row.cells()) cells.push_back(escaped(cell));
+    cells[0] = element(formatted("span class=\"key c%zu\"", rows.size() % kNumColours),
+                       name_html(row.run));
+    rows.push_back(cells);
+  }
+  columns[0].is_number = false;
+  const std::string finding = comparison_finding(runs);
+  return section("runs", "Which is best?",
+                 (finding.empty() ? "" : element("p class=\"verdict\"", escaped(finding))) +
+                     table("Runs, the best top-1 first", columns, rows));
+}
+
+template <typename Value>
+std::string chart_of(const std::vector<NamedRun>& runs, const char* title, Unit unit,
+                     Value&& value) {
+  LineChart chart{title, unit, {}};
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Series series{
+        shortened(runs[i].name, kMostName), static_cast<int>(i % kNumColours), false, false, {}};
+    for (const EpochRecord& epoch : runs[i].run.epochs)
+      series.points.push_back({static_cast<double>(epoch.epoch), value(epoch)});
+    chart.series.push_back(std::move(series));
+  }
+  return line_chart_html(chart);
+}
+
+std::string charts_html(const std::vector<NamedRun>& runs) {
+  const std::string charts =
+      chart_of(runs, "Validation top-1", Unit::kPercent,
+               [](const EpochRecord& epoch) { return epoch.valid.top1_accuracy(); }) +
+      chart_of(runs, "Validation loss", Unit::kPlain,
+               [](const EpochRecord& epoch) { return epoch.valid.loss(); }) +
+      chart_of(runs, "Training loss", Unit::kPlain,
+               [](const EpochRecord& epoch) { return epoch.train.loss(); }) +
+      chart_of(runs, "Images per second", Unit::kPlain,
+               [](const EpochRecord& epoch) { return epoch.train_images_per_second; });
+  return section("curves", "How they learned", element("div class=\"charts\"", "\n" + charts));
+}
+
+std::string differences_html(const std::vector<NamedRun>& runs) {
+  std::vector<Column> columns = {{"option", false}};
+  for (const NamedRun& named : runs) columns.push_back({shortened(named.name, kMostName), false});
+  std::vector<std::vector<std::string>> rows;
+  for (const OptionDifference& difference : option_differences(runs)) {
+    rows.push_back({escaped(difference.name)});
+    for (const std::string& value : difference.values)
+      rows.back().push_back(value.empty() ? "–" : name_html(value));
+  }
+  return section("options", "In what they differ",
+                 rows.empty() ? element("p", "All options that matter are the same.")
+                              : table("Options that differ", columns, rows));
+}
+
+}  // namespace
+
+void sort_by_accuracy(std::vector<NamedRun>* runs) {
+  std::stable_sort(runs->begin(), runs->end(), [](const NamedRun& a, const NamedRun& b) {
+    const EpochRecord *one = summary_of(a.run).best, *other = summary_of(b.run).best;
+    if (one == nullptr || other == nullptr) return one != nullptr && other == nullptr;
+    return one->valid.top1_accuracy() > other->valid.top1_accuracy();
+  });
+}
+
+std::vector<ComparisonRow> comparison_rows(const std::vector<NamedRun>& runs) {
+  std::vector<ComparisonRow> rows;
+  rows.reserve(runs.size());
+  for (const NamedRun& named : runs) rows.push_back(row_of(named));
+  return rows;
+}
+
+std::vector<OptionDifference> option_differences(const std::vector<NamedRun>& runs) {
+  std::vector<std::string> names;
+  for (const NamedRun& named : runs)
+    for (const auto& [name, value] : named.run.start.options)
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  std::vector<OptionDifference> differences;
+  for (const std::string& name : names) {
+    if (std::find(kOwnPaths.begin(), kOwnPaths.end(), name) != kOwnPaths.end()) continue;
+    OptionDifference difference{name, {}};
+    for (const NamedRun& named : runs) difference.values.push_back(value_of(named.run, name));
+    const std::string& first = difference.values.front();
+    if (std::any_of(difference.values.begin(), difference.values.end(),
+                    [&](const std::string& value) { return value != first; }))
+      differences.push_back(std::move(difference));
+  }
+  return differences;
+}
+
+bool is_same_place(const std::string& path, const std::string& other) {
+  std::error_code none_there;
+  return path == other || std::filesystem::equivalent(path, other, none_there);
+}
+
+std::string comparison_finding(const std::vector<NamedRun>& runs) {
+  if (runs.size() < 2) return "";
+  const EpochRecord *best = summary_of(runs[0].run).best, *second = summary_of(runs[1].run).best;
+  if (best == nullptr || second == nullptr) return "";
+  const Totals &one = best->valid, &other = second->valid;
+  if (one.count != other.count ||
+      !is_same_place(runs[0].run.start.data.valid_path, runs[1].run.start.data.valid_path))
+    return "The best two runs looked at different validation images, so their accuracies say "
+           "little "
+           "about which is better.";
+  const double p = one.top1_accuracy(), q = other.top1_accuracy();
+  // The normal approximation of the difference of two independent shares.
+  const double reach =
+      1.96 * std::sqrt((p * (1 - p) + q * (1 - q)) / static_cast<double>(one.count));
+  const std::string lead = formatted("The best run leads by %.1f points of top-1", 100 * (p - q));
+  if (p - q > reach) return lead + ": more than chance explains.";
+  return lead + formatted(": with %s validation images, up to %.1f may be chance.",
+                          grouped(one.count).c_str(), 100 * reach);
+}
+
+std::string comparison_text(const std::vector<NamedRun>& runs) {
+  std::vector<std::vector<std::string>> rows = {kComparisonHeads.cells()};
+  for (const ComparisonRow& row : comparison_rows(runs)) rows.push_back(row.cells());
+  std::string text = aligned(rows);
+  const std::vector<OptionDifference> differences = option_differences(runs);
+  if (!differences.empty()) {
+    rows = {{"differs in"}};
+    for (const NamedRun& named : runs) rows.front().push_back(printable(named.name));
+    for (const OptionDifference& difference : differences) {
+      rows.push_back({"--" + difference.name});
+      for (const std::string& value : difference.values)
+        rows.back().push_back(value.empty() ? "-" : printable(value));
+    }
+    text += "\n" + aligned(rows);
+  }
+  const std::string finding = comparison_finding(runs);
+  return finding.empty() ? text : text + "\n" + finding + "\n";
+}
+
+std::string comparison_html(const std::vector<NamedRun>& runs) {
+  const std::string title = formatted("%zu runs compared", runs.size());
+  return page_html(
+      title + " – Kiln",
+      element("header", element("p class=\"brand\"", "Kiln") + element("h1", title)) +
+          element("main", figures_html(runs) + charts_html(runs) + differences_html(runs)));
+}
+
+}  // namespace kiln

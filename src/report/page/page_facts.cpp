@@ -1,0 +1,266 @@
+// The end of the report: warnings, data, and all that is needed to do the run again.
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "base/text.h"
+#include "report/page/chart.h"
+#include "report/page/html.h"
+#include "report/page/page.h"
+#include "report/record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostItems = 50;  // of a list
+constexpr std::size_t kMostClasses = 1000;
+constexpr std::size_t kMostText = 500;  // characters of one item
+
+// "and 12 more" where only kMostItems of `count` are shown.
+std::string more(std::size_t count) {
+  return count <= kMostItems ? "" : element("p", formatted("and %zu more", count - kMostItems));
+}
+
+std::string value_html(const std::string& value) {
+  return value.empty() ? "–" : element("bdi", escaped(shortened(value, kMostText)));
+}
+
+std::string pairs_table(const std::string& caption, const std::string& what,
+                        const TextPairs& pairs) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [name, value] : pairs) rows.push_back({escaped(name), value_html(value)});
+  return rows.empty() ? ""
+                      : table(caption, {{what, false}, {what.empty() ? "" : "value", false}}, rows);
+}
+
+std::string fault_table(const std::vector<ImageFaultRecord>& faults) {
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < std::min(faults.size(), kMostItems); ++i)
+    rows.push_back({value_html(faults[i].file), escaped(faults[i].data_set),
+                    value_html(faults[i].fault),
+                    faults[i].damaged ? "yes, as far as it goes" : "no"});
+  if (rows.empty()) return "";
+  return table("Faulty images", {{"file", false}, {"of", false}, {"fault", false}, {"used", false}},
+               rows) +
+         more(faults.size());
+}
+
+std::string count_table(const DataRecord& data) {
+  const std::size_t count = std::min(data.classes.size(), kMostClasses);
+  long long largest = 1;
+  for (const long long images : data.train_counts) largest = std::max(largest, images);
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto label = static_cast<int>(i);
+    const long long images = count_of(data.train_counts, label);
+    rows.push_back(
+        {element("bdi", escaped(class_name(data, label))),
+         element(formatted("span class=\"bar\" style=\"--value:%.1f%%\"",
+                           100 * static_cast<double>(images) / static_cast<double>(largest)),
+                 grouped(images)),
+         grouped(count_of(data.valid_counts, label))});
+  }
+  return table("Images by class", {{"class", false}, {"training"}, {"validation"}}, rows);
+}
+
+std::string size_text(int height, int width, int short_side) {
+  std::string text = formatted("%d × %d pixels", width, height);
+  if (short_side > 0) text += formatted(", short side to %d, then cut", short_side);
+  return text;
+}
+
+std::string imbalance_text(const std::vector<long long>& counts) {
+  if (counts.empty()) return "unknown";
+  const auto [smallest, largest] = std::minmax_element(counts.begin(), counts.end());
+  std::string text = grouped(*smallest) + " to " + grouped(*largest) + " images a class";
+  if (*smallest > 0)
+    text +=
+        formatted(" (1 : %.3g)", static_cast<double>(*largest) / static_cast<double>(*smallest));
+  return text;
+}
+
+constexpr std::size_t kNumParts = 7;
+constexpr std::array<const char*, kNumParts> kNames = {
+    "waiting for images", "forward",        "backward",  "waiting for other ranks",
+    "optimizer",          "other training", "validation"};
+constexpr std::array<int, kNumParts> kColours = {1, 4, 0, 3, 2, 7, 6};
+constexpr std::size_t kMostBars = 100;
+
+// Some epochs that follow each other; the parts are averages in seconds.
+struct Bar {
+  int first_epoch = 0, last_epoch = 0;
+  std::array<double, kNumParts> parts{};
+};
+
+std::array<double, kNumParts> parts_of(const EpochRecord& epoch) {
+  const StepTimes& times = epoch.times;
+  const double told =
+      times.data_wait + times.forward + times.backward + times.communication + times.optimizer;
+  return {times.data_wait,     times.forward,   times.backward,
+          times.communication, times.optimizer, std::max(0.0, epoch.train_seconds - told),
+          epoch.valid_seconds};
+}
+
+std::vector<Bar> bars_of(const std::vector<EpochRecord>& epochs) {
+  const std::size_t in_one = (epochs.size() + kMostBars - 1) / kMostBars;
+  std::vector<Bar> bars;
+  for (std::size_t begin = 0; begin < epochs.size(); begin += in_one) {
+    const std::size_t end = std::min(begin + in_one, epochs.size());
+    Bar bar{epochs[begin].epoch, epochs[end - 1].epoch};
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto parts = parts_of(epochs[i]);
+      for (std::size_t part = 0; part < kNumParts; ++part)
+        bar.parts[part] += parts[part] / static_cast<double>(end - begin);
+    }
+    bars.push_back(bar);
+  }
+  return bars;
+}
+
+double height_of(const Bar& bar, std::size_t num_parts) {
+  double sum = 0;
+  for (std::size_t part = 0; part < num_parts; ++part) sum += bar.parts[part];
+  return sum;
+}
+
+std::string part_svg(const std::vector<Bar>& bars, std::size_t part, const ChartFrame& frame) {
+  std::string path, xs, ys;
+  for (const Bar& bar : bars) {
+    const double gap = 0.1;
+    const double left = frame.left(bar.first_epoch - 1 + gap);
+    const double right = frame.left(bar.last_epoch - gap);
+    const double bottom = frame.top(height_of(bar, part)),
+                 top = frame.top(height_of(bar, part + 1));
+    path += formatted("M%.1f %.1fH%.1fV%.1fH%.1fz", left, bottom, right, top, left);
+    xs += formatted(xs.empty() ? "%.6g" : " %.6g", (bar.first_epoch - 1 + bar.last_epoch) / 2.0);
+    ys += formatted(ys.empty() ? "%.6g" : " %.6g", bar.parts[part]);
+  }
+  return element(formatted("g class=\"stack c%d\" data-name=\"%s\" data-x=\"", kColours[part],
+                           kNames[part]) +
+                     xs + "\" data-y=\"" + ys + "\"",
+                 "<path d=\"" + path + "\"/>") +
+         "\n";
+}
+
+using Shown = std::vector<std::size_t>;  // the parts that took any time to speak of
+
+// Of the time of all epochs.
+std::array<double, kNumParts> shares_of(const std::vector<EpochRecord>& epochs) {
+  std::array<double, kNumParts> shares{};
+  for (const EpochRecord& epoch : epochs)
+    for (std::size_t part = 0; part < kNumParts; ++part) shares[part] += parts_of(epoch)[part];
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) share /= all;
+  return shares;
+}
+
+Shown worth_showing(const std::array<double, kNumParts>& shares) {
+  constexpr double kLeast = 0.0005;
+  Shown shown;
+  for (std::size_t part = 0; part < kNumParts; ++part)
+    if (shares[part] > kLeast) shown.push_back(part);
+  return shown;
+}
+
+std::string time_chart(const std::vector<Bar>& bars, const Shown& shown) {
+  std::vector<double> heights = {0};
+  for (const Bar& bar : bars) heights.push_back(height_of(bar, kNumParts));
+  const auto last = static_cast<double>(bars.back().last_epoch);
+  ChartFrame frame{round_scale(0, last, 6, 1), value_scale(heights), Unit::kPlain};
+  frame.x.high = last;
+  std::string stacks;
+  for (const std::size_t part : shown) stacks += part_svg(bars, part, frame);
+  return frame.svg(
+      "Seconds of each epoch by what they went into. The values are in the table below.", stacks);
+}
+
+std::string legend(const std::array<double, kNumParts>& shares, const Shown& shown) {
+  std::string items;
+  for (const std::size_t part : shown)
+    items += element(formatted("li class=\"c%d\"", kColours[part]),
+                     std::string(kNames[part]) + " " + element("b", percent(shares[part])));
+  return element("ul class=\"legend stacked\"", items);
+}
+
+std::string time_table(const std::vector<Bar>& bars, const Shown& shown) {
+  std::vector<Column> columns = {{"epoch"}};
+  for (const std::size_t part : shown) columns.push_back({std::string(kNames[part]) + " (s)"});
+  std::vector<std::vector<std::string>> rows;
+  for (const Bar& bar : bars) {
+    std::vector<std::string> cells = {std::to_string(bar.first_epoch)};
+    if (bar.last_epoch != bar.first_epoch) cells[0] += "–" + std::to_string(bar.last_epoch);
+    for (const std::size_t part : shown) cells.push_back(formatted("%.2f", bar.parts[part]));
+    rows.push_back(cells);
+  }
+  return table("Seconds by epoch", columns, rows);
+}
+
+}  // namespace
+
+std::string warnings_html(const RunRecord& run) {
+  std::string items;
+  for (std::size_t i = 0; i < std::min(run.warnings.size(), kMostItems); ++i)
+    items += element("li", escaped(shortened(run.warnings[i], kMostText))) + "\n";
+  std::string html = items.empty() ? "" : element("ul", items) + more(run.warnings.size());
+  html += fault_table(run.end.image_faults);
+  if (html.empty()) html = element("p", "None.");
+  return section("warnings", "Warnings of the run", html);
+}
+
+std::string data_html(const RunRecord& run) {
+  const DataRecord& data = run.start.data;
+  const RunSummary summary = summary_of(run);
+  const TextPairs facts = {
+      {"training images", grouped(summary.num_train) + ", in " + data.train_path},
+      {"validation images", grouped(summary.num_valid) + ", in " + data.valid_path},
+      {"classes", grouped(static_cast<long long>(data.classes.size()))},
+      {"balance", imbalance_text(data.train_counts)},
+      {"training size", size_text(data.image_height, data.image_width, data.resize_short_side)},
+      {"validation size",
+       size_text(data.eval_height, data.eval_width, data.eval_resize_short_side)},
+      {"augmentation", data.augment},
+      {"normalization",
+       data.normalization + formatted(": mean %.3g %.3g %.3g, deviation %.3g %.3g %.3g",
+                                      data.mean[0], data.mean[1], data.mean[2], data.std[0],
+                                      data.std[1], data.std[2])}};
+  return section("data", "Data",
+                 pairs_table("Data", "", facts) + folded("Images by class", count_table(data)));
+}
+
+std::string settings_html(const RunRecord& run) {
+  const RunStart& start = run.start;
+  TextPairs results;
+  if (!run.end.model_path.empty()) results.emplace_back("model written to", run.end.model_path);
+  if (run.end.peak_memory_bytes > 0)
+    results.emplace_back("peak memory", bytes_text(run.end.peak_memory_bytes));
+  if (run.end.peak_device_bytes > 0)
+    results.emplace_back("peak memory of the GPU", bytes_text(run.end.peak_device_bytes));
+  results.emplace_back("images a step", std::to_string(start.global_batch));
+  results.emplace_back("steps an epoch", std::to_string(start.steps_per_epoch));
+  return section(
+      "again", "Do it again",
+      element("pre tabindex=\"0\"", element("code id=\"command\"", escaped(start.command))) +
+          pairs_table("The run", "", results) +
+          folded("All options", pairs_table("Options", "option", start.options)) +
+          folded("Versions", pairs_table("Versions", "part", start.versions)));
+}
+
+// Where the time of each epoch went, as a stack of its parts.
+
+std::string time_html(const RunRecord& run) {
+  const std::string finding = time_finding(run);
+  if (finding.empty()) return "";
+  const std::vector<Bar> bars = bars_of(run.epochs);
+  const auto shares = shares_of(run.epochs);
+  const Shown shown = worth_showing(shares);
+  const std::string figure =
+      element("figure class=\"chart\"", element("figcaption", element("h3", "Seconds per epoch")) +
+                                            time_chart(bars, shown) +
+                                            folded("Values", time_table(bars, shown)));
+  const std::string words = element("p", prose(finding)) + legend(shares, shown);
+  return section("time", "Where the time went",
+                 element("div class=\"charts\"", element("div", words) + figure));
+}
+
+}  // namespace kiln

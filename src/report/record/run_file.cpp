@@ -1,0 +1,259 @@
+#include "report/record/run_file.h"
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "report/record/metrics.h"
+#include "report/record/run_json.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
+
+Json metrics_json(const std::vector<Metric>& metrics) {
+  Json object = Json::object();
+  for (const Metric& metric : metrics) object[metric.name] = as_json(metric.value);
+  return object;
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::kInvalidDataset, what);
+}
+
+[[noreturn]] void refuse_unreadable(const std::filesystem::path& file, int error) {
+  refuse("'" + file.string() + "' cannot be read: " + system_words(error) +
+         ". Check its permissions, and that it is a file.");
+}
+
+[[noreturn]] void refuse_as_record(const std::filesystem::path& file, const Error& error) {
+  refuse("'" + file.string() + "' is no record of a run. " + error.what());
+}
+
+// What is wrong with a line, in plain words.
+std::string fault_text(const std::exception& failure) {
+  if (dynamic_cast<const Json::parse_error*>(&failure) != nullptr) return "it is not JSON";
+  if (dynamic_cast<const Json::exception*>(&failure) != nullptr)
+    return "a field is missing, or holds something else than it should";
+  return failure.what();
+}
+
+void add_run_line(std::string_view text, RunRecord* run) {
+  const Json line = Json::parse(text);
+  const auto event = line.at("event").get<std::string>();
+  if (event == "start") {
+    *run = {};
+    from_json(line, run->start);
+  }
+  if (event == "step") from_json(line, run->steps.emplace_back());
+  if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
+  if (event == "epoch") {
+    from_json(line, run->epochs.emplace_back());
+    if (line.contains("judgement")) from_json(line.at("judgement"), run->judgement);
+  }
+  if (event == "end") from_json(line, run->end);
+}
+
+// Whole lines; returns where the rest begins, which a run that was killed, or is at it, leaves.
+std::size_t add_lines(std::string_view text, std::uint64_t offset, RunRecord* run) {
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
+    try {
+      add_run_line(text.substr(begin, end - begin), run);
+    } catch (const std::exception& failure) {
+      refuse("The line at byte " + std::to_string(offset + begin) +
+             " is none that a training run wrote: " + fault_text(failure) + ".");
+    }
+  }
+  return begin;
+}
+
+class RunFile : public RunSink {
+ public:
+  explicit RunFile(const std::filesystem::path& path) : file_(path) {}
+
+  std::string_view name() const override { return kRunFileName; }
+
+  void start(const RunStart& start) override { write("start", as_json(start)); }
+  void step(const StepRecord& step) override {
+    Json line = as_json(step);
+    line["metrics"] = metrics_json(step_metrics(step));
+    write("step", line);
+  }
+  void warning(const std::string& text) override { write("warning", {{"text", text}}); }
+  void epoch(const EpochRecord& epoch, const Judgement* judgement) override {
+    Json line = as_json(epoch);
+    line["metrics"] = metrics_json(epoch_metrics(epoch));
+    if (judgement != nullptr) line["judgement"] = as_json(*judgement);
+    write("epoch", line);
+  }
+  void end(const RunRecord& run) override { write("end", as_json(run.end)); }
+
+ private:
+  void write(const char* event, const Json& fields) {
+    Json line = {{"event", event}};
+    line.update(fields);
+    file_.append(json_text(line) + "\n");
+  }
+
+  AppendedFile file_;
+};
+
+Json short_side(int pixels) {
+  return pixels > 0 ? Json(pixels) : Json();
+}
+
+Json data_json(const DataRecord& data) {
+  Json counts = Json::object();
+  for (std::size_t c = 0; c < data.classes.size(); ++c)
+    counts[data.classes[c]] = {{"train", data.train_counts[c]}, {"valid", data.valid_counts[c]}};
+  return {
+      {"classes", data.classes},
+      {"counts", counts},
+      {"image_size", {data.image_height, data.image_width}},
+      {"resize_short_side", short_side(data.resize_short_side)},
+      {"augment", data.augment},
+      {"eval_size", {data.eval_height, data.eval_width}},
+      {"eval_resize_short_side", short_side(data.eval_resize_short_side)},
+      {"normalization", {{"name", data.normalization}, {"mean", data.mean}, {"std", data.std}}}};
+}
+
+Json communication_json(const std::optional<CommunicationTime>& time) {
+  if (!time) return nullptr;
+  return {{"summing_seconds", time->summing}, {"waiting_seconds", time->waiting}};
+}
+
+Json epoch_json(const EpochRecord& epoch) {
+  return {{"epoch", epoch.epoch},
+          {"learning_rate", epoch.learning_rate},
+          {"train_images_per_second", epoch.train_images_per_second},
+          {"train_loss", epoch.train.loss()},
+          {"train_error", 1 - epoch.train.top1_accuracy()},
+          {"valid_loss", epoch.valid.loss()},
+          {"top1", epoch.valid.top1_accuracy()},
+          {"top5", epoch.valid.top5_accuracy()},
+          {"train_seconds", epoch.train_seconds},
+          {"valid_seconds", epoch.valid_seconds},
+          {"data_wait_seconds", epoch.data_wait_seconds},
+          {"communication", communication_json(epoch.communication)}};
+}
+
+Json fault_json(const ImageFaultRecord& fault) {
+  return {{"data_set", fault.data_set},
+          {"file", fault.file},
+          {"fault", fault.fault},
+          {"used", fault.damaged}};
+}
+
+}  // namespace
+
+std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path) {
+  return std::make_unique<RunFile>(path);
+}
+
+RunRecord parse_run(std::string_view text) {
+  RunRecord run;
+  add_lines(text, 0, &run);
+  if (run.start.time == 0)
+    refuse("There is no \"start\" line: no training run wrote it, or none has begun yet.");
+  return run;
+}
+
+std::filesystem::path record_of(const std::filesystem::path& path) {
+  std::error_code fault;
+  return std::filesystem::is_directory(path, fault) ? path / kRunFileName : path;
+}
+
+RunRecord read_run(const std::filesystem::path& path) {
+  const std::filesystem::path file = record_of(path);
+  std::error_code fault;
+  if (!std::filesystem::exists(file, fault) && !fault)
+    refuse("There is no '" + file.string() + "': give a --log-path that `kiln train` has used.");
+  try {
+    return parse_run(read_file(file, kMostBytes));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidDataset) throw;
+    refuse_as_record(file, error);
+  } catch (const std::system_error& error) {
+    refuse_unreadable(file, error.code().value());
+  }
+}
+
+void refuse_records(const std::filesystem::path& output,
+                    const std::vector<std::string>& log_paths) {
+  for (const std::string& path : log_paths) {
+    std::error_code none_there;
+    if (std::filesystem::equivalent(output, record_of(path), none_there))
+      throw Error(ErrorCode::kUserError,
+                  "'" + output.string() +
+                      "' is the record of a run, and the page would take its place. Give another "
+                      "--output-path.");
+  }
+}
+
+bool RunFollower::read_news() {
+  constexpr std::size_t kHead = 64;  // holds the time of the start
+  std::error_code fault;
+  const auto kind = std::filesystem::status(file_, fault).type();
+  if (kind == std::filesystem::file_type::not_found) return false;
+  if (kind != std::filesystem::file_type::regular)
+    refuse_unreadable(file_, fault ? fault.value() : EINVAL);
+  std::ifstream file(file_, std::ios::binary);
+  if (!file) refuse_unreadable(file_, errno);
+  std::string head(kHead, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(kHead));
+  head.resize(static_cast<std::size_t>(file.gcount()));
+  if (!head.starts_with(head_)) {
+    run_ = {};
+    rest_.clear();
+    read_ = 0;
+  }
+  head_ = std::move(head);
+  file.clear();
+  file.seekg(static_cast<std::streamoff>(read_));
+  const std::string news{std::istreambuf_iterator<char>(file), {}};
+  rest_ += news;
+  const std::uint64_t offset = read_ + news.size() - rest_.size();
+  read_ += news.size();
+  try {
+    rest_.erase(0, add_lines(rest_, offset, &run_));
+  } catch (const Error& error) {
+    refuse_as_record(file_, error);
+  }
+  return !news.empty();
+}
+
+std::string format_training_json(const RunRecord& run, const RunEnd& end) {
+  Json epochs = Json::array();
+  for (const EpochRecord& epoch : run.epochs) epochs.push_back(epoch_json(epoch));
+  Json faults = Json::array();
+  for (const ImageFaultRecord& fault : end.image_faults) faults.push_back(fault_json(fault));
+  const std::string& stopped = end.stopped_early;
+  const Json json = {{"options", as_json(run.start.options)},
+                     {"versions", as_json(run.start.versions)},
+                     {"data", data_json(run.start.data)},
+                     {"epochs", epochs},
+                     {"saved_epoch", end.saved_epoch},
+                     {"stopped_early", stopped.empty() ? Json(false) : Json(stopped)},
+                     {"image_faults", faults},
+                     {"start_to_first_step_seconds", end.start_to_first_step_seconds},
+                     {"total_seconds", end.total_seconds},
+                     {"peak_memory_bytes", end.peak_memory_bytes}};
+  return json_text(json, 2) + "\n";
+}
+
+std::string pack_judged_images(const std::vector<JudgedImage>& images) {
+  return json_text(as_json(images));
+}
+
+std::vector<JudgedImage> unpack_judged_images(const std::string& text) {
+  std::vector<JudgedImage> images;
+  from_json(Json::parse(text), images);
+  return images;
+}
+
+}  // namespace kiln

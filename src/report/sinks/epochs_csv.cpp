@@ -1,0 +1,61 @@
+#include "report/sinks/sinks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "report/record/metrics.h"
+
+namespace kiln {
+namespace {
+
+// Python's float() and the usual table readers take these words.
+std::string number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return formatted("%.9g", value);
+}
+
+class EpochsCsv : public RunSink {
+ public:
+  explicit EpochsCsv(const std::filesystem::path& path) : file_(path) {}
+
+  std::string_view name() const override { return kEpochsFileName; }
+
+  void epoch(const EpochRecord& epoch, const Judgement* /*judgement*/) override {
+    const std::vector<Metric> metrics = epoch_metrics(epoch);
+    std::vector<std::string> columns = columns_;
+    std::string text;
+    if (columns.empty()) {
+      text = "epoch";
+      for (const Metric& metric : metrics) {
+        columns.push_back(metric.name);
+        text += "," + metric.name;
+      }
+      text += "\r\n";
+    }
+    text += std::to_string(epoch.epoch);
+    for (const std::string& column : columns) {
+      const auto found = std::find_if(metrics.begin(), metrics.end(),
+                                      [&](const Metric& metric) { return metric.name == column; });
+      text += "," + (found == metrics.end() ? "" : number(found->value));
+    }
+    file_.append(text + "\r\n");
+    columns_ = std::move(columns);
+  }
+
+ private:
+  AppendedFile file_;
+  std::vector<std::string> columns_;  // of the first row, once it is written
+};
+
+}  // namespace
+
+std::unique_ptr<RunSink> make_epochs_csv(const std::filesystem::path& path) {
+  return std::make_unique<EpochsCsv>(path);
+}
+
+}  // namespace kiln

@@ -1,0 +1,43 @@
+// The designer's log lines, field for field: other programs parse them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/training_record.h"
+
+namespace kiln {
+
+// `Epoch: [1/3]<TAB>Iter: [1/2]<TAB>Avg_Time_Batch/Avg_Time_Epoch(s): 0.281/0.281<TAB>…`
+std::string iteration_line(const StepRecord& record);
+
+// `Epoch 1,train_ips 12.74,train_loss 1.292102,train_error 0.750000,valid_loss 1.11136,top1 acc
+// 0.16667,…`
+std::string epoch_line(const EpochRecord& record);
+
+// `learning rate 0.05, train images/s 512.31`, and with several ranks how long gradients took.
+std::string rates_line(const EpochRecord& record);
+
+// What a terminal shows in place of these two, in 79 columns: `epoch 2: train loss 0.1160, top-1
+// 95.62 %; valid loss 0.0283, top-1 98.00 %`.
+std::string epoch_news(const EpochRecord& record);
+
+// How a terminal shows a run that goes on.
+struct LiveLine {
+  double loss = 0, top1 = 0;  // of the epoch so far, as last printed
+  int columns = 80;           // that the line may take
+  bool utf8 = false;          // the bar may be drawn with block characters
+};
+
+// `epoch 3/20 [######....] 120/156  512 images/s  loss 1.2345  top-1 45.2 %  data wait 1 %  left 2
+// min 10 s`; a narrow terminal gets less of it.
+std::string progress_line(const StepRecord& timing, const LiveLine& live);
+
+// `epoch 3/20 [###...] 12/40  validation`; of `at` the epoch and the step.
+std::string validation_line(const StepRecord& at, const LiveLine& live);
+
+// A line an epoch under a heading, 20 epochs at most: the first, the last, the kept one, which has
+// a star, and some between.
+std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch);
+
+}  // namespace kiln

@@ -1,0 +1,136 @@
+#include "run/kept_model.h"
+
+#include <malloc.h>
+#include <algorithm>
+#include <utility>
+
+#include "data/dataset/image_bytes.h"
+#include "data/image/image.h"
+#include "data/transform/image_pipeline.h"
+#include "report/record/run_file.h"
+#include "run/model_weights.h"
+#include "store/model_directory.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kLongestSide = 96;
+constexpr int kQuality = 80;
+
+PixelPlan plan_for_people(const PixelPlan& plan) {
+  const ImageSize size = plan.output;
+  const double scale =
+      std::min(1.0, static_cast<double>(kLongestSide) / std::max(size.height, size.width));
+  const auto scaled = [scale](int length) {
+    return length == 0 ? 0 : std::max(1, static_cast<int>(length * scale));
+  };
+  PixelPlan small = plan;
+  small.augment = Augment::kNone;
+  if (scale == 1.0) return small;
+  small.output = {scaled(size.height), scaled(size.width)};
+  small.short_side = std::max({scaled(plan.short_side), small.output.height, small.output.width});
+  small.keep_exact = false;
+  return small;
+}
+
+constexpr std::size_t kMostWrong = 16;
+constexpr std::size_t kSamples = 8;
+constexpr std::size_t kMostClasses = 2000;  // the matrix takes the square of it
+
+ConfusionMatrix sum_confusion(World& world, const std::vector<Verdict>& verdicts,
+                              std::size_t num_classes) {
+  if (num_classes > kMostClasses) return {};
+  std::vector<double> counts(num_classes * num_classes);
+  for (const Verdict& verdict : verdicts)
+    counts[static_cast<std::size_t>(verdict.truth) * num_classes +
+           static_cast<std::size_t>(verdict.guess)] += 1;
+  const std::vector<double> sums = world.sum(counts);
+  ConfusionMatrix matrix{static_cast<int>(num_classes), {}};
+  matrix.counts.assign(sums.begin(), sums.end());
+  return matrix;
+}
+
+std::vector<Verdict> most_confidently_wrong(std::vector<Verdict> verdicts) {
+  std::erase_if(verdicts, [](const Verdict& verdict) { return verdict.guess == verdict.truth; });
+  const std::size_t count = std::min(kMostWrong, verdicts.size());
+  std::partial_sort(verdicts.begin(), verdicts.begin() + static_cast<std::ptrdiff_t>(count),
+                    verdicts.end(), [](const Verdict& a, const Verdict& b) {
+                      return std::pair(-a.confidence, a.item) < std::pair(-b.confidence, b.item);
+                    });
+  verdicts.resize(count);
+  return verdicts;
+}
+
+std::vector<Verdict> evenly_taken(const std::vector<Verdict>& verdicts, std::size_t count) {
+  count = std::min(count, verdicts.size());
+  std::vector<Verdict> taken;
+  for (std::size_t i = 0; i < count; ++i) taken.push_back(verdicts[i * verdicts.size() / count]);
+  return taken;
+}
+
+// Each rank reads its own images again.
+std::vector<JudgedImage> show(World& world, const std::vector<Verdict>& verdicts,
+                              const ImageSet& valid, const PixelPlan& pixels) {
+  std::vector<JudgedImage> mine, all;
+  for (const Verdict& verdict : verdicts)
+    mine.push_back({std::string(valid.items.file_name(verdict.item)), verdict.truth, verdict.guess,
+                    verdict.confidence, thumbnail_of(valid, verdict.item, pixels)});
+  for (const std::string& text : world.gather(pack_judged_images(mine))) {
+    std::vector<JudgedImage> images = unpack_judged_images(text);
+    std::move(images.begin(), images.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace
+
+Thumbnail thumbnail_of(const ImageSet& set, std::size_t i, const PixelPlan& plan) {
+  const PixelPlan small = plan_for_people(plan);
+  Image image{small.output, std::vector<std::uint8_t>(image_bytes(small))};
+  try {
+    std::string bytes;
+    read_image_bytes(set, i, bytes);
+    PixelPath().write(bytes, small, {}, image.pixels.data());
+  } catch (const ImageFault&) {
+    return {};
+  }
+  return {image.size.height, image.size.width, encode_jpeg(image, kQuality)};
+}
+
+Judgement judge(World& world, const std::vector<Verdict>& verdicts, const ImageSet& valid,
+                const PixelPlan& pixels, int epoch) {
+  Judgement judgement;
+  judgement.epoch = epoch;
+  judgement.confusion = sum_confusion(world, verdicts, valid.classes.size());
+  judgement.most_wrong = show(world, most_confidently_wrong(verdicts), valid, pixels);
+  std::stable_sort(
+      judgement.most_wrong.begin(), judgement.most_wrong.end(),
+      [](const JudgedImage& a, const JudgedImage& b) { return a.confidence > b.confidence; });
+  if (judgement.most_wrong.size() > kMostWrong) judgement.most_wrong.resize(kMostWrong);
+  const auto share = std::max<std::size_t>(1, kSamples / static_cast<std::size_t>(world.size()));
+  judgement.samples = show(world, evenly_taken(verdicts, share), valid, pixels);
+  if (judgement.samples.size() > kSamples) judgement.samples.resize(kSamples);
+  return judgement;
+}
+
+void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {
+  BestEpoch best = std::move(state->progress.best);
+  std::vector<ImageFaultRecord> faults = std::move(state->bad_train.records);
+  faults.insert(faults.end(), state->bad_valid.records.begin(), state->bad_valid.records.end());
+  if (best.epoch == 0) return log.nothing_saved();
+  job.loaders.reset();
+  state.reset();
+  malloc_trim(0);
+  if (!job.world.leads()) return;
+  log.saving(std::move(faults));
+  const TrainingInputs& inputs = job.inputs;
+  TrainedModel model{inputs.untrained.spec,    to_state_dict(std::move(best.weights)),
+                     inputs.train.classes,     preprocessing_of(inputs),
+                     inputs.train.schema_json, inputs.train.samples_json,
+                     log.training_json()};
+  model.spec.num_classes = static_cast<int>(inputs.train.classes.size());
+  write_directory(job.config.output.trained_model_path, trained_model_files(model));
+  log.saved();
+}
+
+}  // namespace kiln

@@ -1,0 +1,39 @@
+// What a kept epoch leaves: the details of its validation and, at the end, the model directory.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/training_record.h"
+#include "data/dataset/dataset.h"
+#include "data/transform/image_pipeline.h"
+#include "parallel/ranks/world.h"
+#include "run/prepare.h"
+#include "run/run_logger.h"
+#include "train/evaluation.h"
+#include "train/state.h"
+
+namespace kiln {
+
+// A small picture of an image, for people.
+
+// Image `i` as `plan` shows it to a model, but no longer than 96 pixels a side and not augmented.
+// Without bytes for an image that can no longer be read.
+Thumbnail thumbnail_of(const ImageSet& set, std::size_t i, const PixelPlan& plan);
+
+// What one validation pass showed, put together from all ranks.
+
+// `verdicts` are this rank's, on images of `valid`, which the model saw as `pixels` says. All ranks
+// call it; whole on rank 0 only.
+Judgement judge(World& world, const std::vector<Verdict>& verdicts, const ImageSet& valid,
+                const PixelPlan& pixels, int epoch);
+
+// The end of a run: the model directory.
+
+// Rank 0 writes the best epoch's model and tells where it is; without one that is told. What only
+// training needs is given back first, as files are made in memory. Throws Error
+// kFailedToWriteOutputs.
+void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log);
+
+}  // namespace kiln

@@ -1,0 +1,126 @@
+// The subset of Python's pickle format (protocols 2 to 5) that state dicts need, as data: nothing
+// is ever called.
+//
+// Known classes: collections.OrderedDict, torch's tensor rebuilders and storage types. Every other
+// class and every opcode outside the subset is refused by its name. Time and memory are bounded by
+// fixed limits. Format: Python's Lib/pickletools.py and torch/serialization.py.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/byte_reader.h"
+#include "store/tensor.h"
+
+namespace kiln {
+
+enum class PickleKind {
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kTuple,
+  kList,
+  kDict,
+  kClass,
+  kStorage,
+  kTensor
+};
+
+std::string_view describe(PickleKind kind);  // "a number", …
+
+struct PickleValue {
+  PickleKind kind = PickleKind::kNone;
+  std::int64_t number = 0;        // kBool, kInt; kStorage: elements
+  std::string_view text;          // kString; kClass: "module name"; kStorage: its key
+  DType dtype = DType::kFloat32;  // kStorage
+  // kTuple, kList: the items. kDict: key, value, key, value, …
+  // kStorage: empty, or the view of an old file (key, first element, elements).
+  // kTensor: storage, first element, shape (a tuple), strides (a tuple).
+  std::vector<const PickleValue*> items;
+};
+
+// Texts view the bytes that were read; pointers are valid as long as the document.
+struct PickleDocument {
+  std::deque<PickleValue> values;
+  const PickleValue* root = nullptr;
+  std::size_t size = 0;  // bytes up to and including STOP
+};
+
+// Reads the pickle that `bytes` begin with. Throws FormatFault.
+PickleDocument read_pickle(std::string_view bytes);
+
+// Names of what pickles hold: opcodes for messages, and torch's storage classes.
+
+// "REDUCE", or "0x3f" for a byte that is no opcode.
+std::string opcode_name(unsigned char opcode);
+
+// "FloatStorage" for kFloat32, …
+std::string_view storage_class(DType dtype);
+// False when `name` is no storage class of a known type.
+bool find_storage_class(std::string_view name, DType& dtype);
+
+// The stack machine behind read_pickle, private to it: pickle_reader.cpp runs it and keeps stack,
+// memo and containers, pickle_objects.cpp knows the classes.
+class PickleMachine {
+ public:
+  explicit PickleMachine(std::string_view bytes) : bytes_(bytes) {}
+  PickleDocument run();
+
+ private:
+  using Items = std::vector<const PickleValue*>;
+
+  template <std::unsigned_integral Integer>
+  Integer number() {
+    const auto value = little_endian<Integer>(bytes_, at_, "its pickle");
+    at_ += sizeof(Integer);
+    return value;
+  }
+  std::string_view take(std::uint64_t size) {
+    const std::string_view taken = range_of(bytes_, at_, size, "a text of its pickle");
+    at_ += size;
+    return taken;
+  }
+
+  PickleValue& make(PickleKind kind);
+  void push(PickleValue* value);
+  void push_number(PickleKind kind, std::int64_t value) { make(kind).number = value; }
+  void push_text(std::string_view text) { make(PickleKind::kString).text = text; }
+  void push_class(std::string_view module, std::string_view name);
+  PickleValue* pop();
+  Items pop_to_mark();
+  PickleValue* top(PickleKind kind, const char* opcode);
+
+  bool scalar(unsigned char opcode);
+  bool container(unsigned char opcode);
+  bool memo(unsigned char opcode);
+  bool object(unsigned char opcode);
+
+  void tuple(std::size_t size);
+  void remember(std::size_t index);
+  void recall(std::size_t index);
+  void long1();
+  void read_class();
+  void stack_class();
+  void append(const Items& items);
+  void set_items(const Items& items);
+  void reduce();
+  void build();
+  void ordered_dict(const PickleValue& arguments);
+  void tensor(const PickleValue& arguments, bool first_version);
+  void persistent_id();
+
+  std::string_view bytes_;
+  std::uint64_t at_ = 0;
+  PickleDocument document_;
+  std::vector<PickleValue*> stack_;
+  std::vector<std::size_t> marks_;  // heights of the stack
+  std::vector<PickleValue*> memo_;
+};
+
+}  // namespace kiln

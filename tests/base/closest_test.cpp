@@ -1,0 +1,32 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+TEST(Closest, CountsEdits) {
+  EXPECT_EQ(edit_distance("", ""), 0);
+  EXPECT_EQ(edit_distance("abc", ""), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  EXPECT_EQ(edit_distance("epochs", "epochs"), 0);
+}
+
+TEST(Closest, FindsTheNearestName) {
+  const std::vector<std::string> names = {"epochs", "batch-size", "patience", "print-freq"};
+  EXPECT_EQ(closest("epoch", names), "epochs");
+  EXPECT_EQ(closest("bach-size", names), "batch-size");
+  EXPECT_EQ(closest("pat", names), "patience");
+  EXPECT_EQ(closest("colour", names), "");
+  EXPECT_EQ(closest("x", names), "");
+  EXPECT_EQ(closest("", names), "");
+  EXPECT_EQ(closest(std::string(100000, 'e'), names), "");
+}
+
+TEST(Closest, SaysSo) {
+  EXPECT_EQ(did_you_mean("epoch", {"epochs"}, "--"), " Did you mean '--epochs'?");
+  EXPECT_EQ(did_you_mean("colour", {"epochs"}), "");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,103 @@
+// Compressed tars: unpacked to a file without a name, within bounds, and refused when damaged.
+#include <archive.h>
+#include <archive_entry.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "data/archive/archive.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/image_index.h"
+#include "data/scratch_folder.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string compressed(const std::string& bytes, int filter) {
+  std::string out(bytes.size() + (1 << 20), '\0');
+  std::size_t used = 0;
+  archive* writer = archive_write_new();
+  archive_write_add_filter(writer, filter);
+  archive_write_set_format_raw(writer);
+  archive_write_set_bytes_per_block(writer, 1);
+  archive_write_open_memory(writer, out.data(), out.size(), &used);
+  archive_entry* entry = archive_entry_new();
+  archive_entry_set_filetype(entry, AE_IFREG);
+  archive_write_header(writer, entry);
+  archive_write_data(writer, bytes.data(), bytes.size());
+  archive_write_close(writer);
+  archive_entry_free(entry);
+  archive_write_free(writer);
+  out.resize(used);
+  return out;
+}
+
+class Unpacking : public testing::Test {
+ protected:
+  Unpacking() { ::setenv("TMPDIR", temporary_.path().c_str(), 1); }
+  ~Unpacking() override { ::unsetenv("TMPDIR"); }
+  ImageSet read(const std::string& bytes) {
+    scratch_.put("a.tgz", bytes);
+    return read_image_set(scratch_ / "a.tgz", "Data");
+  }
+  ScratchFolder scratch_, temporary_;
+  std::string tar_ =
+      tar_member("cat/1.jpg", std::string(5000, 'x')) + tar_member("dog/2.jpg", "y") + tar_end();
+};
+
+class UnpackTest : public Unpacking, public testing::WithParamInterface<int> {};
+
+TEST_P(UnpackTest, members_are_read_and_nothing_with_a_name_is_left) {
+  const ImageSet set = read(compressed(tar_, GetParam()));
+  std::string bytes;
+  read_image_bytes(set, 0, bytes);
+  EXPECT_EQ(bytes, std::string(5000, 'x'));
+  EXPECT_TRUE(fs::is_empty(temporary_.path()));
+  ASSERT_EQ(set.notes.size(), 1U);
+  EXPECT_NE(set.notes[0].find(temporary_.path().string()), std::string::npos) << set.notes[0];
+}
+
+TEST_P(UnpackTest, an_index_of_it_unpacks_again) {
+  scratch_.put("a.tgz", compressed(tar_, GetParam()));
+  fs::last_write_time(scratch_ / "a.tgz", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  for (int start = 0; start < 2; ++start) {
+    const ImageSet set =
+        read_indexed_image_set(scratch_ / "a.tgz", "Data", {scratch_ / "index", false});
+    std::string bytes;
+    read_image_bytes(set, 1, bytes);
+    EXPECT_EQ(bytes, "y");
+    EXPECT_TRUE(fs::exists(scratch_ / "index"));
+  }
+}
+
+TEST_P(UnpackTest, cut_and_damaged_data_are_refused) {
+  const std::string good = compressed(tar_, GetParam());
+  for (const std::size_t size : {4UL, good.size() / 2, good.size() - 1}) {
+    const Error error = error_of([&] { read(good.substr(0, size)); });
+    EXPECT_NE(error.message().find("cannot be used"), std::string::npos) << size << error.message();
+  }
+  EXPECT_TRUE(fs::is_empty(temporary_.path()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Filters, UnpackTest,
+                         testing::Values(ARCHIVE_FILTER_GZIP, ARCHIVE_FILTER_BZIP2,
+                                         ARCHIVE_FILTER_ZSTD));
+
+TEST_F(Unpacking, a_wrong_checksum_of_gzip_is_seen) {
+  std::string bad = compressed(tar_, ARCHIVE_FILTER_GZIP);
+  bad[bad.size() - 8] = static_cast<char>(bad[bad.size() - 8] ^ 1);
+  EXPECT_NE(error_of([&] { read(bad); }).message().find("damaged"), std::string::npos);
+}
+
+// 2 GiB of zeros.
+TEST_F(Unpacking, bombs_are_refused) {
+  const std::string bomb = compressed(std::string(1 << 30, '\0'), ARCHIVE_FILTER_ZSTD);
+  EXPECT_NE(error_of([&] { read(bomb + bomb); }).message().find("times its size"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln

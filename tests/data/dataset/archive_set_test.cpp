@@ -1,0 +1,271 @@
+// Images in tars and zips: what is found in good ones, and what bad ones are told.
+#include "data/dataset/readers.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/mutate.h"
+#include "data/archive/archive.h"
+#include "data/dataset/image_bytes.h"
+#include "data/image/image.h"
+#include "data/scratch_folder.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string tar_of(const std::vector<std::pair<std::string, std::string>>& members) {
+  std::string bytes;
+  for (const auto& [name, content] : members) bytes += tar_member(name, content);
+  return bytes + tar_end();
+}
+
+std::string bytes_of_image(const ImageSet& set, std::size_t i) {
+  std::string bytes;
+  read_image_bytes(set, i, bytes);
+  return bytes;
+}
+
+// A header block with its checksum set right.
+std::string with_checksum(std::string block) {
+  unsigned sum = 8 * ' ';
+  for (std::size_t i = 0; i < 512; ++i)
+    if (i < 148 || i >= 156) sum += static_cast<unsigned char>(block[i]);
+  char text[8];
+  std::snprintf(text, sizeof text, "%06o", sum);
+  block.replace(148, 7, std::string(text, 7));
+  return block;
+}
+
+class ArchiveTest : public testing::Test {
+ protected:
+  ImageSet read(const std::string& bytes, const std::string& name = "a.tar") {
+    scratch_.put(name, bytes);
+    return read_image_set(scratch_ / name, "Data");
+  }
+  void expect_fault(const std::string& bytes, const std::string& expected) {
+    const Error error = error_of([&] { read(bytes); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+    EXPECT_NE(error.message().find(expected), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("a.tar'"), std::string::npos) << error.message();
+  }
+  ScratchFolder scratch_;
+};
+
+TEST_F(ArchiveTest, classes_are_folders_and_the_order_is_that_of_a_folder) {
+  const ImageSet set = read(tar_of({{"./dog/2.jpg", "d2"},
+                                    {"./cat/b.JPG", "cb"},
+                                    {"./cat/a.png", "ca"},
+                                    {"./cat/readme.txt", "no"},
+                                    {"./cat/._a.png", "no"}}));
+  EXPECT_EQ(set.kind, ImageSet::Kind::kArchives);
+  EXPECT_EQ(set.classes, (std::vector<std::string>{"cat", "dog"}));
+  ASSERT_EQ(set.items.size(), 3U);
+  EXPECT_EQ(set.items.file_name(0), "cat/a.png");
+  EXPECT_EQ(bytes_of_image(set, 0), "ca");
+  EXPECT_EQ(bytes_of_image(set, 1), "cb");
+  EXPECT_EQ(bytes_of_image(set, 2), "d2");
+  EXPECT_EQ(set.items.label(2), 1);
+}
+
+TEST_F(ArchiveTest, what_all_images_lie_in_is_no_class) {
+  EXPECT_EQ(read(tar_of({{"top/set/cat/1.jpg", ""}, {"top/set/dog/1.jpg", ""}})).classes,
+            (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(read(tar_of({{"top/cat/1.jpg", ""}, {"top/cat/2.jpg", ""}})).classes,
+            (std::vector<std::string>{"cat"}));
+  EXPECT_FALSE(read(tar_of({{"1.jpg", ""}, {"2.jpg", ""}})).labeled());
+}
+
+TEST_F(ArchiveTest, images_in_odd_places_are_counted_in_notes) {
+  const ImageSet set = read(tar_of({{"cat/1.jpg", ""}, {"dog/x/2.jpg", ""}, {"3.jpg", ""}}));
+  EXPECT_EQ(set.items.size(), 1U);
+  EXPECT_EQ(set.notes.size(), 2U);
+}
+
+TEST_F(ArchiveTest, classes_of_other_editors_have_the_same_names) {
+  scratch_.put("s-0.TAR", tar_of({{"0.jpg", "a"}, {"0.cls", "1"}}));
+  scratch_.put("classes.txt",
+               "\xef\xbb\xbf"
+               "cat\r\ndog\r\n");
+  EXPECT_EQ(read_labeled_image_set(scratch_.path(), "Data").classes,
+            (std::vector<std::string>{"cat", "dog"}));
+}
+
+TEST_F(ArchiveTest, shards_with_class_files_keep_their_order) {
+  scratch_.put("s-0.tar",
+               tar_of({{"0.jpg", "a"}, {"0.cls", "1"}, {"1.jpg", "b"}, {"1.cls", "0\n"}}));
+  scratch_.put("s-1.tar", tar_of({{"0.png", "c"}, {"0.cls", "2"}}));
+  scratch_.put("classes.txt", "cat\ndog\nelk\nfox\n");
+  const ImageSet set = read_labeled_image_set(scratch_.path(), "Data");
+  EXPECT_EQ(set.classes, (std::vector<std::string>{"cat", "dog", "elk", "fox"}));
+  ASSERT_EQ(set.items.size(), 3U);
+  EXPECT_EQ(set.items.file_name(2), "s-1.tar/0.png");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(bytes_of_image(set, i), std::string(1, static_cast<char>('a' + i)));
+    EXPECT_EQ(set.items.label(i), std::vector({1, 0, 2}).at(i));
+  }
+}
+
+TEST_F(ArchiveTest, class_files_may_hold_names) {
+  EXPECT_EQ(
+      read(tar_of({{"a.jpg", ""}, {"a.cls", "owl"}, {"b.jpg", ""}, {"b.cls", "ant"}})).classes,
+      (std::vector<std::string>{"ant", "owl"}));
+}
+
+TEST_F(ArchiveTest, a_class_file_beyond_the_list_is_refused) {
+  scratch_.put("classes.txt", "cat\n");
+  scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
+  EXPECT_NE(error_of([&] { read_image_set(scratch_.path(), "Data"); }).message().find("class 1"),
+            std::string::npos);
+}
+
+TEST_F(ArchiveTest, empty_and_cut_archives_are_refused) {
+  const std::string good = tar_of({{"cat/1.jpg", std::string(600, 'x')}, {"cat/2.jpg", "y"}});
+  expect_fault("", "is empty");
+  expect_fault(std::string(10240, '\0'), "no image is in it");
+  for (const std::size_t size : {513UL, 700UL, 1536UL, 1600UL, 2048UL, 2560UL})
+    expect_fault(good.substr(0, size), "cut off");
+  expect_fault(good.substr(0, 100), "neither zip nor tar");
+  expect_fault(good + good, "behind its end mark");
+}
+
+TEST_F(ArchiveTest, paths_that_lead_out_are_refused) {
+  expect_fault(tar_of({{"/etc/cat/1.jpg", ""}}), "is absolute");
+  expect_fault(tar_of({{"cat/../../1.jpg", ""}}), "holds '..'");
+  expect_fault(tar_of({{"..", ""}}), "holds '..'");
+}
+
+TEST_F(ArchiveTest, names_that_are_there_twice_are_refused) {
+  expect_fault(tar_of({{"cat/1.jpg", "a"}, {"dog/1.jpg", "b"}, {"cat/1.jpg", "c"}}),
+               "'cat/1.jpg' is in it twice");
+}
+
+TEST_F(ArchiveTest, links_and_folders_are_passed_over_and_sparse_files_refused) {
+  std::string link = tar_member("cat/9.jpg", "");
+  link[156] = '2';
+  std::string folder = tar_member("cat/", "");
+  folder[156] = '5';
+  EXPECT_EQ(
+      read(with_checksum(folder) + with_checksum(link) + tar_of({{"cat/1.jpg", ""}})).items.size(),
+      1U);
+  std::string sparse = tar_member("cat/1.jpg", "");
+  sparse[156] = 'S';
+  expect_fault(with_checksum(sparse) + tar_end(), "sparse");
+}
+
+TEST_F(ArchiveTest, damaged_headers_are_refused) {
+  std::string bad = tar_of({{"cat/1.jpg", ""}, {"cat/2.jpg", ""}});
+  bad[512 + 3] = 'z';
+  expect_fault(bad, "at byte 512 is damaged");
+}
+
+TEST_F(ArchiveTest, long_names_sizes_in_pax_and_base_256_are_read) {
+  const std::string long_name = "cat/" + std::string(200, 'n') + ".jpg";
+  std::string gnu = tar_member("././@LongLink", long_name + '\0');
+  gnu[156] = 'L';
+  gnu.replace(0, 512, with_checksum(gnu.substr(0, 512)));
+  const std::string record = "path=" + long_name + ".png\n";
+  std::string pax = tar_member("pax", std::to_string(record.size() + 4) + " " + record);
+  pax[156] = 'x';
+  pax.replace(0, 512, with_checksum(pax.substr(0, 512)));
+  std::string binary = tar_member("cat/b.jpg", "");
+  binary.replace(124, 12, std::string("\x80\0\0\0\0\0\0\0\0\0\0\x03", 12));
+  binary = with_checksum(binary) + "abc" + std::string(509, '\0');
+  const ImageSet set =
+      read(gnu + tar_member("short", "1") + pax + tar_member("short", "2") + binary + tar_end());
+  ASSERT_EQ(set.items.size(), 3U);
+  EXPECT_EQ(bytes_of_image(set, 0), "abc");
+  EXPECT_EQ(set.items.file_name(1), long_name);
+  EXPECT_EQ(set.items.file_name(2), long_name + ".png");
+}
+
+// The file takes no space: the parts between are never written.
+TEST_F(ArchiveTest, members_behind_4_gib_are_read) {
+  constexpr std::uint64_t kSize = 5ULL << 30;
+  std::string header = tar_member("cat/large.bin", "");
+  header.replace(124, 12, std::string("\x80\0\0\0\0\0\0\x01\x40\0\0\0", 12));
+  const std::string rest = tar_of({{"cat/1.jpg", "far"}});
+  scratch_.put("a.tar", with_checksum(header));
+  fs::resize_file(scratch_ / "a.tar", 512 + kSize);
+  std::ofstream(scratch_ / "a.tar", std::ios::binary | std::ios::app) << rest;
+  const ImageSet set = read_image_set(scratch_ / "a.tar", "Data");
+  ASSERT_EQ(set.items.size(), 1U);
+  EXPECT_GT(set.items.member(0)->offset, kSize);
+  EXPECT_EQ(bytes_of_image(set, 0), "far");
+}
+
+TEST_F(ArchiveTest, a_million_empty_entries_end_soon_and_in_little_memory) {
+  std::string bytes;
+  for (int i = 0; i < 1'000'000; ++i) bytes += tar_member("cat/" + std::to_string(i) + ".jpg", "");
+  const ImageSet set = read(bytes + tar_end());
+  EXPECT_EQ(set.items.size(), 1'000'000U);
+  EXPECT_LT(set.items.memory_bytes(), 2 * std::size_t{120} * 1'000'000);  // not shrunk yet
+  EXPECT_EQ(bytes_of_image(set, 999'999), "");
+}
+
+// Little-endian, as a zip keeps numbers.
+template <typename Number>
+void append(std::string& bytes, Number value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// Stored, empty, with a zip64 directory whose end records are APPNOTE.TXT's 4.3.14 to 4.3.16.
+std::string zip_of_empty_entries(std::uint64_t count) {
+  std::string bytes, directory;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::string name = "cat/" + std::to_string(i) + ".jpg";
+    const std::string fields = std::string("\x14\0\0\0\0\0\0\0\0\0", 10) + std::string(12, '\0') +
+                               static_cast<char>(name.size()) + std::string(3, '\0');
+    const auto offset = static_cast<std::uint32_t>(bytes.size());
+    bytes += "PK\3\4" + fields + name;
+    directory += std::string("PK\1\2\x14\0", 6) + fields + std::string(10, '\0');
+    append(directory, offset);
+    directory += name;
+  }
+  const std::uint64_t begin = bytes.size(), end64 = begin + directory.size();
+  bytes += directory + "PK\6\6";
+  append(bytes, std::uint64_t{44});
+  bytes += std::string("\x2d\0\x2d\0", 4) + std::string(8, '\0');  // versions and disks
+  for (const std::uint64_t field : {count, count, std::uint64_t{directory.size()}, begin})
+    append(bytes, field);
+  bytes += std::string("PK\6\7\0\0\0\0", 8);
+  append(bytes, end64);
+  append(bytes, std::uint32_t{1});
+  return bytes + "PK\5\6" + std::string(4, '\0') + std::string(12, '\xff') + std::string(2, '\0');
+}
+
+TEST_F(ArchiveTest, a_million_empty_entries_of_a_zip_end_soon_and_in_little_memory) {
+  const ImageSet set = read(zip_of_empty_entries(1'000'000));
+  EXPECT_EQ(set.items.size(), 1'000'000U);
+  EXPECT_LT(set.items.memory_bytes(), 2 * std::size_t{120} * 1'000'000);  // not shrunk yet
+  EXPECT_EQ(bytes_of_image(set, 999'999), "");
+}
+
+TEST_F(ArchiveTest, an_archive_that_goes_away_or_shrinks_is_no_crash) {
+  const std::string good = tar_of({{"cat/1.jpg", std::string(600, 'x')}});
+  const ImageSet set = read(good);
+  fs::remove(scratch_ / "a.tar");
+  EXPECT_EQ(bytes_of_image(set, 0).size(), 600U) << "it is still open";
+  const ImageSet cut = read(good);
+  fs::resize_file(scratch_ / "a.tar", 900);
+  try {
+    bytes_of_image(cut, 0);
+    ADD_FAILURE() << "no fault";
+  } catch (const ImageFault& fault) {
+    EXPECT_NE(std::string(fault.what()).find("shorter"), std::string::npos);
+  }
+}
+
+TEST_F(ArchiveTest, mutated_tars_are_refused_or_read_within_bounds) {
+  const std::string good = tar_of({{"cat/1.jpg", "x"}, {"dog/2.jpg", "y"}});
+  const auto read_all = [&](const std::string& bytes) {
+    const ImageSet set = read(bytes);
+    for (std::size_t i = 0; i < set.items.size(); ++i) bytes_of_image(set, i);
+  };
+  EXPECT_GT(test::count_refused<Error>(good, read_all, test::num_mutations() / 10 + 1), 0U);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,233 @@
+// Class folders, COCO folders, folders without labels, and what labeled reading and class mapping
+// promise.
+#include "data/dataset/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "data/dataset/readers.h"
+#include "data/scratch_folder.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> names_of(const ImageSet& set) {
+  std::vector<std::string> names;
+  for (const ImageItem& item : set.items) names.emplace_back(item.file_name);
+  return names;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+TEST(ClassFolders, labels_are_folder_names_by_code_point) {
+  const ScratchFolder scratch;
+  scratch.put("cat/2.JPG");
+  scratch.put("cat/10.png");
+  scratch.put("cat/readme.txt");
+  scratch.put("Zebra/a.webp");
+  scratch.put("\u00e9l\u00e9phant rose/a b.tiff");
+  const ImageSet set = read_image_set(scratch.path(), "Training dataset");
+  EXPECT_EQ(set.kind, ImageSet::Kind::kClassFolders);
+  EXPECT_EQ(set.classes, (std::vector<std::string>{"Zebra", "cat", "\u00e9l\u00e9phant rose"}));
+  EXPECT_EQ(names_of(set), (std::vector<std::string>{"Zebra/a.webp", "cat/10.png", "cat/2.JPG",
+                                                     "\u00e9l\u00e9phant rose/a b.tiff"}));
+  EXPECT_EQ(set.items[3].label, 2);
+  EXPECT_EQ(set.items[3].id, 3);
+  EXPECT_NE(set.schema_json.find("\"name\": \"\\u00e9l\\u00e9phant rose\""), std::string::npos);
+  EXPECT_TRUE(set.notes.empty()) << joined(set.notes);
+}
+
+TEST(ClassFolders, images_stand_in_the_order_of_their_names_bytes) {
+  const ScratchFolder scratch;
+  std::vector<std::string> names;
+  for (const char* end :
+       {"", "1", "10", "2", "12345678", "123456789", "12345678 ", "1234567\u00e9"})
+    for (const char* begin : {"c/IMG_", "d/", "d/\u00e9", "d/IMG_"})
+      names.push_back(begin + std::string(end) + ".jpg");
+  for (const std::string& name : names) scratch.put(name);
+  std::ranges::sort(names);
+  std::erase(names, "d/.jpg");  // hidden
+  EXPECT_EQ(names_of(read_image_set(scratch.path(), "Training dataset")), names);
+}
+
+TEST(ClassFolders, what_is_left_out_is_noted) {
+  const ScratchFolder scratch;
+  scratch.put("cat/1.jpg");
+  scratch.put("cat/deep/2.jpg");
+  scratch.put("cat/._1.jpg");
+  scratch.put("beside.jpg");
+  scratch.put("__MACOSX/1.jpg");
+  fs::create_directory(scratch / "empty");
+  const ImageSet set = read_image_set(scratch.path(), "Training dataset");
+  EXPECT_EQ(set.classes, std::vector<std::string>{"cat"});
+  const std::string notes = joined(set.notes);
+  for (const char* name : {"'empty'", "'cat/deep'", "'beside.jpg'", "begins with a dot"}) {
+    EXPECT_NE(notes.find(name), std::string::npos) << notes;
+  }
+}
+
+TEST(ClassFolders, links_are_followed_and_loops_are_named) {
+  const ScratchFolder scratch;
+  const ScratchFolder elsewhere;
+  elsewhere.put("pictures/1.jpg");
+  elsewhere.put("2.jpg");
+  scratch.put("cat/0.jpg");
+  fs::create_directory_symlink(elsewhere / "pictures", scratch / "dog");
+  fs::create_symlink(elsewhere / "2.jpg", scratch / "cat/2.jpg");
+  fs::create_directory_symlink("..", scratch / "cat/up");
+  fs::create_directory_symlink(".", scratch / "self");
+  fs::create_symlink("ring.jpg", scratch / "cat/ring.jpg");
+  const ImageSet set = read_image_set(scratch.path(), "Training dataset");
+  EXPECT_EQ(names_of(set), (std::vector<std::string>{"cat/0.jpg", "cat/2.jpg", "dog/1.jpg"}));
+  const std::string notes = joined(set.notes);
+  for (const char* name : {"'cat/up'", "'self'", "'cat/ring.jpg'"}) {
+    EXPECT_NE(notes.find(name), std::string::npos) << notes;
+  }
+}
+
+TEST(UnlabeledFolder, finds_images_at_any_depth_and_survives_loops) {
+  const ScratchFolder scratch;
+  scratch.put("b.jpg");
+  scratch.put("one/two/a.png");
+  fs::create_directory_symlink("../..", scratch / "one/two/up");
+  fs::create_directory_symlink("one", scratch / "twin");
+  const ImageSet set = read_image_set(scratch.path(), "Training dataset");
+  EXPECT_EQ(set.kind, ImageSet::Kind::kUnlabeledFolder);
+  EXPECT_FALSE(set.labeled());
+  EXPECT_EQ(names_of(set), (std::vector<std::string>{"b.jpg", "one/two/a.png"}));
+  EXPECT_NE(joined(set.notes).find("'one/two/up'"), std::string::npos) << joined(set.notes);
+  const Error error = error_of([&] { read_labeled_image_set(scratch.path(), "Training dataset"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
+  EXPECT_NE(error.message().find("folder that holds the class folders"), std::string::npos);
+}
+
+TEST(ImageSet, missing_empty_and_wrong_inputs_are_error_18) {
+  const ScratchFolder scratch;
+  const auto message_of = [](const fs::path& path) {
+    const Error error = error_of([&] { read_image_set(path, "Validation dataset"); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+    EXPECT_TRUE(error.message().starts_with("Validation dataset '" + path.string() + "': "));
+    return error.message();
+  };
+  EXPECT_NE(message_of(scratch.path()).find("is empty"), std::string::npos);
+  EXPECT_NE(message_of(scratch / "gone").find("does not exist"), std::string::npos);
+  scratch.put("data.zip");
+  EXPECT_NE(message_of(scratch / "data.zip").find("neither zip nor tar"), std::string::npos);
+  EXPECT_NE(message_of(scratch.path()).find("data.zip' cannot be used"), std::string::npos);
+  fs::rename(scratch / "data.zip", scratch / "data.txt");
+  EXPECT_NE(message_of(scratch / "data.txt").find("is a file where a folder"), std::string::npos);
+  EXPECT_NE(message_of(scratch.path()).find("no image"), std::string::npos);
+  fs::create_symlink("ring", scratch / "ring");
+  message_of(scratch / "ring");
+}
+
+TEST(ImageSet, images_without_label_leave_training) {
+  const ScratchFolder scratch;
+  scratch.put("_schema.json", schema_text({"cat"}));
+  scratch.put("a.jpg");
+  scratch.put("images.lst",
+              "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"id\": 0}\n"
+              "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"category\": \"cat\", \"id\": 1}\n");
+  const ImageSet set = read_labeled_image_set(scratch.path(), "Training dataset");
+  ASSERT_EQ(set.items.size(), 1U);
+  EXPECT_EQ(set.items[0].id, 1);
+  EXPECT_EQ(joined(set.notes), "1 of 2 images have no label and are left out\n");
+  scratch.put("images.lst", "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"id\": 0}\n");
+  EXPECT_EQ(error_of([&] { read_labeled_image_set(scratch.path(), "Training dataset"); }).code(),
+            ErrorCode::kInvalidDataset);
+  scratch.put("images.lst", "");
+  EXPECT_EQ(error_of([&] { read_labeled_image_set(scratch.path(), "Training dataset"); }).code(),
+            ErrorCode::kInvalidDataset);
+  scratch.put("_schema.json", schema_text({}));
+  EXPECT_EQ(error_of([&] { read_labeled_image_set(scratch.path(), "Training dataset"); }).code(),
+            ErrorCode::kNotLabeledDataset);
+}
+
+ImageSet labelled(const std::vector<std::string>& classes, const std::vector<int>& labels) {
+  ImageSet set;
+  set.name = "Validation dataset";
+  set.classes = classes;
+  for (const int label : labels) {
+    set.items.push_back({.file_name = "x", .label = label, .id = 0, .size = {}});
+  }
+  return set;
+}
+
+TEST(MapClasses, goes_by_name) {
+  const ImageSet train = labelled({"ant", "bee", "cat"}, {0, 1, 2});
+  ImageSet valid = labelled({"bee", "cat", "unused"}, {1, 0, 1, -1});
+  map_classes(train, valid);
+  EXPECT_EQ(valid.classes, train.classes);
+  EXPECT_EQ(valid.items[0].label, 2);
+  EXPECT_EQ(valid.items[1].label, 1);
+  EXPECT_EQ(valid.items[3].label, -1);
+}
+
+TEST(MapClasses, names_the_classes_that_training_lacks) {
+  const ImageSet train = labelled({"ant"}, {0});
+  ImageSet valid = labelled({"ant", "dog"}, {0, 1, 1});
+  const Error error = error_of([&] { map_classes(train, valid); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+  EXPECT_NE(error.message().find("1 class is not in the training dataset"), std::string::npos);
+  EXPECT_NE(error.message().find("'dog'"), std::string::npos);
+}
+
+constexpr const char* kCocoImages =
+    R"("images": [{"id": 7, "file_name": "p/a.jpg", "width": 4, "height": 3},
+                                           {"id": 9, "file_name": "p/b.jpg"}])";
+constexpr const char* kCocoCategories = R"("categories": [{"id": 1, "name": "cat"}])";
+
+class CocoTest : public testing::Test {
+ protected:
+  CocoTest() {
+    scratch_.put("p/a.jpg");
+    scratch_.put("p/b.jpg");
+  }
+  void put(const std::string& annotations) {
+    scratch_.put("labels.json", "{" + std::string(kCocoImages) + ", " + kCocoCategories +
+                                    ", \"annotations\": " + annotations + "}");
+  }
+  void expect_fault(const std::string& annotations, const std::string& what) {
+    put(annotations);
+    const Error error = error_of([&] { read_image_set(scratch_.path(), "Training dataset"); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+    EXPECT_NE(error.message().find("labels.json"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find(what), std::string::npos) << error.message();
+  }
+  ScratchFolder scratch_;
+};
+
+TEST_F(CocoTest, classification_is_read) {
+  put(R"([{"image_id": 9, "category_id": 1}])");
+  scratch_.put("broken.json", "{");
+  const ImageSet set = read_image_set(scratch_.path(), "Training dataset");
+  EXPECT_EQ(set.kind, ImageSet::Kind::kCoco);
+  EXPECT_EQ(set.classes, (std::vector<std::string>{"Others", "cat"}));
+  ASSERT_EQ(set.items.size(), 2U);
+  EXPECT_EQ(set.items[0].label, -1);
+  EXPECT_EQ(set.items[0].size, (ImageSize{.height = 3, .width = 4}));
+  EXPECT_EQ(set.items[1].label, 1);
+  EXPECT_EQ(set.items[1].id, 9);
+  EXPECT_NE(joined(set.notes).find("'broken.json' is left out"), std::string::npos);
+}
+
+TEST_F(CocoTest, other_tasks_and_faults_are_error_18) {
+  expect_fault(R"([{"image_id": 9, "category_id": 1, "bbox": [0, 0, 1, 1]}])", "object detection");
+  expect_fault(R"([{"image_id": 9, "caption": "a cat"}])", "captions");
+  expect_fault(R"([{"image_id": 8, "category_id": 1}])", "no image has the id 8");
+  expect_fault(R"([{"image_id": 9, "category_id": 2}])", "no category has the id 2");
+  expect_fault(R"([{"image_id": "9", "category_id": 1}])", "annotations entry 1");
+  expect_fault("[3]", "annotations entry 1");
+  std::filesystem::remove(scratch_ / "p/b.jpg");
+  expect_fault("[]", "'p/b.jpg' is missing");
+}
+
+}  // namespace
+}  // namespace kiln

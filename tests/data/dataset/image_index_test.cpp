@@ -1,0 +1,212 @@
+// The index of a data set: it saves the scan, never hides a change, and is shared without harm.
+#include "data/dataset/image_index.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "data/make_image.h"
+#include "data/scratch_folder.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::hours;
+
+class IndexTest : public testing::Test {
+ protected:
+  IndexTest() {
+    for (const char* name : {"cat/1.png", "cat/2.png", "dog/3.png"}) put_image(name, 8);
+    age();
+  }
+  void put_image(const std::string& name, int side) {
+    data_.put(name, test::encode_png(test::plain(side, side, 1, 2, 3)));
+  }
+  // As if nothing had changed for an hour.
+  void age() {
+    const auto then = fs::file_time_type::clock::now() - hours(1);
+    for (const char* name : {"cat", "dog"}) fs::last_write_time(data_ / name, then);
+  }
+  ImageSet read(bool with_sizes = false) {
+    return read_indexed_image_set(data_.path(), "Training dataset", {index_, with_sizes});
+  }
+  // Behind the index's back, so that only a new scan sees it.
+  void remove_in_secret() {
+    const auto then = fs::last_write_time(data_ / "cat");
+    fs::remove(data_ / "cat/2.png");
+    fs::last_write_time(data_ / "cat", then);
+  }
+
+  ScratchFolder data_, elsewhere_;
+  fs::path index_ = elsewhere_ / "list.index";
+};
+
+TEST_F(IndexTest, the_second_start_reads_no_folder) {
+  const ImageSet first = read();
+  ASSERT_TRUE(fs::exists(index_));
+  remove_in_secret();
+  const ImageSet second = read();
+  ASSERT_EQ(second.items.size(), 3U) << "the folder was read again";
+  EXPECT_EQ(second.items.file_name(1), "cat/2.png");
+  EXPECT_EQ(second.items.label(2), 1);
+  EXPECT_EQ(second.classes, first.classes);
+  EXPECT_EQ(second.schema_json, first.schema_json);
+  EXPECT_EQ(second.notes, first.notes);
+  EXPECT_EQ(second.name, "Training dataset");
+}
+
+TEST_F(IndexTest, one_that_points_elsewhere_is_not_believed) {
+  const ImageSet good = read();
+  for (const char* name : {"../cat/1.png", "cat/../../1.png", "/etc/passwd", "cat/.."}) {
+    ImageSet bad = read();
+    bad.items.push_back({.file_name = name, .label = 0, .id = 3, .size = {}});
+    write_index(index_, bad);
+    const ImageSet again = read();
+    EXPECT_EQ(again.items.size(), 3U) << name;
+    ASSERT_EQ(again.notes.size(), 1U);
+    EXPECT_NE(again.notes[0].find("is damaged"), std::string::npos) << again.notes[0];
+  }
+  ImageSet bad = read();
+  bad.items.set_label(1, 2);
+  write_index(index_, bad);
+  EXPECT_EQ(read().items.label(1), good.items.label(1));
+  bad.items.set_label(1, 0);
+  bad.items.push_back({.file_name = "cat/a..b/..c.png", .label = 1, .id = 3, .size = {}});
+  write_index(index_, bad);
+  EXPECT_EQ(read().items.size(), 4U);
+}
+
+TEST_F(IndexTest, a_new_image_a_new_class_and_a_lost_one_are_seen) {
+  read();
+  put_image("dog/4.png", 8);
+  ImageSet set = read();
+  EXPECT_EQ(set.items.size(), 4U);
+  ASSERT_EQ(set.notes.size(), 1U);
+  EXPECT_NE(set.notes[0].find("is out of date"), std::string::npos) << set.notes[0];
+  age();
+  EXPECT_EQ(read().notes.size(), 1U) << "the index was not written while a folder was new";
+  EXPECT_EQ(read().notes.size(), 0U);
+  put_image("elk/5.png", 8);
+  EXPECT_EQ(read().classes.size(), 3U);
+  fs::remove_all(data_ / "elk");
+  EXPECT_EQ(read().classes.size(), 2U);
+}
+
+TEST_F(IndexTest, no_index_is_written_of_folders_that_have_just_changed) {
+  put_image("dog/4.png", 8);
+  read();
+  EXPECT_FALSE(fs::exists(index_));
+}
+
+TEST_F(IndexTest, a_named_file_that_is_no_index_is_left_alone) {
+  elsewhere_.put("list.index", "my notes");
+  EXPECT_NE(error_of([&] { read(); }).message().find("is no index of kiln's"), std::string::npos);
+  EXPECT_EQ(bytes_of(index_), "my notes");
+}
+
+TEST_F(IndexTest, damaged_indexes_are_made_anew) {
+  read();
+  const std::string good = bytes_of(index_);
+  for (std::size_t i = 7; i < good.size(); i += 7) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 4);
+    elsewhere_.put("list.index", bad);
+    const ImageSet set = read();
+    ASSERT_EQ(set.items.size(), 3U) << i;
+    ASSERT_EQ(set.notes.size(), 1U) << i;
+    ASSERT_NE(set.notes[0].find("is damaged"), std::string::npos) << set.notes[0];
+    ASSERT_EQ(bytes_of(index_), good) << i;
+  }
+  elsewhere_.put("list.index", good.substr(0, good.size() / 2));
+  EXPECT_EQ(read().notes.size(), 1U);
+  elsewhere_.put("list.index", "");
+  EXPECT_EQ(read().notes.size(), 1U);
+  EXPECT_EQ(read().notes.size(), 0U);
+}
+
+TEST_F(IndexTest, sizes_are_kept_and_read_no_second_time) {
+  read(/*with_sizes=*/false);
+  EXPECT_EQ(read(/*with_sizes=*/true).items[0].size, (ImageSize{8, 8}));
+  data_.put("cat/1.png", "no image any more");
+  EXPECT_EQ(read(/*with_sizes=*/true).items[0].size, (ImageSize{8, 8}));
+}
+
+TEST_F(IndexTest, sizes_are_read_only_until_two_differ) {
+  for (int i = 0; i < 300; ++i) put_image("dog/" + std::to_string(1000 + i) + ".png", 8 + i % 2);
+  ImageSet set = read_labeled_image_set(data_.path(), "Training dataset");
+  EXPECT_LT(scan_sizes(set, SizesWanted::kCommon), set.items.size());
+  EXPECT_EQ(common_size({&set}), std::nullopt);
+  scan_sizes(set, SizesWanted::kAll);
+  for (const ImageItem& item : set.items) EXPECT_TRUE(item.size) << item.file_name;
+}
+
+TEST_F(IndexTest, beside_the_data_it_changes_nothing_that_it_checks) {
+  index_.clear();
+  for (int i = 0; i < 1000; ++i) data_.put("cat/x" + std::to_string(i) + ".jpg");
+  age();
+  read();
+  ASSERT_TRUE(fs::exists(data_ / ".kiln-index"));
+  EXPECT_EQ(read().notes.size(), 0U);
+  remove_in_secret();
+  EXPECT_EQ(read().items.size(), 1003U);
+}
+
+TEST_F(IndexTest, nothing_is_written_beside_small_sets) {
+  index_.clear();
+  read();
+  EXPECT_FALSE(fs::exists(data_ / ".kiln-index"));
+}
+
+TEST_F(IndexTest, an_index_that_was_asked_for_must_be_writable) {
+  index_ = elsewhere_ / "missing/list.index";
+  const Error error = error_of([&] { read(); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedToWriteOutputs);
+  EXPECT_NE(error.message().find("cannot be written"), std::string::npos);
+}
+
+TEST_F(IndexTest, jobs_that_start_together_leave_a_whole_index) {
+  {
+    std::vector<std::jthread> jobs;
+    for (int i = 0; i < 8; ++i)
+      jobs.emplace_back([this] {
+        for (int round = 0; round < 20; ++round) {
+          ASSERT_EQ(read().items.size(), 3U);
+          ASSERT_EQ(read().notes.size(), 0U);
+          fs::remove(index_);
+        }
+      });
+  }
+  read();
+  EXPECT_EQ(read().notes.size(), 0U);
+  EXPECT_EQ(std::distance(fs::directory_iterator(elsewhere_.path()), {}), 1) << "leftovers";
+}
+
+// What an ImageDirectory and a COCO file list is checked by folder times as well.
+TEST(IndexOfLists, a_listed_file_that_goes_away_is_seen) {
+  const ScratchFolder data;
+  data.put("images/a.jpg");
+  data.put("images/b.jpg");
+  data.put("labels.json",
+           R"({"images": [{"id": 1, "file_name": "images/a.jpg"},
+                          {"id": 2, "file_name": "images/b.jpg"}],
+               "annotations": [{"image_id": 1, "category_id": 0},
+                               {"image_id": 2, "category_id": 0}],
+               "categories": [{"id": 0, "name": "cat"}]})");
+  const auto then = fs::file_time_type::clock::now() - hours(1);
+  fs::last_write_time(data / "images", then);
+  fs::last_write_time(data / "labels.json", then);
+  const ScratchFolder elsewhere;
+  const auto read = [&] {
+    return read_indexed_image_set(data.path(), "Data", {elsewhere / "index", false});
+  };
+  EXPECT_EQ(read().items.size(), 2U);
+  ASSERT_TRUE(fs::exists(elsewhere / "index"));
+  EXPECT_EQ(read().items.size(), 2U);
+  fs::remove(data / "images/b.jpg");
+  EXPECT_NE(error_of(read).message().find("'images/b.jpg' is missing"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,64 @@
+// Damaged images may be refused or decoded in part; they must never crash, hang or take more memory
+// than the size limit allows.
+#include <gtest/gtest.h>
+
+#include "base/mutate.h"
+#include "data/image/image.h"
+#include "data/make_image.h"
+
+namespace kiln {
+namespace {
+
+void expect_no_crash(const std::string& valid) {
+  ASSERT_EQ(decode_image(valid).damage, "");
+  const auto refused = test::count_refused<ImageFault>(valid, [](const std::string& bytes) {
+    const DecodedImage decoded = decode_image(bytes);
+    const ImageSize size = decoded.image.size;
+    const std::size_t samples = 3 * std::size_t(size.height) * std::size_t(size.width);
+    ASSERT_EQ(decoded.image.pixels.size(), samples);
+    ASSERT_EQ(read_image_size(bytes), size);
+    const Region middle = {size.height / 3, size.width / 3, {(size.height + 2) / 3, 1}};
+    ImagePart part;
+    decode_part(
+        bytes,
+        [&](ImageSize) {
+          return WantedPart{middle, 4};
+        },
+        part);
+    ASSERT_EQ(part.whole, size);
+  });
+  EXPECT_GT(refused, test::num_mutations() / 100);
+}
+
+TEST(DecodeMutation, Jpeg) {
+  const Image image = test::gradient(12, 20);
+  expect_no_crash(test::encode_jpeg(image));
+  expect_no_crash(test::encode_jpeg(image, {.progressive = true}));
+  expect_no_crash(test::encode_jpeg(image, {.cmyk = true}));
+  expect_no_crash(test::encode_jpeg(image, {.grey = true, .restart_rows = 1}));
+}
+
+TEST(DecodeMutation, Png) {
+  expect_no_crash(test::encode_png(test::gradient(12, 20)));
+  expect_no_crash(test::encode_png(test::gradient(12, 20), 16, true));
+}
+
+TEST(DecodeMutation, Bmp) {
+  expect_no_crash(test::encode_bmp(test::gradient(3, 5)));
+}
+
+TEST(DecodeMutation, Pnm) {
+  expect_no_crash(test::encode_ppm(test::gradient(3, 5)));
+}
+
+TEST(DecodeMutation, Tiff) {
+  expect_no_crash(test::encode_tiff(test::gradient(3, 5)));
+  expect_no_crash(test::encode_tiff(test::gradient(3, 5), 16));
+}
+
+TEST(DecodeMutation, WebP) {
+  expect_no_crash(test::encode_webp_lossless(test::gradient(12, 20)));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,200 @@
+#include "data/image/image.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/make_image.h"
+
+namespace kiln {
+namespace {
+
+using test::encode_jpeg;
+using test::JpegForm;
+
+std::string fault_of(std::string_view bytes) {
+  try {
+    decode_image(bytes);
+  } catch (const ImageFault& fault) {
+    return fault.what();
+  }
+  return {};
+}
+
+std::string size_fault_of(std::string_view bytes) {
+  try {
+    read_image_size(bytes);
+  } catch (const ImageFault& fault) {
+    return fault.what();
+  }
+  return {};
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Encoded {
+  std::string kind, name, bytes;
+  int tolerance;
+};
+
+std::vector<Encoded> every_kind(const Image& image) {
+  return {{"PNG", "8 bit", test::encode_png(image), 0},
+          {"PNG", "8 bit, alpha", test::encode_png(image, 8, true), 0},
+          {"PNG", "16 bit keeps the high byte", test::encode_png(image, 16), 0},
+          {"PNG", "16 bit, alpha", test::encode_png(image, 16, true), 0},
+          {"BMP", "24 bit", test::encode_bmp(image), 0},
+          {"PNM", "raw colour", test::encode_ppm(image), 0},
+          {"TIFF", "8 bit", test::encode_tiff(image), 0},
+          {"TIFF", "16 bit keeps the high byte", test::encode_tiff(image, 16), 0},
+          {"WebP", "lossless", test::encode_webp_lossless(image), 0},
+          {"JPEG", "baseline", encode_jpeg(image), 6},
+          {"JPEG", "progressive", encode_jpeg(image, {.progressive = true}), 6},
+          {"JPEG", "inverted CMYK", encode_jpeg(image, {.cmyk = true}), 6}};
+}
+
+TEST(Decode, GivesThePixelsOfEveryKind) {
+  const Image image = test::gradient(37, 53);
+  for (const Encoded& encoded : every_kind(image)) {
+    SCOPED_TRACE(encoded.kind + " " + encoded.name);
+    EXPECT_EQ(image_kind(encoded.bytes), encoded.kind);
+    const DecodedImage decoded = decode_image(encoded.bytes);
+    EXPECT_EQ(decoded.damage, "");
+    EXPECT_LE(test::largest_difference(decoded.image, image), encoded.tolerance);
+    EXPECT_EQ(read_image_size(encoded.bytes), image.size);
+  }
+}
+
+TEST(Decode, ReadsTheSizeFromThePrefix) {
+  const Image image = test::gradient(300, 301);
+  for (const Encoded& encoded : every_kind(image)) {
+    SCOPED_TRACE(encoded.kind + " " + encoded.name);
+    EXPECT_EQ(read_image_size(std::string_view(encoded.bytes).substr(0, 4096)), image.size);
+  }
+}
+
+TEST(Decode, ReplicatesGrey) {
+  const Image decoded =
+      decode_image(encode_jpeg(test::plain(16, 16, 90, 0, 0), {.grey = true})).image;
+  EXPECT_LE(test::largest_difference(decoded, test::plain(16, 16, 90, 90, 90)), 1);
+}
+
+TEST(Decode, ReadsEveryPnmForm) {
+  using std::string_literals::operator""s;
+  const Image red_and_grey{{1, 2}, {255, 0, 0, 51, 51, 51}};
+  const Image black_and_white{{1, 2}, {0, 0, 0, 255, 255, 255}};
+  const std::vector<std::pair<std::string, Image>> cases = {
+      {"P1\n2 1\n10\n", black_and_white},
+      {"P2\n# grey\n2 1 15\n0 15\n", black_and_white},
+      {"P3 2 1 5\n5 0 0  1 1 1", red_and_grey},
+      {"P4\n2 1\n\x80"s, black_and_white},
+      {"P5 2 1 255\n\x00\xff"s, black_and_white},
+      {"P5 2 1 65535\n\x00\xff\xff\x00"s, black_and_white},
+      {"P6 2 1 5\n\x05\x00\x00\x01\x01\x01"s, red_and_grey}};
+  for (const auto& [bytes, expected] : cases) {
+    SCOPED_TRACE(bytes.substr(0, 2));
+    EXPECT_EQ(test::largest_difference(decode_image(bytes).image, expected), 0);
+  }
+}
+
+TEST(Decode, TellsWhatIsNotAnImage) {
+  EXPECT_EQ(fault_of(""), "not an image: the file is empty");
+  EXPECT_EQ(fault_of("<!DOCTYPE html><html>"), "not an image: it begins with '<!DOCTYPE ht'");
+  EXPECT_EQ(fault_of(std::string("\0\x01z", 3)), "not an image: it begins with '\\x00\\x01z'");
+  EXPECT_EQ(fault_of("GIF89a......"), "GIF images are not supported");
+  EXPECT_EQ(size_fault_of(""), "not an image: the file is empty");
+}
+
+void set_big32(std::string& bytes, std::size_t at, std::uint32_t value) {
+  for (int i = 0; i < 4; ++i) bytes[at + i] = static_cast<char>(value >> (24 - 8 * i) & 0xff);
+}
+
+// The position of the frame header's height in a JPEG.
+std::size_t frame_of(const std::string& jpeg) {
+  return jpeg.find("\xff\xc0") + 5;
+}
+
+TEST(Decode, RefusesHugeImagesByTheirHeader) {
+  const Image image = test::gradient(8, 8);
+  std::string png = test::encode_png(image), jpeg = encode_jpeg(image);
+  set_big32(png, 16, 30000);
+  set_big32(png, 20, 30000);
+  set_big32(jpeg, frame_of(jpeg), 30000U << 16 | 30000U);
+  std::string bmp = test::encode_bmp(image);
+  bmp.replace(18, 8, std::string("\x30\x75\0\0\x30\x75\0\0", 8));
+  for (const std::string& bytes : {png, jpeg, bmp, std::string("P6 30000 30000 255\n")}) {
+    EXPECT_TRUE(contains(fault_of(bytes), "30000 x 30000 is over the size limit"))
+        << fault_of(bytes);
+    EXPECT_TRUE(contains(size_fault_of(bytes), "over the size limit"));
+  }
+}
+
+TEST(Decode, NeverReadsPastACut) {
+  const Image image = test::gradient(40, 40);
+  for (const Encoded& encoded : every_kind(image)) {
+    SCOPED_TRACE(encoded.kind + " " + encoded.name);
+    for (std::size_t size = 1; size + 16 < encoded.bytes.size(); size += 1 + size / 16) {
+      const std::string cut = encoded.bytes.substr(0, size);
+      size_fault_of(cut);
+      try {
+        EXPECT_NE(decode_image(cut).damage, "") << size;
+      } catch (const ImageFault& fault) {
+        EXPECT_STRNE(fault.what(), "");
+      }
+    }
+  }
+}
+
+TEST(TruncatedJpeg, KeepsTheRowsItHasAndGreysTheRest) {
+  const Image image = test::gradient(64, 64);
+  for (const int restart_rows : {0, 1}) {
+    const std::string whole = encode_jpeg(image, {.restart_rows = restart_rows});
+    const std::size_t scan = whole.find("\xff\xda");
+    const DecodedImage decoded =
+        decode_image(whole.substr(0, scan + (whole.size() - scan) * 85 / 100));
+    EXPECT_EQ(decoded.damage, "JPEG data ends early: 16 of 64 rows missing");
+    const std::vector<std::uint8_t>& pixels = decoded.image.pixels;
+    const auto end = pixels.begin() + 48 * 64 * 3;
+    EXPECT_EQ(std::vector<std::uint8_t>(end, pixels.end()),
+              std::vector<std::uint8_t>(16 * 64 * 3, 128));
+    const Image top{{47, 64}, {pixels.begin(), end - 64 * 3}};
+    const Image expected{{47, 64}, {image.pixels.begin(), image.pixels.begin() + 47 * 64 * 3}};
+    EXPECT_LE(test::largest_difference(top, expected), 6);
+  }
+}
+
+TEST(TruncatedJpeg, WithMoreThanHalfMissingIsBad) {
+  const std::string whole = encode_jpeg(test::gradient(64, 64));
+  const std::size_t scan = whole.find("\xff\xda");
+  EXPECT_EQ(fault_of(whole.substr(0, scan + 100)), "JPEG data ends early: 64 of 64 rows missing");
+  EXPECT_EQ(fault_of(whole.substr(0, scan / 2)), "JPEG data ends within the header");
+  EXPECT_TRUE(contains(size_fault_of(whole.substr(0, 40)), "JPEG header"));
+}
+
+TEST(TruncatedJpeg, WithoutItsEndMarkerIsWhole) {
+  const std::string whole = encode_jpeg(test::gradient(64, 64));
+  EXPECT_EQ(decode_image(whole.substr(0, whole.size() - 2)).damage, "");
+}
+
+TEST(TruncatedJpeg, ProgressiveKeepsCoarsePixels) {
+  const Image image = test::gradient(64, 64);
+  const std::string whole = encode_jpeg(image, {.progressive = true});
+  int damaged = 0;
+  for (std::size_t size = whole.size() / 2; size < whole.size() - 2; ++size) {
+    try {
+      const DecodedImage decoded = decode_image(whole.substr(0, size));
+      EXPECT_NE(decoded.damage, "") << size;
+      ++damaged;
+    } catch (const ImageFault& fault) {
+      EXPECT_EQ(damaged, 0) << "worse with more bytes (" << size << "): " << fault.what();
+    }
+  }
+  EXPECT_GT(damaged, 0);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,84 @@
+#include "data/loader/device_uploader.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "parallel/device/device.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kSide = 8, kBatch = 6;
+constexpr Normalization kScaling = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+
+class DeviceFeedTest : public testing::Test {
+ protected:
+  // Before anything else of LibTorch.
+  static void SetUpTestSuite() { gpu = choose_device(DeviceChoice::kAuto); }
+
+  // As the loader fills it.
+  static void fill(HostBatch& batch, const HostForm& form, int count, int first) {
+    batch.count = count;
+    batch.labels.clear();
+    for (int i = 0; i < count; ++i) batch.labels.push_back(first + i);
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(count) * kSide * kSide * 3);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::uint8_t>(static_cast<std::size_t>(first) + i * 7);
+    if (form.scaling)
+      normalize_pixels(bytes.data(), bytes.size() / 3, *form.scaling,
+                       reinterpret_cast<float*>(batch.pixels.get()));
+    else
+      std::ranges::copy(bytes, batch.pixels.get());
+  }
+
+  static at::Tensor expected(int count, int first) {
+    const at::Tensor bytes =
+        (at::arange(count * kSide * kSide * 3).mul(7).add(first)).remainder(256).to(at::kFloat);
+    const auto of = [](const std::array<double, 3>& v) {
+      return at::tensor({v[0], v[1], v[2]}, at::kFloat);
+    };
+    return bytes.view({count, kSide, kSide, 3})
+        .div(255)
+        .sub(of(kScaling.mean))
+        .div(of(kScaling.std))
+        .permute({0, 3, 1, 2});
+  }
+
+  // A batch that a GPU has been given is filled anew as soon as put() returns, and looked at only
+  // after that.
+  static void check(const at::Device& device) {
+    DeviceFeed feed(device, {kSide, kSide}, kBatch, kScaling);
+    const HostForm form = host_form(device, kScaling);
+    HostBatch host;
+    host.pixels = form.new_room(kBatch * kSide * kSide * 3 * sizeof(float));
+    for (int round = 0; round < 20; ++round) {
+      const int count = round % 5 == 4 ? kBatch - 1 : kBatch;
+      fill(host, form, count, round);
+      const DeviceBatch batch = feed.put(host);
+      if (!device.is_cpu()) fill(host, form, kBatch, round + 100);
+      EXPECT_EQ(batch.images.device().type(), device.type());
+      EXPECT_TRUE(batch.images.is_contiguous(at::MemoryFormat::ChannelsLast));
+      EXPECT_TRUE(at::allclose(batch.images.cpu(), expected(count, round), 0, 1e-6)) << round;
+      EXPECT_TRUE(at::equal(batch.labels.cpu(), at::arange(count).add(round))) << round;
+    }
+  }
+
+  static inline Device gpu;
+};
+
+TEST_F(DeviceFeedTest, ShowsTheLoadersFloatsOnTheCpu) {
+  check(at::kCPU);
+}
+
+TEST_F(DeviceFeedTest, NormalisesOnAGpu) {
+  if (!gpu.is_cuda) GTEST_SKIP() << "needs a GPU: " << gpu.description;
+  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu.index));
+  const LoaderTeam::Room room = host_form(device, kScaling).new_room(1 << 20);
+  EXPECT_TRUE(at::from_blob(room.get(), {1 << 20}, at::kByte).is_pinned());
+  check(device);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,249 @@
+#include "data/transform/image_pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "data/image/image.h"
+#include "data/make_image.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Written {
+  Image image;
+  std::string damage;
+};
+
+Written write(const std::string& bytes, const PixelPlan& plan, const DrawKey& key = {}) {
+  constexpr std::size_t kBehind = 16;
+  const ImageSize size = plan.output;
+  Written written{{size, std::vector<std::uint8_t>(3 * size.height * size.width + kBehind, 77)},
+                  {}};
+  std::vector<std::uint8_t>& pixels = written.image.pixels;
+  written.damage = PixelPath().write(bytes, plan, key, pixels.data());
+  EXPECT_EQ(std::count(pixels.end() - kBehind, pixels.end(), 77), kBehind)
+      << "written beyond the place";
+  pixels.resize(pixels.size() - kBehind);
+  return written;
+}
+
+std::string fault_of(const std::string& bytes, const PixelPlan& plan) {
+  try {
+    write(bytes, plan);
+  } catch (const ImageFault& fault) {
+    return fault.what();
+  }
+  return {};
+}
+
+Image mirrored(Image image) {
+  for (int y = 0; y < image.size.height; ++y) {
+    std::uint8_t* row = image.pixels.data() + y * image.size.width * 3;
+    for (int x = 0, last = image.size.width - 1; x < last - x; ++x)
+      std::swap_ranges(row + x * 3, row + x * 3 + 3, row + (last - x) * 3);
+  }
+  return image;
+}
+
+PixelPlan centre_plan(int size) {
+  return {.output = {size, size}, .short_side = usual_short_side(size)};
+}
+
+TEST(PixelPath, CutsTheCentreOfTheResizedImage) {
+  const Image result = write(test::encode_png(test::gradient(300, 500)), centre_plan(224)).image;
+  // Resized by 256 / 300; the cut begins 101 columns and 16 rows in.
+  const double scale = 300.0 / 256.0;
+  for (const int y : {0, 111, 223}) {
+    for (const int x : {0, 111, 223}) {
+      const double source_x = (x + 101 + 0.5) * scale, source_y = (y + 16 + 0.5) * scale;
+      const std::uint8_t* pixel = result.pixels.data() + (y * 224 + x) * 3;
+      EXPECT_NEAR(pixel[0], 40 + 160 * source_x / 500, 1.5);
+      EXPECT_NEAR(pixel[1], 40 + 160 * source_y / 300, 1.5);
+    }
+  }
+}
+
+TEST(PixelPath, EnlargesSmallImagesAndRefusesLinesOfPixels) {
+  const Image result =
+      write(test::encode_png(test::plain(5, 3, 10, 20, 30)), centre_plan(32)).image;
+  EXPECT_EQ(test::largest_difference(result, test::plain(32, 32, 10, 20, 30)), 0);
+  EXPECT_EQ(fault_of(test::encode_png(test::plain(1, 20000, 1, 2, 3)), centre_plan(224)),
+            "too elongated to resize: 20000 x 1");
+}
+
+// The fixed point must reach both ends of the range, whatever the factor.
+TEST(PixelPath, KeepsBlackAndWhite) {
+  for (const int side : {17, 31, 64, 300, 1000}) {
+    for (const std::uint8_t value : {0, 255}) {
+      const std::string bytes = test::encode_png(test::plain(side, side + 3, value, value, value));
+      const Image expected = test::plain(40, 40, value, value, value);
+      EXPECT_EQ(test::largest_difference(write(bytes, centre_plan(40)).image, expected), 0) << side;
+    }
+  }
+}
+
+TEST(PixelPath, TakesAnImageOfTheSizeAsItIs) {
+  const Image image = test::noise(40, 56);
+  const std::string bytes = test::encode_png(image);
+  EXPECT_EQ(test::largest_difference(write(bytes, {.output = {40, 56}}).image, image), 0);
+  EXPECT_EQ(fault_of(bytes, {.output = {56, 40}}), "its size is 56 x 40, not 40 x 56");
+  PixelPlan plan = {.output = {40, 56}, .short_side = 46};
+  EXPECT_EQ(test::largest_difference(write(bytes, plan).image, image), 0);
+  plan.keep_exact = false;
+  EXPECT_GT(test::largest_difference(write(bytes, plan).image, image), 0);
+  EXPECT_EQ(fault_of(bytes, {.output = {50, 50}, .short_side = 46}),
+            "resized to 64 x 46 it is smaller than 50 x 50");
+}
+
+TEST(PixelPath, CutsWhereNothingIsResized) {
+  const Image image = test::noise(37, 60);
+  const Image cut = write(test::encode_png(image), centre_plan(32)).image;
+  for (int y = 0; y < 32; ++y) {
+    const auto row = image.pixels.begin() + ((y + 2) * 60 + 14) * 3;
+    EXPECT_TRUE(std::equal(row, row + 32 * 3, cut.pixels.begin() + y * 32 * 3)) << y;
+  }
+}
+
+TEST(PixelPath, FlipMirrorsHalfOfTheImagesOrAgainInAnotherEpoch) {
+  const Image image = test::noise(30, 31);
+  for (const std::string& bytes : {test::encode_png(image), test::encode_jpeg(image)}) {
+    for (const ImageSize size : {image.size, ImageSize{24, 24}, ImageSize{28, 29}}) {
+      PixelPlan plan = {.output = size, .short_side = 30};
+      const Image straight = write(bytes, plan).image;
+      plan.augment = Augment::kFlip;
+      int flipped = 0, changed = 0;
+      bool before = false;
+      for (std::uint64_t i = 0; i < 400; ++i) {
+        const Image result = write(bytes, plan, {1, i % 2, i / 2}).image;
+        const bool is_flipped = test::largest_difference(result, straight) > 0;
+        const Image expected = is_flipped ? mirrored(straight) : straight;
+        EXPECT_EQ(test::largest_difference(result, expected), 0);
+        flipped += is_flipped ? 1 : 0;
+        if (i % 2 == 1) changed += is_flipped != before ? 1 : 0;
+        before = is_flipped;
+      }
+      EXPECT_NEAR(flipped, 200, 40);
+      EXPECT_NEAR(changed, 100, 30);
+    }
+  }
+}
+
+TEST(PixelPath, StandardGivesAPartOfTheImageInTheOutputsSize) {
+  const Image image = test::gradient(90, 120);
+  const PixelPlan plan = {.output = {32, 32}, .augment = Augment::kStandard};
+  int least_red = 255, most_red = 0, flipped = 0;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const Image part = write(test::encode_jpeg(image), plan, {3, 1, i}).image;
+    const int left = part.pixels[16 * 32 * 3], right = part.pixels[(16 * 32 + 31) * 3];
+    flipped += left > right ? 1 : 0;
+    least_red = std::min({least_red, left, right});
+    most_red = std::max({most_red, left, right});
+    // The gradient rises downwards in every part.
+    EXPECT_LT(part.pixels[1], part.pixels[31 * 32 * 3 + 1] + 1);
+  }
+  EXPECT_NEAR(flipped, 100, 30);
+  EXPECT_LT(least_red, 50);
+  EXPECT_GT(most_red, 190);
+}
+
+TEST(PixelPath, DependsOnTheKeyAndNothingBefore) {
+  const std::string bytes = test::encode_jpeg(test::noise(80, 60));
+  const std::string other = test::encode_jpeg(test::noise(33, 250));
+  for (const Augment augment : {Augment::kFlip, Augment::kStandard, Augment::kStrong}) {
+    PixelPlan plan = centre_plan(24);
+    plan.augment = augment;
+    PixelPath used;
+    std::vector<std::uint8_t> pixels(24 * 24 * 3);
+    std::set<std::string> different;
+    for (std::uint64_t i = 0; i < 60; ++i) {
+      used.write(other, plan, {9, 9, i}, pixels.data());
+      used.write(bytes, plan, {1, 2, i}, pixels.data());
+      EXPECT_EQ(pixels, write(bytes, plan, {1, 2, i}).image.pixels) << i;
+      different.emplace(pixels.begin(), pixels.end());
+    }
+    EXPECT_EQ(different.size(), augment == Augment::kFlip ? 2U : 60U);
+  }
+}
+
+// Blocks of one colour each, so that a lower resolution would mix what the full one keeps apart.
+Image mosaic(int height, int width, int block) {
+  const Image colors = test::noise(height / block + 1, width / block + 1);
+  Image image{{height, width}, {}};
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      const auto color = colors.pixels.begin() + ((y / block) * colors.size.width + x / block) * 3;
+      image.pixels.insert(image.pixels.end(), color, color + 3);
+    }
+  }
+  return image;
+}
+
+TEST(PixelPath, WithoutRandomPartsALargeJpegIsResizedFromAllOfItsPixels) {
+  const std::string jpeg = test::encode_jpeg(mosaic(2000, 3000, 9));
+  const std::string pixels = test::encode_ppm(decode_image(jpeg).image);
+  for (const int size : {32, 100, 224}) {
+    for (const Augment augment : {Augment::kNone, Augment::kFlip}) {
+      PixelPlan plan = centre_plan(size);
+      plan.augment = augment;
+      EXPECT_EQ(test::largest_difference(write(jpeg, plan).image, write(pixels, plan).image), 0)
+          << size;
+    }
+  }
+}
+
+double peak_signal_to_noise(const Image& a, const Image& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.pixels.size(); ++i) {
+    const double difference = static_cast<double>(a.pixels[i]) - b.pixels[i];
+    sum += difference * difference;
+  }
+  return 10 * std::log10(255.0 * 255.0 * static_cast<double>(a.pixels.size()) / (sum + 1e-9));
+}
+
+// For random parts JPEGs are decoded at a lower resolution where that cannot be seen; other kinds
+// never are.
+TEST(PixelPath, WhatShrinksMuchIsAsGoodAsFromAFullDecode) {
+  const char* shared = std::getenv("KILN_SHARED");
+  const fs::path photos =
+      (shared != nullptr ? fs::path(shared) : fs::path(KILN_SOURCE_DIR) / "../shared") /
+      "data/photos";
+  if (!fs::is_directory(photos)) GTEST_SKIP() << "no photographs in " << photos;
+  double worst = 99;
+  int compared = 0;
+  for (const fs::path& path : fs::recursive_directory_iterator(photos)) {
+    if (!fs::is_regular_file(path) || ++compared % 4 != 0) continue;
+    const std::string bytes = read_file(path);
+    const std::string pixels = test::encode_ppm(decode_image(bytes).image);
+    for (const int size : {32, 40, 52}) {
+      PixelPlan plan = centre_plan(size);
+      plan.augment = Augment::kStandard;
+      const DrawKey key = {1, 2, static_cast<std::uint64_t>(compared)};
+      worst = std::min(worst, peak_signal_to_noise(write(bytes, plan, key).image,
+                                                   write(pixels, plan, key).image));
+    }
+  }
+  EXPECT_GT(compared, 0);
+  std::printf("the worst has %.1f dB\n", worst);
+  EXPECT_GE(worst, 40.0);
+  EXPECT_LT(worst, 60.0) << "nothing was decoded at a lower resolution";
+}
+
+TEST(PixelPath, TellsTheDamageOfWhatItCouldUse) {
+  const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
+  const std::string cut = jpeg.substr(0, jpeg.size() * 9 / 10);
+  EXPECT_TRUE(write(cut, centre_plan(32)).damage.starts_with("JPEG data ends early"));
+  EXPECT_EQ(write(jpeg, centre_plan(32)).damage, "");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,73 @@
+// The demo data: repeatable, labelled by folder, distinct and readable.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "data/dataset/dataset.h"
+#include "data/scratch_folder.h"
+#include "data/write/demo_data.h"
+
+namespace kiln {
+namespace {
+
+TEST(DemoShapes, equal_keys_give_equal_images_and_others_do_not) {
+  std::set<std::string_view> names;
+  for (int shape = 0; shape < kMaxDemoClasses; ++shape) {
+    const Image image = draw_demo_image(shape, 32, 1, 5);
+    EXPECT_EQ(image.pixels.size(), 32U * 32U * 3U);
+    EXPECT_EQ(image.pixels, draw_demo_image(shape, 32, 1, 5).pixels);
+    EXPECT_NE(image.pixels, draw_demo_image(shape, 32, 2, 5).pixels);
+    EXPECT_NE(image.pixels, draw_demo_image(shape, 32, 1, 6).pixels);
+    EXPECT_NE(image.pixels, draw_demo_image((shape + 1) % kMaxDemoClasses, 32, 1, 5).pixels);
+    names.insert(demo_class_name(shape));
+  }
+  EXPECT_EQ(names.size(), std::size_t{kMaxDemoClasses});
+}
+
+TEST(DemoShapes, the_shape_covers_a_good_part_of_the_image) {
+  const Image image = draw_demo_image(1, 64, 3, 0);
+  const auto pixel = [&](int y, int x) { return &image.pixels[(y * 64 + x) * 3]; };
+  int differing = 0;
+  for (int y = 0; y < 64; ++y) {
+    for (int x = 0; x < 64; ++x) {
+      int difference = 0;
+      for (int c = 0; c < 3; ++c) difference += std::abs(pixel(y, x)[c] - pixel(0, 0)[c]);
+      differing += difference > 75 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(differing, 64 * 64 / 6);
+  EXPECT_LT(differing, 64 * 64 * 3 / 4);
+}
+
+TEST(DemoWriter, writes_class_folders_of_jpeg_and_png) {
+  const ScratchFolder scratch;
+  const DemoCounts counts = write_demo_data(
+      scratch / "demo", {.num_images = 31, .num_classes = 3, .size = 16, .seed = 1});
+  EXPECT_EQ(counts.train + counts.valid, 31);
+  const ImageSet train = read_labeled_image_set(scratch / "demo/train", "Training dataset");
+  const ImageSet valid = read_labeled_image_set(scratch / "demo/val", "Validation dataset");
+  EXPECT_EQ(static_cast<int>(train.items.size()), counts.train);
+  EXPECT_EQ(static_cast<int>(valid.items.size()), counts.valid);
+  EXPECT_EQ(train.classes, (std::vector<std::string>{"circle", "square", "triangle"}));
+  EXPECT_EQ(train.classes, valid.classes);
+  EXPECT_TRUE(bytes_of(scratch / "demo/train/circle/0000.jpg").starts_with("\xff\xd8\xff"));
+  EXPECT_TRUE(bytes_of(scratch / "demo/train/circle/0001.png").starts_with("\x89PNG"));
+}
+
+TEST(DemoWriter, every_class_has_images_on_both_sides) {
+  const ScratchFolder scratch;
+  write_demo_data(scratch / "demo", {.num_images = 1, .num_classes = 10, .size = 8, .seed = 1});
+  EXPECT_EQ(read_image_set(scratch / "demo/train", "x").classes.size(), 10U);
+  EXPECT_EQ(read_image_set(scratch / "demo/val", "x").classes.size(), 10U);
+}
+
+TEST(DemoWriter, a_folder_that_is_not_empty_is_refused) {
+  const ScratchFolder scratch;
+  scratch.put("notes.txt", "keep");
+  const Error error = error_of([&] { write_demo_data(scratch.path(), {}); });
+  EXPECT_EQ(error.code(), ErrorCode::kFailedToWriteOutputs);
+  EXPECT_NE(error.message().find("'notes.txt'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln

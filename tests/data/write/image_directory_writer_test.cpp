@@ -1,0 +1,158 @@
+// What `kiln convert` writes, byte for byte, and the targets that it refuses.
+#include "data/write/image_directory_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "data/scratch_folder.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+void convert(const fs::path& input, const fs::path& output) {
+  const ImageSet set = read_image_set(input, "Input dataset");
+  prepare_image_output(output, input);
+  write_image_directory(set, output);
+}
+
+std::vector<std::string> files_in(const fs::path& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(entry.path().lexically_relative(folder).string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void expect_equal_folders(const fs::path& expected, const fs::path& actual) {
+  ASSERT_EQ(files_in(actual), files_in(expected));
+  for (const std::string& file : files_in(expected)) {
+    EXPECT_EQ(bytes_of(actual / file), bytes_of(expected / file)) << file;
+  }
+}
+
+class WriterTest : public testing::Test {
+ protected:
+  WriterTest() {
+    input_.put("cat/b.JPG", "meow");
+    input_.put("cat/a.jpg", "purr");
+    input_.put("\u00e9l\u00e9phant/x.png", "toot!");
+  }
+  void expect_refused(const fs::path& output, const std::string& what) {
+    const std::vector<std::string> before = files_in(input_.path());
+    const Error error = error_of([&] { convert(input_.path(), output); });
+    EXPECT_EQ(error.code(), ErrorCode::kFailedToWriteOutputs);
+    EXPECT_NE(error.message().find(what), std::string::npos) << error.message();
+    EXPECT_EQ(files_in(input_.path()), before);
+  }
+  ScratchFolder input_;
+  ScratchFolder output_;
+};
+
+TEST_F(WriterTest, writes_list_samples_meta_and_copies) {
+  convert(input_.path(), output_ / "new/folder");
+  const fs::path out = output_ / "new/folder";
+  EXPECT_EQ(files_in(out), (std::vector<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
+                                                     "image/0_0.jpg", "image/0_1.JPG",
+                                                     "image/1_2.png", "images.lst"}));
+  EXPECT_EQ(bytes_of(out / "images.lst"),
+            R"({"image_info": {"file_name": "image/0_0.jpg"}, "category": "cat", "id": 0}
+{"image_info": {"file_name": "image/0_1.JPG"}, "category": "cat", "id": 1}
+{"image_info": {"file_name": "image/1_2.png"}, "category": "\u00e9l\u00e9phant", "id": 2}
+)");
+  EXPECT_EQ(bytes_of(out / "_meta.yaml"),
+            "type: ImageDirectory\nextension: {}\nimage_list: images.lst\nsamples: _samples.json\n"
+            "schema: _schema.json\n");
+  EXPECT_EQ(bytes_of(out / "_samples.json"), R"([
+  {
+    "image": "cHVycg==",
+    "id": 0,
+    "category": "cat"
+  },
+  {
+    "image": "bWVvdw==",
+    "id": 1,
+    "category": "cat"
+  },
+  {
+    "image": "dG9vdCE=",
+    "id": 2,
+    "category": "\u00e9l\u00e9phant"
+  }
+])");
+  EXPECT_EQ(bytes_of(out / "image/1_2.png"), "toot!");
+}
+
+TEST_F(WriterTest, an_image_directory_is_copied_as_it_is) {
+  convert(input_.path(), output_ / "first");
+  convert(output_ / "first", output_ / "second");
+  expect_equal_folders(output_ / "first", output_ / "second");
+}
+
+TEST_F(WriterTest, replaces_an_earlier_image_directory_and_its_leftovers) {
+  ScratchFolder other;
+  for (int i = 0; i < 5; ++i) other.put("dog/" + std::to_string(i) + ".jpg");
+  convert(other.path(), output_ / "out");
+  output_.put("out/image/.kiln-tmp-0_0.jpg", "half");
+  output_.put("out/.kiln-tmp-_meta.yaml", "half");
+  fs::remove(output_ / "out/_meta.yaml");  // as a killed run leaves it
+  convert(input_.path(), output_ / "out");
+  convert(input_.path(), output_ / "fresh");
+  expect_equal_folders(output_ / "fresh", output_ / "out");
+}
+
+TEST_F(WriterTest, unlabeled_images_keep_their_paths) {
+  const ScratchFolder pictures;
+  pictures.put("a.jpg");
+  pictures.put("one/two/b.png");
+  convert(pictures.path(), output_ / "out");
+  EXPECT_EQ(bytes_of(output_ / "out/images.lst"),
+            "{\"image_info\": {\"file_name\": \"image/a.jpg\"}, \"id\": 0}\n"
+            "{\"image_info\": {\"file_name\": \"image/one/two/b.png\"}, \"id\": 1}\n");
+  EXPECT_FALSE(read_image_set(output_ / "out", "x").labeled());
+}
+
+TEST_F(WriterTest, foreign_targets_are_refused_and_kept) {
+  output_.put("mine/notes.txt", "keep");
+  expect_refused(output_ / "mine", "'notes.txt' is in it");
+  EXPECT_EQ(bytes_of(output_ / "mine/notes.txt"), "keep");
+  convert(input_.path(), output_ / "out");
+  output_.put("out/image/extra.jpg", "keep");
+  expect_refused(output_ / "out", "'image/extra.jpg'");
+  output_.put("file", "keep");
+  expect_refused(output_ / "file", "is a file");
+}
+
+TEST_F(WriterTest, dot_names_and_lost_and_found_are_ignored) {
+  output_.put(".keep", "x");
+  output_.put("lost+found/x", "x");
+  convert(input_.path(), output_.path());
+  EXPECT_TRUE(fs::exists(output_ / ".keep"));
+  EXPECT_TRUE(fs::exists(output_ / "_meta.yaml"));
+}
+
+TEST_F(WriterTest, input_and_output_must_be_apart) {
+  expect_refused(input_.path(), "it is the input");
+  expect_refused(input_ / "cat/out", "inside the other");
+  expect_refused(input_.path().parent_path(), "inside the other");
+  fs::create_directory_symlink(input_.path(), output_ / "link");
+  expect_refused(output_ / "link", "it is the input");
+}
+
+TEST(Golden, class_folders_become_the_original_image_directory) {
+  const char* given = std::getenv("KILN_SHARED");
+  const fs::path shared =
+      given != nullptr ? fs::path(given) : fs::path(KILN_SOURCE_DIR) / "../shared";
+  const fs::path golden = shared / "reference/golden";
+  if (!fs::exists(golden / "source")) GTEST_SKIP() << "no golden files";
+  const ScratchFolder output;
+  convert(golden / "source", output / "out");
+  expect_equal_folders(golden / "image_directory", output / "out");
+}
+
+}  // namespace
+}  // namespace kiln

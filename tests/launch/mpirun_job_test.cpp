@@ -1,0 +1,161 @@
+// Real mpirun with /bin/sh as the ranks.
+#include "launch/mpirun_job.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "launch/mpirun_output.h"
+
+namespace kiln {
+namespace {
+
+// An environment variable for the time of a test; nullptr removes it.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    const char* before = std::getenv(name);
+    if (before != nullptr) before_ = before;
+    set_ = before != nullptr;
+    if (value != nullptr) {
+      ::setenv(name, value, 1);
+    } else {
+      ::unsetenv(name);
+    }
+  }
+  ~Variable() {
+    if (set_) {
+      ::setenv(name_, before_.c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+  std::string before_;
+  bool set_ = false;
+};
+
+MpirunJob shell_job(int num_ranks, const std::string& script) {
+  return {num_ranks, {}, {"/bin/sh", "-c", script}, usable_cpus()};
+}
+
+struct Ran {
+  std::string lines;
+  int code = 0;
+  JobFailure failure;
+};
+
+void feed_all(OutputSplitter& splitter, int descriptor) {
+  std::array<char, 4096> bytes{};
+  while (true) {
+    pollfd wait{descriptor, POLLIN, 0};
+    if (::poll(&wait, 1, 60'000) != 1) break;
+    const ssize_t count = ::read(descriptor, bytes.data(), bytes.size());
+    if (count <= 0) break;
+    splitter.feed({bytes.data(), static_cast<std::size_t>(count)});
+  }
+  splitter.finish();
+}
+
+Ran run(const MpirunJob& job) {
+  Ran ran;
+  JobStory story(planned_hosts(job));
+  const auto take = [&](const OutputLine& line) {
+    story.take(line);
+    ran.lines += std::to_string(line.rank) + (line.is_error ? "!" : ":") + line.text + "\n";
+  };
+  KeptProcess process(mpirun_call(job));
+  for (const int descriptor : {process.output(), process.errors()}) {
+    OutputSplitter splitter(take);
+    feed_all(splitter, descriptor);
+  }
+  while (!process.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ran.code = *process.ended();
+  if (ran.code != 0) ran.failure = story.failure(ran.code);
+  return ran;
+}
+
+bool has_words(const ProgramCall& call, const std::vector<std::string>& words) {
+  return std::search(call.words.begin(), call.words.end(), words.begin(), words.end()) !=
+         call.words.end();
+}
+
+TEST(MpirunJob, RanksFindTheirEnvironment) {
+  const Variable given("KILN_TEST_WORD", "passed on");
+  const Variable home("HOME", nullptr);
+  const Ran ran = run(shell_job(2, "echo $OMPI_COMM_WORLD_RANK/$KILN_LAUNCHED/$KILN_TEST_WORD"));
+  EXPECT_EQ(ran.code, 0) << ran.lines;
+  EXPECT_NE(ran.lines.find("0:0/2/passed on\n"), std::string::npos) << ran.lines;
+  EXPECT_NE(ran.lines.find("1:1/2/passed on\n"), std::string::npos) << ran.lines;
+}
+
+TEST(MpirunJob, MoreRanksThanCoresRunToo) {
+  const Ran ran = run(shell_job(usable_cpus() + 3, "echo here"));
+  EXPECT_EQ(ran.code, 0) << ran.lines;
+  EXPECT_EQ(std::count(ran.lines.begin(), ran.lines.end(), '\n'), usable_cpus() + 3);
+}
+
+TEST(MpirunJob, AKilledRankIsNamed) {
+  const Ran ran =
+      run(shell_job(2, "sleep 0.5; [ $OMPI_COMM_WORLD_RANK = 0 ] || kill -9 $$; sleep 60"));
+  EXPECT_EQ(ran.code, 137);
+  EXPECT_EQ(ran.failure.rank, 1) << ran.lines;
+  EXPECT_EQ(ran.failure.exit_code, 137);
+}
+
+TEST(MpirunJob, ARankThatFailsEarlyIsKnownByItsError) {
+  const Ran ran = run(shell_job(
+      2, "[ $OMPI_COMM_WORLD_RANK = 0 ] || { echo error: no >&2; sleep 0.2; exit 7; }; sleep 60"));
+  EXPECT_EQ(ran.code, 7);
+  EXPECT_EQ(ran.failure.rank, 1) << ran.lines;
+  EXPECT_NE(ran.lines.find("1!error: no\n"), std::string::npos);
+}
+
+TEST(MpirunJob, TheCommandLine) {
+  const Variable secret("MLFLOW_TRACKING_TOKEN", "secret");
+  const Variable other("SOME_OTHER_VARIABLE", "1");
+  MpirunJob job = shell_job(3, "true");
+  job.hosts = {{"a", 2}, {"b", 1}};
+  const ProgramCall call = mpirun_call(job);
+  EXPECT_TRUE(has_words(call, {"-np", "3", "--host", "a:2,b:1", "--map-by", "slot", "--bind-to",
+                               "none", "--oversubscribe"}));
+  EXPECT_TRUE(has_words(call, {"--mca", "oob_tcp_keepalive_time", "20"}));
+  EXPECT_TRUE(has_words(call, {"-x", "MLFLOW_TRACKING_TOKEN"}));
+  EXPECT_TRUE(has_words(call, {"-x", "PATH"}));
+  EXPECT_TRUE(has_words(call, {"-x", "KILN_LAUNCHED", "/bin/sh", "-c", "true"}));
+  for (const std::string& word : call.words) {
+    EXPECT_EQ(word.find("secret"), std::string::npos);
+    EXPECT_NE(word, "SOME_OTHER_VARIABLE");
+  }
+  EXPECT_EQ(planned_hosts(job), (std::vector<std::string>{"a", "a", "b"}));
+}
+
+TEST(MpirunJob, TheUsersParametersWin) {
+  const Variable own("OMPI_MCA_oob_tcp_keepalive_time", "3");
+  EXPECT_FALSE(has_words(mpirun_call(shell_job(1, "true")), {"--mca", "oob_tcp_keepalive_time"}));
+}
+
+TEST(MpirunJob, WithoutMpirunTheRemedyIsNamed) {
+  const Variable path("PATH", "/nonexistent");
+  try {
+    mpirun_call(shell_job(2, "true"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("install Open MPI"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace kiln

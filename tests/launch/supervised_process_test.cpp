@@ -1,0 +1,131 @@
+// Real processes: /bin/sh in the place of mpirun.
+#include "launch/supervised_process.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+namespace kiln {
+namespace {
+
+ProgramCall shell(const std::string& script) {
+  return {{"/bin/sh", "-c", script}, {}};
+}
+
+// Everything up to the end, or up to the line break when `one_line`.
+std::string read_from(int descriptor, bool one_line = false) {
+  std::string text;
+  std::array<char, 4096> bytes{};
+  while (!one_line || text.find('\n') == text.npos) {
+    pollfd wait{descriptor, POLLIN, 0};
+    if (::poll(&wait, 1, 20'000) != 1) break;
+    const ssize_t count = ::read(descriptor, bytes.data(), bytes.size());
+    if (count <= 0) break;
+    text.append(bytes.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+int end_of(KeptProcess& process) {
+  read_from(process.output());
+  while (!process.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return *process.ended();
+}
+
+// A zombie that waits for its new parent counts as gone.
+bool is_alive(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const std::size_t end = text.rfind(") ");
+  return end != text.npos && text[end + 2] != 'Z' && text[end + 2] != 'X';
+}
+
+bool is_gone_soon(pid_t process) {
+  for (int i = 0; i < 400 && is_alive(process); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return !is_alive(process);
+}
+
+// Prints the id of a process that its parent has left: of another session and deaf to signals.
+constexpr const char* kOrphan =
+    "setsid sh -c 'trap \"\" TERM INT HUP USR1; echo $$; while :; do sleep 1; done' & ";
+
+TEST(KeptProcess, GivesOutputAndExitCode) {
+  KeptProcess process({{"/bin/sh", "-c", "echo out; echo $KILN_TEST_WORD >&2; cat; exit 7"},
+                       {{"KILN_TEST_WORD", "given"}}});
+  EXPECT_EQ(read_from(process.output()), "out\n");
+  EXPECT_EQ(read_from(process.errors()), "given\n");
+  EXPECT_EQ(end_of(process), 7);
+  EXPECT_EQ(process.kill(), 7);
+}
+
+TEST(KeptProcess, ADeathBySignalIsItsNumberAnd128) {
+  KeptProcess process(shell("kill -9 $$"));
+  EXPECT_EQ(end_of(process), 128 + SIGKILL);
+}
+
+TEST(KeptProcess, AProgramThatIsNotThereSaysSo) {
+  KeptProcess process({{"/nonexistent/mpirun"}, {}});
+  EXPECT_EQ(read_from(process.errors()),
+            "/nonexistent/mpirun cannot be run: No such file or directory\n");
+  EXPECT_EQ(end_of(process), 127);
+}
+
+TEST(KeptProcess, PassesTheStopOn) {
+  KeptProcess process(
+      shell("trap 'echo stopped; exit 3' USR1; echo ready; while :; do sleep 0.05; done"));
+  EXPECT_EQ(read_from(process.output(), true), "ready\n");
+  process.send_stop();
+  EXPECT_EQ(read_from(process.output()), "stopped\n");
+  EXPECT_EQ(end_of(process), 3);
+}
+
+TEST(KeptProcess, OrphansEndWithTheProgram) {
+  KeptProcess process(shell(std::string(kOrphan) + "sleep 0.3; exit 5"));
+  const pid_t orphan = std::stoi(read_from(process.output(), true));
+  EXPECT_TRUE(is_alive(orphan));
+  EXPECT_EQ(end_of(process), 5);
+  EXPECT_FALSE(is_alive(orphan));
+}
+
+TEST(KeptProcess, KillTakesTheWholeTreeStoppedProcessesToo) {
+  KeptProcess process(shell(std::string(kOrphan) + "sleep 1000 & kill -STOP $!; wait"));
+  const pid_t orphan = std::stoi(read_from(process.output(), true));
+  EXPECT_EQ(process.kill(), 128 + SIGKILL);
+  EXPECT_FALSE(is_alive(orphan));
+  EXPECT_EQ(read_from(process.output()), "");
+}
+
+// A child process that keeps a tree and dies by SIGKILL.
+TEST(KeptProcess, TheTreeEndsWithThisProcessHoweverItDies) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    KeptProcess process(shell(std::string(kOrphan) + "wait"));
+    const std::string id = read_from(process.output(), true);
+    if (::write(ends[1], id.data(), id.size()) < 0) ::_exit(1);
+    ::pause();
+  }
+  std::array<char, 32> text{};
+  ASSERT_GT(::read(ends[0], text.data(), text.size() - 1), 0);
+  const pid_t orphan = std::atoi(text.data());
+  EXPECT_TRUE(is_alive(orphan));
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  EXPECT_TRUE(is_gone_soon(orphan));
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,88 @@
+#include "parallel/device/device.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+RankDevice gpu(const std::string& host, const std::string& chosen,
+               std::vector<std::string> visible) {
+  return {.host = host, .is_cuda = true, .chosen = chosen, .visible = std::move(visible)};
+}
+
+std::vector<std::string> sentences(const std::vector<RankDevice>& ranks) {
+  std::vector<std::string> list;
+  const Problems problems = find_gpu_problems(ranks);
+  for (const Error& error : problems.errors()) {
+    EXPECT_EQ(error.code(), ErrorCode::kUserError);
+    EXPECT_EQ(exit_code(error.code()), 1);
+    list.push_back(error.message());
+  }
+  return list;
+}
+
+TEST(GpuAssignment, EachRankItsOwnOfAllThatAreSeen) {
+  const std::vector<std::string> all = {"GPU-a", "GPU-b"};
+  EXPECT_TRUE(sentences({gpu("x", "GPU-a", all), gpu("x", "GPU-b", all)}).empty());
+}
+
+TEST(GpuAssignment, EachRankTheOnlyOneItSees) {
+  EXPECT_TRUE(sentences({gpu("x", "GPU-a", {"GPU-a"}), gpu("x", "GPU-b", {"GPU-b"}),
+                         gpu("y", "GPU-c", {"GPU-c"})})
+                  .empty());
+}
+
+TEST(GpuAssignment, MoreRanksThanGpusOnAHostIsOneSentence) {
+  const std::vector<std::string> all = {"GPU-a", "GPU-b"};
+  const std::vector<std::string> found =
+      sentences({gpu("y", "GPU-c", {"GPU-c"}), gpu("X", "GPU-a", all), gpu("X", "GPU-b", all),
+                 gpu("X", "GPU-a", all), gpu("X", "GPU-b", all)});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].find("Process count per node (4) is greater than the processing units (2) on "
+                          "host X"),
+            0U)
+      << found[0];
+}
+
+TEST(GpuAssignment, WithoutUuidsTheCountStillSpeaks) {
+  const RankDevice unknown = gpu("x", "", {"", ""});
+  EXPECT_TRUE(sentences({unknown, unknown}).empty());
+  EXPECT_EQ(sentences({unknown, unknown, unknown}).size(), 1U);
+}
+
+TEST(GpuAssignment, TwoRanksOnOneGpuAreNamed) {
+  const std::vector<std::string> found =
+      sentences({gpu("x", "GPU-a", {"GPU-a"}), gpu("x", "GPU-b", {"GPU-b"}),
+                 gpu("x", "GPU-a", {"GPU-a", "GPU-c"})});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].find("Ranks 0 and 2 on host x have the same GPU (GPU-a)"), std::string::npos)
+      << found[0];
+}
+
+TEST(GpuAssignment, OneGpuUnderTwoHostNamesIsSeen) {
+  EXPECT_EQ(sentences({gpu("box1", "GPU-a", {"GPU-a"}), gpu("box2", "GPU-a", {"GPU-a"})}).size(),
+            1U);
+}
+
+TEST(GpuAssignment, CpuBesideGpuIsRefused) {
+  const std::vector<std::string> found =
+      sentences({gpu("x", "GPU-a", {"GPU-a"}), RankDevice{.host = "y"}});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].find("rank 1 on host y computes on the CPU"), std::string::npos) << found[0];
+}
+
+TEST(GpuAssignment, CpusMayBeShared) {
+  const RankDevice cpu{.host = "x"};
+  EXPECT_TRUE(sentences({cpu, cpu, cpu}).empty());
+  EXPECT_TRUE(find_idle_gpus({cpu, cpu}).empty());
+}
+
+TEST(GpuAssignment, IdleGpusAreCounted) {
+  const std::vector<std::string> all = {"GPU-a", "GPU-b", "GPU-c"};
+  EXPECT_EQ(find_idle_gpus({gpu("x", "GPU-a", all)}),
+            std::vector<std::string>{"2 of the 3 GPUs of host x stay idle"});
+  EXPECT_TRUE(find_idle_gpus({gpu("x", "GPU-a", {"GPU-a"})}).empty());
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,129 @@
+#include "parallel/gradients/gradient_buckets.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <numeric>
+
+#include "parallel/thread_ranks.h"
+
+namespace kiln {
+namespace {
+
+// Odd lengths, one value, and a 4-D one that lies channels_last.
+std::vector<at::Tensor> some_parameters() {
+  const auto wave = [](at::IntArrayRef shape) {
+    return torch::arange(c10::multiply_integers(shape), at::kFloat).sin().view(shape);
+  };
+  std::vector<at::Tensor> parameters = {
+      wave({7, 3}), wave({1}) + 1, wave({33}),
+      wave({4, 3, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast), wave({129})};
+  for (at::Tensor& parameter : parameters) parameter.set_requires_grad(true);
+  return parameters;
+}
+
+// A loss whose gradient is known: rank r's is (r + 1) times the parameter.
+void backward(const std::vector<at::Tensor>& parameters, int rank) {
+  at::Tensor loss = torch::zeros({});
+  for (const at::Tensor& parameter : parameters)
+    loss = loss + 0.5 * (rank + 1) * parameter.square().sum();
+  loss.backward();
+}
+
+constexpr BucketPlan kSmallBuckets{.first_bytes = 64, .bytes = 256};
+
+class GradientBucketsOverRanks : public testing::TestWithParam<int> {};
+
+TEST_P(GradientBucketsOverRanks, SumTheGradientsOfAllRanksStepAfterStep) {
+  const int size = GetParam();
+  run_ranks(size, [&](int rank, Communicator& communicator) {
+    const auto parameters = some_parameters();
+    GradientBuckets buckets(parameters, kSmallBuckets, communicator);
+    for (int step = 0; step < 3; ++step) {
+      buckets.reduce_on_next_backward();
+      backward(parameters, rank);
+      buckets.wait();
+      const int factor = size * (size + 1) / 2;
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        EXPECT_TRUE(torch::allclose(parameters[i].grad(), factor * parameters[i], 1e-6, 1e-6)) << i;
+        EXPECT_EQ(parameters[i].grad().strides(), parameters[i].strides());
+      }
+      buckets.zero();
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, GradientBucketsOverRanks, testing::Values(2, 3, 4));
+
+TEST(GradientBuckets, HoldEveryParameterInReverseOrderOfCreation) {
+  run_ranks(2, [](int rank, ThreadCommunicator& communicator) {
+    const auto parameters = some_parameters();
+    GradientBuckets buckets(parameters, kSmallBuckets, communicator);
+    buckets.reduce_on_next_backward();
+    backward(parameters, rank);
+    const auto sent_by_backward = communicator.lengths();
+    buckets.wait();
+    EXPECT_GT(buckets.num_buckets(), 2U);
+    EXPECT_EQ(communicator.lengths().size(), buckets.num_buckets());
+    EXPECT_EQ(sent_by_backward.size(), buckets.num_buckets());  // nothing was left for wait()
+    EXPECT_EQ(communicator.lengths().front(), 144);  // 129 values of the last one, padded to 16
+  });
+}
+
+TEST(GradientBuckets, ARankWithoutImagesGetsTheOthersGradients) {
+  run_ranks(2, [](int rank, Communicator& communicator) {
+    const auto parameters = some_parameters();
+    GradientBuckets buckets(parameters, kSmallBuckets, communicator);
+    buckets.reduce_on_next_backward();
+    if (rank == 1) backward(parameters, rank);
+    buckets.wait();
+    for (const at::Tensor& parameter : parameters)
+      EXPECT_TRUE(torch::allclose(parameter.grad(), 2 * parameter));
+  });
+}
+
+TEST(GradientBuckets, OnlyTheLastBackwardOfAStepIsSent) {
+  run_ranks(2, [](int rank, ThreadCommunicator& communicator) {
+    const auto parameters = some_parameters();
+    GradientBuckets buckets(parameters, kSmallBuckets, communicator);
+    backward(parameters, rank);
+    EXPECT_TRUE(communicator.lengths().empty());
+    buckets.reduce_on_next_backward();
+    backward(parameters, rank);
+    buckets.wait();
+    for (const at::Tensor& parameter : parameters)
+      EXPECT_TRUE(torch::allclose(parameter.grad(), 6 * parameter));
+  });
+}
+
+TEST(GradientBuckets, Bfloat16KeepsTwoToThreeDigits) {
+  run_ranks(2, [](int rank, Communicator& communicator) {
+    const auto parameters = some_parameters();
+    BucketPlan plan = kSmallBuckets;
+    plan.bfloat16 = true;
+    GradientBuckets buckets(parameters, plan, communicator);
+    buckets.reduce_on_next_backward();
+    backward(parameters, rank);
+    buckets.wait();
+    for (const at::Tensor& parameter : parameters) {
+      EXPECT_TRUE(torch::allclose(parameter.grad(), 3 * parameter, 1e-2, 1e-2));
+      EXPECT_EQ(parameter.grad().scalar_type(), at::kFloat);
+    }
+  });
+}
+
+TEST(GradientBuckets, OneRankSendsNothingAndKeepsItsGradients) {
+  const auto parameters = some_parameters();
+  const auto communicator = make_local_communicator();
+  GradientBuckets buckets(parameters, {}, *communicator);
+  buckets.reduce_on_next_backward();
+  backward(parameters, 0);
+  buckets.wait();
+  for (const at::Tensor& parameter : parameters)
+    EXPECT_TRUE(torch::equal(parameter.grad(), parameter));
+  buckets.zero();
+  EXPECT_EQ(parameters[2].grad().abs().sum().item<float>(), 0);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,66 @@
+// Run by mpirun with several ranks: the last one fails, and says so before its communicator ends.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "parallel/gradients/communicator.h"
+#include "parallel/rank_main.h"
+#include "parallel/ranks/world.h"
+
+namespace kiln {
+namespace {
+
+World* world = nullptr;
+
+// Until all other ranks have started their collective of this place.
+void wait_for_the_others(std::uint64_t place) {
+  const auto have_come = [&] {
+    const std::vector<RankNews> news = world->mpi()->ask_around();
+    for (int rank = 0; rank < world->size(); ++rank)
+      if (rank != world->rank() && news[static_cast<std::size_t>(rank)].started < place)
+        return false;
+    return true;
+  };
+  for (int i = 0; i < 500 && !have_come(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+TEST(AnnouncedFailure, EndsTheOthersWaitsWhileTheCommunicatorLives) {
+  const auto communicator = make_mpi_communicator(*world->mpi());
+  const at::Tensor values = torch::ones({3});
+  if (world->rank() == world->size() - 1) {
+    wait_for_the_others(world->mpi()->count_elsewhere());
+    EXPECT_TRUE(world->announce_failure("disk full", 3));
+    const Stopwatch watch;
+    EXPECT_TRUE(world->announce_failure("disk full", 3));
+    EXPECT_LT(watch.seconds(), 0.25);  // the first call listens for half a second
+    communicator->wait(communicator->all_reduce(values));  // so that MPI can end
+    return;
+  }
+  try {
+    communicator->wait(communicator->all_reduce(values));
+    ADD_FAILURE() << "the sum came though a rank had failed";
+  } catch (const FailedElsewhere& elsewhere) {
+    EXPECT_EQ(elsewhere.exit_code(), 3);
+    EXPECT_NE(std::string(elsewhere.what()).find(world->name_of(world->size() - 1)),
+              std::string::npos);
+    EXPECT_NE(std::string(elsewhere.what()).find("disk full"), std::string::npos);
+  }
+  EXPECT_FALSE(world->announce_failure("something that follows from it", 3));
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) {
+  kiln::Log log;
+  kiln::World the_world;
+  if (!kiln::join_ranks(argc, argv, 60, log, the_world)) return 2;
+  kiln::world = &the_world;
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,185 @@
+// Run by mpirun with several ranks; every rank goes through the same tests in the same order.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "parallel/gradients/communicator.h"
+#include "parallel/rank_main.h"
+#include "parallel/ranks/world.h"
+
+namespace kiln {
+namespace {
+
+World* world = nullptr;
+
+class MpiRanks : public testing::Test {
+ protected:
+  void sum(const at::Tensor& values) { communicator_->wait(communicator_->all_reduce(values)); }
+
+  std::unique_ptr<Communicator> communicator_ = make_mpi_communicator(*world->mpi());
+  int ranks_ = world->size();
+  double sum_of_ranks_ = ranks_ * (ranks_ - 1) / 2.0;
+};
+
+TEST_F(MpiRanks, TheWorldIsWhatWasStarted) {
+  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  ASSERT_NE(size, nullptr);
+  EXPECT_EQ(ranks_, std::atoi(size));
+  EXPECT_EQ(world->rank(), std::atoi(std::getenv("OMPI_COMM_WORLD_RANK")));
+  EXPECT_EQ(world->local_size(), ranks_);
+}
+
+TEST_F(MpiRanks, SumsOfAllTypesAndOddLengths) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kLong, at::kBFloat16}) {
+    for (const std::int64_t length : {0, 1, 2, 3, 17, 1000, 100003, 1 << 20, 5000001}) {
+      const at::Tensor values = (torch::arange(length, at::kLong) % 61 + world->rank()).to(type);
+      sum(values);
+      const at::Tensor expected =
+          ((torch::arange(length, at::kLong) % 61) * ranks_ + sum_of_ranks_).to(type);
+      // Small whole numbers are exact in every type, bfloat16 up to 256.
+      EXPECT_TRUE(torch::allclose(values.to(at::kDouble), expected.to(at::kDouble), 5e-3, 0))
+          << type << " " << length;
+      EXPECT_TRUE(type == at::kBFloat16 || torch::equal(values, expected)) << length;
+    }
+  }
+}
+
+TEST_F(MpiRanks, SumsAreTheSameBitsOnEveryRank) {
+  torch::manual_seed(static_cast<std::uint64_t>(world->rank()));
+  const at::Tensor values = torch::randn({1234567});
+  sum(values);
+  const std::string bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
+  const std::size_t hash = std::hash<std::string>{}(bytes);
+  for (const std::size_t of_rank : world->gather(hash)) EXPECT_EQ(of_rank, hash);
+}
+
+TEST_F(MpiRanks, ManySumsInFlightFinishInOrder) {
+  std::vector<at::Tensor> sums;
+  std::vector<Communicator::Ticket> tickets;
+  for (int i = 0; i < 50; ++i) {
+    sums.push_back(torch::full({1 + i * 997}, static_cast<float>(i + world->rank())));
+    tickets.push_back(communicator_->all_reduce(sums.back()));
+  }
+  for (int i = 49; i >= 0; --i) {
+    communicator_->wait(tickets[static_cast<std::size_t>(i)]);
+    EXPECT_TRUE(
+        torch::equal(sums[static_cast<std::size_t>(i)],
+                     torch::full({1 + i * 997}, static_cast<float>(i * ranks_ + sum_of_ranks_))));
+  }
+}
+
+// The other ranks do not start their part of the large sum before the small one is done.
+TEST_F(MpiRanks, ASumOfTheSecondLaneDoesNotWaitForTheFirst) {
+  const auto lane = communicator_->second_lane("small sum");
+  const at::Tensor large = torch::ones({5000001}), small = torch::ones({3});
+  Communicator::Ticket ticket = 0;
+  if (world->leads()) ticket = communicator_->all_reduce(large);
+  lane->wait(lane->all_reduce(small));
+  EXPECT_TRUE(torch::equal(small, torch::full({3}, static_cast<float>(ranks_))));
+  if (!world->leads()) ticket = communicator_->all_reduce(large);
+  communicator_->wait(ticket);
+  EXPECT_TRUE(torch::equal(large, torch::full({5000001}, static_cast<float>(ranks_))));
+}
+
+TEST_F(MpiRanks, BroadcastIsRank0s) {
+  const at::Tensor values = torch::full({4097}, static_cast<float>(world->rank() + 3));
+  communicator_->broadcast(values);
+  EXPECT_TRUE(torch::equal(values, torch::full({4097}, 3.0F)));
+  const std::string text(static_cast<std::size_t>(world->rank()) * 100 + 5, 'x');
+  EXPECT_EQ(world->broadcast(text), "xxxxx");
+}
+
+TEST_F(MpiRanks, PlainValuesAreGatheredAndBroadcastInOneRound) {
+  struct Pair {
+    int rank;
+    double half;
+  };
+  const std::uint64_t before = world->num_rounds();
+  const auto all = world->gather(Pair{world->rank(), world->rank() / 2.0});
+  EXPECT_EQ(world->num_rounds(), before + 1);
+  ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks_));
+  for (int rank = 0; rank < ranks_; ++rank) {
+    EXPECT_EQ(all[static_cast<std::size_t>(rank)].rank, rank);
+    EXPECT_EQ(all[static_cast<std::size_t>(rank)].half, rank / 2.0);
+  }
+  EXPECT_EQ(world->broadcast(world->rank() + 5), 5);
+  EXPECT_EQ(world->num_rounds(), before + 2);
+}
+
+TEST_F(MpiRanks, ListsOfDifferentLengthsAreGathered) {
+  const auto rank = static_cast<std::size_t>(world->rank());
+  const auto numbers = world->gather(std::vector<std::int64_t>(rank, world->rank()));
+  const auto texts = world->gather(std::vector<std::string>(rank, std::string(rank, '\0')));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(numbers[i], std::vector<std::int64_t>(i, static_cast<std::int64_t>(i)));
+    EXPECT_EQ(texts[i], std::vector<std::string>(i, std::string(i, '\0')));
+  }
+}
+
+TEST_F(MpiRanks, TextsOfDifferentLengthsAreGathered) {
+  const auto all = world->gather(std::string(static_cast<std::size_t>(world->rank()), 'a'));
+  for (int rank = 0; rank < ranks_; ++rank)
+    EXPECT_EQ(all[static_cast<std::size_t>(rank)].size(), static_cast<std::size_t>(rank));
+}
+
+TEST_F(MpiRanks, TheLastRankToStartACollectiveElsewhereIsMissing) {
+  MpiThread& mpi = *world->mpi();
+  const bool late = world->rank() == ranks_ - 1;
+  world->enter(late ? "loading" : "training");
+  if (!late) {
+    mpi.count_elsewhere();
+    const std::uint64_t place = mpi.count_elsewhere();  // the late rank's barrier is its first
+    const std::string expected = "Not there: " + world->name_of(ranks_ - 1) + ", loading.";
+    std::string missing;
+    for (int i = 0; i < 100 && missing != expected; ++i) {
+      missing = missing_ranks({mpi.ask_around(), world->hosts(), world->rank(), place});
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_EQ(missing, expected);
+  }
+  world->barrier();
+  if (late) mpi.count_elsewhere(), mpi.count_elsewhere();  // the counts are alike again
+}
+
+TEST_F(MpiRanks, SecondsOfACollectiveAreCounted) {
+  const double before = *communicator_->all_reduce_seconds();
+  sum(torch::zeros({1 << 20}));
+  EXPECT_GT(*communicator_->all_reduce_seconds(), before);
+  const double after = *communicator_->all_reduce_seconds();
+  world->barrier();
+  EXPECT_EQ(*communicator_->all_reduce_seconds(), after);
+}
+
+TEST_F(MpiRanks, AnAgreedFailureIsKnownEverywhere) {
+  const int guilty = ranks_ - 1;
+  try {
+    world->agree([&] {
+      if (world->rank() == guilty) throw Error(ErrorCode::kInvalidDataset, "no such folder");
+    });
+    ADD_FAILURE() << "agree() returned";
+  } catch (const Error& error) {
+    EXPECT_EQ(world->rank(), guilty);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+  } catch (const FailedElsewhere& elsewhere) {
+    EXPECT_NE(world->rank(), guilty);
+    EXPECT_EQ(elsewhere.exit_code(), 1);
+    EXPECT_NE(std::string(elsewhere.what()).find("rank " + std::to_string(guilty)),
+              std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) {
+  kiln::Log log;
+  kiln::World the_world;
+  if (!kiln::join_ranks(argc, argv, 60, log, the_world)) return 2;
+  kiln::world = &the_world;
+  const int failed = RUN_ALL_TESTS();
+  // The last test ended in an agreed failure, after which all ranks leave together.
+  return the_world.leave(failed);
+}

@@ -1,0 +1,280 @@
+// The sink against a server that answers as MLflow does, or as a test wants it to. The real one is
+// in tests/flow/test_mlflow.py.
+#include "report/mlflow/mlflow_sink.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "report/mlflow/script_server.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kRun = R"({"run": {"info": {"run_id": "r1", "experiment_id": "7",
+                                  "artifact_uri": "mlflow-artifacts:/7/r1/artifacts"}}})";
+
+Reply like_mlflow(const Request& request) {
+  if (request.path.ends_with("runs/create") || request.path.find("runs/get?") != std::string::npos)
+    return {.body = kRun};
+  if (request.path.find("get-by-name") != std::string::npos)
+    return {.status = 404, .body = R"({"message": "none"})"};
+  if (request.path.ends_with("experiments/create")) return {.body = R"({"experiment_id": "7"})"};
+  return {};
+}
+
+RunRecord small_run() {
+  RunRecord run;
+  run.start.options = {{"epochs", "2"}, {"config", ""}};
+  run.start.versions = {{"kiln", "1.2.3"}, {"commit", "abc"}};
+  run.start.device = "CPU";
+  run.start.data.classes = {"cat", "dog"};
+  run.start.data.train_path = "/data/train";
+  EpochRecord epoch;
+  epoch.epoch = 1;
+  epoch.valid = {.loss_sum = NAN, .top1 = 3, .top5 = 4, .count = 4};
+  run.epochs.push_back(epoch);
+  run.end.status = RunStatus::kFinished;
+  return run;
+}
+
+// What the sink says it lost.
+std::string tell(const RunRecord& run, MlflowSettings settings, Log& log, MlflowFiles files = {}) {
+  const std::unique_ptr<RunSink> sink =
+      make_mlflow_sink(std::move(settings), std::move(files), log);
+  sink->start(run.start);
+  for (const StepRecord& step : run.steps) sink->step(step);
+  for (const EpochRecord& epoch : run.epochs) sink->epoch(epoch, nullptr);
+  sink->end(run);
+  return sink->lost();
+}
+
+// By name, of all log-batch calls: kind is "metrics", "params" or "tags".
+std::map<std::string, Json> logged(const ScriptServer& server, const std::string& kind) {
+  std::map<std::string, Json> values;
+  for (const Request& request : server.requests_to("runs/log-batch")) {
+    const Json body = Json::parse(request.body);
+    if (!body.contains(kind)) continue;
+    for (const Json& item : body.at(kind)) values[item.at("key")] = item.at("value");
+  }
+  return values;
+}
+
+TEST(MlflowSink, WhatAServerRepeatsOfALoginIsNotShown) {
+  const auto refuse = [](const std::string& message) {
+    return [message](const Request&) {
+      return Reply{.status = 400, .body = Json{{"message", message}}.dump()};
+    };
+  };
+  const std::string token(40, 't');
+  ScriptServer late(refuse(std::string(290, 'x') + token));
+  Log log;
+  const std::string cut =
+      tell(small_run(), {.tracking_uri = late.url(), .login = {.token = token}}, log);
+  EXPECT_EQ(cut.find("tttt"), std::string::npos) << cut;
+  ScriptServer basic(refuse("no: Basic dXU6c2VjcmV0"));
+  const std::string coded =
+      tell(small_run(),
+           {.tracking_uri = basic.url(), .login = {.user = "uu", .password = "secret"}}, log);
+  EXPECT_NE(coded.find("no: Basic ***"), std::string::npos) << coded;
+}
+
+TEST(MlflowSink, CreatesARunTellsItAndEndsIt) {
+  ScriptServer server(like_mlflow);
+  Log log;
+  EXPECT_EQ(tell(small_run(), {.tracking_uri = server.url(), .experiment_name = "my x"}, log), "");
+  EXPECT_EQ(Json::parse(server.requests_to("experiments/create").at(0).body),
+            (Json{{"name", "my x"}}));
+  EXPECT_EQ(Json::parse(server.requests_to("runs/create").at(0).body).at("experiment_id"), "7");
+  EXPECT_EQ(logged(server, "params").at("epochs"), "2");
+  EXPECT_FALSE(logged(server, "params").contains("config"));
+  const auto tags = logged(server, "tags");
+  EXPECT_EQ(tags.at("version"), "1.2.3");
+  EXPECT_EQ(tags.at("commit"), "abc");
+  EXPECT_EQ(tags.at("device"), "CPU");
+  EXPECT_EQ(tags.at("training data"), "/data/train");
+  EXPECT_EQ(logged(server, "metrics").at("Valid loss"), "NaN");
+  EXPECT_EQ(logged(server, "metrics").at("Top-1 validation accuracy"), 0.75);
+  EXPECT_EQ(Json::parse(server.requests_to("runs/update").at(0).body).at("status"), "FINISHED");
+}
+
+TEST(MlflowSink, TellsHowARunEnded) {
+  for (const auto& [status, word] :
+       {std::pair{RunStatus::kStopped, "KILLED"}, {RunStatus::kFailed, "FAILED"}}) {
+    ScriptServer server(like_mlflow);
+    Log log;
+    RunRecord run = small_run();
+    run.end.status = status;
+    tell(run, {.tracking_uri = server.url()}, log);
+    EXPECT_EQ(Json::parse(server.requests_to("runs/update").at(0).body).at("status"), word);
+  }
+}
+
+TEST(MlflowSink, NeitherCreatesNorEndsAGivenRun) {
+  ScriptServer server(like_mlflow);
+  Log log;
+  EXPECT_EQ(tell(small_run(), {.tracking_uri = server.url(), .run_id = "r1"}, log), "");
+  EXPECT_EQ(server.requests_to("runs/create").size(), 0u);
+  EXPECT_EQ(server.requests_to("runs/update").size(), 0u);
+  EXPECT_EQ(server.requests_to("runs/get?run_id=r1").size(), 1u);
+  EXPECT_FALSE(logged(server, "metrics").empty());
+}
+
+TEST(MlflowSink, SendsNoMoreAtOnceThanServersTake) {
+  ScriptServer server(like_mlflow);
+  Log log;
+  RunRecord run = small_run();
+  run.steps.resize(300);
+  for (int i = 0; i < 250; ++i) run.start.options.emplace_back("o" + std::to_string(i), "x");
+  EXPECT_EQ(tell(run, {.tracking_uri = server.url()}, log), "");
+  std::size_t num_metrics = 0;
+  for (const Request& request : server.requests_to("runs/log-batch")) {
+    const Json body = Json::parse(request.body);
+    EXPECT_LE(body.value("metrics", Json::array()).size(), 250u);
+    EXPECT_LE(body.value("params", Json::array()).size(), 100u);
+    num_metrics += body.value("metrics", Json::array()).size();
+  }
+  EXPECT_GE(num_metrics, 900u);
+  EXPECT_GE(logged(server, "params").size(), 251u);
+}
+
+TEST(MlflowSink, NamesOfClassesAreMadeFitAndStayApart) {
+  ScriptServer server(like_mlflow);
+  Log log;
+  RunRecord run = small_run();
+  run.start.data.classes = {"<b>", "\"b\"", "a/../cat", std::string(300, 'x')};
+  run.judgement.epoch = 1;
+  run.judgement.confusion = {4, {1, 1, 0, 0, 0, 4, 0, 0, 0, 3, 1, 0, 0, 0, 0, 2}};
+  EXPECT_EQ(tell(run, {.tracking_uri = server.url()}, log), "");
+  const auto metrics = logged(server, "metrics");
+  EXPECT_EQ(metrics.at("Recall/class _b_"), 0.5);
+  EXPECT_EQ(metrics.at("Recall/number 1"), 1.0);
+  EXPECT_EQ(metrics.at("Recall/class a_.._cat"), 0.25);
+  EXPECT_EQ(metrics.at("Recall/class " + std::string(237, 'x')), 1.0);
+}
+
+TEST(MlflowSink, NeverRepeatsASecretThatTheServerRepeats) {
+  ScriptServer server([](const Request& request) {
+    return Reply{.status = 401,
+                 .body = Json{{"message", "bad: " + request.headers.at("authorization")}}.dump()};
+  });
+  Log log;
+  const std::string lost =
+      tell(small_run(), {.tracking_uri = server.url(), .login = {.token = "geheim"}}, log);
+  EXPECT_NE(lost.find("it answers 401 (bad: Bearer ***): check MLFLOW_TRACKING_TOKEN"),
+            std::string::npos)
+      << lost;
+  ASSERT_EQ(log.take_warnings().size(), 1u);
+}
+
+TEST(MlflowSink, SaysThatARunIsNotThere) {
+  ScriptServer server([](const Request&) { return Reply{.status = 404, .body = "<html>"}; });
+  Log log;
+  const std::string lost = tell(small_run(), {.tracking_uri = server.url(), .run_id = "no"}, log);
+  EXPECT_NE(lost.find("points could not be sent: it answers 404: MLFLOW_RUN_ID must name a run"),
+            std::string::npos)
+      << lost;
+  EXPECT_EQ(server.requests().size(), 1u);
+}
+
+TEST(MlflowSink, TakesAPageForAFailure) {
+  ScriptServer server([](const Request&) { return Reply{.body = "<html>Log in"}; });
+  Log log;
+  const std::string lost = tell(small_run(), {.tracking_uri = server.url()}, log);
+  EXPECT_NE(lost.find("something that is no JSON: a log-in page"), std::string::npos) << lost;
+}
+
+TEST(MlflowSink, CountsOnlyTheCallsThatAreRefused) {
+  std::atomic<int> batches = 0;
+  ScriptServer server([&](const Request& request) {
+    const bool metrics = request.body.find("\"metrics\"") != std::string::npos;
+    if (metrics && ++batches == 1) return Reply{.status = 400, .body = R"({"message": "no"})"};
+    return like_mlflow(request);
+  });
+  Log log;
+  RunRecord run = small_run();
+  run.steps.resize(200);
+  const std::string lost = tell(run, {.tracking_uri = server.url()}, log);
+  EXPECT_TRUE(lost.starts_with("250 of 6")) << lost;
+  EXPECT_NE(lost.find("could not be sent: it answers 400 (no)"), std::string::npos) << lost;
+  EXPECT_EQ(server.requests_to("runs/update").size(), 1u);
+}
+
+class MlflowFilesTest : public testing::Test {
+ protected:
+  MlflowFilesTest() {
+    std::string name = testing::TempDir() + "kiln-mlflow-XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+    for (const char* file : {"report.html", "training.json", "weights"})
+      std::ofstream(folder_ / file) << file << " of this run";
+  }
+  ~MlflowFilesTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string tell_with_files(const ScriptServer& server, bool whole_model) {
+    RunRecord run = small_run();
+    run.end.model_path = folder_;
+    return tell(run, {.tracking_uri = server.url()}, log_,
+                {{folder_ / "report.html", folder_ / "none.html"}, whole_model});
+  }
+
+  std::filesystem::path folder_;
+  Log log_;
+};
+
+TEST_F(MlflowFilesTest, SendsReportAndNumbers) {
+  ScriptServer server(like_mlflow);
+  EXPECT_EQ(tell_with_files(server, /*whole_model=*/false), "");
+  const auto report =
+      server.requests_to("/api/2.0/mlflow-artifacts/artifacts/7/r1/artifacts/report.html");
+  ASSERT_EQ(report.size(), 1u);
+  EXPECT_EQ(report[0].method, "PUT");
+  EXPECT_EQ(report[0].body, "report.html of this run");
+  EXPECT_EQ(server.requests_to("artifacts/training.json").size(), 1u);
+  EXPECT_EQ(server.requests_to("none.html").size() + server.requests_to("weights").size(), 0u);
+}
+
+TEST_F(MlflowFilesTest, SendsTheWholeModelWhereAsked) {
+  ScriptServer server(like_mlflow);
+  EXPECT_EQ(tell_with_files(server, /*whole_model=*/true), "");
+  EXPECT_EQ(server.requests_to("artifacts/model/weights").at(0).body, "weights of this run");
+}
+
+TEST_F(MlflowFilesTest, SaysThatAStoreIsOutOfReach) {
+  ScriptServer server([](const Request& request) {
+    Reply reply = like_mlflow(request);
+    const std::size_t at = reply.body.find("mlflow-artifacts");
+    if (at != std::string::npos) reply.body.replace(at, 16, "abfss");
+    return reply;
+  });
+  const std::string lost = tell_with_files(server, /*whole_model=*/true);
+  EXPECT_NE(lost.find("report.html, training.json, the model directory could not be sent: the run "
+                      "keeps its files under 'abfss:'"),
+            std::string::npos)
+      << lost;
+  EXPECT_EQ(log_.take_warnings().size(), 1u);
+}
+
+// Nothing but memory for the newest points is spent on a server that hangs.
+TEST(MlflowSender, NeverWaitsForAServerThatHangs) {
+  ScriptServer server([](const Request&) { return Reply{.kind = Reply::Kind::kHang}; });
+  Log log;
+  MlflowSender sender({.tracking_uri = server.url()}, {}, {}, log);
+  const std::size_t num_points = 3 * MlflowSender::kMostWaiting;
+  for (std::size_t i = 0; i < num_points; ++i) sender.add({{"x", 1.0, 1, static_cast<long>(i)}});
+  EXPECT_LE(server.requests().size(), 1u);  // all were taken during the first call
+  sender.end({});
+  EXPECT_TRUE(sender.lost().starts_with("30000 of 30000 points could not be sent: "))
+      << sender.lost();
+  EXPECT_EQ(log.take_warnings().size(), 1u);
+}
+
+}  // namespace
+}  // namespace kiln

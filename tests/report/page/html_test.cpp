@@ -1,0 +1,50 @@
+#include "report/page/html.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "report/record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+TEST(Escaped, LeavesNothingThatABrowserWouldObey) {
+  EXPECT_EQ(escaped("<script>alert('a & \"b\"')</script>"),
+            "&lt;script&gt;alert(&#39;a &amp; &quot;b&quot;&#39;)&lt;/script&gt;");
+  EXPECT_EQ(escaped("two\nlines\x01"), "two\\x0alines\\x01");
+  EXPECT_EQ(escaped("\xff"), "\\xff");
+  EXPECT_EQ(escaped("Äpfel 🍎"), "Äpfel 🍎");
+}
+
+TEST(Prose, MarksWhatIsTyped) {
+  EXPECT_EQ(prose("more `--epochs` <b>"), "more <code>--epochs</code> &lt;b&gt;");
+  EXPECT_EQ(prose("a lone ` stays"), "a lone ` stays");
+}
+
+TEST(Filled, ReplacesOnceOver) {
+  EXPECT_EQ(filled("<{{a}}>{{b}}{{a}}", {{"a", "{{b}}"}, {"b", "2"}}), "<{{b}}>2{{b}}");
+  EXPECT_THROW(filled("{{c}}", {{"a", "1"}}), std::out_of_range);
+}
+
+TEST(Table, HasHeadingsForRowsAndColumns) {
+  const std::string html = table("Sizes & <more>", {{"name", false}, {"size"}}, {{"a", "1"}});
+  EXPECT_NE(html.find("<caption>Sizes &amp; &lt;more&gt;</caption>"), html.npos);
+  EXPECT_NE(html.find("<th scope=\"col\">size</th>"), html.npos);
+  EXPECT_NE(html.find("<th scope=\"row\" class=\"text\">a</th><td>1</td>"), html.npos);
+}
+
+TEST(Labels, AreCutAtCharactersAndNeverMissing) {
+  EXPECT_EQ(shortened("äöü", 3), "äöü");
+  EXPECT_EQ(shortened("äöüß", 3), "äö…");
+  DataRecord data;
+  data.classes = {"cat", "", std::string(300, 'x')};
+  EXPECT_EQ(class_name(data, 0), "cat");
+  EXPECT_EQ(class_name(data, 1), "(no name)");
+  EXPECT_EQ(class_name(data, 2), std::string(39, 'x') + "…");
+  EXPECT_EQ(class_name(data, 3), "class 3");
+  EXPECT_EQ(class_name(data, -1), "class -1");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,101 @@
+// The whole pages, for runs of every kind. tests/flow/test_report.py looks at them in a browser.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "report/page/page.h"
+#include "report/sample_run.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostBytes = 2'000'000;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(ReportPage, IsUnderTwoMegabytesWhateverTheRun) {
+  std::vector<std::string> classes;
+  for (int i = 0; i < 2500; ++i) classes.push_back(std::to_string(i) + std::string(300, '<'));
+  RunRecord run = sample_run(1000, classes);
+  for (int i = 0; i < 45'000; ++i) {
+    StepRecord step;
+    step.epoch = 1 + i / 45;
+    step.num_steps = 45;
+    step.step = 1 + i % 45;
+    step.batch = totals_of(64, 0.1 * (i % 7), 0.5);
+    run.steps.push_back(step);
+  }
+  run.judgement.epoch = 1000;
+  run.judgement.confusion.num_classes = 2500;
+  run.judgement.confusion.counts.assign(6'250'000, 1);
+  run.judgement.most_wrong.assign(500, {"a.png", 1, 2, 0.99, {96, 96, std::string(30'000, 'j')}});
+  run.warnings.assign(10'000, std::string(5000, '"'));
+  run.end.image_faults.assign(10'000, {"training", std::string(3000, '&'), "bad", false});
+  const std::string page = report_html(run);
+  EXPECT_LT(page.size(), kMostBytes);
+  EXPECT_TRUE(has(page, "Shown are 1000 of 2500 classes."));
+  EXPECT_TRUE(has(page, "and 9950 more"));
+}
+
+TEST(ReportPage, EscapesWhatStrangersNamed) {
+  const std::string evil = "</script><script>alert(1)</script>\"'\n";
+  RunRecord run = sample_run(2, {evil, "dog"});
+  run.start.options.emplace_back("train-data-path", evil);
+  run.start.command = run.start.model = run.start.device = evil;
+  run.start.data.train_path = run.start.data.augment = evil;
+  run.warnings = {evil};
+  run.end.status = RunStatus::kFailed;
+  run.end.failure = evil;
+  run.end.image_faults = {{"training", evil, evil, true}};
+  run.judgement.epoch = 2;
+  run.judgement.confusion = matrix_of({{1, 1}, {1, 1}});
+  run.judgement.most_wrong = {{evil, 0, 1, 0.9, {32, 32, "jpeg"}}};
+  for (const std::string& page : {report_html(run), comparison_html({{evil, run}, {"b", run}})}) {
+    EXPECT_FALSE(has(page, "alert(1)</script>"));
+    EXPECT_FALSE(has(page, "<script>alert"));
+  }
+}
+
+TEST(ReportPage, TakesARecordThatContradictsItself) {
+  RunRecord run = sample_run(2);
+  run.start.data.classes.clear();
+  run.start.data.valid_counts = {-5};
+  run.judgement.confusion = matrix_of({{1, 1}, {1, 1}});
+  run.judgement.most_wrong = {{"a.png", -1, 70, 7, {32, 32, "jpeg"}}};
+  run.epochs[1].valid_seconds = std::numeric_limits<double>::infinity();
+  run.epochs[1].train_seconds = std::numeric_limits<double>::quiet_NaN();
+  run.epochs[1].learning_rate = -std::numeric_limits<double>::infinity();
+  run.steps.resize(1);
+  run.start.time = 1e300;
+  EXPECT_TRUE(has(report_html(run), "class 70"));
+  EXPECT_TRUE(has(report_html({}), "No epoch was finished"));
+}
+
+TEST(Comparison, SortsShowsAndDiffers) {
+  RunRecord better = sample_run(6), worse = sample_run(2), begun = sample_run(0);
+  better.start.options[1].second = "0.02";
+  begun.end = {};
+  std::vector<NamedRun> runs = {{"begun", begun}, {"worse", worse}, {"better", better}};
+  sort_by_accuracy(&runs);
+  EXPECT_EQ(runs[0].name, "better");
+  EXPECT_EQ(runs[2].name, "begun");
+  const std::string text = comparison_text(runs);
+  EXPECT_TRUE(has(text, "better  resnet18  6/6     85.0 %      81.2 to 88.2"));
+  EXPECT_TRUE(has(text, "--learning-rate  0.02    0.01   0.01"));
+  EXPECT_TRUE(has(text, "leads by 10.0 points of top-1: more than chance explains."));
+  EXPECT_TRUE(has(comparison_html(runs), "<th scope=\"row\" class=\"text\">learning-rate</th>"));
+}
+
+TEST(Comparison, SaysWhatMayBeChance) {
+  RunRecord better = sample_run(6), worse = sample_run(5);
+  EXPECT_TRUE(has(comparison_finding({{"a", better}, {"b", worse}}), "may be chance"));
+  worse.start.data.valid_path = "elsewhere";
+  EXPECT_TRUE(
+      has(comparison_finding({{"a", better}, {"b", worse}}), "different validation images"));
+  EXPECT_EQ(comparison_finding({{"a", better}}), "");
+}
+
+}  // namespace
+}  // namespace kiln

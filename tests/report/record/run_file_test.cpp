@@ -1,0 +1,126 @@
+#include "report/record/run_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "report/run_samples.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunFileTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void write(const RunRecord& run) const { record_run(run, file_); }
+
+  const fs::path folder_ =
+      fs::path(testing::TempDir()) / ("run_file_" + std::to_string(::getpid()));
+  const fs::path file_ = folder_ / kRunFileName;
+};
+
+TEST_F(RunFileTest, GivesBackWhatWasTold) {
+  const RunRecord told = hostile_run();
+  write(told);
+  const RunRecord read = read_run(folder_);
+  EXPECT_EQ(read.start.options, told.start.options);
+  EXPECT_EQ(read.start.data.classes, told.start.data.classes);
+  EXPECT_EQ(read.start.data.mean[1], 0.5);
+  EXPECT_EQ(read.warnings, told.warnings);
+  ASSERT_EQ(read.steps.size(), 2U);
+  EXPECT_EQ(read.steps[0].batch.loss_sum, 12.5);
+  EXPECT_TRUE(std::isnan(read.steps[1].batch.loss_sum));
+  EXPECT_TRUE(std::isinf(read.steps[1].batch_images_per_second));
+  EXPECT_EQ(read.steps[1].times.optimizer, 0.5);
+  ASSERT_EQ(read.epochs.size(), 2U);
+  EXPECT_EQ(read.epochs[1].valid.top1, 8);
+  EXPECT_EQ(read.epochs[1].gpu->power_watts, 350);
+  EXPECT_EQ(read.epochs[1].communication->waiting, 1);
+  EXPECT_EQ(read.judgement.confusion.counts, told.judgement.confusion.counts);
+  EXPECT_EQ(read.judgement.most_wrong[0].thumbnail.jpeg,
+            told.judgement.most_wrong[0].thumbnail.jpeg);
+  EXPECT_EQ(read.judgement.samples[0].file, "cat/2.jpg");
+  EXPECT_EQ(read.end.status, RunStatus::kFinished);
+  EXPECT_TRUE(read.end.image_faults.at(0).damaged);
+}
+
+TEST_F(RunFileTest, ARunThatWasKilledIsReadUpToItsLastWholeLine) {
+  write(hostile_run());
+  std::string text = read_file(file_);
+  text.resize(text.size() - 5);
+  const RunRecord read = parse_run(text);
+  EXPECT_EQ(read.epochs.size(), 2U);
+  EXPECT_EQ(read.end.status, RunStatus::kRunning);
+}
+
+TEST_F(RunFileTest, AFollowerTakesWhatIsNewAndARunThatBeginsAnew) {
+  RunFollower follower(file_);
+  EXPECT_FALSE(follower.read_news());
+  write(hostile_run());
+  const std::string whole = read_file(file_);
+  std::ofstream(file_) << whole.substr(0, whole.size() / 2);
+  EXPECT_TRUE(follower.read_news());
+  EXPECT_TRUE(follower.has_begun());
+  EXPECT_EQ(follower.run().end.status, RunStatus::kRunning);
+  std::ofstream(file_, std::ios::app) << whole.substr(whole.size() / 2);
+  EXPECT_TRUE(follower.read_news());
+  EXPECT_EQ(follower.run().epochs.size(), 2U);
+  EXPECT_EQ(follower.run().end.status, RunStatus::kFinished);
+  EXPECT_FALSE(follower.read_news());
+  RunRecord next = hostile_run();
+  next.start.time += 100;
+  const auto sink = make_run_file(file_);
+  sink->start(next.start);
+  EXPECT_TRUE(follower.read_news());
+  EXPECT_EQ(follower.run().start.time, next.start.time);
+  EXPECT_TRUE(follower.run().epochs.empty());
+}
+
+TEST_F(RunFileTest, WhatIsNoRunIsRefusedWithItsPlace) {
+  for (const std::string text :
+       {"", "{}\n", "not JSON\n", "{\"event\":\"step\"}\n",
+        "{\"event\":\"start\",\"time\":\"soon\"}\n",
+        "{\"event\":\"start\",\"time\":1,\"data\":[1]}\n",
+        "{\"event\":\"start\",\"time\":1}\n{\"event\":\"epoch\",\"judgement\":{\"confusion\":"
+        "{\"num_classes\":99999,\"cells\":[]}}}\n"})
+    EXPECT_THROW(parse_run(text), Error) << text;
+  try {
+    read_run(folder_ / "nowhere");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("--log-path"), std::string::npos);
+  }
+}
+
+TEST_F(RunFileTest, TwoRunsDoNotShareAFile) {
+  EXPECT_FALSE(AppendedFile::is_in_use(file_));
+  AppendedFile first(file_);
+  first.append("first");
+  EXPECT_TRUE(AppendedFile::is_in_use(file_));
+  EXPECT_THROW(AppendedFile{file_}, std::runtime_error);
+  EXPECT_EQ(read_file(file_), "first");
+}
+
+TEST_F(RunFileTest, APipeThatNobodyReadsIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_THROW(AppendedFile{file_}, std::runtime_error);
+  RunFollower follower(file_);
+  EXPECT_THROW(follower.read_news(), Error);
+}
+
+TEST_F(RunFileTest, AFullDiskLeavesWholeLines) {
+  fs::create_symlink("/dev/full", file_);
+  const auto sink = make_run_file(file_);
+  EXPECT_THROW(sink->start(hostile_run().start), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "report/record/run_summary.h"
+#include "report/sample_run.h"
+
+namespace kiln {
+namespace {
+
+// R. G. Newcombe, Two-sided confidence intervals for the single proportion, Statistics in Medicine
+// 17 (1998), table I.
+TEST(WilsonInterval, AgreesWithPublishedValues) {
+  const Interval some = wilson_interval(15, 148);
+  EXPECT_NEAR(some.low, 0.0624, 0.0001);
+  EXPECT_NEAR(some.high, 0.1605, 0.0001);
+  const Interval none = wilson_interval(0, 20);
+  EXPECT_EQ(none.low, 0);
+  EXPECT_NEAR(none.high, 0.1611, 0.0001);
+  const Interval all = wilson_interval(10, 10);
+  EXPECT_NEAR(all.low, 0.7225, 0.0001);
+  EXPECT_DOUBLE_EQ(all.high, 1);
+}
+
+TEST(WilsonInterval, KnowsNothingOfNothing) {
+  EXPECT_EQ(wilson_interval(0, 0).low, 0);
+  EXPECT_EQ(wilson_interval(0, 0).high, 1);
+}
+
+TEST(ClassScores, WorstRecallComesFirst) {
+  const auto scores = class_scores(matrix_of({{8, 2, 0}, {6, 4, 0}, {0, 0, 0}}));
+  ASSERT_EQ(scores.size(), 3U);
+  EXPECT_EQ(scores[0].label, 1);
+  EXPECT_DOUBLE_EQ(scores[0].recall(), 0.4);
+  EXPECT_DOUBLE_EQ(scores[0].precision(), 4.0 / 6);
+  EXPECT_EQ(scores[1].label, 0);
+  EXPECT_EQ(scores[2].label, 2);  // has no images, so nothing is known
+  EXPECT_TRUE(std::isnan(scores[2].recall()));
+  EXPECT_TRUE(class_scores({}).empty());
+}
+
+TEST(WorstConfusions, AreOfDifferentClassesMostFirst) {
+  const auto pairs = worst_confusions(matrix_of({{90, 2, 0}, {6, 4, 1}, {0, 0, 0}}), 2);
+  ASSERT_EQ(pairs.size(), 2U);
+  EXPECT_EQ(pairs[0].truth, 1);
+  EXPECT_EQ(pairs[0].guess, 0);
+  EXPECT_EQ(pairs[0].images, 6);
+  EXPECT_EQ(pairs[1].images, 2);
+}
+
+TEST(Condensed, KeepsTheClassesWithMostErrorsAndEveryImage) {
+  ConfusionMatrix matrix{1000, {}};
+  matrix.counts.assign(1'000'000, 0);
+  for (std::size_t label = 0; label < 1000; ++label) matrix.counts[label * 1000 + label] = 10;
+  matrix.counts[7 * 1000 + 900] = 50;
+  const CondensedMatrix small = condensed(matrix, 40);
+  EXPECT_EQ(small.counts.num_classes, 40);
+  EXPECT_EQ(small.num_others, 961);
+  ASSERT_EQ(small.labels.size(), 39U);
+  EXPECT_NE(std::find(small.labels.begin(), small.labels.end(), 7), small.labels.end());
+  const auto last = std::find(small.labels.begin(), small.labels.end(), 900);
+  ASSERT_NE(last, small.labels.end());
+  EXPECT_EQ(std::accumulate(small.counts.counts.begin(), small.counts.counts.end(), 0LL), 10'050);
+  EXPECT_EQ(small.counts.at(39, 39), 9610);
+  EXPECT_EQ(condensed(matrix_of({{1, 2}, {3, 4}}), 40).counts.counts,
+            (std::vector<std::int64_t>{1, 2, 3, 4}));
+}
+
+}  // namespace
+}  // namespace kiln

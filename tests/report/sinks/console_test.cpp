@@ -1,0 +1,72 @@
+#include "report/sinks/sinks.h"
+
+#include <gtest/gtest.h>
+
+#include "report/page/page.h"
+#include "report/run_samples.h"
+
+namespace kiln {
+namespace {
+
+// What a run says on a console that is no terminal.
+std::string told(const RunRecord& run) {
+  testing::internal::CaptureStdout();
+  {
+    Log log;
+    const auto console = make_console(log, "logs/report.html");
+    console->start(run.start);
+    for (const StepRecord& step : run.steps) {
+      console->step(step);
+      console->progress(step);
+    }
+    for (const EpochRecord& epoch : run.epochs) console->epoch(epoch, nullptr);
+    console->end(run);
+  }
+  return testing::internal::GetCapturedStdout();
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+RunRecord finished_run() {
+  RunRecord run = hostile_run();
+  run.start.plan = {{"model", "a network"}, {"device", "a processor"}};
+  run.end.status = RunStatus::kFinished;
+  run.end.saved_epoch = run.epochs.back().epoch;
+  run.end.model_path = "out/model";
+  return run;
+}
+
+TEST(Console, TellsThePlanEveryStepAndEpochAndTheResult) {
+  const RunRecord run = finished_run();
+  const std::string text = told(run);
+  EXPECT_NE(text.find("model:            a network\n"), std::string::npos) << text;
+  EXPECT_EQ(count(text, "Avg_Loss_Batch"), static_cast<int>(run.steps.size()));
+  EXPECT_EQ(count(text, ",train_ips "), static_cast<int>(run.epochs.size()));
+  EXPECT_NE(text.find("out/model"), std::string::npos);
+  EXPECT_EQ(text.find("report.html"), std::string::npos) << "no sink has written it";
+}
+
+TEST(Console, NamesThePageAndTheLossesOfOtherSinks) {
+  RunRecord run = finished_run();
+  run.whole_sinks = {kReportName};
+  run.losses = {"MLflow: 3 points could not be sent"};
+  const std::string text = told(run);
+  EXPECT_NE(text.find("logs/report.html"), std::string::npos);
+  EXPECT_NE(text.find("MLflow: 3 points could not be sent"), std::string::npos);
+}
+
+TEST(Console, TellsLossesButNoResultOfARunWithoutAModel) {
+  RunRecord run = finished_run();
+  run.end.model_path.clear();
+  run.losses = {"epochs.csv: 1 records lost"};
+  const std::string text = told(run);
+  EXPECT_EQ(text.find("saved epoch"), std::string::npos);
+  EXPECT_NE(text.find("lost: epochs.csv"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln
