@@ -10,14 +10,14 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   try {
     const auto begin = std::chrono::steady_clock::now();
-    const kiln::ImageSet set =
+    const kiln::Dataset set =
         argc > 2 ? kiln::read_indexed_image_set(argv[1], "Folder", {argv[2], false})
-                 : kiln::read_labeled_image_set(argv[1], "Folder");
+                 : kiln::read_labeled_dataset(argv[1], "Folder");
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    const std::size_t images = set.items.size();
+    const std::size_t images = set.samples.size();
     std::printf("{\"seconds\": %.4f, \"images\": %zu, \"list_bytes_per_image\": %.1f}\n",
                 seconds.count(), images,
-                static_cast<double>(set.items.memory_bytes()) / static_cast<double>(images));
+                static_cast<double>(set.samples.memory_bytes()) / static_cast<double>(images));
   } catch (const std::exception& fault) {
     std::fprintf(stderr, "%s\n", fault.what());
     return 1;

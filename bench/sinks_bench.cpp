@@ -59,7 +59,7 @@ void tell_again(const kiln::RunRecord& run, const kiln::OutputConfig& config) {
       steps.push_back(seconds_of([&] { reporter.step(*step); }));
     }
     wait_until(epoch.time);
-    epochs.push_back(seconds_of([&] { reporter.epoch(epoch, &run.judgement); }));
+    epochs.push_back(seconds_of([&] { reporter.epoch(epoch, &run.details); }));
   }
   wait_until(run.end.time);
   const double end = seconds_of([&] { reporter.end(run.end); });

@@ -126,7 +126,7 @@ struct JudgedImage {
 };
 
 // What validation showed beyond its sums, for the epoch whose model is kept.
-struct Judgement {
+struct ValidationDetails {
   int epoch = 0;  // 0: none
   ConfusionMatrix confusion;
   std::vector<JudgedImage> most_wrong;  // wrong, the most confident first

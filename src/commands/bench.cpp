@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t kBytes[] = {4 << 10, 64 << 10, 1 << 20, 25 << 20, 100 << 20};
 constexpr double kSecondsEach = 1;
 constexpr int kLeastRepeats = 5, kMostRepeats = 500;
-constexpr const char* kMpiSum = "MPI_Allreduce";
+constexpr const char* kMpiAllReduce = "MPI_Allreduce";
 
 struct Spread {
   double median = 0, least = 0, most = 0;
@@ -70,11 +70,11 @@ class CollectiveBench {
   double mpi_sum_once(const at::Tensor& values) {
     MpiThread& mpi = *world_.mpi();
     world_.barrier();
-    const double before = mpi.seconds_of(kMpiSum);
-    mpi.wait(mpi.start({Collective::Kind::kMpiSum, kMpiSum, values.data_ptr(),
+    const double before = mpi.seconds_of(kMpiAllReduce);
+    mpi.wait(mpi.start({Collective::Kind::kMpiAllReduce, kMpiAllReduce, values.data_ptr(),
                         static_cast<std::size_t>(values.numel()), Element::kFloat32, nullptr,
                         std::make_shared<at::Tensor>(values)}));
-    return mpi.seconds_of(kMpiSum) - before;
+    return mpi.seconds_of(kMpiAllReduce) - before;
   }
 
   int agreed_repeats(double seconds) {
@@ -113,10 +113,10 @@ struct Pass {
 
 class LoaderBench {
  public:
-  LoaderBench(const BenchLoaderConfig& config, const ImageSet& set, int threads)
+  LoaderBench(const BenchLoaderConfig& config, const Dataset& set, int threads)
       : config_(config),
         set_(set),
-        team_({.num_decoders = threads, .read_ahead = config.read_ahead}) {}
+        pool_({.num_decoders = threads, .read_ahead = config.read_ahead}) {}
 
   Pass run(int number) {
     const Stopwatch watch;
@@ -137,24 +137,24 @@ class LoaderBench {
 
  private:
   BatchLoader open(int number) {
-    PixelPlan pixels{.output = {config_.size, config_.size},
-                     .short_side = usual_short_side(config_.size),
-                     .augment = config_.augment};
+    TransformSpec pixels{.output = {config_.size, config_.size},
+                         .short_side = usual_short_side(config_.size),
+                         .augment = config_.augment};
     const auto epoch = static_cast<std::uint64_t>(number);
     return BatchLoader(
-        set_, team_,
-        {.order = permutation(static_cast<std::uint32_t>(set_.items.size()), {1, epoch}),
+        set_, pool_,
+        {.order = permutation(static_cast<std::uint32_t>(set_.samples.size()), {1, epoch}),
          .batch_size = config_.batch_size,
          .pixels = pixels,
          .scaling = Normalization{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}},
          .seed = 1,
          .epoch = epoch,
-         .num_slots = team_.num_decoders() + 2});
+         .num_slots = pool_.num_decoders() + 2});
   }
 
   const BenchLoaderConfig& config_;
-  const ImageSet& set_;
-  LoaderTeam team_;
+  const Dataset& set_;
+  LoaderThreads pool_;
 };
 
 double rate_of(const Pass& pass) {
@@ -201,11 +201,11 @@ Json to_json(const BenchLoaderConfig& config, const std::vector<Pass>& passes, i
 }
 
 Json measured(const BenchLoaderConfig& config, Log& log) {
-  const ImageSet set = read_image_set(config.data, config.data);
+  const Dataset set = read_dataset(config.data, config.data);
   const int threads = config.threads > 0 ? config.threads : usable_cpus();
   keep_freed_memory();
   LoaderBench bench(config, set, threads);
-  log.info("a first pass over " + std::to_string(set.items.size()) +
+  log.info("a first pass over " + std::to_string(set.samples.size()) +
            " images fills the page cache");
   bench.run(0);
   std::vector<Pass> passes;

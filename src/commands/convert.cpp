@@ -8,9 +8,9 @@
 namespace kiln {
 namespace {
 
-std::string found_line(const ImageSet& set) {
-  std::string line =
-      "Found " + std::to_string(set.items.size()) + (set.items.size() == 1 ? " image" : " images");
+std::string found_line(const Dataset& set) {
+  std::string line = "Found " + std::to_string(set.samples.size()) +
+                     (set.samples.size() == 1 ? " image" : " images");
   if (set.labeled()) {
     const std::size_t num_classes = set.classes.size();
     line += " in " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes");
@@ -24,7 +24,7 @@ std::string found_line(const ImageSet& set) {
 
 int run(const ConvertConfig& config, Process& process) {
   Log& log = process.log;
-  const ImageSet set = read_image_set(config.input_path, "Input dataset");
+  const Dataset set = read_dataset(config.input_path, "Input dataset");
   log.info(found_line(set));
   for (const std::string& note : set.notes) log.warning(note);
   if (!set.labeled()) {

@@ -41,7 +41,7 @@ struct CheckResult {
   bool damaged = false;
 };
 
-CheckResult check_image(const ImageSet& set, std::size_t i) {
+CheckResult check_image(const Dataset& set, std::size_t i) {
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
@@ -53,8 +53,8 @@ CheckResult check_image(const ImageSet& set, std::size_t i) {
 }
 
 // Adds the faulty images to `report`; the number of bad ones.
-int check_images(const ImageSet& set, Report& report) {
-  std::vector<CheckResult> results(set.items.size());
+int check_images(const Dataset& set, Report& report) {
+  std::vector<CheckResult> results(set.samples.size());
   in_parallel(results.size(), usable_cpus(),
               [&](std::size_t i) { results[i] = check_image(set, i); });
   int bad = 0;
@@ -64,7 +64,7 @@ int check_images(const ImageSet& set, Report& report) {
     const CheckResult& result = results[i];
     if (result.fault.empty()) continue;
     ++(result.damaged ? damaged : bad);
-    faults.push_back({{"file", set.items[i].file_name},
+    faults.push_back({{"file", set.samples[i].file_name},
                       {"state", result.damaged ? "damaged" : "bad"},
                       {"fault", result.fault}});
   }
@@ -74,10 +74,10 @@ int check_images(const ImageSet& set, Report& report) {
   return bad;
 }
 
-void tell_classes(const ImageSet& set, Report& report) {
+void tell_classes(const Dataset& set, Report& report) {
   std::vector<std::int64_t> counts(set.classes.size());
   std::int64_t unlabeled = 0;
-  for (const ImageItem& item : set.items) {
+  for (const Sample& item : set.samples) {
     ++(item.label < 0 ? unlabeled : counts.at(static_cast<std::size_t>(item.label)));
   }
   report["num_classes"] = set.classes.size();
@@ -89,11 +89,11 @@ void tell_classes(const ImageSet& set, Report& report) {
   report["classes"] = std::move(classes);
 }
 
-void tell_sizes(ImageSet& set, Report& report) {
+void tell_sizes(Dataset& set, Report& report) {
   std::map<std::pair<int, int>, std::int64_t> counts;
   std::int64_t unreadable = 0;
   scan_sizes(set, SizesWanted::kAll);
-  for (const ImageItem& item : set.items) {
+  for (const Sample& item : set.samples) {
     if (item.size) {
       ++counts[{item.size->width, item.size->height}];
     } else {
@@ -114,10 +114,10 @@ void tell_sizes(ImageSet& set, Report& report) {
 }
 
 int inspect_images(const fs::path& path, bool check, Report& report) {
-  ImageSet set = read_image_set(path, "Folder");
+  Dataset set = read_dataset(path, "Folder");
   report["kind"] = describe(set.kind);
   report["path"] = path.string();
-  report["images"] = set.items.size();
+  report["images"] = set.samples.size();
   tell_classes(set, report);
   tell_sizes(set, report);
   report["notes"] = set.notes;

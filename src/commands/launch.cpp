@@ -157,9 +157,9 @@ class Launch {
  private:
   void say(const std::string& text);
   void show(const OutputLine& line);
-  void read_output(const KeptProcess& process);
-  void take_signal(int signal, KeptProcess& process);
-  int watch(StopSignals& stops, KeptProcess& process);
+  void read_output(const SupervisedProcess& process);
+  void take_signal(int signal, SupervisedProcess& process);
+  int watch(StopSignals& stops, SupervisedProcess& process);
   int conclude(int code);
   void report(const JobFailure& failure);
   std::string sentence(const JobFailure& failure) const;
@@ -169,7 +169,7 @@ class Launch {
   MpiLog mpi_log_;
   ErrorInfoWatch error_info_;
   ProgramCall call_;
-  JobStory story_;
+  JobMonitor story_;
   // mpirun's own messages come by standard error, where no rank's unfinished line precedes them.
   OutputSplitter output_, errors_;
   bool output_open_ = true, errors_open_ = true;
@@ -209,12 +209,12 @@ void Launch::show(const OutputLine& line) {
   std::fflush(stream);
 }
 
-void Launch::read_output(const KeptProcess& process) {
+void Launch::read_output(const SupervisedProcess& process) {
   output_open_ = output_open_ && read_into(output_, process.output());
   errors_open_ = errors_open_ && read_into(errors_, process.errors());
 }
 
-void Launch::take_signal(int signal, KeptProcess& process) {
+void Launch::take_signal(int signal, SupervisedProcess& process) {
   if (stop_ == 0) {
     stop_ = signal;
     say("Signal " + std::to_string(signal) +
@@ -228,7 +228,7 @@ void Launch::take_signal(int signal, KeptProcess& process) {
 }
 
 // Until all have ended; returns mpirun's exit code.
-int Launch::watch(StopSignals& stops, KeptProcess& process) {
+int Launch::watch(StopSignals& stops, SupervisedProcess& process) {
   std::optional<steady_clock::time_point> last_moment;
   std::optional<int> code;
   while (!code) {
@@ -302,12 +302,12 @@ int Launch::conclude(int code) {
 }
 
 int Launch::run(StopSignals& stops) {
-  KeptProcess process(call_);
+  SupervisedProcess process(call_);
   return conclude(watch(stops, process));
 }
 
 void require_no_mpi_job() {
-  if (!find_launcher().mpi) return;
+  if (!detect_launch_environment().mpi) return;
   throw Error(ErrorCode::kUserError,
               "This process is a rank of an MPI job already, which sets the number of ranks: leave "
               "--ranks out there, or start `kiln launch` outside of mpirun and srun.");
@@ -331,7 +331,7 @@ int choose_num_ranks(const LaunchConfig& config) {
 
 // Whether this process is a rank that `kiln launch` started.
 bool is_launched() {
-  return std::getenv("KILN_LAUNCHED") != nullptr && find_launcher().mpi;
+  return std::getenv("KILN_LAUNCHED") != nullptr && detect_launch_environment().mpi;
 }
 
 // Whether `ranks` (0: auto) are more than this process: auto without a GPU to train on is not.

@@ -33,7 +33,7 @@ std::string shard_name(const fs::path& input) {
 
 int run(const PackConfig& config, Process& process) {
   Log& log = process.log;
-  const ImageSet set = read_labeled_image_set(config.input_path, "Input dataset");
+  const Dataset set = read_labeled_dataset(config.input_path, "Input dataset");
   for (const std::string& note : set.notes) log.warning(note);
   prepare_shard_output(config.output_path, config.input_path);
   const PackedShards packed =
@@ -43,17 +43,17 @@ int run(const PackConfig& config, Process& process) {
                     .short_side = config.short_side,
                     .quality = config.quality,
                     .balance = config.balance,
-                    .order = chosen_order(config, set.items.size())},
+                    .order = chosen_order(config, set.samples.size())},
                    config.output_path);
   for (const std::string& file : packed.undecodable)
     log.warning("'" + file + "' cannot be decoded and is packed as it is");
-  ImageSet made = read_labeled_image_set(config.output_path, "Output");
-  if (made.items.size() != set.items.size() || made.classes != set.classes)
+  Dataset made = read_labeled_dataset(config.output_path, "Output");
+  if (made.samples.size() != set.samples.size() || made.classes != set.classes)
     throw InternalError("the shards do not hold what was packed");
   scan_sizes(made, SizesWanted::kCommon);
   write_index(index_beside(config.output_path), made);
   log.info(formatted("Packed %zu images (%zu reduced) of %zu classes into %zu shards, %.1f MiB: '",
-                     set.items.size(), packed.num_reduced, set.classes.size(), packed.num_shards,
+                     set.samples.size(), packed.num_reduced, set.classes.size(), packed.num_shards,
                      static_cast<double>(packed.num_bytes) / (1 << 20)) +
            config.output_path + "'.");
   return 0;

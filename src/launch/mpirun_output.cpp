@@ -132,12 +132,12 @@ void OutputSplitter::finish() {
   while (!begun_.empty()) give(begun_.begin()->first);
 }
 
-JobStory::JobStory(std::vector<std::string> hosts) {
+JobMonitor::JobMonitor(std::vector<std::string> hosts) {
   for (std::size_t rank = 0; rank < hosts.size(); ++rank)
     ranks_[static_cast<int>(rank)].host = std::move(hosts[rank]);
 }
 
-bool JobStory::take(const OutputLine& line) {
+bool JobMonitor::take(const OutputLine& line) {
   Rank& rank = ranks_[line.rank];
   const std::string key = "rank " + std::to_string(line.rank) + " on host ";
   const std::size_t phase = line.text.find(": phase: ");
@@ -156,7 +156,7 @@ bool JobStory::take(const OutputLine& line) {
   return true;
 }
 
-void JobStory::take_from_rank(Rank& rank, const OutputLine& line) {
+void JobMonitor::take_from_rank(Rank& rank, const OutputLine& line) {
   const bool is_error = is_rank_error(line);
   if (is_error || line.is_error) note_blame(line.text);
   if (!is_error) return;
@@ -165,7 +165,7 @@ void JobStory::take_from_rank(Rank& rank, const OutputLine& line) {
 }
 
 // "rank 1 on host node7 failed: why", as ranks say of another.
-void JobStory::note_blame(const std::string& text) {
+void JobMonitor::note_blame(const std::string& text) {
   const std::size_t failed = text.find(" failed: ");
   if (failed == text.npos || blamed_ != kMpirunItself) return;
   const std::size_t host = text.rfind(" on host ", failed);
@@ -174,7 +174,7 @@ void JobStory::note_blame(const std::string& text) {
   blamed_ = std::atoi(text.c_str() + rank + 5);
 }
 
-void JobStory::take_from_mpirun(const std::string& text) {
+void JobMonitor::take_from_mpirun(const std::string& text) {
   std::array<char, 256> host{}, name{};
   int rank = 0, number = 0;
   std::string value;
@@ -202,7 +202,7 @@ void JobStory::take_from_mpirun(const std::string& text) {
 }
 
 // What ranks say of another comes before who left first: after an agreed failure all leave.
-int JobStory::rank_to_blame() const {
+int JobMonitor::rank_to_blame() const {
   if (signal_.number != 0) return signal_.rank;
   if (blamed_ != kMpirunItself) return blamed_;
   if (aborted_ != kMpirunItself) return aborted_;
@@ -218,7 +218,7 @@ int JobStory::rank_to_blame() const {
   return kMpirunItself;
 }
 
-JobFailure JobStory::failure_of(int rank, int code) const {
+JobFailure JobMonitor::failure_of(int rank, int code) const {
   JobFailure failure;
   failure.rank = rank;
   failure.exit_code = code;
@@ -229,7 +229,7 @@ JobFailure JobStory::failure_of(int rank, int code) const {
   return failure;
 }
 
-JobFailure JobStory::failure(int code) const {
+JobFailure JobMonitor::failure(int code) const {
   JobFailure failure = failure_of(rank_to_blame(), code);
   if (signal_.number != 0) {
     failure.what = "was killed by signal " + std::to_string(signal_.number) +
@@ -248,7 +248,7 @@ JobFailure JobStory::failure(int code) const {
   return failure;
 }
 
-const std::deque<std::string>& JobStory::last_lines(int rank) const {
+const std::deque<std::string>& JobMonitor::last_lines(int rank) const {
   static const std::deque<std::string> kNone;
   const auto found = ranks_.find(rank);
   return found == ranks_.end() ? kNone : found->second.lines;

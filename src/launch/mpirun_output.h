@@ -51,9 +51,9 @@ struct JobFailure {
   int exit_code = 1;
 };
 
-class JobStory {
+class JobMonitor {
  public:
-  explicit JobStory(std::vector<std::string> hosts);  // [number of ranks], as far as planned
+  explicit JobMonitor(std::vector<std::string> hosts);  // [number of ranks], as far as planned
 
   // True when the line is for people; lines that tell a rank's phase are not.
   bool take(const OutputLine& line);

@@ -56,7 +56,7 @@ std::string read_rest(int descriptor) {
 // Of the copy of the key that is in place.
 std::string public_key(const SshPlace& place) {
   const std::string copy = (place.folder / "key").string();
-  KeptProcess process({{program("ssh-keygen"), "-y", "-P", "", "-f", copy}, {}});
+  SupervisedProcess process({{program("ssh-keygen"), "-y", "-P", "", "-f", copy}, {}});
   std::optional<int> code;
   while (!(code = process.ended())) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   if (*code != 0) {
@@ -206,7 +206,7 @@ class Server {
   }
 
  private:
-  KeptProcess process_;
+  SupervisedProcess process_;
   int result_;
   bool held_ = false;
   std::string complaints_;

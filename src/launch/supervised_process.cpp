@@ -135,10 +135,10 @@ void die_with_parent(pid_t parent, int signal) {
   die_with_parent(output.owner, SIGTERM);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (const int signal : {SIGTERM, SIGUSR1, SIGCHLD}) ::signal(signal, SIG_DFL);
-  const pid_t keeper = ::getpid();
+  const pid_t supervisor = ::getpid();
   const pid_t program = ::fork();
   if (program == 0) {
-    die_with_parent(keeper, SIGKILL);
+    die_with_parent(supervisor, SIGKILL);
     become_program(call, output, errors);
   }
   if (program < 0) ::_exit(127);
@@ -149,8 +149,8 @@ void die_with_parent(pid_t parent, int signal) {
 
 }  // namespace
 
-KeptProcess::KeptProcess(const ProgramCall& call) {
-  // Should the keeper be killed, this process adopts what it kept.
+SupervisedProcess::SupervisedProcess(const ProgramCall& call) {
+  // Should the supervisor be killed, this process adopts what it kept.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t waited, before;
   sigemptyset(&waited);
@@ -158,42 +158,43 @@ KeptProcess::KeptProcess(const ProgramCall& call) {
   Ends output, errors;
   if (open_pipe(output) && open_pipe(errors)) {
     ::pthread_sigmask(SIG_BLOCK, &waited, &before);
-    keeper_ = ::fork();
-    if (keeper_ == 0) become_keeper(call, output, errors, waited);
+    supervisor_ = ::fork();
+    if (supervisor_ == 0) become_keeper(call, output, errors, waited);
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::close(output.write);
     ::close(errors.write);
   }
   output_ = output.read;
   errors_ = errors.read;
-  if (keeper_ < 0)
+  if (supervisor_ < 0)
     throw Error(ErrorCode::kFailedToCompleteOperation,
                 call.words.front() + " cannot be started (" + std::strerror(errno) +
                     "): the system has no process or file descriptor left.");
 }
 
-KeptProcess::~KeptProcess() {
+SupervisedProcess::~SupervisedProcess() {
   kill();
   ::close(output_);
   ::close(errors_);
 }
 
-void KeptProcess::send_stop() {
-  if (!code_) ::kill(keeper_, SIGUSR1);
+void SupervisedProcess::send_stop() {
+  if (!code_) ::kill(supervisor_, SIGUSR1);
 }
 
-std::optional<int> KeptProcess::ended() {
+std::optional<int> SupervisedProcess::ended() {
   int status = 0;
-  if (!code_ && ::waitpid(keeper_, &status, WNOHANG) == keeper_) {
+  if (!code_ && ::waitpid(supervisor_, &status, WNOHANG) == supervisor_) {
     code_ = code_of(status);
-    // A keeper that was killed leaves what it kept to this process, which may have other children.
+    // A supervisor that was killed leaves what it kept to this process, which may have other
+    // children.
     if (WIFSIGNALED(status)) kill_descendants();
   }
   return code_;
 }
 
-int KeptProcess::kill() {
-  if (!code_) ::kill(keeper_, SIGTERM);
+int SupervisedProcess::kill() {
+  if (!code_) ::kill(supervisor_, SIGTERM);
   while (!ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return *code_;
 }

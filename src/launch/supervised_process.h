@@ -21,21 +21,21 @@ inline std::vector<char*> exec_words(std::vector<std::string>& words) {
 }
 
 // A program that ends, with everything it started, no later than this process does, however this
-// process ends. Between the two stands a keeper: a child of its own process group that adopts the
-// program's orphans and kills all of them when the program ends or when this process dies.
+// process ends. Between the two stands a supervisor: a child of its own process group that adopts
+// the program's orphans and kills all of them when the program ends or when this process dies.
 struct ProgramCall {
   std::vector<std::string> words;                                // [0] is the program's path
   std::vector<std::pair<std::string, std::string>> environment;  // added to this process's
 };
 
-class KeptProcess {
+class SupervisedProcess {
  public:
   // Standard input is empty. Call it from the main thread. Throws Error kFailedToCompleteOperation
   // when the system has no process left.
-  explicit KeptProcess(const ProgramCall& call);
-  ~KeptProcess();  // kill()
-  KeptProcess(const KeptProcess&) = delete;
-  KeptProcess& operator=(const KeptProcess&) = delete;
+  explicit SupervisedProcess(const ProgramCall& call);
+  ~SupervisedProcess();  // kill()
+  SupervisedProcess(const SupervisedProcess&) = delete;
+  SupervisedProcess& operator=(const SupervisedProcess&) = delete;
 
   // Where its standard output and standard error can be read, without blocking; the end of both
   // comes when all have ended.
@@ -48,7 +48,7 @@ class KeptProcess {
   int kill();
 
  private:
-  pid_t keeper_ = -1;
+  pid_t supervisor_ = -1;
   int output_ = -1, errors_ = -1;
   std::optional<int> code_;
 };

@@ -45,8 +45,8 @@ std::string mebibytes(std::uint64_t bytes) {
 
 }  // namespace
 
-Launcher find_launcher() {
-  Launcher launcher;
+LaunchEnvironment detect_launch_environment() {
+  LaunchEnvironment launcher;
   const bool open_mpi = is_set("OMPI_COMM_WORLD_SIZE");
   launcher.mpi = open_mpi || is_set("PMIX_RANK");
   launcher.local_size = number_in("OMPI_COMM_WORLD_LOCAL_SIZE");

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-struct Launcher {
+struct LaunchEnvironment {
   bool mpi = false;         // Open MPI or PMIx variables are there: MPI can be started
   int expected_size = 0;    // that the launcher or the platform tells; 0: nobody says
   int local_size = 0;       // ranks on this host; 0: nobody says
@@ -15,7 +15,7 @@ struct Launcher {
 
 // Throws Error kUserError for a launcher of another MPI (PMI variables without PMIx), under which
 // every process would take itself for the only one.
-Launcher find_launcher();
+LaunchEnvironment detect_launch_environment();
 
 // /dev/shm, through which the processes of a host reach each other. Containers give 64 MiB of it
 // unless told otherwise.

@@ -17,14 +17,14 @@ namespace {
 constexpr int kLongestSide = 96;
 constexpr int kQuality = 80;
 
-PixelPlan plan_for_people(const PixelPlan& plan) {
+TransformSpec plan_for_people(const TransformSpec& plan) {
   const ImageSize size = plan.output;
   const double scale =
       std::min(1.0, static_cast<double>(kLongestSide) / std::max(size.height, size.width));
   const auto scaled = [scale](int length) {
     return length == 0 ? 0 : std::max(1, static_cast<int>(length * scale));
   };
-  PixelPlan small = plan;
+  TransformSpec small = plan;
   small.augment = Augment::kNone;
   if (scale == 1.0) return small;
   small.output = {scaled(size.height), scaled(size.width)};
@@ -37,11 +37,11 @@ constexpr std::size_t kMostWrong = 16;
 constexpr std::size_t kSamples = 8;
 constexpr std::size_t kMostClasses = 2000;  // the matrix takes the square of it
 
-ConfusionMatrix sum_confusion(World& world, const std::vector<Verdict>& verdicts,
+ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predictions,
                               std::size_t num_classes) {
   if (num_classes > kMostClasses) return {};
   std::vector<double> counts(num_classes * num_classes);
-  for (const Verdict& verdict : verdicts)
+  for (const Prediction& verdict : predictions)
     counts[static_cast<std::size_t>(verdict.truth) * num_classes +
            static_cast<std::size_t>(verdict.guess)] += 1;
   const std::vector<double> sums = world.sum(counts);
@@ -50,31 +50,36 @@ ConfusionMatrix sum_confusion(World& world, const std::vector<Verdict>& verdicts
   return matrix;
 }
 
-std::vector<Verdict> most_confidently_wrong(std::vector<Verdict> verdicts) {
-  std::erase_if(verdicts, [](const Verdict& verdict) { return verdict.guess == verdict.truth; });
-  const std::size_t count = std::min(kMostWrong, verdicts.size());
-  std::partial_sort(verdicts.begin(), verdicts.begin() + static_cast<std::ptrdiff_t>(count),
-                    verdicts.end(), [](const Verdict& a, const Verdict& b) {
-                      return std::pair(-a.confidence, a.item) < std::pair(-b.confidence, b.item);
+std::vector<Prediction> most_confidently_wrong(std::vector<Prediction> predictions) {
+  std::erase_if(predictions,
+                [](const Prediction& verdict) { return verdict.guess == verdict.truth; });
+  const std::size_t count = std::min(kMostWrong, predictions.size());
+  std::partial_sort(predictions.begin(), predictions.begin() + static_cast<std::ptrdiff_t>(count),
+                    predictions.end(), [](const Prediction& a, const Prediction& b) {
+                      return std::pair(-a.confidence, a.sample) <
+                             std::pair(-b.confidence, b.sample);
                     });
-  verdicts.resize(count);
-  return verdicts;
+  predictions.resize(count);
+  return predictions;
 }
 
-std::vector<Verdict> evenly_taken(const std::vector<Verdict>& verdicts, std::size_t count) {
-  count = std::min(count, verdicts.size());
-  std::vector<Verdict> taken;
-  for (std::size_t i = 0; i < count; ++i) taken.push_back(verdicts[i * verdicts.size() / count]);
+std::vector<Prediction> evenly_taken(const std::vector<Prediction>& predictions,
+                                     std::size_t count) {
+  count = std::min(count, predictions.size());
+  std::vector<Prediction> taken;
+  for (std::size_t i = 0; i < count; ++i)
+    taken.push_back(predictions[i * predictions.size() / count]);
   return taken;
 }
 
 // Each rank reads its own images again.
-std::vector<JudgedImage> show(World& world, const std::vector<Verdict>& verdicts,
-                              const ImageSet& valid, const PixelPlan& pixels) {
+std::vector<JudgedImage> show(World& world, const std::vector<Prediction>& predictions,
+                              const Dataset& valid, const TransformSpec& pixels) {
   std::vector<JudgedImage> mine, all;
-  for (const Verdict& verdict : verdicts)
-    mine.push_back({std::string(valid.items.file_name(verdict.item)), verdict.truth, verdict.guess,
-                    verdict.confidence, thumbnail_of(valid, verdict.item, pixels)});
+  for (const Prediction& verdict : predictions)
+    mine.push_back({std::string(valid.samples.file_name(verdict.sample)), verdict.truth,
+                    verdict.guess, verdict.confidence,
+                    thumbnail_of(valid, verdict.sample, pixels)});
   for (const std::string& text : world.gather(pack_judged_images(mine))) {
     std::vector<JudgedImage> images = unpack_judged_images(text);
     std::move(images.begin(), images.end(), std::back_inserter(all));
@@ -84,33 +89,33 @@ std::vector<JudgedImage> show(World& world, const std::vector<Verdict>& verdicts
 
 }  // namespace
 
-Thumbnail thumbnail_of(const ImageSet& set, std::size_t i, const PixelPlan& plan) {
-  const PixelPlan small = plan_for_people(plan);
+Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan) {
+  const TransformSpec small = plan_for_people(plan);
   Image image{small.output, std::vector<std::uint8_t>(image_bytes(small))};
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
-    PixelPath().write(bytes, small, {}, image.pixels.data());
+    ImagePipeline().write(bytes, small, {}, image.pixels.data());
   } catch (const ImageFault&) {
     return {};
   }
   return {image.size.height, image.size.width, encode_jpeg(image, kQuality)};
 }
 
-Judgement judge(World& world, const std::vector<Verdict>& verdicts, const ImageSet& valid,
-                const PixelPlan& pixels, int epoch) {
-  Judgement judgement;
-  judgement.epoch = epoch;
-  judgement.confusion = sum_confusion(world, verdicts, valid.classes.size());
-  judgement.most_wrong = show(world, most_confidently_wrong(verdicts), valid, pixels);
+ValidationDetails judge(World& world, const std::vector<Prediction>& predictions,
+                        const Dataset& valid, const TransformSpec& pixels, int epoch) {
+  ValidationDetails details;
+  details.epoch = epoch;
+  details.confusion = sum_confusion(world, predictions, valid.classes.size());
+  details.most_wrong = show(world, most_confidently_wrong(predictions), valid, pixels);
   std::stable_sort(
-      judgement.most_wrong.begin(), judgement.most_wrong.end(),
+      details.most_wrong.begin(), details.most_wrong.end(),
       [](const JudgedImage& a, const JudgedImage& b) { return a.confidence > b.confidence; });
-  if (judgement.most_wrong.size() > kMostWrong) judgement.most_wrong.resize(kMostWrong);
+  if (details.most_wrong.size() > kMostWrong) details.most_wrong.resize(kMostWrong);
   const auto share = std::max<std::size_t>(1, kSamples / static_cast<std::size_t>(world.size()));
-  judgement.samples = show(world, evenly_taken(verdicts, share), valid, pixels);
-  if (judgement.samples.size() > kSamples) judgement.samples.resize(kSamples);
-  return judgement;
+  details.samples = show(world, evenly_taken(predictions, share), valid, pixels);
+  if (details.samples.size() > kSamples) details.samples.resize(kSamples);
+  return details;
 }
 
 void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {

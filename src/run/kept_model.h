@@ -20,14 +20,14 @@ namespace kiln {
 
 // Image `i` as `plan` shows it to a model, but no longer than 96 pixels a side and not augmented.
 // Without bytes for an image that can no longer be read.
-Thumbnail thumbnail_of(const ImageSet& set, std::size_t i, const PixelPlan& plan);
+Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan);
 
 // What one validation pass showed, put together from all ranks.
 
-// `verdicts` are this rank's, on images of `valid`, which the model saw as `pixels` says. All ranks
-// call it; whole on rank 0 only.
-Judgement judge(World& world, const std::vector<Verdict>& verdicts, const ImageSet& valid,
-                const PixelPlan& pixels, int epoch);
+// `predictions` are this rank's, on images of `valid`, which the model saw as `pixels` says. All
+// ranks call it; whole on rank 0 only.
+ValidationDetails judge(World& world, const std::vector<Prediction>& predictions,
+                        const Dataset& valid, const TransformSpec& pixels, int epoch);
 
 // The end of a run: the model directory.
 

@@ -86,10 +86,10 @@ StateDict to_state_dict(const ImageModel& model) {
 
 StateDict to_state_dict(std::vector<NamedTensor> tensors) {
   StateDict state;
-  for (NamedTensor& item : tensors) {
-    const at::Tensor plain = item.tensor.detach().to(at::kCPU).contiguous();
-    item.tensor.reset();
-    StoredTensor stored{item.name, stored_type(plain.scalar_type()), plain.sizes().vec(), {}};
+  for (NamedTensor& sample : tensors) {
+    const at::Tensor plain = sample.tensor.detach().to(at::kCPU).contiguous();
+    sample.tensor.reset();
+    StoredTensor stored{sample.name, stored_type(plain.scalar_type()), plain.sizes().vec(), {}};
     stored.bytes.assign(static_cast<const char*>(plain.const_data_ptr()), plain.nbytes());
     state.push_back(std::move(stored));
   }
@@ -101,15 +101,15 @@ void load_state(ImageModel& model, const StateDict& stored, const std::string& w
   for (const StoredTensor& tensor : stored) unclaimed.emplace(tensor.name, &tensor);
   std::vector<std::string> missing, unexpected, misfits;
   std::vector<std::pair<at::Tensor, const StoredTensor*>> pairs;
-  for (const NamedTensor& item : model.state()) {
-    const auto found = unclaimed.find(item.name);
+  for (const NamedTensor& sample : model.state()) {
+    const auto found = unclaimed.find(sample.name);
     if (found == unclaimed.end()) {
-      missing.push_back(item.name);
+      missing.push_back(sample.name);
       continue;
     }
-    const std::string fault = misfit(item.tensor, *found->second);
+    const std::string fault = misfit(sample.tensor, *found->second);
     if (!fault.empty()) misfits.push_back(fault);
-    pairs.emplace_back(item.tensor, found->second);
+    pairs.emplace_back(sample.tensor, found->second);
     unclaimed.erase(found);
   }
   for (const StoredTensor& tensor : stored)
@@ -127,9 +127,9 @@ void load_state(ImageModel& model, const StateDict& stored, const std::string& w
 void add_missing_batch_counts(StateDict& stored, const ImageModel& model) {
   std::unordered_set<std::string> names;
   for (const StoredTensor& tensor : stored) names.insert(tensor.name);
-  for (const NamedTensor& item : model.state())
-    if (item.name.ends_with(".num_batches_tracked") && !names.contains(item.name))
-      stored.push_back({item.name, DType::kInt64, {}, std::string(sizeof(std::int64_t), '\0')});
+  for (const NamedTensor& sample : model.state())
+    if (sample.name.ends_with(".num_batches_tracked") && !names.contains(sample.name))
+      stored.push_back({sample.name, DType::kInt64, {}, std::string(sizeof(std::int64_t), '\0')});
 }
 
 void load_pretrained(ImageModel& model, const StateDict& stored, const std::string& where) {

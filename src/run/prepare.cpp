@@ -61,7 +61,7 @@ void read_inputs(TrainingJob& job) {
     Problems problems;
     inputs = read_training_inputs(part_of_rank(config.data, reads_images), problems);
     if (reads_images && problems.empty())
-      problems.collect([&] { choose_pixels(config.data, inputs); });
+      problems.collect([&] { choose_transforms(config.data, inputs); });
     if (reads_images && problems.empty() && !is_shard)
       problems.collect([&] { job.model = build_model(config, inputs, job.device); });
     problems.collect(
@@ -71,7 +71,7 @@ void read_inputs(TrainingJob& job) {
       problems.collect([&] { prepare_model_output(config.output.trained_model_path); });
     problems.throw_if_any();
   });
-  share_image_sets(world, config.data, inputs);
+  share_datasets(world, config.data, inputs);
   divide_images(world, config, inputs);
   world.agree([&] {
     if (!job.model) job.model = build_model(config, inputs, job.device);
@@ -92,13 +92,13 @@ void open_loaders(TrainingJob& job) {
   const TrainConfig& config = job.config;
   const TrainingInputs& inputs = job.inputs;
   const at::Device place = torch_device(job.device);
-  const auto open_feed = [&](const PixelPlan& pixels) {
-    return std::make_unique<DeviceFeed>(place, pixels.output, config.optimization.batch_size,
-                                        inputs.normalization);
+  const auto open_feed = [&](const TransformSpec& pixels) {
+    return std::make_unique<DeviceUploader>(place, pixels.output, config.optimization.batch_size,
+                                            inputs.normalization);
   };
-  job.feed = open_feed(inputs.pixels);
+  job.uploader = open_feed(inputs.pixels);
   if (inputs.valid_pixels.output != inputs.pixels.output)
-    job.valid_feed = open_feed(inputs.valid_pixels);
+    job.valid_uploader = open_feed(inputs.valid_pixels);
   job.world.agree([&] { job.cache = choose_cache(config.data, inputs, job.world.local_size()); });
   job.loaders = std::make_unique<TrainingLoaders>(config, inputs, job.loader_threads, job.cache,
                                                   host_form(place, inputs.normalization));

@@ -38,11 +38,11 @@ struct TrainingJob {
   // From begin() on.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;
   CacheChoice cache;
-  std::unique_ptr<DeviceFeed> feed, valid_feed;  // the second where the sizes differ
+  std::unique_ptr<DeviceUploader> uploader, valid_uploader;  // the second where the sizes differ
   std::unique_ptr<TrainingLoaders> loaders;
 
   EpochPlan epoch_plan(int epoch) const;
-  DeviceFeed& validation_feed() { return valid_feed ? *valid_feed : *feed; }
+  DeviceUploader& validation_uploader() { return valid_uploader ? *valid_uploader : *uploader; }
 };
 
 at::Device torch_device(const Device& device);

@@ -74,11 +74,11 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
-Fingerprint fingerprint(const ImageSet& set) {
-  Fingerprint print{.num_images = set.items.size()};
-  for (const ImageItem& item : set.items)
-    print.hash = print.hash * 1099511628211ULL + std::hash<std::string_view>{}(item.file_name) +
-                 static_cast<std::size_t>(item.label);
+Fingerprint fingerprint(const Dataset& set) {
+  Fingerprint print{.num_images = set.samples.size()};
+  for (const Sample& sample : set.samples)
+    print.hash = print.hash * 1099511628211ULL + std::hash<std::string_view>{}(sample.file_name) +
+                 static_cast<std::size_t>(sample.label);
   return print;
 }
 
@@ -92,7 +92,7 @@ std::string in_words(const std::vector<std::string>& classes) {
   return text;
 }
 
-void require_equal_sets(World& world, const ImageSet& set) {
+void require_equal_sets(World& world, const Dataset& set) {
   const auto classes = world.gather(set.classes);
   const auto files = world.gather(fingerprint(set));
   for (int rank = 1; rank < world.size(); ++rank) {
@@ -117,15 +117,15 @@ std::vector<std::string> joined_classes(World& world, const std::vector<std::str
 
 // The ranks' parts become parts of one data set.
 void join_parts(World& world, TrainingInputs& inputs) {
-  ImageSet all;
+  Dataset all;
   all.root = inputs.train.root;
   all.classes = joined_classes(world, inputs.train.classes);
-  const std::vector<PixelChoice> pixels = world.gather(pixel_choice(inputs));
+  const std::vector<TransformChoice> pixels = world.gather(transform_choice(inputs));
   world.agree([&] {
-    for (ImageSet* set : {&inputs.train, &inputs.valid}) map_classes(all, *set);
+    for (Dataset* set : {&inputs.train, &inputs.valid}) map_classes(all, *set);
     inputs.train.schema_json = inputs.valid.schema_json = schema_text(all.classes);
     if (std::any_of(pixels.begin(), pixels.end(),
-                    [&](const PixelChoice& other) { return other != pixels.front(); })) {
+                    [&](const TransformChoice& other) { return other != pixels.front(); })) {
       throw Error(ErrorCode::kInvalidDataset,
                   "The parts of the training dataset hold images of different sizes, so each "
                   "process would choose another. Give --image-size.");
@@ -134,7 +134,7 @@ void join_parts(World& world, TrainingInputs& inputs) {
 }
 
 // `all`, but among the ranks of this host that were given the same folder.
-RankShare share_of_part(World& world, const ImageSet& set, RankShare all) {
+Shard share_of_part(World& world, const Dataset& set, Shard all) {
   const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
   const auto parts = world.gather(std::vector{host, std::filesystem::canonical(set.root).string()});
   const auto mine = parts.begin() + world.rank();
@@ -167,9 +167,9 @@ NcclWatch watch_over_mpi(World& world, const RanksConfig& config, const std::str
                       const std::string& collective, std::uint64_t place, double waited) mutable {
     mpi.throw_if_failed();
     if (std::exchange(last, place) != place) stall.begin();
-    if (stall.asks(waited)) mpi.ask_around();
+    if (stall.asks(waited)) mpi.query_peers();
     if (stall.judges(waited))
-      stall.judge(collective, waited, {mpi.ask_around(), world.hosts(), world.rank(), place},
+      stall.judge(collective, waited, {mpi.query_peers(), world.hosts(), world.rank(), place},
                   mpi.phase());
   };
   watch.stuck = [&world, &log, path = error_info_path(log_path)](const auto& failure) {
@@ -211,7 +211,7 @@ void require_one_job(World& world, const OptionTexts& options, const Device& dev
   });
 }
 
-void share_image_sets(World& world, const DataConfig& config, TrainingInputs& inputs) {
+void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs) {
   if (config.has_train_shard) {
     join_parts(world, inputs);
     if (!config.has_valid_shard) world.agree([&] { require_equal_sets(world, inputs.valid); });
@@ -225,12 +225,12 @@ void share_image_sets(World& world, const DataConfig& config, TrainingInputs& in
     });
     return;
   }
-  for (ImageSet* set : {&inputs.train, &inputs.valid}) {
+  for (Dataset* set : {&inputs.train, &inputs.valid}) {
     const std::string bytes = world.broadcast(world.leads() ? to_bytes(*set, SetParts::kList) : "");
     if (!world.leads()) *set = image_set_of(bytes, SetParts::kList);
   }
-  const PixelChoice pixels = world.broadcast(pixel_choice(inputs));
-  if (!world.leads()) take_pixel_choice(config, pixels, inputs);
+  const TransformChoice pixels = world.broadcast(transform_choice(inputs));
+  if (!world.leads()) take_transform_choice(config, pixels, inputs);
   inputs.train.root = config.train_path;
   inputs.valid.root = config.valid_path;
   inputs.train.name = "Training dataset";
@@ -242,12 +242,12 @@ void share_image_sets(World& world, const DataConfig& config, TrainingInputs& in
 }
 
 void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs) {
-  const RankShare all{world.rank(), world.size(), config.optimization.batch_size,
-                      config.optimization.accumulate};
+  const Shard all{world.rank(), world.size(), config.optimization.batch_size,
+                  config.optimization.accumulate};
   inputs.train_share = config.data.has_train_shard ? share_of_part(world, inputs.train, all) : all;
   inputs.valid_share = config.data.has_valid_shard ? inputs.train_share : all;
   const auto own =
-      static_cast<std::int64_t>(inputs.train.items.size()) / inputs.train_share.images_per_step();
+      static_cast<std::int64_t>(inputs.train.samples.size()) / inputs.train_share.images_per_step();
   const std::vector<std::int64_t> steps = world.gather(own);
   inputs.steps_per_epoch = *std::min_element(steps.begin(), steps.end());
   if (inputs.steps_per_epoch > 0) return;
@@ -261,13 +261,13 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine) {
   if (world.size() == 1) return mine;
   struct Place {
-    std::uint32_t item;
+    std::uint32_t sample;
     bool damaged;
   };
   std::vector<Place> places;
   std::vector<std::string> texts;
   for (const BadImage& fault : mine) {
-    places.push_back({fault.item, fault.damaged});
+    places.push_back({fault.sample, fault.damaged});
     texts.push_back(printable(fault.fault));
   }
   const auto all_places = world.gather(places);
@@ -275,7 +275,7 @@ std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mi
   std::vector<BadImage> all;
   for (std::size_t rank = 0; rank < all_places.size(); ++rank)
     for (std::size_t i = 0; i < all_places[rank].size(); ++i)
-      all.push_back({all_places[rank][i].item,
+      all.push_back({all_places[rank][i].sample,
                      all_texts[rank][i] + ", read by " + world.name_of(static_cast<int>(rank)),
                      all_places[rank][i].damaged});
   return all;

@@ -27,7 +27,7 @@ void require_one_job(World& world, const OptionTexts& options, const Device& dev
 // Rank 0 has read the image sets: the others take them over. With --scan each all have read them:
 // classes and lists are compared, Error kInvalidDataset naming the ranks and what differs. With
 // --shard-by none or train each has its own part: classes are joined.
-void share_image_sets(World& world, const DataConfig& config, TrainingInputs& inputs);
+void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs);
 
 // Fills in which images are this rank's and how many steps an epoch has, the same everywhere. With
 // --shard-by none or train the ranks that were given the same folder on one host divide it.

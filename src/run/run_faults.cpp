@@ -16,20 +16,20 @@ constexpr std::size_t kNamed = 10;
 
 }  // namespace
 
-BadImageLedger::BadImageLedger(std::string name, const ImageSet& set, bool is_shard,
+BadImageLedger::BadImageLedger(std::string name, const Dataset& set, bool is_shard,
                                const DataConfig& config, ImageFaults& faults)
     : name_(std::move(name)),
       set_(set),
       is_shard_(is_shard),
       on_bad_image_(config.on_bad_image),
-      allowed_(config.max_bad_images.of(static_cast<std::int64_t>(set.items.size()))),
+      allowed_(config.max_bad_images.of(static_cast<std::int64_t>(set.samples.size()))),
       faults_(faults) {}
 
 void BadImageLedger::note(const std::vector<BadImage>& faults, bool leads, Log& log) {
   const auto say = [&](const std::string& text) { leads ? log.warning(text) : log.info(text); };
   for (const BadImage& fault : faults) {
-    if (!faults_.items.insert(fault.item).second) continue;
-    const std::string file(set_.items.file_name(fault.item));
+    if (!faults_.samples.insert(fault.sample).second) continue;
+    const std::string file(set_.samples.file_name(fault.sample));
     faults_.records.push_back({name_, file, fault.fault, fault.damaged});
     faults_.num_bad += fault.damaged ? 0 : 1;
     const std::size_t count = faults_.records.size();
@@ -61,7 +61,7 @@ void BadImageLedger::refuse() const {
     message += ". Mend or remove it, or allow some with --on-bad-image skip.";
   else
     message += ". That is " + std::to_string(faults_.num_bad) + " of " +
-               std::to_string(set_.items.size()) + " images, and --max-bad-images allows " +
+               std::to_string(set_.samples.size()) + " images, and --max-bad-images allows " +
                std::to_string(allowed_) +
                ": mend or remove them, or allow more (for example --max-bad-images " +
                std::to_string(faults_.num_bad * 2) + " or 10%).";

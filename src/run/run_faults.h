@@ -23,7 +23,7 @@ class BadImageLedger {
   // `name` is "training" or "validation". With `is_shard` the set is this rank's own, and its
   // faults stay here; else all ranks note the faults of all. `faults` is where they are kept. All
   // that is given must outlive the ledger.
-  BadImageLedger(std::string name, const ImageSet& set, bool is_shard, const DataConfig& config,
+  BadImageLedger(std::string name, const Dataset& set, bool is_shard, const DataConfig& config,
                  ImageFaults& faults);
 
   // Notes what is new. Throws Error kInvalidDataset naming the bad images when the allowance is
@@ -38,7 +38,7 @@ class BadImageLedger {
   [[noreturn]] void refuse() const;
 
   std::string name_;
-  const ImageSet& set_;
+  const Dataset& set_;
   bool is_shard_;
   OnBadImage on_bad_image_;
   std::int64_t allowed_;

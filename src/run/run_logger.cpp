@@ -23,8 +23,8 @@
 namespace kiln {
 namespace {
 
-std::vector<long long> counts_of_all(World& world, const ImageSet& set, std::size_t num_classes,
-                                     const RankShare* shard) {
+std::vector<long long> counts_of_all(World& world, const Dataset& set, std::size_t num_classes,
+                                     const Shard* shard) {
   std::vector<long long> counts = counts_by_class(set, num_classes);
   if (shard == nullptr) return counts;
   std::vector<double> mine(counts.begin(), counts.end());
@@ -71,24 +71,24 @@ std::string repeating_command(const TrainConfig& config) {
   return line;
 }
 
-std::string set_text(const ImageSet& set) {
-  return grouped(static_cast<long long>(set.items.size())) + " images, " +
+std::string set_text(const Dataset& set) {
+  return grouped(static_cast<long long>(set.samples.size())) + " images, " +
          std::to_string(set.classes.size()) + (set.classes.size() == 1 ? " class" : " classes") +
          " (" + describe(set.kind) + " '" + set.root.string() + "')";
 }
 
-std::string size_text(const PixelPlan& pixels) {
+std::string size_text(const TransformSpec& pixels) {
   return formatted("%dx%d", pixels.output.width, pixels.output.height);
 }
 
-std::string center_text(const PixelPlan& pixels) {
+std::string center_text(const TransformSpec& pixels) {
   return formatted("short side to %d, centre cut", pixels.short_side);
 }
 
 void plan_data(const TrainingInputs& inputs, TextPairs& plan) {
   plan.emplace_back("training data", set_text(inputs.train));
   plan.emplace_back("validation data", set_text(inputs.valid));
-  const PixelPlan &train = inputs.pixels, &valid = inputs.valid_pixels;
+  const TransformSpec &train = inputs.pixels, &valid = inputs.valid_pixels;
   const bool centered = !takes_random_parts(train.augment);
   plan.emplace_back(
       "image size",
@@ -137,7 +137,7 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
   return plan;
 }
 
-void warn_of_empty_classes(const ImageSet& set, std::vector<std::string>& warnings) {
+void warn_of_empty_classes(const Dataset& set, std::vector<std::string>& warnings) {
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   std::string empty;
   for (std::size_t c = 0; c < counts.size(); ++c)
@@ -186,7 +186,7 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
 
 std::vector<std::string> plan_warnings(const TrainingJob& job) {
   std::vector<std::string> warnings = job.inputs.notes;
-  for (const ImageSet* set : {&job.inputs.train, &job.inputs.valid})
+  for (const Dataset* set : {&job.inputs.train, &job.inputs.valid})
     warnings.insert(warnings.end(), set->notes.begin(), set->notes.end());
   warn_of_empty_classes(job.inputs.train, warnings);
   if (job.inputs.train.classes.size() == 1)
@@ -256,13 +256,13 @@ void RunLogger::validating(int epoch, int step, int num_steps) {
   reporter_.validating(at);
 }
 
-void RunLogger::epoch(EpochRecord record, const Judgement* judgement) {
+void RunLogger::epoch(EpochRecord record, const ValidationDetails* details) {
   record.time = unix_seconds();
   record.peak_memory_bytes = peak_memory_bytes();
   record.peak_device_bytes = peak_device_memory(device_);
   record.gpu = gpu_meter_.take_average();
-  if (judgement != nullptr) end_.saved_epoch = record.epoch;
-  reporter_.epoch(record, judgement);
+  if (details != nullptr) end_.saved_epoch = record.epoch;
+  reporter_.epoch(record, details);
 }
 
 void RunLogger::stopped_early(const std::string& reason, const std::string& line) {

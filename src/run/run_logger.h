@@ -44,8 +44,8 @@ class RunLogger {
   // After every step, and after every batch of validation: the live line.
   void progress(const StepRecord& timing);
   void validating(int epoch, int step, int num_steps);
-  // `judgement` is there where the epoch's model is kept.
-  void epoch(EpochRecord record, const Judgement* judgement);
+  // `details` is there where the epoch's model is kept.
+  void epoch(EpochRecord record, const ValidationDetails* details);
   // Why no further epoch comes.
   void stopped_early(const std::string& reason, const std::string& line);
 

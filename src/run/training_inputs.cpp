@@ -31,7 +31,7 @@ void choose_size(const DataConfig& config, TrainingInputs& inputs) {
 
 // Needs the training pixels.
 void choose_valid_pixels(const DataConfig& config, TrainingInputs& inputs) {
-  PixelPlan& valid = inputs.valid_pixels;
+  TransformSpec& valid = inputs.valid_pixels;
   valid = inputs.pixels;
   if (config.eval_crop > 0) valid.output = {config.eval_crop, config.eval_crop};
   const int side = std::max(valid.output.height, valid.output.width);
@@ -105,7 +105,7 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
     const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
     inputs.valid =
         read_indexed_image_set(config.valid_path, "Validation dataset", {index, with_sizes});
-    if (!inputs.train.items.empty() && !config.has_train_shard)
+    if (!inputs.train.samples.empty() && !config.has_train_shard)
       map_classes(inputs.train, inputs.valid);
   });
   collect(config.untrained_model_path, [&] {
@@ -115,7 +115,7 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
   return inputs;
 }
 
-void choose_pixels(const DataConfig& config, TrainingInputs& inputs) {
+void choose_transforms(const DataConfig& config, TrainingInputs& inputs) {
   choose_size(config, inputs);
   choose_valid_pixels(config, inputs);
   check_image_sizes(inputs);
@@ -124,18 +124,18 @@ void choose_pixels(const DataConfig& config, TrainingInputs& inputs) {
 }
 
 Preprocessing preprocessing_of(const TrainingInputs& inputs) {
-  const PixelPlan& plan = inputs.valid_pixels;
+  const TransformSpec& plan = inputs.valid_pixels;
   return {plan.output.height, plan.output.width, plan.short_side, plan.keep_exact,
           inputs.normalization};
 }
 
-PixelChoice pixel_choice(const TrainingInputs& inputs) {
+TransformChoice transform_choice(const TrainingInputs& inputs) {
   return {inputs.pixels, inputs.valid_pixels, inputs.smallest_batch,
           inputs.normalization_name == "imagenet"};
 }
 
-void take_pixel_choice(const DataConfig& config, const PixelChoice& choice,
-                       TrainingInputs& inputs) {
+void take_transform_choice(const DataConfig& config, const TransformChoice& choice,
+                           TrainingInputs& inputs) {
   inputs.pixels = choice.pixels;
   inputs.valid_pixels = choice.valid_pixels;
   inputs.smallest_batch = choice.smallest_batch;
@@ -147,7 +147,7 @@ void take_pixel_choice(const DataConfig& config, const PixelChoice& choice,
 void check_batch_size(const OptimizationConfig& config, const TrainingInputs& inputs,
                       int num_ranks) {
   if (config.batch_size < 1) return;
-  const auto images = static_cast<std::int64_t>(inputs.train.items.size());
+  const auto images = static_cast<std::int64_t>(inputs.train.samples.size());
   const std::int64_t others = std::int64_t{num_ranks} * config.accumulate;
   if (images > 0 && config.batch_size * others > images) {
     std::string found = std::to_string(config.batch_size);

@@ -11,11 +11,11 @@
 namespace kiln {
 
 struct TrainingInputs {
-  RankShare train_share, valid_share;  // among all ranks, or those that were given the same part
+  Shard train_share, valid_share;  // among all ranks, or those that were given the same part
   std::int64_t steps_per_epoch = 0;
-  ImageSet train, valid;  // the validation labels are ids of the training classes
+  Dataset train, valid;  // the validation labels are ids of the training classes
   ModelDirectory untrained;
-  PixelPlan pixels, valid_pixels;
+  TransformSpec pixels, valid_pixels;
   std::string size_reason;  // for the log
   Normalization normalization;
   std::string normalization_name;  // "half" or "imagenet"
@@ -31,7 +31,7 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
 
 // Fills in the rest, from inputs without fault. Error kInvalidDataset: the images are too small for
 // the network.
-void choose_pixels(const DataConfig& config, TrainingInputs& inputs);
+void choose_transforms(const DataConfig& config, TrainingInputs& inputs);
 
 // What validation does to an image, for the trained model.
 Preprocessing preprocessing_of(const TrainingInputs& inputs);
@@ -40,14 +40,15 @@ Preprocessing preprocessing_of(const TrainingInputs& inputs);
 void check_batch_size(const OptimizationConfig& config, const TrainingInputs& inputs,
                       int num_ranks);
 
-// What choose_pixels() chose, for ranks that have not read the images.
-struct PixelChoice {
-  PixelPlan pixels, valid_pixels;
+// What choose_transforms() chose, for ranks that have not read the images.
+struct TransformChoice {
+  TransformSpec pixels, valid_pixels;
   int smallest_batch = 1;
   bool by_imagenet = false;  // how pixels are normalized
-  bool operator==(const PixelChoice&) const = default;
+  bool operator==(const TransformChoice&) const = default;
 };
-PixelChoice pixel_choice(const TrainingInputs& inputs);
-void take_pixel_choice(const DataConfig& config, const PixelChoice& choice, TrainingInputs& inputs);
+TransformChoice transform_choice(const TrainingInputs& inputs);
+void take_transform_choice(const DataConfig& config, const TransformChoice& choice,
+                           TrainingInputs& inputs);
 
 }  // namespace kiln

@@ -31,8 +31,8 @@ bool is_on_network(const std::string& path) {
   return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
 }
 
-std::size_t decoded_bytes(const ImageSet& set, const PixelPlan& pixels) {
-  return ImageCache::bytes_for(set.items.size(), image_bytes(pixels));
+std::size_t decoded_bytes(const Dataset& set, const TransformSpec& pixels) {
+  return ImageCache::bytes_for(set.samples.size(), image_bytes(pixels));
 }
 
 // Each set's part of the limit, by what it would need decoded.
@@ -44,19 +44,20 @@ void divide(std::size_t limit, std::size_t train, std::size_t valid, CacheChoice
   choice.valid_limit_bytes = limit - choice.train_limit_bytes;
 }
 
-bool fits(std::size_t bytes, const ImageSet& set, const CacheChoice& choice) {
-  const std::size_t table = ImageCache::table_bytes(set.items.size());
+bool fits(std::size_t bytes, const Dataset& set, const CacheChoice& choice) {
+  const std::size_t table = ImageCache::table_bytes(set.samples.size());
   return table <= choice.train_limit_bytes && bytes <= choice.train_limit_bytes - table;
 }
 
 // Whether one of the training files fits; usually the first does.
-bool fits_any_file(const ImageSet& set, const CacheChoice& choice) {
-  for (std::size_t i = 0; i < set.items.size(); ++i) {
+bool fits_any_file(const Dataset& set, const CacheChoice& choice) {
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
     std::error_code missing;
-    const ArchiveMember* member = set.items.member(i);
+    const ArchiveMember* member = set.samples.member(i);
     const std::uintmax_t bytes =
-        member != nullptr ? member->size
-                          : std::filesystem::file_size(set.root / set.items.file_name(i), missing);
+        member != nullptr
+            ? member->size
+            : std::filesystem::file_size(set.root / set.samples.file_name(i), missing);
     if (!missing && fits(bytes, set, choice)) return true;
   }
   return false;
@@ -132,19 +133,20 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
 }
 
 TrainingLoaders::TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs,
-                                 int num_threads, const CacheChoice& cache, const HostForm& form)
+                                 int num_threads, const CacheChoice& cache,
+                                 const HostBatchLayout& layout)
     : config_(config),
       inputs_(inputs),
-      scaling_(form.scaling),
+      scaling_(layout.scaling),
       num_slots_(num_threads + 2),
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
-      team_({.num_decoders = num_threads,
+      pool_({.num_decoders = num_threads,
              .read_ahead = config.data.read_ahead,
-             .new_room = form.new_room}),
-      train_cache_(cache.train, inputs.train.items.size(), cache.train_limit_bytes),
-      valid_cache_(cache.valid, inputs.valid.items.size(), cache.valid_limit_bytes) {}
+             .new_buffer = layout.new_buffer}),
+      train_cache_(cache.train, inputs.train.samples.size(), cache.train_limit_bytes),
+      valid_cache_(cache.valid, inputs.valid.samples.size(), cache.valid_limit_bytes) {}
 
-BatchLoader::Plan TrainingLoaders::plan(const PixelPlan& pixels, int epoch) const {
+BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
   return {.order = {},
           .batch_size = config_.optimization.batch_size,
           .pixels = pixels,
@@ -155,21 +157,21 @@ BatchLoader::Plan TrainingLoaders::plan(const PixelPlan& pixels, int epoch) cons
 }
 
 BatchLoader TrainingLoaders::open_training(int epoch) {
-  auto order = permutation(static_cast<std::uint32_t>(inputs_.train.items.size()),
+  auto order = permutation(static_cast<std::uint32_t>(inputs_.train.samples.size()),
                            {static_cast<std::uint64_t>(config_.optimization.random_seed),
                             static_cast<std::uint64_t>(epoch)});
-  const RankShare& share = inputs_.train_share;
+  const Shard& share = inputs_.train_share;
   order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * share.images_per_step()));
   BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);
-  wanted.order = training_share(order, share);
-  return {inputs_.train, team_, std::move(wanted), &train_cache_};
+  wanted.order = training_indices(order, share);
+  return {inputs_.train, pool_, std::move(wanted), &train_cache_};
 }
 
 BatchLoader TrainingLoaders::open_validation(int epoch) {
-  const auto count = static_cast<std::uint32_t>(inputs_.valid.items.size());
+  const auto count = static_cast<std::uint32_t>(inputs_.valid.samples.size());
   BatchLoader::Plan wanted = plan(inputs_.valid_pixels, epoch);
-  wanted.order = validation_share(count, inputs_.valid_share);
-  return {inputs_.valid, team_, std::move(wanted), &valid_cache_};
+  wanted.order = validation_indices(count, inputs_.valid_share);
+  return {inputs_.valid, pool_, std::move(wanted), &valid_cache_};
 }
 
 void TrainingLoaders::begin_training(int epoch) {
@@ -193,10 +195,10 @@ BatchLoader TrainingLoaders::validation(int epoch) {
 long long TrainingLoaders::most_memory_bytes() const {
   const std::size_t batch_pair =
       plan(inputs_.pixels, 0).batch_bytes() + plan(inputs_.valid_pixels, 0).batch_bytes();
-  const auto num_decoders = static_cast<std::size_t>(team_.num_decoders());
+  const auto num_decoders = static_cast<std::size_t>(pool_.num_decoders());
   const std::size_t bytes = static_cast<std::size_t>(num_slots_) * batch_pair +
-                            LoaderTeam::kReadAheadBytes + num_decoders * LoaderTeam::kDecoderBytes +
-                            cache_bytes_;
+                            LoaderThreads::kReadAheadBytes +
+                            num_decoders * LoaderThreads::kDecoderBytes + cache_bytes_;
   return static_cast<long long>(bytes);
 }
 

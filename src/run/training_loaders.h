@@ -26,13 +26,13 @@ struct CacheChoice {
 // Error kUserError: the limit that was asked for holds not even one decoded image, or one file.
 CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, int ranks_on_host);
 
-// The loaders of a training run: one team of threads, a cache for each data set, and for each epoch
+// The loaders of a training run: one pool of threads, a cache for each data set, and for each epoch
 // two loaders, which begin to load before they are wanted.
 class TrainingLoaders {
  public:
   // `inputs` must outlive the loaders, and these what they give out.
   TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs, int num_threads,
-                  const CacheChoice& cache, const HostForm& form);
+                  const CacheChoice& cache, const HostBatchLayout& layout);
 
   // This rank's batches of an epoch, from 1. A loader is to be gone before the next of its kind
   // begins: its memory goes on to it.
@@ -47,7 +47,7 @@ class TrainingLoaders {
   long long most_memory_bytes() const;
 
  private:
-  BatchLoader::Plan plan(const PixelPlan& pixels, int epoch) const;
+  BatchLoader::Plan plan(const TransformSpec& pixels, int epoch) const;
   BatchLoader open_training(int epoch);
   BatchLoader open_validation(int epoch);
 
@@ -56,7 +56,7 @@ class TrainingLoaders {
   const std::optional<Normalization> scaling_;
   const int num_slots_;
   const std::size_t cache_bytes_;
-  LoaderTeam team_;
+  LoaderThreads pool_;
   ImageCache train_cache_, valid_cache_;
   std::optional<BatchLoader> next_training_, next_validation_;  // last: they use the others
 };

@@ -71,13 +71,13 @@ void join_training(TrainingRun& run, EpochRecord& record) {
   world.agree([&] { require_equal_replicas(*run.state.model, world); });
 }
 
-// The validation half; what the model said of this rank's images goes to `verdicts`. Returns the
+// The validation half; what the model said of this rank's images goes to `predictions`. Returns the
 // stop signal that all act on, or 0.
-int validate(TrainingRun& run, EpochRecord& record, std::vector<Verdict>& verdicts) {
+int validate(TrainingRun& run, EpochRecord& record, std::vector<Prediction>& predictions) {
   World& world = run.job.world;
   const Stopwatch watch;
   BatchLoader loader = run.job.loaders->validation(record.epoch);
-  Evaluator evaluator(*run.state.model, loader, run.job.validation_feed());
+  Evaluator evaluator(*run.state.model, loader, run.job.validation_uploader());
   std::vector<BadImage> faults;
   while (stop_signal() == 0 && evaluator.step()) {
     run.log.validating(record.epoch, evaluator.steps_done(), loader.num_batches());
@@ -92,7 +92,7 @@ int validate(TrainingRun& run, EpochRecord& record, std::vector<Verdict>& verdic
   set_summed_numbers(all.numbers, record.valid);
   record.valid_seconds = watch.seconds();
   world.agree([&] { check_epoch(record, run.job.config.optimization.batch_size); });
-  verdicts = evaluator.take_verdicts();
+  predictions = evaluator.take_predictions();
   return 0;
 }
 
@@ -121,11 +121,11 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log) {
 
     // ------------------------------------ training ------------------------------------
     job.world.enter("training, epoch " + std::to_string(epoch));
-    state.epoch = EpochSums(job.feed->device());
+    state.epoch = EpochSums(job.uploader->device());
     {
       BatchLoader loader = job.loaders->training(epoch);
       job.loaders->begin_validation(epoch);
-      TrainEpoch training(state, loader, *job.feed, job.epoch_plan(epoch));
+      TrainEpoch training(state, loader, *job.uploader, job.epoch_plan(epoch));
       while (training.step()) {
         job.world.at("step " + std::to_string(training.steps_done()));
         if (const int signal = vote_after_step(run, training, loader)) return {.signal = signal};
@@ -137,17 +137,17 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log) {
 
     // ----------------------------------- validation -----------------------------------
     job.world.enter("evaluating, epoch " + std::to_string(epoch));
-    std::vector<Verdict> verdicts;
-    if (const int signal = validate(run, record, verdicts)) return {.signal = signal};
+    std::vector<Prediction> predictions;
+    if (const int signal = validate(run, record, predictions)) return {.signal = signal};
 
     // -------------------------------- keep, tell, stop --------------------------------
     record.bad_train_images = state.bad_train.num_bad;
     record.bad_valid_images = state.bad_valid.num_bad;
     const bool kept = keep_if_best(state, record, job.config.optimization.save, job.world.leads());
-    Judgement judgement;
+    ValidationDetails details;
     if (kept)
-      judgement = judge(job.world, verdicts, job.inputs.valid, job.inputs.valid_pixels, epoch);
-    log.epoch(record, kept ? &judgement : nullptr);
+      details = judge(job.world, predictions, job.inputs.valid, job.inputs.valid_pixels, epoch);
+    log.epoch(record, kept ? &details : nullptr);
     state.progress.epochs_done = epoch;
     const bool exhausted = state.progress.early_stopping.exhausted_after(record.valid.loss());
     if (const int signal = vote(job.world, ballot(false)).stop_signal) return {.signal = signal};

@@ -78,14 +78,14 @@ StepTimes StepClock::times() {
   return marks_->times();
 }
 
-TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed,
+TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceUploader& uploader,
                        const EpochPlan& plan)
     : state_(state),
       loader_(loader),
-      feed_(feed),
+      uploader_(uploader),
       plan_(plan),
       step_(state, plan.step),
-      clock_(feed.device()),
+      clock_(uploader.device()),
       before_(state.epoch.spent),
       communication_before_(state.gradients.communication()),
       begin_(Clock::now()),
@@ -108,7 +108,7 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   if (batch == nullptr) return std::nullopt;
   clock_.begin(&StepTimes::forward);
   next_count_ = batch->count;
-  return feed_.put(*batch);
+  return uploader_.put(*batch);
 }
 
 void TrainEpoch::enter(StepPhase phase) {

@@ -48,7 +48,8 @@ struct EpochPlan {
 class TrainEpoch : private StepContext {
  public:
   // All must outlive the epoch.
-  TrainEpoch(TrainState& state, BatchLoader& loader, DeviceFeed& feed, const EpochPlan& plan);
+  TrainEpoch(TrainState& state, BatchLoader& loader, DeviceUploader& uploader,
+             const EpochPlan& plan);
 
   // Trains on the next batches, together with the other ranks; false when there are none.
   bool step();
@@ -71,7 +72,7 @@ class TrainEpoch : private StepContext {
   using Clock = std::chrono::steady_clock;
   TrainState& state_;
   BatchLoader& loader_;
-  DeviceFeed& feed_;
+  DeviceUploader& uploader_;
   EpochPlan plan_;
   TrainStep step_;
   StepClock clock_;

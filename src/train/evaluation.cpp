@@ -62,8 +62,8 @@ int MetricSums::first_bad_step() const {
   return step == kNever ? 0 : static_cast<int>(step);
 }
 
-Evaluator::Evaluator(ImageModel& model, BatchLoader& loader, DeviceFeed& feed)
-    : model_(model), loader_(loader), feed_(feed), metrics_(feed.device()) {
+Evaluator::Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader)
+    : model_(model), loader_(loader), uploader_(uploader), metrics_(uploader.device()) {
   model_.train(false);
 }
 
@@ -73,18 +73,18 @@ bool Evaluator::step() {
   if (host == nullptr) return false;
   ++steps_;
   if (host->count == 0) return true;
-  const DeviceBatch batch = feed_.put(*host);
+  const DeviceBatch batch = uploader_.put(*host);
   const at::Tensor logits = model_.forward(batch.images);
   metrics_.add(logits, batch.labels, reported_loss(logits, batch.labels), steps_);
   for (std::size_t i = 0; i < host->labels.size(); ++i)
-    verdicts_.push_back({host->items[i], static_cast<std::int32_t>(host->labels[i]), 0, 0});
+    verdicts_.push_back({host->samples[i], static_cast<std::int32_t>(host->labels[i]), 0, 0});
   const auto [confidence, guess] = logits.softmax(1, torch::kFloat32).max(1);
   confidences_.push_back(confidence);
   guesses_.push_back(guess.to(torch::kInt32));
   return true;
 }
 
-std::vector<Verdict> Evaluator::take_verdicts() {
+std::vector<Prediction> Evaluator::take_predictions() {
   if (verdicts_.empty()) return {};
   const at::Tensor confidences = torch::cat(confidences_).cpu();
   const at::Tensor guesses = torch::cat(guesses_).cpu();

@@ -39,8 +39,8 @@ class MetricSums {
 
 // One pass over the validation images, a batch at a time: the sums, and what the model said of each
 // image. The caller owns the loop. One thread.
-struct Verdict {
-  std::uint32_t item = 0;  // index into the items of the loader's set
+struct Prediction {
+  std::uint32_t sample = 0;  // index into the samples of the loader's set
   std::int32_t truth = 0, guess = 0;
   float confidence = 0;  // softmax of the guess
 };
@@ -48,7 +48,7 @@ struct Verdict {
 class Evaluator {
  public:
   // All must outlive it. The model is in eval mode from now on.
-  Evaluator(ImageModel& model, BatchLoader& loader, DeviceFeed& feed);
+  Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader);
 
   // Evaluates the next batch; false when there is none.
   bool step();
@@ -57,15 +57,15 @@ class Evaluator {
   // These wait for the device. The caller judges whether the loss is finite.
   Totals totals() const { return metrics_.totals(); }
   // Of the good images, in the loader's order; once.
-  std::vector<Verdict> take_verdicts();
+  std::vector<Prediction> take_predictions();
 
  private:
   ImageModel& model_;
   BatchLoader& loader_;
-  DeviceFeed& feed_;
+  DeviceUploader& uploader_;
   MetricSums metrics_;
   int steps_ = 0;
-  std::vector<Verdict> verdicts_;
+  std::vector<Prediction> verdicts_;
   // [N] a batch: what was guessed stays on the device until all of it is there.
   std::vector<at::Tensor> confidences_, guesses_;
 };

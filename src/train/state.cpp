@@ -6,10 +6,10 @@ namespace kiln {
 
 std::vector<NamedTensor> copied_weights(const ImageModel& model) {
   std::vector<NamedTensor> copies;
-  for (const NamedTensor& item : model.state())
-    copies.push_back({item.name, item.tensor.detach().to(at::TensorOptions(at::kCPU),
-                                                         /*non_blocking=*/false, /*copy=*/true,
-                                                         at::MemoryFormat::Contiguous)});
+  for (const NamedTensor& sample : model.state())
+    copies.push_back({sample.name, sample.tensor.detach().to(at::TensorOptions(at::kCPU),
+                                                             /*non_blocking=*/false, /*copy=*/true,
+                                                             at::MemoryFormat::Contiguous)});
   return copies;
 }
 

@@ -71,7 +71,7 @@ struct EpochSums {
 // Images of one dataset that could not be decoded, or only in part; the same on all ranks, unless
 // each has a shard of its own.
 struct ImageFaults {
-  std::set<std::uint32_t> items;  // index into the dataset's items
+  std::set<std::uint32_t> samples;  // index into the dataset's samples
   std::vector<ImageFaultRecord> records;
   int num_bad = 0;  // left out; the other records are damaged images, which are used
 };

@@ -12,9 +12,9 @@ int main(int, char** argv) {
       {"train-data-path", "/data/\"<script>\"\n\xE2\x80\xAE\xFF" + std::string(7000, 'x')}};
   run.start.data.classes = {"<script>alert(1)</script>",    "say \"no\"\nor\tyes", "..",
                             "\xD7\xA9\xD7\x9C\xE2\x80\xAE", std::string(300, 'w'), "a/../b"};
-  run.judgement.epoch = 1;
-  run.judgement.confusion.num_classes = 6;
-  run.judgement.confusion.counts.assign(36, 1);
+  run.details.epoch = 1;
+  run.details.confusion.num_classes = 6;
+  run.details.confusion.counts.assign(36, 1);
   run.epochs.resize(2);
   run.epochs[0].epoch = 1;
   run.epochs[0].train = {NAN, 0, 0, 1};

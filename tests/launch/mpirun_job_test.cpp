@@ -71,12 +71,12 @@ void feed_all(OutputSplitter& splitter, int descriptor) {
 
 Ran run(const MpirunJob& job) {
   Ran ran;
-  JobStory story(planned_hosts(job));
+  JobMonitor story(planned_hosts(job));
   const auto take = [&](const OutputLine& line) {
     story.take(line);
     ran.lines += std::to_string(line.rank) + (line.is_error ? "!" : ":") + line.text + "\n";
   };
-  KeptProcess process(mpirun_call(job));
+  SupervisedProcess process(mpirun_call(job));
   for (const int descriptor : {process.output(), process.errors()}) {
     OutputSplitter splitter(take);
     feed_all(splitter, descriptor);

@@ -51,7 +51,7 @@ constexpr const char* kExit =
     "--------------------------------------------------------------------------\n";
 
 JobFailure failure_of(const std::string& text, int code) {
-  JobStory story({"node7", "node8"});
+  JobMonitor story({"node7", "node8"});
   OutputSplitter splitter([&](const OutputLine& line) { story.take(line); });
   splitter.feed(
       "[1,0]<stdout>:rank 0 on host node7: phase: training, epoch 1, step 2\n"
@@ -63,8 +63,8 @@ JobFailure failure_of(const std::string& text, int code) {
   return story.failure(code);
 }
 
-TEST(JobStory, ARanksOwnErrorIsAFailureBeforeMpirunSaysSo) {
-  JobStory story({"node7", "node8"});
+TEST(JobMonitor, ARanksOwnErrorIsAFailureBeforeMpirunSaysSo) {
+  JobMonitor story({"node7", "node8"});
   OutputSplitter splitter([&](const OutputLine& line) { story.take(line); });
   splitter.feed("[1,0]<stdout>:12 files with error: in their names\n[1,1]<stderr>:error: of MPI\n");
   EXPECT_FALSE(story.has_failure());
@@ -73,7 +73,7 @@ TEST(JobStory, ARanksOwnErrorIsAFailureBeforeMpirunSaysSo) {
   EXPECT_EQ(story.failure(3).rank, 1);
 }
 
-TEST(JobStory, AnExitCode) {
+TEST(JobMonitor, AnExitCode) {
   const JobFailure failure = failure_of(kExit, 7);
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(failure.host, "node8");
@@ -83,7 +83,7 @@ TEST(JobStory, AnExitCode) {
   EXPECT_FALSE(failure.killed);
 }
 
-TEST(JobStory, ASignal) {
+TEST(JobMonitor, ASignal) {
   const JobFailure failure = failure_of(
       "mpirun noticed that process rank 0 with PID 0 on node vm exited on signal 9 (Killed).\n",
       137);
@@ -95,20 +95,20 @@ TEST(JobStory, ASignal) {
   EXPECT_TRUE(failure.killed);
 }
 
-TEST(JobStory, AnAbort) {
+TEST(JobMonitor, AnAbort) {
   const JobFailure failure = failure_of(
       "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\nwith errorcode 3.\n", 3);
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(failure.exit_code, 3);
 }
 
-TEST(JobStory, WhatRanksSayOfAnotherWinsOverWhoLeftFirst) {
+TEST(JobMonitor, WhatRanksSayOfAnotherWinsOverWhoLeftFirst) {
   const JobFailure failure = failure_of(
       "[1,1]<stderr>:error: rank 0 on host node7 failed: no space left\n" + std::string(kExit), 7);
   EXPECT_EQ(failure.rank, 0);
 }
 
-TEST(JobStory, ALostHost) {
+TEST(JobMonitor, ALostHost) {
   const JobFailure failure = failure_of(
       "ORTE has lost communication with a remote daemon.\n\n"
       "  HNP daemon   : [[40316,0],0] on node node7\n"
@@ -120,8 +120,8 @@ TEST(JobStory, ALostHost) {
   EXPECT_NE(failure.what.find("connection to its host was lost"), std::string::npos);
 }
 
-TEST(JobStory, MpirunsOwnFailureBlamesNoRank) {
-  JobStory story({"a", "a"});
+TEST(JobMonitor, MpirunsOwnFailureBlamesNoRank) {
+  JobMonitor story({"a", "a"});
   story.take({kMpirunItself, false, "There are not enough slots available in the system"});
   const JobFailure failure = story.failure(1);
   EXPECT_EQ(failure.rank, kMpirunItself);
@@ -129,8 +129,8 @@ TEST(JobStory, MpirunsOwnFailureBlamesNoRank) {
   EXPECT_EQ(story.last_lines(kMpirunItself).size(), 1u);
 }
 
-TEST(JobStory, KeepsTheLast20LinesOfARank) {
-  JobStory story({"a"});
+TEST(JobMonitor, KeepsTheLast20LinesOfARank) {
+  JobMonitor story({"a"});
   EXPECT_FALSE(story.take({0, false, "rank 0 on host a: phase: saving"}));
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(story.take({0, false, std::to_string(i)}));
   EXPECT_EQ(story.last_lines(0).size(), 20u);

@@ -34,7 +34,7 @@ std::string read_from(int descriptor, bool one_line = false) {
   return text;
 }
 
-int end_of(KeptProcess& process) {
+int end_of(SupervisedProcess& process) {
   read_from(process.output());
   while (!process.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   return *process.ended();
@@ -59,29 +59,29 @@ bool is_gone_soon(pid_t process) {
 constexpr const char* kOrphan =
     "setsid sh -c 'trap \"\" TERM INT HUP USR1; echo $$; while :; do sleep 1; done' & ";
 
-TEST(KeptProcess, GivesOutputAndExitCode) {
-  KeptProcess process({{"/bin/sh", "-c", "echo out; echo $KILN_TEST_WORD >&2; cat; exit 7"},
-                       {{"KILN_TEST_WORD", "given"}}});
+TEST(SupervisedProcess, GivesOutputAndExitCode) {
+  SupervisedProcess process({{"/bin/sh", "-c", "echo out; echo $KILN_TEST_WORD >&2; cat; exit 7"},
+                             {{"KILN_TEST_WORD", "given"}}});
   EXPECT_EQ(read_from(process.output()), "out\n");
   EXPECT_EQ(read_from(process.errors()), "given\n");
   EXPECT_EQ(end_of(process), 7);
   EXPECT_EQ(process.kill(), 7);
 }
 
-TEST(KeptProcess, ADeathBySignalIsItsNumberAnd128) {
-  KeptProcess process(shell("kill -9 $$"));
+TEST(SupervisedProcess, ADeathBySignalIsItsNumberAnd128) {
+  SupervisedProcess process(shell("kill -9 $$"));
   EXPECT_EQ(end_of(process), 128 + SIGKILL);
 }
 
-TEST(KeptProcess, AProgramThatIsNotThereSaysSo) {
-  KeptProcess process({{"/nonexistent/mpirun"}, {}});
+TEST(SupervisedProcess, AProgramThatIsNotThereSaysSo) {
+  SupervisedProcess process({{"/nonexistent/mpirun"}, {}});
   EXPECT_EQ(read_from(process.errors()),
             "/nonexistent/mpirun cannot be run: No such file or directory\n");
   EXPECT_EQ(end_of(process), 127);
 }
 
-TEST(KeptProcess, PassesTheStopOn) {
-  KeptProcess process(
+TEST(SupervisedProcess, PassesTheStopOn) {
+  SupervisedProcess process(
       shell("trap 'echo stopped; exit 3' USR1; echo ready; while :; do sleep 0.05; done"));
   EXPECT_EQ(read_from(process.output(), true), "ready\n");
   process.send_stop();
@@ -89,16 +89,16 @@ TEST(KeptProcess, PassesTheStopOn) {
   EXPECT_EQ(end_of(process), 3);
 }
 
-TEST(KeptProcess, OrphansEndWithTheProgram) {
-  KeptProcess process(shell(std::string(kOrphan) + "sleep 0.3; exit 5"));
+TEST(SupervisedProcess, OrphansEndWithTheProgram) {
+  SupervisedProcess process(shell(std::string(kOrphan) + "sleep 0.3; exit 5"));
   const pid_t orphan = std::stoi(read_from(process.output(), true));
   EXPECT_TRUE(is_alive(orphan));
   EXPECT_EQ(end_of(process), 5);
   EXPECT_FALSE(is_alive(orphan));
 }
 
-TEST(KeptProcess, KillTakesTheWholeTreeStoppedProcessesToo) {
-  KeptProcess process(shell(std::string(kOrphan) + "sleep 1000 & kill -STOP $!; wait"));
+TEST(SupervisedProcess, KillTakesTheWholeTreeStoppedProcessesToo) {
+  SupervisedProcess process(shell(std::string(kOrphan) + "sleep 1000 & kill -STOP $!; wait"));
   const pid_t orphan = std::stoi(read_from(process.output(), true));
   EXPECT_EQ(process.kill(), 128 + SIGKILL);
   EXPECT_FALSE(is_alive(orphan));
@@ -106,12 +106,12 @@ TEST(KeptProcess, KillTakesTheWholeTreeStoppedProcessesToo) {
 }
 
 // A child process that keeps a tree and dies by SIGKILL.
-TEST(KeptProcess, TheTreeEndsWithThisProcessHoweverItDies) {
+TEST(SupervisedProcess, TheTreeEndsWithThisProcessHoweverItDies) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t parent = ::fork();
   if (parent == 0) {
-    KeptProcess process(shell(std::string(kOrphan) + "wait"));
+    SupervisedProcess process(shell(std::string(kOrphan) + "wait"));
     const std::string id = read_from(process.output(), true);
     if (::write(ends[1], id.data(), id.size()) < 0) ::_exit(1);
     ::pause();

@@ -27,10 +27,10 @@ std::string convert(const std::string& input, int size, const std::string& outpu
     if (kiln::read_image_size(bytes) != decoded.image.size)
       return "fault: the header's size differs";
     if (size > 0) {
-      const kiln::PixelPlan plan = {.output = {size, size},
-                                    .short_side = kiln::usual_short_side(size)};
+      const kiln::TransformSpec plan = {.output = {size, size},
+                                        .short_side = kiln::usual_short_side(size)};
       decoded.image = {plan.output, std::vector<std::uint8_t>(3 * size * size)};
-      decoded.damage = kiln::PixelPath().write(bytes, plan, {}, decoded.image.pixels.data());
+      decoded.damage = kiln::ImagePipeline().write(bytes, plan, {}, decoded.image.pixels.data());
     }
     write_pixels(output, decoded.image);
     return decoded.damage.empty() ? "" : "damage: " + decoded.damage;

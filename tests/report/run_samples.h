@@ -66,12 +66,12 @@ inline RunRecord hostile_run() {
     run.epochs.push_back(record);
   }
   run.warnings = {"a warning about '" + kHostileName + "'"};
-  Judgement& judgement = run.judgement;
-  judgement.epoch = 2;
-  judgement.confusion.num_classes = 2;
-  judgement.confusion.counts = {5, 1, 1, 3};
-  judgement.most_wrong.push_back({"dog/1.jpg", 1, 0, 0.9, {2, 3, std::string("\xFF\xD8\0x", 4)}});
-  judgement.samples.push_back({"cat/2.jpg", 0, 0, 0.8, {}});
+  ValidationDetails& details = run.details;
+  details.epoch = 2;
+  details.confusion.num_classes = 2;
+  details.confusion.counts = {5, 1, 1, 3};
+  details.most_wrong.push_back({"dog/1.jpg", 1, 0, 0.9, {2, 3, std::string("\xFF\xD8\0x", 4)}});
+  details.samples.push_back({"cat/2.jpg", 0, 0, 0.8, {}});
   RunEnd& end = run.end;
   end.time = 1e9 + 30;
   end.status = RunStatus::kFinished;
@@ -93,7 +93,7 @@ inline void record_run(const RunRecord& run, const std::filesystem::path& file) 
   sink->warning(run.warnings[0]);
   sink->epoch(run.epochs[0], nullptr);
   sink->step(run.steps[1]);
-  sink->epoch(run.epochs[1], &run.judgement);
+  sink->epoch(run.epochs[1], &run.details);
   sink->end(run);
 }
 

@@ -11,7 +11,7 @@ class BadImages : public testing::Test {
  protected:
   BadImages() {
     for (int i = 0; i < 40; ++i)
-      set_.items.push_back(
+      set_.samples.push_back(
           {.file_name = std::to_string(i) + ".png", .label = 0, .id = i, .size = {}});
     config_.max_bad_images = {.value = 3, .is_share = false};
   }
@@ -30,7 +30,7 @@ class BadImages : public testing::Test {
     said_ += testing::internal::GetCapturedStdout();
   }
 
-  ImageSet set_;
+  Dataset set_;
   DataConfig config_;
   ImageFaults faults_;
   Log log_;
@@ -38,8 +38,8 @@ class BadImages : public testing::Test {
 };
 
 TEST_F(BadImages, AreNotedOnce) {
-  note({{.item = 4, .fault = "cut short"}, {.item = 4, .fault = "cut short"}});
-  note({{.item = 4, .fault = "cut short"}});
+  note({{.sample = 4, .fault = "cut short"}, {.sample = 4, .fault = "cut short"}});
+  note({{.sample = 4, .fault = "cut short"}});
   EXPECT_EQ(faults_.num_bad, 1);
   ASSERT_EQ(faults_.records.size(), 1u);
   EXPECT_EQ(faults_.records[0].file, "4.png");
@@ -48,15 +48,15 @@ TEST_F(BadImages, AreNotedOnce) {
 
 TEST_F(BadImages, DamagedOnesAreUsedAndCountForNothing) {
   for (std::uint32_t i = 0; i < 10; ++i)
-    note({{.item = i, .fault = "ends early", .damaged = true}});
+    note({{.sample = i, .fault = "ends early", .damaged = true}});
   EXPECT_EQ(faults_.num_bad, 0);
   EXPECT_EQ(faults_.records.size(), 10u);
 }
 
 TEST_F(BadImages, BeyondTheAllowanceAreRefusedByName) {
-  note({{.item = 1, .fault = "x"}, {.item = 2, .fault = "x"}, {.item = 3, .fault = "x"}});
+  note({{.sample = 1, .fault = "x"}, {.sample = 2, .fault = "x"}, {.sample = 3, .fault = "x"}});
   try {
-    note({{.item = 9, .fault = "no header"}});
+    note({{.sample = 9, .fault = "no header"}});
     ADD_FAILURE() << "taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
@@ -67,13 +67,13 @@ TEST_F(BadImages, BeyondTheAllowanceAreRefusedByName) {
 
 TEST_F(BadImages, TheFirstIsRefusedWhereItMustFail) {
   config_.on_bad_image = OnBadImage::kFail;
-  EXPECT_THROW(note({{.item = 1, .fault = "x"}}), Error);
+  EXPECT_THROW(note({{.sample = 1, .fault = "x"}}), Error);
 }
 
 TEST_F(BadImages, AFloodIsNamedInPartAndRememberedWhole) {
   config_.max_bad_images = {.value = 40, .is_share = false};
   std::vector<BadImage> flood;
-  for (std::uint32_t i = 0; i < 30; ++i) flood.push_back({.item = i, .fault = "x"});
+  for (std::uint32_t i = 0; i < 30; ++i) flood.push_back({.sample = i, .fault = "x"});
   note(flood);
   EXPECT_EQ(faults_.records.size(), 30u);
   EXPECT_NE(said_.find("'9.png'"), std::string::npos);

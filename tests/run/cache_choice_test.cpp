@@ -9,9 +9,9 @@ namespace {
 
 TrainingInputs inputs_of(int num_train, int num_valid, Augment augment) {
   TrainingInputs inputs;
-  const auto fill = [](ImageSet& set, int count) {
+  const auto fill = [](Dataset& set, int count) {
     for (int i = 0; i < count; ++i)
-      set.items.push_back(
+      set.samples.push_back(
           {.file_name = std::to_string(i) + ".png", .label = 0, .id = i, .size = {}});
   };
   fill(inputs.train, num_train);

@@ -7,13 +7,13 @@
 namespace kiln {
 namespace {
 
-ImageSet set_of(std::vector<ImageSize> sizes) {
-  ImageSet set;
+Dataset set_of(std::vector<ImageSize> sizes) {
+  Dataset set;
   for (std::size_t i = 0; i < sizes.size(); ++i)
-    set.items.push_back({.file_name = std::to_string(i) + ".png",
-                         .label = 0,
-                         .id = static_cast<int>(i),
-                         .size = sizes[i]});
+    set.samples.push_back({.file_name = std::to_string(i) + ".png",
+                           .label = 0,
+                           .id = static_cast<int>(i),
+                           .size = sizes[i]});
   return set;
 }
 
@@ -36,7 +36,7 @@ ErrorCode code_of(const std::function<void()>& work) {
 
 TEST(ChoosePixels, TakesTheSizeThatAllImagesHave) {
   TrainingInputs inputs = inputs_of({{48, 40}, {48, 40}});
-  choose_pixels({}, inputs);
+  choose_transforms({}, inputs);
   EXPECT_EQ(inputs.pixels.output, (ImageSize{48, 40}));
   EXPECT_EQ(inputs.pixels.short_side, 0);
   EXPECT_EQ(inputs.smallest_batch, 1);
@@ -44,7 +44,7 @@ TEST(ChoosePixels, TakesTheSizeThatAllImagesHave) {
 
 TEST(ChoosePixels, ResizesImagesOfSeveralSizes) {
   TrainingInputs inputs = inputs_of({{48, 40}, {64, 64}});
-  choose_pixels({}, inputs);
+  choose_transforms({}, inputs);
   EXPECT_EQ(inputs.pixels.output, (ImageSize{224, 224}));
   EXPECT_EQ(inputs.pixels.short_side, 256);
 }
@@ -55,17 +55,17 @@ TEST(ChoosePixels, GivesValidationItsOwnSize) {
   config.image_size = 64;
   config.eval_crop = 96;
   config.eval_resize = 110;
-  choose_pixels(config, inputs);
+  choose_transforms(config, inputs);
   EXPECT_EQ(inputs.valid_pixels.output, (ImageSize{96, 96}));
   EXPECT_EQ(inputs.valid_pixels.short_side, 110);
 }
 
 TEST(ChoosePixels, NormalizesAsPretrainedWeightsWantIt) {
   TrainingInputs inputs = inputs_of({{64, 64}});
-  choose_pixels({}, inputs);
+  choose_transforms({}, inputs);
   EXPECT_EQ(inputs.normalization_name, "half");
   inputs.untrained.spec.pretrained = true;
-  choose_pixels({}, inputs);
+  choose_transforms({}, inputs);
   EXPECT_EQ(inputs.normalization_name, "imagenet");
   EXPECT_DOUBLE_EQ(inputs.normalization.mean[0], 0.485);
 }
@@ -82,7 +82,7 @@ TEST(CheckBatchSize, WantsAStepToFitIntoTheTrainingSet) {
 
 TEST(CheckBatchSize, WantsTwoImagesWhereTheLastMapHasOnePixel) {
   TrainingInputs inputs = inputs_of(std::vector<ImageSize>(16, {32, 32}));
-  choose_pixels({}, inputs);
+  choose_transforms({}, inputs);
   EXPECT_EQ(inputs.smallest_batch, 2);
   OptimizationConfig config;
   config.batch_size = 1;

@@ -71,7 +71,7 @@ class Ranks : public testing::Test {
     world->barrier();
     set_.root = folder_;
     for (int i = 0; i < kImages; ++i)
-      set_.items.push_back(
+      set_.samples.push_back(
           {.file_name = std::to_string(i) + ".png", .label = i % 3, .id = i, .size = {}});
   }
   static void TearDownTestSuite() {
@@ -91,8 +91,8 @@ class Ranks : public testing::Test {
   }
 
   static BatchLoader loader(std::vector<std::uint32_t> order, int batch_size) {
-    static LoaderTeam team({.num_decoders = 1});
-    return BatchLoader(set_, team,
+    static LoaderThreads pool({.num_decoders = 1});
+    return BatchLoader(set_, pool,
                        {.order = std::move(order),
                         .batch_size = batch_size,
                         .pixels = {.output = {kSide, kSide}},
@@ -101,7 +101,7 @@ class Ranks : public testing::Test {
   }
 
   // One epoch of kSteps steps as this share of the work.
-  static Outcome train(const RankShare& share, Communicator& communicator, bool synchronized) {
+  static Outcome train(const Shard& share, Communicator& communicator, bool synchronized) {
     auto model = std::make_unique<TestModel>(/*frozen_statistics=*/!synchronized);
     const auto lane = communicator.second_lane("BatchNorm sum");
     if (synchronized && communicator.size() > 1)
@@ -109,10 +109,10 @@ class Ranks : public testing::Test {
           [&lane](at::Tensor& sums) { lane->wait(lane->all_reduce(sums)); });
     TrainState state(std::move(model), {}, {.first_bytes = 1 << 16, .bytes = 4 << 20},
                      communicator);
-    DeviceFeed feed(at::kCPU, {kSide, kSide}, share.batch_size, kScaling);
+    DeviceUploader uploader(at::kCPU, {kSide, kSide}, share.batch_size, kScaling);
     const auto order = permutation(kImages, {1, 1});
-    BatchLoader batches = loader(training_share(order, share), share.batch_size);
-    TrainEpoch epoch(state, batches, feed,
+    BatchLoader batches = loader(training_indices(order, share), share.batch_size);
+    TrainEpoch epoch(state, batches, uploader,
                      {.schedule = {.peak = 0.02, .steps_per_epoch = kSteps},
                       .step = {.batch_size = share.batch_size,
                                .batches_per_step = share.batches_per_step,
@@ -146,11 +146,11 @@ class Ranks : public testing::Test {
   }
 
   static fs::path folder_;
-  static ImageSet set_;
+  static Dataset set_;
 };
 
 fs::path Ranks::folder_;
-ImageSet Ranks::set_;
+Dataset Ranks::set_;
 
 TEST_F(Ranks, TrainWhatOneProcessTrains) {
   expect_equal_to_one_process(/*synchronized=*/false, 1);
@@ -167,10 +167,10 @@ TEST_F(Ranks, TrainWhatOneProcessTrainsWithSynchronizedBatchNorm) {
 
 TEST_F(Ranks, EvaluateEveryImageOnce) {
   const auto model = std::make_unique<TestModel>(false);
-  DeviceFeed feed(at::kCPU, {kSide, kSide}, 7, kScaling);
-  const auto measured = [&](const RankShare& share) {
-    BatchLoader batches = loader(validation_share(kImages, share), 7);
-    Evaluator evaluator(*model, batches, feed);
+  DeviceUploader uploader(at::kCPU, {kSide, kSide}, 7, kScaling);
+  const auto measured = [&](const Shard& share) {
+    BatchLoader batches = loader(validation_indices(kImages, share), 7);
+    Evaluator evaluator(*model, batches, uploader);
     while (evaluator.step()) continue;
     return evaluator.totals();
   };

@@ -82,15 +82,15 @@ class Labels {
   std::unordered_map<std::string, int> ids_, by_key_;
 };
 
-void add_image(std::string_view name, const ArchiveMember& member, ImageItems& images) {
+void add_image(std::string_view name, const ArchiveMember& member, SampleTable& images) {
   const auto id = static_cast<std::int64_t>(images.size());
   images.push_back({.file_name = name, .label = -1, .id = id, .size = {}}, member);
 }
 
-void check_names(const ImageItems& images) {
+void check_names(const SampleTable& images) {
   std::vector<std::string_view> names;
   names.reserve(images.size());
-  for (const ImageItem& item : images) names.push_back(item.file_name);
+  for (const Sample& item : images) names.push_back(item.file_name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end())

@@ -38,7 +38,7 @@ bool is_number(std::string_view text) {
 class Assembly {
  public:
   Assembly(const DatasetContext& context, std::vector<ArchiveListing> listings,
-           const std::vector<std::string>& names, ImageSet& set)
+           const std::vector<std::string>& names, Dataset& set)
       : context_(context), listings_(std::move(listings)), names_(names), set_(set) {}
 
   void run() {
@@ -60,11 +60,11 @@ class Assembly {
     ArchiveMember member = *listing.images.member(image);
     member.archive = static_cast<std::uint16_t>(archive);
     const std::string shard = names_.size() == 1 ? "" : names_[archive] + "/";
-    set_.items.push_back({.file_name = shard + std::string(listing.images.file_name(image)),
-                          .label = label,
-                          .id = static_cast<std::int64_t>(set_.items.size()),
-                          .size = {}},
-                         member);
+    set_.samples.push_back({.file_name = shard + std::string(listing.images.file_name(image)),
+                            .label = label,
+                            .id = static_cast<std::int64_t>(set_.samples.size()),
+                            .size = {}},
+                           member);
   }
 
   // The ids of the classes that `.cls` files name.
@@ -188,7 +188,7 @@ class Assembly {
   const DatasetContext& context_;
   std::vector<ArchiveListing> listings_;
   const std::vector<std::string>& names_;
-  ImageSet& set_;
+  Dataset& set_;
 };
 
 }  // namespace
@@ -208,12 +208,12 @@ std::vector<std::string> find_shards(const fs::path& root) {
   return shards;
 }
 
-ImageSet read_archives(const DatasetContext& context, const std::vector<std::string>& archives) {
+Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives) {
   if (archives.size() > kMaxArchives)
     context.fail("it holds more than 65535 archives. Make larger ones.");
   allow_open_files(archives.size());
-  ImageSet set;
-  set.kind = ImageSet::Kind::kArchives;
+  Dataset set;
+  set.kind = Dataset::Kind::kArchives;
   set.root = context.root;
   set.stamps.push_back(stamp_of(context.root, ""));
   for (const std::string& archive : archives) {
@@ -226,7 +226,7 @@ ImageSet read_archives(const DatasetContext& context, const std::vector<std::str
     if (!listing.note.empty()) set.notes.push_back(std::move(listing.note));
   }
   Assembly(context, std::move(listings), archives, set).run();
-  if (set.items.empty()) {
+  if (set.samples.empty()) {
     context.fail(
         std::string("no image is in it. Give an archive with one folder of images a class; ") +
         kImageNamesAdvice);

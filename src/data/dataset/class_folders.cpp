@@ -160,7 +160,7 @@ ClassListing list_class(const std::string& name, const Listing& top, const fs::p
   return found;
 }
 
-void add_class(const std::string& name, const ClassListing& found, LeftOut& left_out, ImageSet& set,
+void add_class(const std::string& name, const ClassListing& found, LeftOut& left_out, Dataset& set,
                const DatasetContext& context) {
   if (found.is_loop) {
     left_out.loops.push_back(name);
@@ -183,13 +183,13 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
   std::string path = name + "/";
   for_each_image(found.listing, [&](std::string_view image) {
     path.replace(name.size() + 1, path.npos, image);
-    const auto id = static_cast<std::int64_t>(set.items.size());
-    set.items.push_back({.file_name = path, .label = label, .id = id, .size = {}});
+    const auto id = static_cast<std::int64_t>(set.samples.size());
+    set.samples.push_back({.file_name = path, .label = label, .id = id, .size = {}});
   });
 }
 
 // All names first, so that the list gets its memory at once: new pages cost more than the copying.
-void read_classes(const Listing& top, LeftOut& left_out, ImageSet& set,
+void read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
                   const DatasetContext& context) {
   const fs::path canonical_root = fs::canonical(context.root);
   std::vector<ClassListing> found(top.folders.size());
@@ -202,7 +202,7 @@ void read_classes(const Listing& top, LeftOut& left_out, ImageSet& set,
     num_images += listing.num_images;
     name_bytes += listing.images.size() + top.folders[i].size() * listing.num_images;
   }
-  set.items.reserve(num_images, name_bytes);
+  set.samples.reserve(num_images, name_bytes);
   for (std::size_t i = 0; i < found.size(); ++i) {
     add_class(top.folders[i], found[i], left_out, set, context);
     set.stamps.push_back(std::move(found[i].stamp));
@@ -212,7 +212,7 @@ void read_classes(const Listing& top, LeftOut& left_out, ImageSet& set,
 // Every image below the root; each folder once, however many links lead to it.
 class UnlabeledWalk {
  public:
-  UnlabeledWalk(ImageSet& set, LeftOut& left_out, const DatasetContext& context)
+  UnlabeledWalk(Dataset& set, LeftOut& left_out, const DatasetContext& context)
       : set_(set), left_out_(left_out), context_(context) {}
 
   void visit(const std::string& prefix, int depth) {
@@ -231,8 +231,8 @@ class UnlabeledWalk {
       if (!is_utf8(path)) {
         context_.fail("the name of the image '" + path + "' is not UTF-8. Rename it.");
       }
-      const auto id = static_cast<std::int64_t>(set_.items.size());
-      set_.items.push_back({.file_name = path, .label = -1, .id = id, .size = {}});
+      const auto id = static_cast<std::int64_t>(set_.samples.size());
+      set_.samples.push_back({.file_name = path, .label = -1, .id = id, .size = {}});
     });
     for (const std::string& inner : listing.folders) {
       if (contains(listing.maybe_linked, inner) &&
@@ -247,7 +247,7 @@ class UnlabeledWalk {
   }
 
  private:
-  ImageSet& set_;
+  Dataset& set_;
   LeftOut& left_out_;
   const DatasetContext& context_;
   std::set<fs::path> seen_;
@@ -255,24 +255,24 @@ class UnlabeledWalk {
 
 }  // namespace
 
-ImageSet read_folders(const DatasetContext& context) {
-  ImageSet set;
-  set.kind = ImageSet::Kind::kClassFolders;
+Dataset read_folders(const DatasetContext& context) {
+  Dataset set;
+  set.kind = Dataset::Kind::kClassFolders;
   set.root = context.root;
   LeftOut left_out;
   set.stamps.push_back(stamp_of(context.root, ""));
   const Listing top = list_folder(context.root, context);
   read_classes(top, left_out, set, context);
-  if (!set.items.empty()) {
+  if (!set.samples.empty()) {
     left_out.add_links("", top);
     for_each_image(top, [&](std::string_view image) { left_out.root_images.emplace_back(image); });
   } else {
     left_out = {};
-    set.kind = ImageSet::Kind::kUnlabeledFolder;
+    set.kind = Dataset::Kind::kUnlabeledFolder;
     UnlabeledWalk(set, left_out, context).visit("", 0);
   }
   set.notes = left_out.notes();
-  if (set.items.empty()) {
+  if (set.samples.empty()) {
     std::string notes;
     for (const std::string& note : set.notes) notes += " (" + note + ")";
     context.fail("no image is in it" + notes +

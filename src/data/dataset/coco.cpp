@@ -26,8 +26,8 @@ class CocoReader {
   CocoReader(const json& document, std::string file, const DatasetContext& context)
       : document_(document), file_(std::move(file)), context_(context) {}
 
-  ImageSet read() {
-    set_.kind = ImageSet::Kind::kCoco;
+  Dataset read() {
+    set_.kind = Dataset::Kind::kCoco;
     set_.root = context_.root;
     if (!document_["annotations"].empty()) check_task(document_["annotations"][0]);
     read_images();
@@ -79,16 +79,16 @@ class CocoReader {
     for (std::size_t i = 0; i < images.size(); ++i) {
       const json& image = images[i];
       if (!image.is_object()) fail("images", i, "is no object");
-      ImageItem item;
+      Sample item;
       item.id = integer(image, "id", "images", i);
       item.file_name = text(image, "file_name", "images", i);
       item.size = size_of(image);
       const std::string fault = fault_of_relative_path(item.file_name);
       if (!fault.empty()) fail("images", i, fault);
-      if (!items_by_id_.emplace(item.id, set_.items.size()).second) {
+      if (!items_by_id_.emplace(item.id, set_.samples.size()).second) {
         fail("images", i, "the id " + std::to_string(item.id) + " is there twice");
       }
-      set_.items.push_back(item);
+      set_.samples.push_back(item);
     }
   }
 
@@ -143,20 +143,20 @@ class CocoReader {
       if (!names_by_id_.contains(category)) {
         fail("annotations", i, "no category has the id " + std::to_string(category));
       }
-      const int label = set_.items.label(item->second);
+      const int label = set_.samples.label(item->second);
       if (label >= 0 && label != category) {
         fail("annotations", i,
              "gives the image " + std::to_string(image_id) +
                  " a second class, and only one is used");
       }
-      set_.items.set_label(item->second, static_cast<int>(category));
+      set_.samples.set_label(item->second, static_cast<int>(category));
     }
   }
 
   const json& document_;
   std::string file_;
   const DatasetContext& context_;
-  ImageSet set_;
+  Dataset set_;
   std::unordered_map<std::int64_t, std::size_t> items_by_id_;
   std::map<std::int64_t, std::string> names_by_id_;
 };
@@ -168,7 +168,7 @@ bool holds_list(const json& document, const char* key) {
 
 }  // namespace
 
-std::optional<ImageSet> read_coco(const DatasetContext& context, std::vector<std::string>& notes) {
+std::optional<Dataset> read_coco(const DatasetContext& context, std::vector<std::string>& notes) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(context.root)) {
     const std::string name = entry.path().filename().string();
@@ -182,7 +182,7 @@ std::optional<ImageSet> read_coco(const DatasetContext& context, std::vector<std
       const json document = parse_json(read_file(context.root / file, kMaxCocoBytes));
       if (!document.is_object() || !holds_list(document, "images")) continue;
       if (!holds_list(document, "annotations")) continue;
-      ImageSet set = CocoReader(document, file, context).read();
+      Dataset set = CocoReader(document, file, context).read();
       set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
       return set;
     } catch (const JsonFault& fault) {

@@ -68,17 +68,17 @@ bool check_root(const DatasetContext& context) {
   return false;
 }
 
-bool has_unlabeled_depth(const ImageSet& set) {
-  return set.kind == ImageSet::Kind::kUnlabeledFolder &&
-         std::any_of(set.items.begin(), set.items.end(), [](const ImageItem& item) {
+bool has_unlabeled_depth(const Dataset& set) {
+  return set.kind == Dataset::Kind::kUnlabeledFolder &&
+         std::any_of(set.samples.begin(), set.samples.end(), [](const Sample& item) {
            return item.file_name.find('/') != item.file_name.npos;
          });
 }
 
 // Ids by name; where unused ids share a name with a class, the id that has images.
-std::unordered_map<std::string, int> ids_by_name(const ImageSet& set) {
+std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
   std::vector<bool> is_used(set.classes.size(), false);
-  for (const ImageItem& item : set.items) {
+  for (const Sample& item : set.samples) {
     if (item.label >= 0) is_used[item.label] = true;
   }
   std::unordered_map<std::string, int> ids;
@@ -93,30 +93,30 @@ std::unordered_map<std::string, int> ids_by_name(const ImageSet& set) {
 }  // namespace
 
 template <typename Visit>
-void ImageItems::visit_columns(auto& items, Visit&& visit) {
-  visit(items.names_);
-  visit(items.ends_);
-  visit(items.labels_);
-  visit(items.sizes_);
-  visit(items.ids_);
-  visit(items.members_);
+void SampleTable::visit_columns(auto& samples, Visit&& visit) {
+  visit(samples.names_);
+  visit(samples.ends_);
+  visit(samples.labels_);
+  visit(samples.sizes_);
+  visit(samples.ids_);
+  visit(samples.members_);
 }
 
-std::string_view ImageItems::file_name(std::size_t i) const {
+std::string_view SampleTable::file_name(std::size_t i) const {
   const std::uint64_t begin = i == 0 ? 0 : ends_[i - 1];
   return std::string_view(names_).substr(begin, ends_[i] - begin);
 }
 
-ImageItem ImageItems::operator[](std::size_t i) const {
-  ImageItem item{.file_name = file_name(i),
-                 .label = labels_[i],
-                 .id = ids_.empty() ? static_cast<std::int64_t>(i) : ids_[i],
-                 .size = {}};
+Sample SampleTable::operator[](std::size_t i) const {
+  Sample item{.file_name = file_name(i),
+              .label = labels_[i],
+              .id = ids_.empty() ? static_cast<std::int64_t>(i) : ids_[i],
+              .size = {}};
   if (sizes_[i].height > 0) item.size = sizes_[i];
   return item;
 }
 
-void ImageItems::push_back(const ImageItem& item) {
+void SampleTable::push_back(const Sample& item) {
   const auto number = static_cast<std::int64_t>(size());
   if (item.id != number && ids_.empty()) {
     for (std::int64_t i = 0; i < number; ++i) ids_.push_back(i);
@@ -128,20 +128,20 @@ void ImageItems::push_back(const ImageItem& item) {
   sizes_.push_back(item.size.value_or(ImageSize{}));
 }
 
-void ImageItems::push_back(const ImageItem& item, const ArchiveMember& member) {
+void SampleTable::push_back(const Sample& item, const ArchiveMember& member) {
   push_back(item);
   members_.push_back(member);
 }
 
-void ImageItems::reserve(std::size_t count, std::size_t name_bytes) {
+void SampleTable::reserve(std::size_t count, std::size_t name_bytes) {
   names_.reserve(names_.size() + name_bytes);
   ends_.reserve(size() + count);
   labels_.reserve(size() + count);
   sizes_.reserve(size() + count);
 }
 
-void ImageItems::remove_unlabeled() {
-  ImageItems kept;
+void SampleTable::remove_unlabeled() {
+  SampleTable kept;
   for (std::size_t i = 0; i < size(); ++i) {
     if (labels_[i] < 0) continue;
     if (members_.empty()) {
@@ -153,11 +153,11 @@ void ImageItems::remove_unlabeled() {
   *this = std::move(kept);
 }
 
-void ImageItems::shrink_to_fit() {
+void SampleTable::shrink_to_fit() {
   visit_columns(*this, [](auto& column) { column.shrink_to_fit(); });
 }
 
-std::size_t ImageItems::memory_bytes() const {
+std::size_t SampleTable::memory_bytes() const {
   std::size_t bytes = 0;
   visit_columns(*this, [&](const auto& column) {
     bytes += column.capacity() * sizeof(typename std::decay_t<decltype(column)>::value_type);
@@ -165,42 +165,42 @@ std::size_t ImageItems::memory_bytes() const {
   return bytes;
 }
 
-void ImageItems::append_to(std::string& bytes) const {
+void SampleTable::append_to(std::string& bytes) const {
   visit_columns(*this, [&](const auto& column) { append_column(bytes, column); });
 }
 
-ImageItems ImageItems::take_from(std::string_view& bytes) {
-  ImageItems items;
-  visit_columns(items, [&](auto& column) { take_column(bytes, column); });
-  const std::size_t count = items.size();
+SampleTable SampleTable::take_from(std::string_view& bytes) {
+  SampleTable samples;
+  visit_columns(samples, [&](auto& column) { take_column(bytes, column); });
+  const std::size_t count = samples.size();
   const auto fits = [&](std::size_t size) { return size == 0 || size == count; };
-  bool good = items.ends_.size() == count && items.sizes_.size() == count &&
-              fits(items.ids_.size()) && fits(items.members_.size()) &&
-              (count == 0 ? 0 : items.ends_.back()) == items.names_.size();
-  for (std::size_t i = 1; good && i < count; ++i) good = items.ends_[i - 1] <= items.ends_[i];
+  bool good = samples.ends_.size() == count && samples.sizes_.size() == count &&
+              fits(samples.ids_.size()) && fits(samples.members_.size()) &&
+              (count == 0 ? 0 : samples.ends_.back()) == samples.names_.size();
+  for (std::size_t i = 1; good && i < count; ++i) good = samples.ends_[i - 1] <= samples.ends_[i];
   if (!good) throw std::length_error("the image list contradicts itself");
-  return items;
+  return samples;
 }
 
-std::string describe(ImageSet::Kind kind) {
+std::string describe(Dataset::Kind kind) {
   switch (kind) {
-    case ImageSet::Kind::kImageDirectory:
+    case Dataset::Kind::kImageDirectory:
       return "ImageDirectory";
-    case ImageSet::Kind::kCoco:
+    case Dataset::Kind::kCoco:
       return "COCO folder";
-    case ImageSet::Kind::kClassFolders:
+    case Dataset::Kind::kClassFolders:
       return "class folders";
-    case ImageSet::Kind::kUnlabeledFolder:
+    case Dataset::Kind::kUnlabeledFolder:
       return "folder of images";
-    case ImageSet::Kind::kArchives:
+    case Dataset::Kind::kArchives:
       return "archive";
   }
   throw InternalError("unknown kind of image set");
 }
 
-ImageSet read_image_set(const fs::path& root, const std::string& name) {
+Dataset read_dataset(const fs::path& root, const std::string& name) {
   const DatasetContext context{.root = root, .name = name};
-  ImageSet set;
+  Dataset set;
   if (check_root(context)) {
     set = read_archives(context, {""});
   } else if (is_image_directory(root)) {
@@ -209,7 +209,7 @@ ImageSet read_image_set(const fs::path& root, const std::string& name) {
     set = read_archives(context, shards);
   } else {
     std::vector<std::string> notes;
-    std::optional<ImageSet> coco = read_coco(context, notes);
+    std::optional<Dataset> coco = read_coco(context, notes);
     set = coco ? std::move(*coco) : read_folders(context);
     set.notes.insert(set.notes.begin(), notes.begin(), notes.end());
   }
@@ -217,16 +217,16 @@ ImageSet read_image_set(const fs::path& root, const std::string& name) {
   return set;
 }
 
-void open_archives(ImageSet& set) {
+void open_archives(Dataset& set) {
   for (ImageArchive& archive : set.archives) {
     if (archive.file.is_open()) continue;
     archive.file = open_archive({.root = set.root, .name = set.name}, archive.name);
   }
 }
 
-ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {
+Dataset read_labeled_dataset(const fs::path& root, const std::string& name) {
   const DatasetContext context{.root = root, .name = name};
-  ImageSet set = read_image_set(root, name);
+  Dataset set = read_dataset(root, name);
   if (!set.labeled()) {
     std::string advice =
         "Give a folder with one folder of images a class, whose name is the label.";
@@ -239,32 +239,32 @@ ImageSet read_labeled_image_set(const fs::path& root, const std::string& name) {
     context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,
                  ErrorCode::kNotLabeledDataset);
   }
-  const std::size_t listed = set.items.size();
-  if (std::any_of(set.items.begin(), set.items.end(),
-                  [](const ImageItem& item) { return item.label < 0; })) {
-    set.items.remove_unlabeled();
+  const std::size_t listed = set.samples.size();
+  if (std::any_of(set.samples.begin(), set.samples.end(),
+                  [](const Sample& item) { return item.label < 0; })) {
+    set.samples.remove_unlabeled();
   }
-  set.items.shrink_to_fit();
-  if (set.items.empty()) {
+  set.samples.shrink_to_fit();
+  if (set.samples.empty()) {
     context.fail(listed == 0 ? "it lists no image. Add images to it."
                              : "none of its " + std::to_string(listed) +
                                    " images has a label. Add labels, or give another data set.");
   }
-  if (set.items.size() < listed) {
-    set.notes.push_back(std::to_string(listed - set.items.size()) + " of " +
+  if (set.samples.size() < listed) {
+    set.notes.push_back(std::to_string(listed - set.samples.size()) + " of " +
                         std::to_string(listed) + " images have no label and are left out");
   }
   return set;
 }
 
-std::vector<long long> counts_by_class(const ImageSet& set, std::size_t num_classes) {
+std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes) {
   std::vector<long long> counts(num_classes);
-  for (std::size_t i = 0; i < set.items.size(); ++i)
-    ++counts[static_cast<std::size_t>(set.items.label(i))];
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    ++counts[static_cast<std::size_t>(set.samples.label(i))];
   return counts;
 }
 
-void map_classes(const ImageSet& train, ImageSet& valid) {
+void map_classes(const Dataset& train, Dataset& valid) {
   const std::unordered_map<std::string, int> train_ids = ids_by_name(train);
   std::vector<int> new_ids(valid.classes.size(), -1);
   for (std::size_t id = 0; id < valid.classes.size(); ++id) {
@@ -273,7 +273,7 @@ void map_classes(const ImageSet& train, ImageSet& valid) {
   }
   std::vector<std::string> lacking;
   std::vector<bool> is_named(valid.classes.size(), false);
-  for (const ImageItem& item : valid.items) {
+  for (const Sample& item : valid.samples) {
     if (item.label < 0 || new_ids[item.label] >= 0 || is_named[item.label]) continue;
     is_named[item.label] = true;
     lacking.push_back("'" + valid.classes[item.label] + "'");
@@ -290,9 +290,9 @@ void map_classes(const ImageSet& train, ImageSet& valid) {
                  " not in the training dataset '" + train.root.string() + "': " + names +
                  ". Add images of them to the training data, or take them out here.");
   }
-  for (std::size_t i = 0; i < valid.items.size(); ++i) {
-    if (const int label = valid.items.label(i); label >= 0)
-      valid.items.set_label(i, new_ids[label]);
+  for (std::size_t i = 0; i < valid.samples.size(); ++i) {
+    if (const int label = valid.samples.label(i); label >= 0)
+      valid.samples.set_label(i, new_ids[label]);
   }
   valid.classes = train.classes;
 }

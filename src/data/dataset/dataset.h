@@ -21,21 +21,22 @@ namespace kiln {
 // The images of a set in little memory: the name and at most 64 bytes more for each, archive
 // members included.
 
-// One image as it is added or looked at; `file_name` of the latter is valid until items are added.
-struct ImageItem {
+// One image as it is added or looked at; `file_name` of the latter is valid until samples are
+// added.
+struct Sample {
   std::string_view file_name;     // relative to the root, as listed; in an archive: the member
   int label = -1;                 // index into classes; -1: no label
   std::int64_t id = 0;            // as listed, or the running number
   std::optional<ImageSize> size;  // where the list gives it
 };
 
-class ImageItems {
+class SampleTable {
  public:
   class Iterator;
 
   std::size_t size() const { return labels_.size(); }
   bool empty() const { return labels_.empty(); }
-  ImageItem operator[](std::size_t i) const;
+  Sample operator[](std::size_t i) const;
   Iterator begin() const;
   Iterator end() const;
 
@@ -46,8 +47,8 @@ class ImageItems {
     return members_.empty() ? nullptr : &members_[i];
   }
 
-  void push_back(const ImageItem& item);
-  void push_back(const ImageItem& item, const ArchiveMember& member);  // then all are members
+  void push_back(const Sample& item);
+  void push_back(const Sample& item, const ArchiveMember& member);  // then all are members
   // Room for so many more, whose names have so many bytes together.
   void reserve(std::size_t count, std::size_t name_bytes);
   void set_label(std::size_t i, int label) { labels_[i] = label; }
@@ -59,11 +60,11 @@ class ImageItems {
   // Appended to `bytes` for a reader of the same build; the taker removes what it takes and throws
   // std::length_error for bytes that are no such list.
   void append_to(std::string& bytes) const;
-  static ImageItems take_from(std::string_view& bytes);
+  static SampleTable take_from(std::string_view& bytes);
 
  private:
   template <typename Visit>
-  static void visit_columns(auto& items, Visit&& visit);
+  static void visit_columns(auto& samples, Visit&& visit);
 
   std::string names_;                // end to end
   std::vector<std::uint64_t> ends_;  // of each name
@@ -73,16 +74,16 @@ class ImageItems {
   std::vector<ArchiveMember> members_;
 };
 
-class ImageItems::Iterator {
+class SampleTable::Iterator {
  public:
   using iterator_category = std::input_iterator_tag;
-  using value_type = ImageItem;
+  using value_type = Sample;
   using difference_type = std::ptrdiff_t;
   using pointer = void;
-  using reference = ImageItem;
+  using reference = Sample;
 
-  Iterator(const ImageItems& items, std::size_t i) : items_(&items), i_(i) {}
-  ImageItem operator*() const { return (*items_)[i_]; }
+  Iterator(const SampleTable& samples, std::size_t i) : items_(&samples), i_(i) {}
+  Sample operator*() const { return (*items_)[i_]; }
   Iterator& operator++() {
     ++i_;
     return *this;
@@ -90,15 +91,15 @@ class ImageItems::Iterator {
   bool operator==(const Iterator& other) const { return i_ == other.i_; }
 
  private:
-  const ImageItems* items_;
+  const SampleTable* items_;
   std::size_t i_;
 };
 
-inline ImageItems::Iterator ImageItems::begin() const {
+inline SampleTable::Iterator SampleTable::begin() const {
   return {*this, 0};
 }
 
-inline ImageItems::Iterator ImageItems::end() const {
+inline SampleTable::Iterator SampleTable::end() const {
   return {*this, size()};
 }
 
@@ -115,15 +116,15 @@ struct ImageArchive {
   OpenFile file;     // as long as the set lives, so that no image is lost when the name goes away
 };
 
-struct ImageSet {
+struct Dataset {
   enum class Kind { kImageDirectory, kCoco, kClassFolders, kUnlabeledFolder, kArchives };
 
   Kind kind = Kind::kImageDirectory;
   std::filesystem::path root;
   std::string name;                    // how errors call it: "Training dataset"
   std::vector<std::string> classes;    // by class id; ids no category uses are called "Others"
-  ImageItems items;                    // in list order
-  std::vector<ImageArchive> archives;  // that items are members of
+  SampleTable samples;                 // in list order
+  std::vector<ImageArchive> archives;  // that samples are members of
   std::string list_name;     // of an ImageDirectory: its list, relative to the root; else empty
   std::string schema_json;   // `_schema.json`: the stored bytes, or what Convert would write
   std::string samples_json;  // `_samples.json`, likewise
@@ -134,22 +135,22 @@ struct ImageSet {
 };
 
 // "ImageDirectory", "COCO folder", "class folders", "folder of images", "archive".
-std::string describe(ImageSet::Kind kind);
+std::string describe(Dataset::Kind kind);
 
 // What is in `root`. `name` is how errors call it ("Training dataset", or a path).
-ImageSet read_image_set(const std::filesystem::path& root, const std::string& name);
+Dataset read_dataset(const std::filesystem::path& root, const std::string& name);
 
 // Opens the archives that are not open yet. Error kInvalidDataset.
-void open_archives(ImageSet& set);
+void open_archives(Dataset& set);
 
-// For training: labels present (24), items without label left out, at least one image (18).
-ImageSet read_labeled_image_set(const std::filesystem::path& root, const std::string& name);
+// For training: labels present (24), samples without label left out, at least one image (18).
+Dataset read_labeled_dataset(const std::filesystem::path& root, const std::string& name);
 
 // Images of each class, of a set where all have a label below `num_classes`.
-std::vector<long long> counts_by_class(const ImageSet& set, std::size_t num_classes);
+std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes);
 
 // Rewrites the labels of `valid` as ids of `train`, by class name. A class that `train` lacks is
 // error 18 naming it.
-void map_classes(const ImageSet& train, ImageSet& valid);
+void map_classes(const Dataset& train, Dataset& valid);
 
 }  // namespace kiln

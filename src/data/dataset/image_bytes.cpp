@@ -48,7 +48,7 @@ void inflate_bytes(const std::string& packed, std::size_t size, std::string& buf
   throw ImageFault("the zip entry does not inflate to the size that its directory says");
 }
 
-void read_member(const ImageSet& set, const ArchiveMember& member, std::size_t limit,
+void read_member(const Dataset& set, const ArchiveMember& member, std::size_t limit,
                  std::string& buffer) {
   using Packing = ArchiveMember::Packing;
   if (std::max(member.size, member.stored_size) > kMaxImageBytes)
@@ -72,8 +72,8 @@ void read_member(const ImageSet& set, const ArchiveMember& member, std::size_t l
   if (checksum != member.checksum) throw ImageFault("its checksum in the zip is wrong");
 }
 
-void read_own_file(const ImageSet& set, std::size_t i, std::size_t limit, std::string& buffer) {
-  const OpenFile file(set.root / set.items.file_name(i));
+void read_own_file(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
+  const OpenFile file(set.root / set.samples.file_name(i));
   const std::uint64_t size = file.size();
   if (size > kMaxImageBytes) throw ImageFault("the file is larger than 1 GiB");
   buffer.resize(std::min<std::size_t>(size, limit));
@@ -133,13 +133,13 @@ class Reader {
 };
 
 // What other code indexes by must be there.
-void require_consistent(const ImageSet& set) {
-  using Kind = ImageSet::Kind;
+void require_consistent(const Dataset& set) {
+  using Kind = Dataset::Kind;
   const auto num_classes = static_cast<std::int64_t>(set.classes.size());
   bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kArchives;
-  for (std::size_t i = 0; good && i < set.items.size(); ++i) {
-    const ArchiveMember* member = set.items.member(i);
-    good = set.items.label(i) >= -1 && set.items.label(i) < num_classes &&
+  for (std::size_t i = 0; good && i < set.samples.size(); ++i) {
+    const ArchiveMember* member = set.samples.member(i);
+    good = set.samples.label(i) >= -1 && set.samples.label(i) < num_classes &&
            (member == nullptr || member->archive < set.archives.size());
   }
   if (!good) throw InternalError("the image list contradicts itself");
@@ -147,9 +147,9 @@ void require_consistent(const ImageSet& set) {
 
 }  // namespace
 
-void read_first_bytes(const ImageSet& set, std::size_t i, std::size_t limit, std::string& buffer) {
+void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
   try {
-    if (const ArchiveMember* member = set.items.member(i)) {
+    if (const ArchiveMember* member = set.samples.member(i)) {
       read_member(set, *member, limit, buffer);
     } else {
       read_own_file(set, i, limit, buffer);
@@ -162,11 +162,11 @@ void read_first_bytes(const ImageSet& set, std::size_t i, std::size_t limit, std
   }
 }
 
-void read_image_bytes(const ImageSet& set, std::size_t i, std::string& buffer) {
+void read_image_bytes(const Dataset& set, std::size_t i, std::string& buffer) {
   read_first_bytes(set, i, SIZE_MAX, buffer);
 }
 
-std::string to_bytes(const ImageSet& set, SetParts parts) {
+std::string to_bytes(const Dataset& set, SetParts parts) {
   Writer writer;
   writer.number(static_cast<std::int64_t>(set.kind));
   writer.texts(set.classes);
@@ -183,14 +183,14 @@ std::string to_bytes(const ImageSet& set, SetParts parts) {
     }
   }
   std::string bytes = writer.take();
-  set.items.append_to(bytes);
+  set.samples.append_to(bytes);
   return bytes;
 }
 
-ImageSet image_set_of(std::string_view bytes, SetParts parts) {
+Dataset image_set_of(std::string_view bytes, SetParts parts) {
   Reader reader(bytes);
-  ImageSet set;
-  set.kind = static_cast<ImageSet::Kind>(reader.number());
+  Dataset set;
+  set.kind = static_cast<Dataset::Kind>(reader.number());
   set.classes = reader.texts();
   const std::vector<std::string> texts = reader.texts();
   if (texts.size() != 3) throw InternalError("the image list is not this program's");
@@ -210,7 +210,7 @@ ImageSet image_set_of(std::string_view bytes, SetParts parts) {
   }
   try {
     std::string_view rest = reader.rest();
-    set.items = ImageItems::take_from(rest);
+    set.samples = SampleTable::take_from(rest);
   } catch (const std::length_error& fault) {
     throw InternalError(fault.what());
   }

@@ -17,10 +17,10 @@ constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 30;
 // Throws ImageFault (data/image/image.h) for what is wrong with this image: missing, unreadable,
 // larger than 1 GiB, or not what the archive's directory says. std::system_error: memory or
 // descriptors are used up.
-void read_image_bytes(const ImageSet& set, std::size_t i, std::string& buffer);
+void read_image_bytes(const Dataset& set, std::size_t i, std::string& buffer);
 
 // As above, but it may stop after the first `limit` bytes.
-void read_first_bytes(const ImageSet& set, std::size_t i, std::size_t limit, std::string& buffer);
+void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer);
 
 // An image set as bytes and back, so that one rank scans the folders and the others take its word.
 
@@ -28,10 +28,10 @@ void read_first_bytes(const ImageSet& set, std::size_t i, std::size_t limit, std
 // only the reader tells. kWithSources: these two as well.
 enum class SetParts { kList, kWithSources };
 
-std::string to_bytes(const ImageSet& set, SetParts parts);
+std::string to_bytes(const Dataset& set, SetParts parts);
 
 // `bytes` is what to_bytes() of the same build made; throws InternalError otherwise. Archives are
 // named but not open.
-ImageSet image_set_of(std::string_view bytes, SetParts parts);
+Dataset image_set_of(std::string_view bytes, SetParts parts);
 
 }  // namespace kiln

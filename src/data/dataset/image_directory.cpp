@@ -119,16 +119,16 @@ bool is_file_in(const FolderEntries& entries, std::string_view name) {
   return found != entries.end() && found->name == name && found->kind == FolderEntry::Kind::kFile;
 }
 
-// The items of one folder, by their positions.
+// The samples of one folder, by their positions.
 struct ListedFolder {
   std::string name;  // relative to the root, with its last slash; empty: the root
-  std::vector<std::uint32_t> items;
+  std::vector<std::uint32_t> samples;
 };
 
-std::vector<ListedFolder> group_by_folder(const ImageItems& items) {
+std::vector<ListedFolder> group_by_folder(const SampleTable& samples) {
   std::map<std::string_view, std::vector<std::uint32_t>> groups;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::string_view file = items.file_name(i);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::string_view file = samples.file_name(i);
     groups[file.substr(0, file.rfind('/') + 1)].push_back(static_cast<std::uint32_t>(i));
   }
   std::vector<ListedFolder> folders;
@@ -140,17 +140,17 @@ std::vector<ListedFolder> group_by_folder(const ImageItems& items) {
 
 using Faults = std::map<std::uint32_t, std::string>;
 
-Faults faults_in(const ListedFolder& folder, const ImageItems& items, const fs::path& root) {
+Faults faults_in(const ListedFolder& folder, const SampleTable& samples, const fs::path& root) {
   FolderEntries entries;
-  if (folder.items.size() >= kWorthListing) {
+  if (folder.samples.size() >= kWorthListing) {
     try {
       entries = FolderEntries(root / folder.name);
     } catch (const fs::filesystem_error&) {  // each of its files will tell why
     }
   }
   Faults faults;
-  for (const std::uint32_t i : folder.items) {
-    const std::string_view file = items.file_name(i);
+  for (const std::uint32_t i : folder.samples) {
+    const std::string_view file = samples.file_name(i);
     if (is_file_in(entries, file.substr(folder.name.size()))) continue;
     if (std::string fault = fault_of(root / file); !fault.empty())
       faults.emplace(i, std::move(fault));
@@ -186,14 +186,14 @@ std::vector<std::string> listed_files(const DatasetContext& context) {
   const std::string bytes = read_part(context, names.list, kMaxListBytes);
   std::vector<std::string> files;
   const ListedImages listed = parse_image_list(bytes, names.list, ListSchema{}, context);
-  for (const ImageItem& item : listed.items) files.emplace_back(item.file_name);
+  for (const Sample& item : listed.samples) files.emplace_back(item.file_name);
   return files;
 }
 
-ImageSet read_image_directory(const DatasetContext& context) {
+Dataset read_image_directory(const DatasetContext& context) {
   const DirectoryNames names = read_directory_names(context);
-  ImageSet set;
-  set.kind = ImageSet::Kind::kImageDirectory;
+  Dataset set;
+  set.kind = Dataset::Kind::kImageDirectory;
   set.root = context.root;
   set.list_name = names.list;
   for (const std::string& file :
@@ -204,9 +204,9 @@ ImageSet read_image_directory(const DatasetContext& context) {
   const ListSchema schema = parse_schema(set.schema_json, names.schema, context);
   const std::string list = read_part(context, names.list, kMaxListBytes);
   ListedImages listed = parse_image_list(list, names.list, schema, context);
-  set.items = std::move(listed.items);
-  for (std::size_t i = 0; i < set.items.size(); ++i) {
-    const std::string file(set.items.file_name(i));
+  set.samples = std::move(listed.samples);
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const std::string file(set.samples.file_name(i));
     const fs::path normal = fs::path(file).lexically_normal();
     for (const std::string& own :
          {std::string(kMetaName), names.list, names.schema, names.samples}) {
@@ -226,15 +226,15 @@ ImageSet read_image_directory(const DatasetContext& context) {
 
 // Whether the files that a list names are there.
 
-void check_listed_files(ImageSet& set, const std::vector<int>& lines, const std::string& list,
+void check_listed_files(Dataset& set, const std::vector<int>& lines, const std::string& list,
                         const DatasetContext& context) {
-  const std::vector<ListedFolder> folders = group_by_folder(set.items);
+  const std::vector<ListedFolder> folders = group_by_folder(set.samples);
   std::vector<SourceStamp> stamps(folders.size());
   std::mutex mutex;
   Faults faults;
   in_parallel(folders.size(), kScanThreads, [&](std::size_t i) {
     stamps[i] = stamp_of(context.root, folders[i].name);
-    Faults found = faults_in(folders[i], set.items, context.root);
+    Faults found = faults_in(folders[i], set.samples, context.root);
     const std::scoped_lock lock(mutex);
     faults.merge(found);
   });
@@ -244,11 +244,11 @@ void check_listed_files(ImageSet& set, const std::vector<int>& lines, const std:
   std::size_t num_named = 0;
   for (const auto& [i, fault] : faults) {
     if (++num_named > kMaxNamed) break;
-    named += (named.empty() ? "'" : ", '") + std::string(set.items.file_name(i)) + "' " + fault;
+    named += (named.empty() ? "'" : ", '") + std::string(set.samples.file_name(i)) + "' " + fault;
     if (!lines.empty()) named += " (line " + std::to_string(lines[i]) + ")";
   }
   if (faults.size() > kMaxNamed) named += ", …";
-  context.fail(list + " lists " + std::to_string(set.items.size()) + " images, of which " +
+  context.fail(list + " lists " + std::to_string(set.samples.size()) + " images, of which " +
                std::to_string(faults.size()) + " cannot be used: " + named +
                ". Bring the files back, or take their lines out of the list.");
 }

@@ -121,16 +121,16 @@ class LineReader {
   void read(std::string_view text, int line, ListedImages& images) {
     const json row = parse_json(text);
     if (!row.is_object()) fault("is " + json_kind(row) + " where an object belongs");
-    ImageItem item;
+    Sample item;
     read_image(row, item);
     read_label(row, item);
-    item.id = read_id(row, line, static_cast<std::int64_t>(images.items.size()));
-    images.items.push_back(item);
+    item.id = read_id(row, line, static_cast<std::int64_t>(images.samples.size()));
+    images.samples.push_back(item);
     images.lines.push_back(line);
   }
 
  private:
-  void read_image(const json& row, ImageItem& item) const {
+  void read_image(const json& row, Sample& item) const {
     const json* info = find(row, schema_.image_key);
     if (info == nullptr) fault("has no \"" + schema_.image_key + "\"");
     if (!info->is_object()) {
@@ -156,7 +156,7 @@ class LineReader {
     return static_cast<int>(pixels);
   }
 
-  void read_label(const json& row, ImageItem& item) const {
+  void read_label(const json& row, Sample& item) const {
     if (schema_.label_key.empty()) return;
     const json* label = find(row, schema_.label_key);
     if (label == nullptr) return;
@@ -289,7 +289,7 @@ std::string schema_text(const std::vector<std::string>& classes) {
   return text + "\n  ]\n}";
 }
 
-std::string list_line(const ImageItem& item, std::string_view file_name, const std::string* label) {
+std::string list_line(const Sample& item, std::string_view file_name, const std::string* label) {
   std::string line = R"({"image_info": {"file_name": )" + quote_json(file_name);
   if (item.size) {
     line += ", \"width\": " + std::to_string(item.size->width) +
@@ -300,10 +300,10 @@ std::string list_line(const ImageItem& item, std::string_view file_name, const s
   return line + ", \"id\": " + std::to_string(item.id) + "}\n";
 }
 
-std::string samples_text(const ImageSet& set) {
+std::string samples_text(const Dataset& set) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(kNumSamples, set.items.size()); ++i) {
-    const ImageItem& item = set.items[i];
+  for (std::size_t i = 0; i < std::min(kNumSamples, set.samples.size()); ++i) {
+    const Sample& item = set.samples[i];
     std::string bytes;
     try {
       read_first_bytes(set, i, kMaxSampleBytes + 1, bytes);

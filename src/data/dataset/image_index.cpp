@@ -30,7 +30,7 @@ constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
 constexpr std::int64_t kSettledNs = 2'000'000'000;
 
-std::string serialized(const ImageSet& set) {
+std::string serialized(const Dataset& set) {
   std::string body = to_bytes(set, SetParts::kWithSources);
   const std::uint64_t hash = fnv1a(body);
   std::string bytes(kMagic);
@@ -39,23 +39,24 @@ std::string serialized(const ImageSet& set) {
 }
 
 // An index may come with the data, from anybody.
-bool names_only_files_inside(const ImageSet& set) {
-  for (std::size_t i = 0; i < set.items.size(); ++i)
-    if (set.items.member(i) == nullptr && !fault_of_relative_path(set.items.file_name(i)).empty())
+bool names_only_files_inside(const Dataset& set) {
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    if (set.samples.member(i) == nullptr &&
+        !fault_of_relative_path(set.samples.file_name(i)).empty())
       return false;
   return std::all_of(set.archives.begin(), set.archives.end(), [](const ImageArchive& archive) {
     return archive.name.empty() || fault_of_relative_path(archive.name).empty();
   });
 }
 
-std::optional<ImageSet> parse(std::string_view bytes) {
+std::optional<Dataset> parse(std::string_view bytes) {
   if (bytes.size() < kHeaderBytes || !bytes.starts_with(kMagic)) return std::nullopt;
   std::uint64_t hash = 0;
   std::memcpy(&hash, bytes.data() + kMagic.size(), sizeof hash);
   bytes.remove_prefix(kHeaderBytes);
   if (fnv1a(bytes) != hash) return std::nullopt;
   try {
-    ImageSet set = image_set_of(bytes, SetParts::kWithSources);
+    Dataset set = image_set_of(bytes, SetParts::kWithSources);
     if (names_only_files_inside(set)) return set;
   } catch (const InternalError&) {
   }
@@ -72,8 +73,8 @@ std::optional<ImageSet> parse(std::string_view bytes) {
 
 // The set of `index`; else nothing, and `note` says why an index that is there cannot be used.
 // `named` by the user, it is replaced only where it is one.
-std::optional<ImageSet> read_index(const fs::path& index, bool named, const fs::path& root,
-                                   std::string& note) {
+std::optional<Dataset> read_index(const fs::path& index, bool named, const fs::path& root,
+                                  std::string& note) {
   std::string bytes;
   try {
     bytes = read_file(index);
@@ -81,7 +82,7 @@ std::optional<ImageSet> read_index(const fs::path& index, bool named, const fs::
     return std::nullopt;
   }
   if (named && !bytes.empty() && !bytes.starts_with(kMagicOfAnyVersion)) refuse_to_replace(index);
-  std::optional<ImageSet> set = parse(bytes);
+  std::optional<Dataset> set = parse(bytes);
   if (!set) {
     note = "the index '" + index.string() + "' is damaged, or another version's: it is made anew";
     return std::nullopt;
@@ -94,7 +95,7 @@ std::optional<ImageSet> read_index(const fs::path& index, bool named, const fs::
 }
 
 // A folder that changed at the very time of the scan may hold more than was seen, under one time.
-bool is_settled(const ImageSet& set, std::int64_t scan_begin_ns) {
+bool is_settled(const Dataset& set, std::int64_t scan_begin_ns) {
   return std::all_of(set.stamps.begin(), set.stamps.end(), [&](const SourceStamp& stamp) {
     return stamp.stamp != 0 && stamp.changed_ns < scan_begin_ns - kSettledNs;
   });
@@ -115,7 +116,7 @@ constexpr std::size_t kPrefixBytes = 64 * 1024;
 constexpr std::size_t kPortion = 64;  // images between two looks at the shared counter
 
 // Most headers lie in the first 64 KiB; behind large embedded profiles the whole file is needed.
-std::optional<ImageSize> size_of(const ImageSet& set, std::size_t i, std::string& buffer) {
+std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string& buffer) {
   for (const std::size_t limit : {kPrefixBytes, SIZE_MAX}) {
     try {
       read_first_bytes(set, i, limit, buffer);
@@ -134,7 +135,7 @@ fs::path index_beside(const fs::path& root) {
   return root.parent_path() / ("." + root.filename().string() + ".kiln-index");
 }
 
-void write_index(const fs::path& file, const ImageSet& set) {
+void write_index(const fs::path& file, const Dataset& set) {
   const fs::path temporary = file.parent_path() / (".kiln-tmp-index-" + std::to_string(::getpid()) +
                                                    "-" + std::to_string(std::random_device{}()));
   std::ofstream stream(temporary, std::ios::binary);
@@ -148,21 +149,20 @@ void write_index(const fs::path& file, const ImageSet& set) {
   fail_to_write(file);
 }
 
-ImageSet read_indexed_image_set(const fs::path& root, const std::string& name,
-                                const IndexUse& use) {
+Dataset read_indexed_image_set(const fs::path& root, const std::string& name, const IndexUse& use) {
   const std::int64_t begin_ns = now_ns();
   const fs::path file = use.file.empty() ? index_beside(root) : use.file;
   std::string note;
-  std::optional<ImageSet> found = read_index(file, !use.file.empty(), root, note);
+  std::optional<Dataset> found = read_index(file, !use.file.empty(), root, note);
   const bool is_new = !found;
-  ImageSet set = found ? std::move(*found) : read_labeled_image_set(root, name);
+  Dataset set = found ? std::move(*found) : read_labeled_dataset(root, name);
   set.root = root;
   set.name = name;
   open_archives(set);
   const bool grew = use.with_sizes && scan_sizes(set, SizesWanted::kCommon) > 0;
   if ((is_new || grew) && is_settled(set, begin_ns)) {
     try {
-      if (!use.file.empty() || set.items.size() >= kFewImages) write_index(file, set);
+      if (!use.file.empty() || set.samples.size() >= kFewImages) write_index(file, set);
     } catch (const Error&) {
       if (!use.file.empty()) throw;
     }
@@ -171,7 +171,7 @@ ImageSet read_indexed_image_set(const fs::path& root, const std::string& name,
   return set;
 }
 
-std::size_t scan_sizes(ImageSet& set, SizesWanted wanted) {
+std::size_t scan_sizes(Dataset& set, SizesWanted wanted) {
   std::atomic<std::size_t> num_filled = 0;
   std::atomic<std::uint64_t> first_size = 0;
   std::atomic<bool> differ = false;
@@ -181,26 +181,27 @@ std::size_t scan_sizes(ImageSet& set, SizesWanted wanted) {
     std::uint64_t first = 0;
     if (!first_size.compare_exchange_strong(first, packed) && first != packed) differ = true;
   };
-  in_parallel((set.items.size() + kPortion - 1) / kPortion, kScanThreads, [&](std::size_t portion) {
-    std::string buffer;
-    const std::size_t end = std::min(set.items.size(), (portion + 1) * kPortion);
-    for (std::size_t i = portion * kPortion; i < end; ++i) {
-      if (wanted == SizesWanted::kCommon && differ) return;
-      std::optional<ImageSize> size = set.items[i].size;
-      if (!size && (size = size_of(set, i, buffer))) {
-        set.items.set_size(i, *size);
-        ++num_filled;
-      }
-      if (size) compare(*size);
-    }
-  });
+  in_parallel((set.samples.size() + kPortion - 1) / kPortion, kScanThreads,
+              [&](std::size_t portion) {
+                std::string buffer;
+                const std::size_t end = std::min(set.samples.size(), (portion + 1) * kPortion);
+                for (std::size_t i = portion * kPortion; i < end; ++i) {
+                  if (wanted == SizesWanted::kCommon && differ) return;
+                  std::optional<ImageSize> size = set.samples[i].size;
+                  if (!size && (size = size_of(set, i, buffer))) {
+                    set.samples.set_size(i, *size);
+                    ++num_filled;
+                  }
+                  if (size) compare(*size);
+                }
+              });
   return num_filled;
 }
 
-std::optional<ImageSize> common_size(const std::vector<const ImageSet*>& sets) {
+std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets) {
   std::optional<ImageSize> common;
-  for (const ImageSet* set : sets) {
-    for (const ImageItem& item : set->items) {
+  for (const Dataset* set : sets) {
+    for (const Sample& item : set->samples) {
       if (!item.size) continue;
       if (common && *common != *item.size) return std::nullopt;
       common = item.size;

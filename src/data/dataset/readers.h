@@ -1,4 +1,4 @@
-// The readers behind read_image_set() (dataset.h), one .cpp each, and how they say what is wrong
+// The readers behind read_dataset() (dataset.h), one .cpp each, and how they say what is wrong
 // with a dataset: ImageDirectory, COCO, class folders, archives.
 #pragma once
 
@@ -24,7 +24,7 @@ struct DatasetContext {
   }
 };
 
-// The three kinds of labelled folder, each read by its own file; image_set.cpp chooses.
+// The three kinds of labelled folder, each read by its own file; dataset.cpp chooses.
 
 // Names that `_meta.yaml` gives, or their defaults.
 struct DirectoryNames {
@@ -34,21 +34,21 @@ struct DirectoryNames {
 // Whether `root` says that it is an ImageDirectory: it has `_meta.yaml` or `images.lst`.
 bool is_image_directory(const std::filesystem::path& root);
 DirectoryNames read_directory_names(const DatasetContext& context);
-ImageSet read_image_directory(const DatasetContext& context);
+Dataset read_image_directory(const DatasetContext& context);
 
 // Files that the list of an ImageDirectory names, without a look at them.
 std::vector<std::string> listed_files(const DatasetContext& context);
 
 // The first *.json of the root that holds images and annotations, by name; nothing when there is
 // none. JSON files that could not be read are named in `notes`.
-std::optional<ImageSet> read_coco(const DatasetContext& context, std::vector<std::string>& notes);
+std::optional<Dataset> read_coco(const DatasetContext& context, std::vector<std::string>& notes);
 
 // Class folders one level deep, or else every image at any depth, without labels.
-ImageSet read_folders(const DatasetContext& context);
+Dataset read_folders(const DatasetContext& context);
 
 // Every item is a regular file; Error kInvalidDataset names the first ten that are not. `lines`
-// (may be empty) are the places of the items in `list`. Adds the folders' stamps to the set.
-void check_listed_files(ImageSet& set, const std::vector<int>& lines, const std::string& list,
+// (may be empty) are the places of the samples in `list`. Adds the folders' stamps to the set.
+void check_listed_files(Dataset& set, const std::vector<int>& lines, const std::string& list,
                         const DatasetContext& context);
 
 // `_schema.json` and `images.lst` of an ImageDirectory, read strictly from their bytes.
@@ -66,7 +66,7 @@ ListSchema parse_schema(std::string_view bytes, const std::string& file,
                         const DatasetContext& context);
 
 struct ListedImages {
-  ImageItems items;
+  SampleTable samples;
   std::vector<int> lines;  // of each in the list, from 1
 };
 
@@ -88,16 +88,16 @@ std::string meta_text();
 std::string schema_text(const std::vector<std::string>& classes);
 
 // The line of one image, with its end of line; `label` may be null.
-std::string list_line(const ImageItem& item, std::string_view file_name, const std::string* label);
+std::string list_line(const Sample& item, std::string_view file_name, const std::string* label);
 
 // The first three images of `set`, in base64. Files that cannot be read, or are larger than 64 MiB,
 // are left out.
-std::string samples_text(const ImageSet& set);
+std::string samples_text(const Dataset& set);
 
 // One archive, open, and the images in it.
 struct ArchiveListing {
   OpenFile file;
-  ImageItems images;  // members in the archive's order; `label` is an index into `labels`, or -1
+  SampleTable images;  // members in the archive's order; `label` is an index into `labels`, or -1
   std::vector<std::string> labels;  // what the `.cls` files of a tar say
   std::string note;
 };
@@ -120,6 +120,6 @@ std::vector<std::string> find_shards(const std::filesystem::path& root);
 // `.cls` file where a tar has such files (WebDataset: KEY.jpg and KEY.cls; the class is a number, a
 // line of `classes.txt` beside the shards, or a name), else the folder it lies in, one below what
 // all images share. Without classes: every image, unlabelled. Error kInvalidDataset.
-ImageSet read_archives(const DatasetContext& context, const std::vector<std::string>& archives);
+Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives);
 
 }  // namespace kiln

@@ -260,7 +260,7 @@ bool read_window(JpegReader& reader, ImagePart& part) {
   const std::size_t bytes = width * 3 * static_cast<std::size_t>(reader.window.size.height);
   const std::size_t whole_bytes =
       std::size_t{reader.info.image_width} * std::size_t{reader.info.image_height} * 3;
-  part.make_room(std::max(bytes, std::min(whole_bytes, kRoomForWhole)));
+  part.reserve(std::max(bytes, std::min(whole_bytes, kWholeImageBytes)));
   reader.pixels = part.pixels.data();
   return read_pixels(reader);
 }

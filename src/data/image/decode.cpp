@@ -85,7 +85,7 @@ DecodedImage decode_image(std::string_view bytes) {
   return {{part.whole, std::move(part.pixels)}, std::move(part.damage)};
 }
 
-void ImagePart::make_room(std::size_t bytes) {
+void ImagePart::reserve(std::size_t bytes) {
   if (pixels.size() >= bytes) return;
   std::vector<std::uint8_t>().swap(pixels);
   pixels.resize(bytes);
@@ -98,7 +98,8 @@ void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& pa
     decode_other(kind, bytes, part);
     choose(part.whole);  // which may refuse it
   } catch (const ImageFault&) {
-    if (part.pixels.size() > kRoomForWhole) part.pixels = {};  // a broken header promises anything
+    if (part.pixels.size() > kWholeImageBytes)
+      part.pixels = {};  // a broken header promises anything
     throw;
   }
 }
@@ -134,7 +135,7 @@ std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part) {
   part.damage.clear();
   const std::size_t bytes =
       static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width) * 3;
-  part.make_room(bytes);
+  part.reserve(bytes);
   const std::span<std::uint8_t> pixels(part.pixels.data(), bytes);
   std::ranges::fill(pixels, std::uint8_t{0});
   return pixels;

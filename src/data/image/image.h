@@ -61,7 +61,7 @@ DecodedImage decode_image(std::string_view bytes);
 
 // An image that fits gets room for the whole of it, whatever part is wanted: another epoch's part
 // then needs no more memory.
-constexpr std::size_t kRoomForWhole = std::size_t{16} << 20;
+constexpr std::size_t kWholeImageBytes = std::size_t{16} << 20;
 
 // A part of an image, maybe at a lower resolution. It may be used again for another image, to keep
 // its memory.
@@ -72,7 +72,7 @@ struct ImagePart {
   std::vector<std::uint8_t> pixels;  // [H, W, 3] of the region, and unused bytes behind them
   std::string damage;                // as DecodedImage's
   // `pixels` has at least so many bytes from now on; what was in it is lost when it grows.
-  void make_room(std::size_t bytes);
+  void reserve(std::size_t bytes);
   PixelView view() const { return {pixels.data(), region}; }
 };
 

@@ -24,14 +24,14 @@ using Clock = std::chrono::steady_clock;
 
 // The place of one image in a batch: the thread that claimed it writes it, the reader looks when
 // the batch is done.
-struct Place {
+struct SampleSlot {
   bool good = false;
   std::string fault;
 };
 
 struct Slot {
   HostBatch batch;
-  std::vector<Place> places;
+  std::vector<SampleSlot> places;
   int remaining = 0;  // images that are not done yet
 };
 
@@ -64,16 +64,16 @@ double seconds_of(std::int64_t ticks) {
 }
 
 // The cache holds images before they are mirrored.
-PixelPlan before_mirroring(PixelPlan plan, const ImageCache* cache) {
+TransformSpec before_mirroring(TransformSpec plan, const ImageCache* cache) {
   if (cache != nullptr && cache->kind() == CacheKind::kDecoded) plan.augment = Augment::kNone;
   return plan;
 }
 
 }  // namespace
 
-class BatchLoader::State final : public LoaderTeam::Job {
+class BatchLoader::State final : public LoaderThreads::BatchSource {
  public:
-  State(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache);
+  State(const Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache);
   ~State() override;
 
   std::size_t num_batches() const { return num_batches_; }
@@ -89,7 +89,7 @@ class BatchLoader::State final : public LoaderTeam::Job {
 
  private:
   bool claim_image(std::size_t* position) override;
-  void load(std::size_t position, LoaderTeam::Decoder& decoder) override;
+  void load(std::size_t position, LoaderThreads::Decoder& decoder) override;
   void loaded(std::size_t position, std::exception_ptr failure) override;
   bool claim_read(std::size_t* position) override;
   void read(std::size_t position) override;
@@ -97,25 +97,25 @@ class BatchLoader::State final : public LoaderTeam::Job {
   bool is_over() const { return failure_ != nullptr || next_position_ >= plan_.order.size(); }
   Slot& slot_of(std::size_t position) { return slots_[position / batch_size_ % slots_.size()]; }
   void prepare(Slot& slot, std::size_t batch);
-  bool take_decoded(std::uint32_t item, std::uint8_t* target) const;
-  std::string decode(std::size_t position, LoaderTeam::Decoder& decoder, std::uint8_t* target);
+  bool take_decoded(std::uint32_t sample, std::uint8_t* target) const;
+  std::string decode(std::size_t position, LoaderThreads::Decoder& decoder, std::uint8_t* target);
   void scale(const std::vector<std::uint8_t>& pixels, std::uint8_t* target);
-  std::string_view bytes_of(std::size_t position, LoaderTeam::Decoder& decoder);
+  std::string_view bytes_of(std::size_t position, LoaderThreads::Decoder& decoder);
   bool take_read_ahead(std::size_t position, std::string& bytes);
-  void note(const PixelTimes& times);
+  void note(const PipelineTimes& times);
   const HostBatch* hand_out(std::size_t batch);
 
-  const ImageSet& set_;
-  LoaderTeam& team_;
+  const Dataset& set_;
+  LoaderThreads& pool_;
   const Plan plan_;
   ImageCache* const cache_;
   const bool caches_pixels_;
   const std::size_t batch_size_, num_batches_;
   const std::size_t pixel_bytes_;                // of one image
   const std::size_t batch_bytes_, place_bytes_;  // of what is handed out: pixels or floats
-  const PixelPlan decoded_plan_;                 // up to what the cache keeps
+  const TransformSpec decoded_plan_;             // up to what the cache keeps
 
-  // Under the team's mutex.
+  // Under the pool's mutex.
   std::condition_variable batch_done_, read_done_;
   std::vector<Slot> slots_;
   std::size_t next_position_ = 0;  // of the order, to be claimed
@@ -134,9 +134,9 @@ class BatchLoader::State final : public LoaderTeam::Job {
   double waited_s_ = 0;
 };
 
-BatchLoader::State::State(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache)
+BatchLoader::State::State(const Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache)
     : set_(set),
-      team_(team),
+      pool_(pool),
       plan_(std::move(plan)),
       cache_(cache),
       caches_pixels_(cache != nullptr && cache->kind() == CacheKind::kDecoded),
@@ -147,19 +147,19 @@ BatchLoader::State::State(const ImageSet& set, LoaderTeam& team, Plan plan, Imag
       place_bytes_(batch_bytes_ / batch_size_),
       decoded_plan_(before_mirroring(plan_.pixels, cache)),
       slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
-  team_.add(*this);
+  pool_.add(*this);
 }
 
 BatchLoader::State::~State() {
-  team_.remove(*this);
-  const std::scoped_lock lock(team_.mutex());
+  pool_.remove(*this);
+  const std::scoped_lock lock(pool_.mutex());
   for (Slot& slot : slots_)
-    if (slot.batch.pixels) team_.give_room_back(batch_bytes_, std::move(slot.batch.pixels));
+    if (slot.batch.pixels) pool_.give_buffer_back(batch_bytes_, std::move(slot.batch.pixels));
   for (auto& [position, ahead] : ahead_) {
-    team_.count_read_ahead(-memory_of(ahead));
-    team_.give_file_room_back(std::move(ahead.bytes));
+    pool_.count_read_ahead(-memory_of(ahead));
+    pool_.give_file_buffer_back(std::move(ahead.bytes));
   }
-  team_.wake_readers();
+  pool_.wake_readers();
 }
 
 // The next image in order, once its slot is free.
@@ -174,20 +174,20 @@ bool BatchLoader::State::claim_image(std::size_t* position) {
 
 void BatchLoader::State::prepare(Slot& slot, std::size_t batch) {
   const std::size_t count = std::min(batch_size_, plan_.order.size() - batch * batch_size_);
-  slot.places.assign(count, Place{});
+  slot.places.assign(count, SampleSlot{});
   slot.remaining = static_cast<int>(count);
   try {
-    if (!slot.batch.pixels) slot.batch.pixels = team_.take_room(batch_bytes_);
+    if (!slot.batch.pixels) slot.batch.pixels = pool_.take_buffer(batch_bytes_);
   } catch (...) {
     failure_ = std::current_exception();
     batch_done_.notify_one();
   }
 }
 
-void BatchLoader::State::load(std::size_t position, LoaderTeam::Decoder& decoder) {
+void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& decoder) {
   const std::size_t index = position % batch_size_;
   Slot& slot = slot_of(position);
-  Place& place = slot.places[index];
+  SampleSlot& place = slot.places[index];
   std::uint8_t* target = slot.batch.pixels.get() + index * place_bytes_;
   try {
     if (plan_.scaling) {
@@ -201,7 +201,7 @@ void BatchLoader::State::load(std::size_t position, LoaderTeam::Decoder& decoder
   } catch (const ImageFault& fault) {
     place.fault = fault.what();
   } catch (const std::bad_alloc&) {
-    const fs::path path = set_.root / set_.items.file_name(plan_.order[position]);
+    const fs::path path = set_.root / set_.samples.file_name(plan_.order[position]);
     throw Error(ErrorCode::kModuleOutOfMemory,
                 "There is not enough memory to load the image '" + path.string() +
                     "': use fewer threads to load, or a machine with more.");
@@ -209,11 +209,11 @@ void BatchLoader::State::load(std::size_t position, LoaderTeam::Decoder& decoder
 }
 
 // Returns what is damaged. Throws ImageFault.
-std::string BatchLoader::State::decode(std::size_t position, LoaderTeam::Decoder& decoder,
+std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Decoder& decoder,
                                        std::uint8_t* target) {
-  const std::uint32_t item = plan_.order[position];
-  const DrawKey key{plan_.seed, plan_.epoch, item};
-  const std::string_view kept = caches_pixels_ ? cache_->find(item) : std::string_view();
+  const std::uint32_t sample = plan_.order[position];
+  const DrawKey key{plan_.seed, plan_.epoch, sample};
+  const std::string_view kept = caches_pixels_ ? cache_->find(sample) : std::string_view();
   std::string damage;
   if (!kept.empty()) {
     std::memcpy(target, kept.data(), kept.size());
@@ -222,7 +222,7 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderTeam::Decoder
     damage = decoder.path.write(bytes, decoded_plan_, key, target);
     note(decoder.path.times());
     if (caches_pixels_ && damage.empty())
-      cache_->keep(item, {reinterpret_cast<const char*>(target), pixel_bytes_});
+      cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
   }
   if (caches_pixels_ && draws_mirror(plan_.pixels, key))
     mirror_in_place(target, plan_.pixels.output);
@@ -235,42 +235,43 @@ void BatchLoader::State::scale(const std::vector<std::uint8_t>& pixels, std::uin
                    reinterpret_cast<float*>(target));
 }
 
-void BatchLoader::State::note(const PixelTimes& times) {
+void BatchLoader::State::note(const PipelineTimes& times) {
   decode_seconds_ += times.decode;
   resample_seconds_ += times.resample;
   augment_seconds_ += times.augment;
 }
 
 // From the cache, from what was read ahead, or from the file. Throws ImageFault.
-std::string_view BatchLoader::State::bytes_of(std::size_t position, LoaderTeam::Decoder& decoder) {
-  const std::uint32_t item = plan_.order[position];
+std::string_view BatchLoader::State::bytes_of(std::size_t position,
+                                              LoaderThreads::Decoder& decoder) {
+  const std::uint32_t sample = plan_.order[position];
   const bool caches_bytes = cache_ != nullptr && cache_->kind() == CacheKind::kBytes;
   if (caches_bytes)
-    if (const std::string_view kept = cache_->find(item); !kept.empty()) return kept;
+    if (const std::string_view kept = cache_->find(sample); !kept.empty()) return kept;
   std::string& bytes = decoder.bytes;
   if (!take_read_ahead(position, bytes)) {
     const Timer timer(read_ticks_);
-    read_image_bytes(set_, item, bytes);
-    team_.note_read(timer.seconds(), bytes.size());
+    read_image_bytes(set_, sample, bytes);
+    pool_.note_read(timer.seconds(), bytes.size());
   }
   bytes_read_ += bytes.size();
-  if (caches_bytes) cache_->keep(item, bytes);
+  if (caches_bytes) cache_->keep(sample, bytes);
   return bytes;
 }
 
 // False: nobody has begun to read it.
 bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& bytes) {
-  std::unique_lock lock(team_.mutex());
+  std::unique_lock lock(pool_.mutex());
   const auto found = ahead_.find(position);
   if (found == ahead_.end()) return false;
   read_done_.wait(lock, [&] { return found->second.ready; });
   ReadAhead taken = std::move(found->second);
   ahead_.erase(found);
-  team_.count_read_ahead(-memory_of(taken));
+  pool_.count_read_ahead(-memory_of(taken));
   bytes.swap(taken.bytes);
-  team_.give_file_room_back(std::move(taken.bytes));
+  pool_.give_file_buffer_back(std::move(taken.bytes));
   lock.unlock();
-  team_.wake_readers();
+  pool_.wake_readers();
   if (taken.fault) std::rethrow_exception(taken.fault);
   return true;
 }
@@ -281,24 +282,24 @@ void BatchLoader::State::loaded(std::size_t position, std::exception_ptr failure
 }
 
 bool BatchLoader::State::claim_read(std::size_t* position) {
-  const auto distance = static_cast<std::size_t>(team_.read_ahead());
+  const auto distance = static_cast<std::size_t>(pool_.read_ahead());
   next_read_ = std::max(next_read_, next_position_);
   while (cache_ != nullptr && next_read_ < plan_.order.size() &&
          !cache_->find(plan_.order[next_read_]).empty())
     ++next_read_;
   if (is_over() || next_read_ >= std::min(plan_.order.size(), next_position_ + distance) ||
-      !team_.may_read_ahead(*this))
+      !pool_.may_read_ahead(*this))
     return false;
   *position = next_read_++;
   ReadAhead& ahead = ahead_[*position];
-  ahead.bytes = team_.take_file_room();
-  team_.count_read_ahead(memory_of(ahead));
+  ahead.bytes = pool_.take_file_buffer();
+  pool_.count_read_ahead(memory_of(ahead));
   return true;
 }
 
 // Nobody else looks at what is not ready.
 void BatchLoader::State::read(std::size_t position) {
-  std::unique_lock lock(team_.mutex());
+  std::unique_lock lock(pool_.mutex());
   ReadAhead& ahead = ahead_.at(position);
   lock.unlock();
   const std::ptrdiff_t before = memory_of(ahead);
@@ -309,7 +310,7 @@ void BatchLoader::State::read(std::size_t position) {
     ahead.fault = std::current_exception();
   }
   lock.lock();
-  team_.count_read_ahead(memory_of(ahead) - before);
+  pool_.count_read_ahead(memory_of(ahead) - before);
   ahead.ready = true;
   read_done_.notify_all();
 }
@@ -318,10 +319,10 @@ const HostBatch* BatchLoader::State::next() {
   if (next_batch_ == num_batches_) return nullptr;
   const Clock::time_point begin = Clock::now();
   {
-    std::unique_lock lock(team_.mutex());
+    std::unique_lock lock(pool_.mutex());
     if (released_ != next_batch_) {
       released_ = next_batch_;
-      team_.wake_decoders();
+      pool_.wake_decoders();
     }
     const Slot& slot = slots_[next_batch_ % slots_.size()];
     batch_done_.wait(lock, [&] {
@@ -339,20 +340,20 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
   Slot& slot = slots_[number % slots_.size()];
   HostBatch& batch = slot.batch;
   batch.labels.clear();
-  batch.items.clear();
+  batch.samples.clear();
   for (std::size_t i = 0; i < slot.places.size(); ++i) {
-    Place& place = slot.places[i];
-    const std::uint32_t item = plan_.order[number * batch_size_ + i];
-    if (!place.fault.empty()) faults_.push_back({item, std::move(place.fault), place.good});
+    SampleSlot& place = slot.places[i];
+    const std::uint32_t sample = plan_.order[number * batch_size_ + i];
+    if (!place.fault.empty()) faults_.push_back({sample, std::move(place.fault), place.good});
     if (!place.good) continue;
-    const std::size_t target = batch.items.size();
+    const std::size_t target = batch.samples.size();
     if (target != i)
       std::memcpy(batch.pixels.get() + target * place_bytes_, batch.pixels.get() + i * place_bytes_,
                   place_bytes_);
-    batch.labels.push_back(set_.items.label(item));
-    batch.items.push_back(item);
+    batch.labels.push_back(set_.samples.label(sample));
+    batch.samples.push_back(sample);
   }
-  batch.count = static_cast<int>(batch.items.size());
+  batch.count = static_cast<int>(batch.samples.size());
   batch.nominal = static_cast<int>(slot.places.size());
   return &batch;
 }
@@ -362,8 +363,8 @@ std::size_t BatchLoader::Plan::batch_bytes() const {
          (scaling ? sizeof(float) : 1);
 }
 
-BatchLoader::BatchLoader(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache)
-    : state_(std::make_unique<State>(set, team, std::move(plan), cache)) {}
+BatchLoader::BatchLoader(const Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache)
+    : state_(std::make_unique<State>(set, pool, std::move(plan), cache)) {}
 
 BatchLoader::~BatchLoader() = default;
 BatchLoader::BatchLoader(BatchLoader&&) noexcept = default;

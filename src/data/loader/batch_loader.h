@@ -1,7 +1,7 @@
-// Images -> batches of pixels, read, decoded and scaled by a LoaderTeam ahead of the reader, handed
-// out in order.
+// Images -> batches of pixels, read, decoded and scaled by a LoaderThreads ahead of the reader,
+// handed out in order.
 //
-// Memory is bounded: `num_slots` batches, and what the team takes (loader_team.h). Results depend
+// Memory is bounded: `num_slots` batches, and what the pool takes (loader_team.h). Results depend
 // neither on the number of threads nor on the cache. One reader thread.
 #pragma once
 
@@ -21,17 +21,17 @@ namespace kiln {
 // [N, H, W, 3], in 8 bits or as floats; images that could not be decoded are left out and `count`
 // is smaller.
 struct HostBatch {
-  // Room for the whole batch; the first count * H * W * 3 numbers are valid.
-  LoaderTeam::Room pixels;
+  // Buffer for the whole batch; the first count * H * W * 3 numbers are valid.
+  LoaderThreads::Buffer pixels;
   const float* floats() const { return reinterpret_cast<const float*>(pixels.get()); }
-  std::vector<std::int64_t> labels;  // [count]
-  std::vector<std::uint32_t> items;  // [count] index into the items
+  std::vector<std::int64_t> labels;    // [count]
+  std::vector<std::uint32_t> samples;  // [count] index into the samples
   int count = 0;
   int nominal = 0;  // images the batch was meant to hold
 };
 
 struct BadImage {
-  std::uint32_t item = 0;
+  std::uint32_t sample = 0;
   std::string fault;
   bool damaged = false;  // true: decoded as far as it goes, and used
 };
@@ -40,18 +40,18 @@ struct BadImage {
 struct LoaderTimes {
   double read_seconds = 0;  // by decoders and readers
   std::uint64_t bytes_read = 0;
-  PixelTimes pixels;
+  PipelineTimes pixels;
   double scale_seconds = 0;  // bytes to floats
 };
 
 class BatchLoader {
  public:
-  // Batches of `batch_size` consecutive entries of `order` (indices into the items of the set); the
-  // last may be shorter.
+  // Batches of `batch_size` consecutive entries of `order` (indices into the samples of the set);
+  // the last may be shorter.
   struct Plan {
     std::vector<std::uint32_t> order;
     int batch_size = 1;
-    PixelPlan pixels;
+    TransformSpec pixels;
     std::optional<Normalization> scaling;  // batches of floats, scaled like this; else of bytes
     std::uint64_t seed = 0, epoch = 0;     // of what the pixel plan draws
     int num_slots = 4;
@@ -59,9 +59,9 @@ class BatchLoader {
     std::size_t batch_bytes() const;
   };
 
-  // Begins to load. The set, the team and the cache (nullptr: none; its items are the set's, and
+  // Begins to load. The set, the pool and the cache (nullptr: none; its samples are the set's, and
   // pixels in it were made by the same pixel plan) must outlive the loader.
-  BatchLoader(const ImageSet& set, LoaderTeam& team, Plan plan, ImageCache* cache = nullptr);
+  BatchLoader(const Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache = nullptr);
   ~BatchLoader();  // stops loading
   BatchLoader(BatchLoader&& other) noexcept;
 

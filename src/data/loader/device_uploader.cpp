@@ -19,18 +19,19 @@ at::Tensor per_channel(const std::array<double, 3>& values, const at::Device& de
 
 }  // namespace
 
-HostForm host_form(const at::Device& device, const Normalization& scaling) {
-  if (device.is_cpu()) return {LoaderTeam::ordinary_room, scaling};
+HostBatchLayout host_form(const at::Device& device, const Normalization& scaling) {
+  if (device.is_cpu()) return {LoaderThreads::ordinary_buffer, scaling};
   const auto pinned_room = [](std::size_t bytes) {
     const at::Tensor pinned = at::empty({static_cast<std::int64_t>(bytes)},
                                         at::TensorOptions(at::kByte).pinned_memory(true));
-    return LoaderTeam::Room(pinned.mutable_data_ptr<std::uint8_t>(), [pinned](std::uint8_t*) {});
+    return LoaderThreads::Buffer(pinned.mutable_data_ptr<std::uint8_t>(),
+                                 [pinned](std::uint8_t*) {});
   };
   return {pinned_room, {}};
 }
 
-DeviceFeed::DeviceFeed(const at::Device& device, ImageSize size, int batch_size,
-                       const Normalization& scaling)
+DeviceUploader::DeviceUploader(const at::Device& device, ImageSize size, int batch_size,
+                               const Normalization& scaling)
     : device_(device),
       size_(size),
       labels_(at::empty({batch_size}, at::TensorOptions(at::kLong).device(device))) {
@@ -43,7 +44,7 @@ DeviceFeed::DeviceFeed(const at::Device& device, ImageSize size, int batch_size,
 }
 
 // On the device, for the current stream to use; `host` may change when this returns.
-at::Tensor DeviceFeed::copied(const at::Tensor& host) const {
+at::Tensor DeviceUploader::copied(const at::Tensor& host) const {
   const c10::Stream current = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
   at::Tensor there;
   {
@@ -55,7 +56,7 @@ at::Tensor DeviceFeed::copied(const at::Tensor& host) const {
   return there;
 }
 
-DeviceBatch DeviceFeed::put(const HostBatch& batch) {
+DeviceBatch DeviceUploader::put(const HostBatch& batch) {
   const c10::AutoGradMode no_grad(false);
   const std::array<std::int64_t, 4> shape = {batch.count, size_.height, size_.width, 3};
   const at::Tensor labels =

@@ -22,20 +22,20 @@ struct DeviceBatch {
 };
 
 // How batches for a device lie in the host's memory.
-struct HostForm {
-  LoaderTeam::NewRoom new_room;          // pinned for a GPU, which fetches it without a detour
+struct HostBatchLayout {
+  LoaderThreads::NewBuffer new_buffer;   // pinned for a GPU, which fetches it without a detour
   std::optional<Normalization> scaling;  // BatchLoader::Plan's
 };
-HostForm host_form(const at::Device& device, const Normalization& scaling);
+HostBatchLayout host_form(const at::Device& device, const Normalization& scaling);
 
-class DeviceFeed {
+class DeviceUploader {
  public:
-  DeviceFeed(const at::Device& device, ImageSize size, int batch_size,
-             const Normalization& scaling);
+  DeviceUploader(const at::Device& device, ImageSize size, int batch_size,
+                 const Normalization& scaling);
 
-  // `batch` has the device's form. On a CPU the images are its memory; else, and the labels always,
-  // the feed's own: valid until the next put(), on a GPU for what is queued on the current stream
-  // before it.
+  // `batch` has the device's layout. On a CPU the images are its memory; else, and the labels
+  // always, the feed's own: valid until the next put(), on a GPU for what is queued on the current
+  // stream before it.
   DeviceBatch put(const HostBatch& batch);
 
   const at::Device& device() const { return device_; }

@@ -16,15 +16,15 @@ ImageCache::ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_
       entries_(kind == CacheKind::kNone || table_bytes(num_items) > limit_bytes ? 0 : num_items),
       memory_bytes_(table_bytes(entries_.size())) {}
 
-// Blocks end with what the next item does not fit into.
+// Blocks end with what the next sample does not fit into.
 std::size_t ImageCache::bytes_for(std::size_t num_items, std::size_t bytes_each) {
   return table_bytes(num_items) + num_items * bytes_each + num_items * bytes_each / 64 + kBlock;
 }
 
-std::string_view ImageCache::find(std::size_t item) const {
-  if (item >= entries_.size()) return {};
-  const char* begin = entries_[item].begin.load(std::memory_order_acquire);
-  return begin == nullptr ? std::string_view() : std::string_view(begin, entries_[item].size);
+std::string_view ImageCache::find(std::size_t sample) const {
+  if (sample >= entries_.size()) return {};
+  const char* begin = entries_[sample].begin.load(std::memory_order_acquire);
+  return begin == nullptr ? std::string_view() : std::string_view(begin, entries_[sample].size);
 }
 
 char* ImageCache::room_for(std::size_t size) {
@@ -37,22 +37,22 @@ char* ImageCache::room_for(std::size_t size) {
     block_used_ = 0;
     memory_bytes_ += block;
   }
-  char* room = blocks_.back().get() + block_used_;
+  char* buffer = blocks_.back().get() + block_used_;
   block_used_ += size;
-  return room;
+  return buffer;
 }
 
-void ImageCache::keep(std::size_t item, std::string_view what) {
-  if (item >= entries_.size() || what.empty() || entries_[item].begin.load() != nullptr) return;
-  char* room = nullptr;
+void ImageCache::keep(std::size_t sample, std::string_view what) {
+  if (sample >= entries_.size() || what.empty() || entries_[sample].begin.load() != nullptr) return;
+  char* buffer = nullptr;
   {
     const std::scoped_lock lock(mutex_);
-    room = room_for(what.size());
+    buffer = room_for(what.size());
   }
-  if (room == nullptr) return;
-  std::memcpy(room, what.data(), what.size());
-  entries_[item].size = what.size();
-  entries_[item].begin.store(room, std::memory_order_release);
+  if (buffer == nullptr) return;
+  std::memcpy(buffer, what.data(), what.size());
+  entries_[sample].size = what.size();
+  entries_[sample].begin.store(buffer, std::memory_order_release);
   ++num_kept_;
 }
 

@@ -1,7 +1,7 @@
 // What was read or decoded once, kept in memory for the next epochs, never beyond a limit. What is
 // kept stays; what does not fit is left out.
 //
-// Any number of threads may look up and keep, one at a time for the same item.
+// Any number of threads may look up and keep, one at a time for the same sample.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class ImageCache {
   };
 
  public:
-  // For items 0 to num_items - 1. `limit_bytes` holds the cache's own tables too.
+  // For samples 0 to num_items - 1. `limit_bytes` holds the cache's own tables too.
   ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_bytes);
 
   // A limit within which `num_items` of `bytes_each` bytes fit.
@@ -35,9 +35,9 @@ class ImageCache {
 
   CacheKind kind() const { return kind_; }
   // Empty when it is not kept. Valid as long as the cache.
-  std::string_view find(std::size_t item) const;
-  // Keeps a copy where there is room for it.
-  void keep(std::size_t item, std::string_view what);
+  std::string_view find(std::size_t sample) const;
+  // Keeps a copy where there is buffer for it.
+  void keep(std::size_t sample, std::string_view what);
 
   std::size_t num_kept() const { return num_kept_; }
   std::size_t memory_bytes() const;

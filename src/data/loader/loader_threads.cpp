@@ -24,25 +24,25 @@ constexpr int kMostReaders = 16;
 struct Need {
   std::size_t pixels = 0, file = 0;
 
-  void give(LoaderTeam::Decoder& decoder) const {
-    decoder.path.make_room(pixels);
+  void give(LoaderThreads::Decoder& decoder) const {
+    decoder.path.reserve(pixels);
     if (decoder.bytes.capacity() < file) std::string(file, '\0').swap(decoder.bytes);
   }
-  void learn(const LoaderTeam::Decoder& decoder) {
-    pixels = std::max(pixels, std::min(decoder.path.room(), kRoomForWhole));
-    file = std::max(file, std::min(decoder.bytes.capacity(), kRoomForWhole));
+  void learn(const LoaderThreads::Decoder& decoder) {
+    pixels = std::max(pixels, std::min(decoder.path.capacity(), kWholeImageBytes));
+    file = std::max(file, std::min(decoder.bytes.capacity(), kWholeImageBytes));
   }
 };
 
 }  // namespace
 
-struct LoaderTeam::State {
+struct LoaderThreads::State {
   explicit State(Plan a_plan) : plan(std::move(a_plan)) {}
 
   void decode();
   void read();
-  Job* claim(bool (Job::*take)(std::size_t*), std::size_t* position) const;
-  void leave(Job& job);
+  BatchSource* claim(bool (BatchSource::*take)(std::size_t*), std::size_t* position) const;
+  void leave(BatchSource& source);
   void start_readers();
 
   const Plan plan;
@@ -51,8 +51,8 @@ struct LoaderTeam::State {
 
   std::mutex mutex;
   std::condition_variable decoders_wake, readers_wake, somebody_left;
-  std::vector<Job*> jobs;  // the first is served first
-  std::multimap<std::size_t, Room> rooms;
+  std::vector<BatchSource*> jobs;  // the first is served first
+  std::multimap<std::size_t, Buffer> rooms;
   std::vector<std::string> file_rooms;
   std::size_t ahead_bytes = 0;
   Need need;
@@ -60,27 +60,27 @@ struct LoaderTeam::State {
   std::vector<std::jthread> decoders, readers;  // last, so that they end first
 };
 
-LoaderTeam::Job* LoaderTeam::State::claim(bool (Job::*take)(std::size_t*),
-                                          std::size_t* position) const {
-  for (Job* job : jobs) {
-    if (!(job->*take)(position)) continue;
-    ++job->num_busy_;
-    return job;
+LoaderThreads::BatchSource* LoaderThreads::State::claim(bool (BatchSource::*take)(std::size_t*),
+                                                        std::size_t* position) const {
+  for (BatchSource* source : jobs) {
+    if (!(source->*take)(position)) continue;
+    ++source->num_busy_;
+    return source;
   }
   return nullptr;
 }
 
-void LoaderTeam::State::leave(Job& job) {
-  if (--job.num_busy_ == 0) somebody_left.notify_all();
+void LoaderThreads::State::leave(BatchSource& source) {
+  if (--source.num_busy_ == 0) somebody_left.notify_all();
 }
 
-void LoaderTeam::State::decode() {
+void LoaderThreads::State::decode() {
   Decoder decoder;
   std::unique_lock lock(mutex);
   while (!stopping) {
     std::size_t position = 0;
-    Job* job = claim(&Job::claim_image, &position);
-    if (job == nullptr) {
+    BatchSource* source = claim(&BatchSource::claim_image, &position);
+    if (source == nullptr) {
       decoders_wake.wait(lock);
       continue;
     }
@@ -90,45 +90,45 @@ void LoaderTeam::State::decode() {
     std::exception_ptr failure;
     try {
       known.give(decoder);
-      job->load(position, decoder);
+      source->load(position, decoder);
     } catch (...) {
       failure = std::current_exception();
     }
     lock.lock();
     need.learn(decoder);
-    job->loaded(position, failure);
-    leave(*job);
+    source->loaded(position, failure);
+    leave(*source);
   }
 }
 
-void LoaderTeam::State::read() {
+void LoaderThreads::State::read() {
   std::unique_lock lock(mutex);
   while (!stopping) {
     std::size_t position = 0;
-    Job* job = claim(&Job::claim_read, &position);
-    if (job == nullptr) {
+    BatchSource* source = claim(&BatchSource::claim_read, &position);
+    if (source == nullptr) {
       readers_wake.wait(lock);
       continue;
     }
     lock.unlock();
-    job->read(position);
+    source->read(position);
     lock.lock();
-    leave(*job);
+    leave(*source);
   }
 }
 
-void LoaderTeam::State::start_readers() {
+void LoaderThreads::State::start_readers() {
   const int wanted = std::min(plan.read_ahead > 0 ? plan.read_ahead : kReadAhead, kMostReaders);
   for (int i = 0; i < wanted; ++i) readers.emplace_back([this] { read(); });
 }
 
-LoaderTeam::LoaderTeam(Plan plan) : state_(std::make_unique<State>(std::move(plan))) {
+LoaderThreads::LoaderThreads(Plan plan) : state_(std::make_unique<State>(std::move(plan))) {
   if (state_->plan.read_ahead > 0) state_->start_readers();
   for (int i = 0; i < num_decoders(); ++i)
     state_->decoders.emplace_back([state = state_.get()] { state->decode(); });
 }
 
-LoaderTeam::~LoaderTeam() {
+LoaderThreads::~LoaderThreads() {
   {
     const std::scoped_lock lock(state_->mutex);
     state_->stopping = true;
@@ -137,16 +137,16 @@ LoaderTeam::~LoaderTeam() {
   wake_readers();
 }
 
-int LoaderTeam::num_decoders() const {
+int LoaderThreads::num_decoders() const {
   return std::max(1, state_->plan.num_decoders);
 }
 
-int LoaderTeam::read_ahead() const {
+int LoaderThreads::read_ahead() const {
   if (state_->plan.read_ahead > 0) return state_->plan.read_ahead;
   return state_->reads_are_slow ? kReadAhead : 0;
 }
 
-void LoaderTeam::note_read(double seconds, std::size_t bytes) {
+void LoaderThreads::note_read(double seconds, std::size_t bytes) {
   if (state_->plan.read_ahead > 0 || state_->reads_are_slow) return;
   const double waited = seconds - static_cast<double>(bytes) / kCopiedBytesPerSecond;
   const double before = state_->read_seconds;
@@ -157,77 +157,77 @@ void LoaderTeam::note_read(double seconds, std::size_t bytes) {
   if (!state_->reads_are_slow.exchange(true)) state_->start_readers();
 }
 
-std::mutex& LoaderTeam::mutex() {
+std::mutex& LoaderThreads::mutex() {
   return state_->mutex;
 }
 
-void LoaderTeam::add(Job& job) {
+void LoaderThreads::add(BatchSource& source) {
   {
     const std::scoped_lock lock(state_->mutex);
-    state_->jobs.push_back(&job);
+    state_->jobs.push_back(&source);
   }
   wake_decoders();
   wake_readers();
 }
 
-void LoaderTeam::remove(Job& job) {
+void LoaderThreads::remove(BatchSource& source) {
   std::unique_lock lock(state_->mutex);
-  std::erase(state_->jobs, &job);
-  state_->somebody_left.wait(lock, [&] { return job.num_busy_ == 0; });
+  std::erase(state_->jobs, &source);
+  state_->somebody_left.wait(lock, [&] { return source.num_busy_ == 0; });
 }
 
-LoaderTeam::Room LoaderTeam::take_room(std::size_t bytes) {
+LoaderThreads::Buffer LoaderThreads::take_buffer(std::size_t bytes) {
   if (auto kept = state_->rooms.extract(bytes)) return std::move(kept.mapped());
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) throw std::bad_alloc();
-  return state_->plan.new_room(bytes);
+  return state_->plan.new_buffer(bytes);
 }
 
-void LoaderTeam::give_room_back(std::size_t bytes, Room room) {
-  state_->rooms.emplace(bytes, std::move(room));
+void LoaderThreads::give_buffer_back(std::size_t bytes, Buffer buffer) {
+  state_->rooms.emplace(bytes, std::move(buffer));
 }
 
-LoaderTeam::Room LoaderTeam::ordinary_room(std::size_t bytes) {
+LoaderThreads::Buffer LoaderThreads::ordinary_buffer(std::size_t bytes) {
   constexpr std::align_val_t kCacheLine{64};
   return {static_cast<std::uint8_t*>(::operator new[](bytes, kCacheLine)),
-          [](std::uint8_t* room) { ::operator delete[](room, kCacheLine); }};
+          [](std::uint8_t* buffer) { ::operator delete[](buffer, kCacheLine); }};
 }
 
-std::string LoaderTeam::take_file_room() {
-  std::string room;
+std::string LoaderThreads::take_file_buffer() {
+  std::string buffer;
   if (!state_->file_rooms.empty()) {
-    room = std::move(state_->file_rooms.back());
+    buffer = std::move(state_->file_rooms.back());
     state_->file_rooms.pop_back();
   }
   try {
-    if (room.capacity() < state_->need.file) std::string(state_->need.file, '\0').swap(room);
+    if (buffer.capacity() < state_->need.file) std::string(state_->need.file, '\0').swap(buffer);
   } catch (const std::bad_alloc&) {  // who reads the file meets that again, and can tell
   }
-  return room;
+  return buffer;
 }
 
-void LoaderTeam::give_file_room_back(std::string room) {
-  if (room.capacity() <= kRoomForWhole) state_->file_rooms.push_back(std::move(room));
+void LoaderThreads::give_file_buffer_back(std::string buffer) {
+  if (buffer.capacity() <= kWholeImageBytes) state_->file_rooms.push_back(std::move(buffer));
 }
 
-bool LoaderTeam::may_read_ahead(const Job& job) const {
-  const bool is_first = state_->jobs.front() == &job;
+bool LoaderThreads::may_read_ahead(const BatchSource& source) const {
+  const bool is_first = state_->jobs.front() == &source;
   return state_->ahead_bytes < (is_first ? kReadAheadBytes : kReadAheadBytes / 2);
 }
 
-void LoaderTeam::count_read_ahead(std::ptrdiff_t bytes) {
+void LoaderThreads::count_read_ahead(std::ptrdiff_t bytes) {
   state_->ahead_bytes += static_cast<std::size_t>(bytes);
 }
 
-std::size_t LoaderTeam::read_ahead_bytes() {
+std::size_t LoaderThreads::read_ahead_bytes() {
   const std::scoped_lock lock(state_->mutex);
   return state_->ahead_bytes;
 }
 
-void LoaderTeam::wake_decoders() {
+void LoaderThreads::wake_decoders() {
   state_->decoders_wake.notify_all();
 }
 
-void LoaderTeam::wake_readers() {
+void LoaderThreads::wake_readers() {
   state_->readers_wake.notify_all();
 }
 

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-struct RankShare {
+struct Shard {
   int rank = 0;
   int num_ranks = 1;
   int batch_size = 1;        // images a rank takes at once
@@ -20,8 +20,8 @@ struct RankShare {
 
 // The global batch is the next num_ranks * batch_size entries of `order`; a rank takes its slice.
 // What does not fill a whole step of all ranks is left out.
-inline std::vector<std::uint32_t> training_share(const std::vector<std::uint32_t>& order,
-                                                 const RankShare& share) {
+inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32_t>& order,
+                                                   const Shard& share) {
   const auto batch = static_cast<std::size_t>(share.batch_size);
   const std::size_t global_batch = batch * static_cast<std::size_t>(share.num_ranks);
   const auto step = static_cast<std::size_t>(share.images_per_step());
@@ -37,7 +37,7 @@ inline std::vector<std::uint32_t> training_share(const std::vector<std::uint32_t
 }
 
 // Every num_ranks-th of `count` images, from `rank` on: every image is one rank's.
-inline std::vector<std::uint32_t> validation_share(std::uint32_t count, const RankShare& share) {
+inline std::vector<std::uint32_t> validation_indices(std::uint32_t count, const Shard& share) {
   std::vector<std::uint32_t> mine;
   for (auto i = static_cast<std::uint32_t>(share.rank); i < count;
        i += static_cast<std::uint32_t>(share.num_ranks))

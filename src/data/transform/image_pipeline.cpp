@@ -76,7 +76,7 @@ ResampleAxis axis_of(int begin, int length, int resized, int first, int count) {
   return {static_cast<double>(begin), static_cast<double>(length), resized, first, count};
 }
 
-Placing place_centre(ImageSize whole, const PixelPlan& plan) {
+Placing place_centre(ImageSize whole, const TransformSpec& plan) {
   const ImageSize out = plan.output;
   ImageSize resized = whole;
   if (whole != out || !plan.keep_exact) {
@@ -167,7 +167,7 @@ int usual_short_side(int size) {
   return static_cast<int>(std::lround(size * 256.0 / 224.0));
 }
 
-bool draws_mirror(const PixelPlan& plan, const DrawKey& key) {
+bool draws_mirror(const TransformSpec& plan, const DrawKey& key) {
   RandomSequence random{key.seed, key.epoch, key.image};
   return plan.augment != Augment::kNone && random.below(2) == 1;
 }
@@ -179,31 +179,31 @@ void mirror_in_place(std::uint8_t* pixels, ImageSize size) {
       std::swap_ranges(pixels + left * 3, pixels + left * 3 + 3, pixels + (width - 1 - left) * 3);
 }
 
-struct PixelPath::Scratch {
+struct ImagePipeline::Scratch {
   ImagePart part;
   Resampler resampler;
   std::vector<std::uint8_t> copy;
-  PixelTimes times;
+  PipelineTimes times;
 };
 
-PixelPath::PixelPath() : scratch_(std::make_unique<Scratch>()) {}
-PixelPath::~PixelPath() = default;
-PixelPath::PixelPath(PixelPath&&) noexcept = default;
+ImagePipeline::ImagePipeline() : scratch_(std::make_unique<Scratch>()) {}
+ImagePipeline::~ImagePipeline() = default;
+ImagePipeline::ImagePipeline(ImagePipeline&&) noexcept = default;
 
-const PixelTimes& PixelPath::times() const {
+const PipelineTimes& ImagePipeline::times() const {
   return scratch_->times;
 }
 
-std::size_t PixelPath::room() const {
+std::size_t ImagePipeline::capacity() const {
   return scratch_->part.pixels.size();
 }
 
-void PixelPath::make_room(std::size_t bytes) {
-  scratch_->part.make_room(bytes);
+void ImagePipeline::reserve(std::size_t bytes) {
+  scratch_->part.reserve(bytes);
 }
 
-std::string PixelPath::write(std::string_view bytes, const PixelPlan& plan, const DrawKey& key,
-                             std::uint8_t* target) {
+std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& plan,
+                                 const DrawKey& key, std::uint8_t* target) {
   RandomSequence random{key.seed, key.epoch, key.image};
   const bool mirror = plan.augment != Augment::kNone && random.below(2) == 1;
   const bool crops = takes_random_parts(plan.augment);

@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-struct PixelPlan {
+struct TransformSpec {
   ImageSize output;  // of every image in a batch
   // What the short side is resized to before the centre of `output` size is cut; at least that
   // size. 0: every image must have `output` size already, another size is a bad image. Of no use to
@@ -23,11 +23,11 @@ struct PixelPlan {
   bool keep_exact = true;  // an image that has `output` size already is not resized
   Augment augment = Augment::kNone;
   std::array<std::uint8_t, 3> erased = {128, 128, 128};  // RGB of what kStrong erases
-  bool operator==(const PixelPlan&) const = default;
+  bool operator==(const TransformSpec&) const = default;
 };
 
 // Of one image in a batch, RGB in 8 bits.
-inline std::size_t image_bytes(const PixelPlan& plan) {
+inline std::size_t image_bytes(const TransformSpec& plan) {
   return static_cast<std::size_t>(plan.output.height) *
          static_cast<std::size_t>(plan.output.width) * 3;
 }
@@ -50,10 +50,10 @@ void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Nor
                       float* out);
 
 // File bytes -> the pixels of one place in a batch: decoded, resized, cut and augmented as a
-// PixelPlan says.
+// TransformSpec says.
 
 // Seconds of the stages of one image.
-struct PixelTimes {
+struct PipelineTimes {
   double decode = 0;
   double resample = 0;  // or copying, and mirroring
   double augment = 0;   // what kStrong does to the pixels
@@ -61,23 +61,23 @@ struct PixelTimes {
 
 // Keeps its memory from one image to the next. One thread; what it writes depends on the plan, the
 // bytes and the key alone.
-class PixelPath {
+class ImagePipeline {
  public:
-  PixelPath();
-  ~PixelPath();
-  PixelPath(PixelPath&&) noexcept;
+  ImagePipeline();
+  ~ImagePipeline();
+  ImagePipeline(ImagePipeline&&) noexcept;
 
   // Writes RGB, [output.height, output.width, 3], and nothing beyond it. Returns what is damaged in
   // an image that could be used, else nothing. Throws ImageFault.
-  std::string write(std::string_view bytes, const PixelPlan& plan, const DrawKey& key,
+  std::string write(std::string_view bytes, const TransformSpec& plan, const DrawKey& key,
                     std::uint8_t* target);
 
   // Of the last image that write() returned from.
-  const PixelTimes& times() const;
+  const PipelineTimes& times() const;
 
   // Bytes kept for decoded pixels, and to keep at least.
-  std::size_t room() const;
-  void make_room(std::size_t bytes);
+  std::size_t capacity() const;
+  void reserve(std::size_t bytes);
 
  private:
   struct Scratch;
@@ -85,7 +85,7 @@ class PixelPath {
 };
 
 // Whether write() mirrors the image of this key.
-bool draws_mirror(const PixelPlan& plan, const DrawKey& key);
+bool draws_mirror(const TransformSpec& plan, const DrawKey& key);
 
 // Left to right; RGB, [size.height, size.width, 3].
 void mirror_in_place(std::uint8_t* pixels, ImageSize size);

@@ -98,22 +98,22 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
   return contents.files;
 }
 
-std::string output_name(const ImageSet& set, std::size_t position) {
-  const ImageItem& item = set.items[position];
-  if (set.kind == ImageSet::Kind::kImageDirectory) return std::string(item.file_name);
-  if (!set.labeled() || set.kind == ImageSet::Kind::kCoco)
+std::string output_name(const Dataset& set, std::size_t position) {
+  const Sample& item = set.samples[position];
+  if (set.kind == Dataset::Kind::kImageDirectory) return std::string(item.file_name);
+  if (!set.labeled() || set.kind == Dataset::Kind::kCoco)
     return "image/" + std::string(item.file_name);
   return "image/" + std::to_string(item.label) + "_" + std::to_string(item.id) +
          fs::path(item.file_name).extension().string();
 }
 
-[[noreturn]] void fail_to_read(const ImageSet& set, const std::string& file,
+[[noreturn]] void fail_to_read(const Dataset& set, const std::string& file,
                                const std::string& why) {
   const DatasetContext context{.root = set.root, .name = set.name};
   context.fail("'" + file + "' cannot be used: " + why + ". Mend the file, or take it out.");
 }
 
-std::string read_list(const ImageSet& set) {
+std::string read_list(const Dataset& set) {
   try {
     return read_file(set.root / set.list_name);
   } catch (const std::system_error& fault) {
@@ -121,22 +121,23 @@ std::string read_list(const ImageSet& set) {
   }
 }
 
-std::string read_image(const ImageSet& set, std::size_t i) {
+std::string read_image(const Dataset& set, std::size_t i) {
   try {
     std::string bytes;
     read_image_bytes(set, i, bytes);
     return bytes;
   } catch (const ImageFault& fault) {
-    fail_to_read(set, std::string(set.items.file_name(i)), fault.what());
+    fail_to_read(set, std::string(set.samples.file_name(i)), fault.what());
   }
 }
 
-std::string list_text(const ImageSet& set) {
+std::string list_text(const Dataset& set) {
   if (!set.list_name.empty()) return read_list(set);
   std::string text;
-  for (std::size_t i = 0; i < set.items.size(); ++i) {
-    const int label = set.items[i].label;
-    text += list_line(set.items[i], output_name(set, i), label < 0 ? nullptr : &set.classes[label]);
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const int label = set.samples[i].label;
+    text +=
+        list_line(set.samples[i], output_name(set, i), label < 0 ? nullptr : &set.classes[label]);
   }
   return text;
 }
@@ -154,11 +155,11 @@ void remove_file(const fs::path& path) {
   if (fault) fail_to_write(path, fault);
 }
 
-std::vector<DurableFile> complete_images(const ImageSet& set, const fs::path& folder,
+std::vector<DurableFile> complete_images(const Dataset& set, const fs::path& folder,
                                          std::set<fs::path>& names) {
   std::vector<DurableFile> files;
   fs::path last_parent;
-  for (std::size_t i = 0; i < set.items.size(); ++i) {
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const fs::path name = fs::path(output_name(set, i)).lexically_normal();
     if (!names.insert(name).second) continue;  // listed twice
     const fs::path path = folder / name;
@@ -200,7 +201,7 @@ void prepare_image_output(const fs::path& folder, const fs::path& input) {
   for (const fs::path& inner : contents_of(folder).folders) remove_leftovers(folder / inner);
 }
 
-void write_image_directory(const ImageSet& set, const fs::path& folder) {
+void write_image_directory(const Dataset& set, const fs::path& folder) {
   const std::vector<fs::path> earlier = earlier_files(folder);
   const std::string list = list_text(set);
   std::set<fs::path> names = {kMetaName, kListName, kSchemaName, kSamplesName};

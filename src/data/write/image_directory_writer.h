@@ -26,6 +26,6 @@ void prepare_image_output(const std::filesystem::path& folder, const std::filesy
 // folders become `image/<class id>_<n><extension>`; other kinds keep their paths below `image/`.
 // Error kInvalidDataset when an image cannot be read, kFailedToWriteOutputs when the output cannot
 // be written.
-void write_image_directory(const ImageSet& set, const std::filesystem::path& folder);
+void write_image_directory(const Dataset& set, const std::filesystem::path& folder);
 
 }  // namespace kiln

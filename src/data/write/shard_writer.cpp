@@ -55,13 +55,13 @@ std::string lower_extension(std::string_view name) {
   return extension;
 }
 
-PackedImage pack_image(const ImageSet& set, std::size_t i, const ShardPlan& plan) {
-  PackedImage packed{.bytes = {}, .extension = lower_extension(set.items.file_name(i))};
+PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan) {
+  PackedImage packed{.bytes = {}, .extension = lower_extension(set.samples.file_name(i))};
   try {
     read_image_bytes(set, i, packed.bytes);
   } catch (const ImageFault& fault) {
     const DatasetContext context{.root = set.root, .name = set.name};
-    context.fail("'" + std::string(set.items.file_name(i)) + "' cannot be used: " + fault.what() +
+    context.fail("'" + std::string(set.samples.file_name(i)) + "' cannot be used: " + fault.what() +
                  ". Mend the file, or take it out.");
   }
   if (plan.short_side == 0) return packed;
@@ -80,18 +80,18 @@ PackedImage pack_image(const ImageSet& set, std::size_t i, const ShardPlan& plan
 
 // Classes follow each other in proportion everywhere: image j of a class with m stands at (j +
 // 1/2)/m.
-std::vector<std::uint32_t> spread_by_class(const ImageItems& items,
+std::vector<std::uint32_t> spread_by_class(const SampleTable& samples,
                                            const std::vector<std::uint32_t>& order) {
   std::vector<std::uint64_t> counts, seen;
   for (const std::uint32_t i : order) {
-    const auto label = static_cast<std::size_t>(items.label(i));
+    const auto label = static_cast<std::size_t>(samples.label(i));
     if (label >= counts.size()) counts.resize(label + 1);
     ++counts[label];
   }
   seen.resize(counts.size());
   std::vector<std::pair<double, std::uint32_t>> places;
   for (const std::uint32_t i : order) {
-    const auto label = static_cast<std::size_t>(items.label(i));
+    const auto label = static_cast<std::size_t>(samples.label(i));
     const double place = static_cast<double>(seen[label]++) + 0.5;
     places.emplace_back(place / static_cast<double>(counts[label]), i);
   }
@@ -103,19 +103,19 @@ std::vector<std::uint32_t> spread_by_class(const ImageItems& items,
   return spread;
 }
 
-std::uint64_t stored_size(const ImageSet& set, std::size_t i) {
-  if (const ArchiveMember* member = set.items.member(i)) return member->size;
+std::uint64_t stored_size(const Dataset& set, std::size_t i) {
+  if (const ArchiveMember* member = set.samples.member(i)) return member->size;
   std::error_code fault;
-  const std::uint64_t size = fs::file_size(set.root / set.items.file_name(i), fault);
+  const std::uint64_t size = fs::file_size(set.root / set.samples.file_name(i), fault);
   return fault ? 0 : size;
 }
 
 class ShardWriter {
  public:
-  ShardWriter(const ImageSet& set, ShardPlan plan, fs::path folder)
+  ShardWriter(const Dataset& set, ShardPlan plan, fs::path folder)
       : set_(set), plan_(std::move(plan)), folder_(std::move(folder)) {
     if (!plan_.balance) return;
-    plan_.order = spread_by_class(set.items, plan_.order);
+    plan_.order = spread_by_class(set.samples, plan_.order);
     std::uint64_t bytes = 0;
     for (const std::uint32_t i : plan_.order) bytes += member_bytes(stored_size(set, i));
     num_even_shards_ = std::clamp<std::size_t>((bytes + plan_.shard_bytes - 1) / plan_.shard_bytes,
@@ -160,14 +160,14 @@ class ShardWriter {
     std::snprintf(key, sizeof key, "%09zu", position);
     const std::string members =
         tar_member(std::string(key) + "." + image.extension, image.bytes) +
-        tar_member(std::string(key) + ".cls", std::to_string(set_.items.label(i)));
+        tar_member(std::string(key) + ".cls", std::to_string(set_.samples.label(i)));
     if (is_open_ && is_shard_full(position, members.size())) end_shard();
     if (!is_open_) begin_shard();
     shards_.back().write(members);
     shard_bytes_ += members.size();
     packed_.num_bytes += members.size();
     packed_.num_reduced += image.is_reduced ? 1 : 0;
-    if (image.is_undecodable) packed_.undecodable.emplace_back(set_.items.file_name(i));
+    if (image.is_undecodable) packed_.undecodable.emplace_back(set_.samples.file_name(i));
   }
 
   void begin_shard() {
@@ -184,7 +184,7 @@ class ShardWriter {
     is_open_ = false;
   }
 
-  const ImageSet& set_;
+  const Dataset& set_;
   ShardPlan plan_;
   fs::path folder_;
   std::size_t num_even_shards_ = 0;
@@ -208,7 +208,7 @@ void prepare_shard_output(const fs::path& folder, const fs::path& input) {
   remove_leftovers(folder);
 }
 
-PackedShards write_shards(const ImageSet& set, ShardPlan plan, const fs::path& folder) {
+PackedShards write_shards(const Dataset& set, ShardPlan plan, const fs::path& folder) {
   for (const std::string& name : set.classes) {
     if (name.find('\n') == name.npos) continue;
     const DatasetContext context{.root = set.root, .name = set.name};

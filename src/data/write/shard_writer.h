@@ -18,7 +18,7 @@ struct ShardPlan {
   int short_side = 0;             // images with a longer one are reduced to it; 0: bytes as stored
   int quality = 92;               // of the JPEG that a reduced image becomes
   bool balance = false;  // every shard has as many images (or one less), classes spread alike
-  std::vector<std::uint32_t> order;  // of the set's items
+  std::vector<std::uint32_t> order;  // of the set's samples
 };
 
 struct PackedShards {
@@ -34,6 +34,6 @@ void prepare_shard_output(const std::filesystem::path& folder, const std::filesy
 
 // Memory: a few hundred images. All shards appear together, after the last one is complete. Error
 // kInvalidDataset: an image cannot be read; kFailedToWriteOutputs.
-PackedShards write_shards(const ImageSet& set, ShardPlan plan, const std::filesystem::path& folder);
+PackedShards write_shards(const Dataset& set, ShardPlan plan, const std::filesystem::path& folder);
 
 }  // namespace kiln

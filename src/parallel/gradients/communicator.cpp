@@ -38,7 +38,7 @@ class MpiCommunicator : public Communicator {
 
   int size() const override { return mpi_.ranks().size; }
   Ticket all_reduce(const at::Tensor& values) override {
-    return start(Collective::Kind::kSum, sum_name_, values);
+    return start(Collective::Kind::kAllReduce, sum_name_, values);
   }
   void wait(Ticket ticket) override { mpi_.wait(ticket); }
   void broadcast(const at::Tensor& values) override {

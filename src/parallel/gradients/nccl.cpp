@@ -137,8 +137,8 @@ class Watcher {
       lock.lock();
     }
     const auto grace = std::chrono::duration<double>(shared_->watch.grace_s);
-    const auto heard = [this] { return shared_->closing || shared_->failure_thrown; };
-    if (shared_->changed.wait_for(lock, grace, heard) || !shared_->watch.stuck) return;
+    const auto last_seen = [this] { return shared_->closing || shared_->failure_thrown; };
+    if (shared_->changed.wait_for(lock, grace, last_seen) || !shared_->watch.stuck) return;
     const std::exception_ptr failure = shared_->failure;
     lock.unlock();
     shared_->watch.stuck(failure);

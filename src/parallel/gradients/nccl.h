@@ -1,7 +1,7 @@
 // A Communicator for tensors on GPUs, over NCCL in libkiln_cuda.so.
 //
 // Sums run on a side stream and the host does not wait for them. A thread of the communicator
-// watches what was started: at the deadline, when NCCL reports a fault, or when the caller's news
+// watches what was started: at the deadline, when NCCL reports a fault, or when the caller's peers
 // of the other ranks ends the wait, it aborts NCCL, so that whatever waits for the GPU comes free.
 // From then on every call throws what happened: Error kTimeoutOccured naming the collective and
 // the seconds, or what `waiting` threw. What the GPU computed since is worthless: synchronise and

@@ -13,8 +13,8 @@ enum class Lane { kMain, kSecond };
 constexpr std::size_t kNumLanes = 2;
 
 struct Collective {
-  // kMpiSum is MPI_Allreduce as it is, which blocks without a deadline: for benchmarks.
-  enum class Kind { kSum, kMpiSum, kBroadcast, kGather, kBarrier };
+  // kMpiAllReduce is MPI_Allreduce as it is, which blocks without a deadline: for benchmarks.
+  enum class Kind { kAllReduce, kMpiAllReduce, kBroadcast, kGather, kBarrier };
   Kind kind = Kind::kBarrier;
   const char* name = "";  // how a message calls it: "gradient sum"
   void* data = nullptr;  // summed or broadcast (from rank 0) in place; of kGather: this rank's part

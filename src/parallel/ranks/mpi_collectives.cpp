@@ -69,13 +69,13 @@ PendingCollective MpiCollectives::start(const Collective& what) const {
   const int count = static_cast<int>(what.count);
   const MPI_Datatype type = type_of(what.element);
   switch (what.kind) {
-    case Collective::Kind::kSum:
-      if (what.count >= kLeastRing) return PendingCollective(RingSum(rings_, what));
+    case Collective::Kind::kAllReduce:
+      if (what.count >= kLeastRing) return PendingCollective(RingAllReduce(rings_, what));
       MPI_Iallreduce(MPI_IN_PLACE, what.data, count, type,
                      what.element == Element::kBFloat16 ? bfloat16_sum_ : MPI_SUM, collectives_,
                      &request);
       break;
-    case Collective::Kind::kMpiSum:
+    case Collective::Kind::kMpiAllReduce:
       MPI_Allreduce(MPI_IN_PLACE, what.data, count, type, MPI_SUM, collectives_);
       break;
     case Collective::Kind::kBroadcast:

@@ -17,14 +17,14 @@ namespace kiln {
 class PendingCollective {
  public:
   explicit PendingCollective(MPI_Request request) : request_(request) {}
-  explicit PendingCollective(RingSum ring) : ring_(std::move(ring)) {}
+  explicit PendingCollective(RingAllReduce ring) : ring_(std::move(ring)) {}
 
   // True when it is done; a status other than MPI_SUCCESS ends it.
   bool done(int* status);
 
  private:
   MPI_Request request_ = MPI_REQUEST_NULL;
-  std::optional<RingSum> ring_;
+  std::optional<RingAllReduce> ring_;
 };
 
 // What MPI says of a status that is not MPI_SUCCESS.

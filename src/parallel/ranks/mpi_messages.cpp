@@ -21,7 +21,7 @@ MpiMessages::MpiMessages(MPI_Comm communicator) {
   MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(communicator_, &rank_);
   MPI_Comm_size(communicator_, &size_);
-  news_.resize(static_cast<std::size_t>(size_));
+  peers_.resize(static_cast<std::size_t>(size_));
   receive_next();
 }
 
@@ -37,7 +37,7 @@ void MpiMessages::receive_next() {
             &receiving_);
 }
 
-void MpiMessages::poll(const RankNews& mine) {
+void MpiMessages::poll(const PeerStatus& mine) {
   for (;;) {
     int arrived = 0;
     MPI_Status status{};
@@ -52,17 +52,17 @@ void MpiMessages::poll(const RankNews& mine) {
   });
 }
 
-void MpiMessages::take(const Message& message, int from, const RankNews& mine) {
-  RankNews& news = news_[static_cast<std::size_t>(from)];
-  news.heard = std::chrono::steady_clock::now();
+void MpiMessages::take(const Message& message, int from, const PeerStatus& mine) {
+  PeerStatus& peers = peers_[static_cast<std::size_t>(from)];
+  peers.last_seen = std::chrono::steady_clock::now();
   switch (message.kind) {
     case Kind::kAsk:
-      send(from, news_message(mine));
+      send(from, status_message(mine));
       break;
     case Kind::kTell:
-      news.started = message.started;
-      news.patient = message.patient != 0;
-      news.phase = message.text.data();
+      peers.started = message.started;
+      peers.patient = message.patient != 0;
+      peers.phase = message.text.data();
       break;
     case Kind::kFailed:
       if (!failure_ || from < failure_->rank)
@@ -76,15 +76,15 @@ void MpiMessages::ask_all() {
     if (rank != rank_) send(rank, {});
 }
 
-MpiMessages::Message MpiMessages::news_message(const RankNews& mine) {
+MpiMessages::Message MpiMessages::status_message(const PeerStatus& mine) {
   Message message{Kind::kTell, 0, mine.started, mine.patient ? 1 : 0, {}};
   copy_text(mine.phase, message.text);
   return message;
 }
 
-void MpiMessages::tell_all(const RankNews& mine) {
+void MpiMessages::tell_all(const PeerStatus& mine) {
   for (int rank = 0; rank < size_; ++rank)
-    if (rank != rank_) send(rank, news_message(mine));
+    if (rank != rank_) send(rank, status_message(mine));
 }
 
 void MpiMessages::tell_failure(int exit_code, const std::string& text) {

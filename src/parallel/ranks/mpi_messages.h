@@ -28,12 +28,12 @@ class MpiMessages {
   void close();                                 // before MPI_Finalize, when all ranks are about to
 
   // Takes in what has arrived; answers questions with `mine`.
-  void poll(const RankNews& mine);
+  void poll(const PeerStatus& mine);
   void ask_all();
-  void tell_all(const RankNews& mine);
+  void tell_all(const PeerStatus& mine);
   void tell_failure(int exit_code, const std::string& text);
 
-  const std::vector<RankNews>& news() const { return news_; }  // [size]
+  const std::vector<PeerStatus>& peers() const { return peers_; }  // [size]
   // The failure of the lowest rank that told one.
   const std::optional<RankFailure>& failure() const { return failure_; }
 
@@ -51,9 +51,9 @@ class MpiMessages {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  static Message news_message(const RankNews& mine);
+  static Message status_message(const PeerStatus& mine);
   void receive_next();
-  void take(const Message& message, int from, const RankNews& mine);
+  void take(const Message& message, int from, const PeerStatus& mine);
   void send(int to, const Message& message);
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
@@ -61,7 +61,7 @@ class MpiMessages {
   Message incoming_;
   MPI_Request receiving_ = MPI_REQUEST_NULL;
   std::list<Sending> sending_;  // a list: MPI keeps the addresses
-  std::vector<RankNews> news_;
+  std::vector<PeerStatus> peers_;
   std::optional<RankFailure> failure_;
 };
 

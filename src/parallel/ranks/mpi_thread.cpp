@@ -43,17 +43,17 @@ struct MpiThread::State {
 
   void run();
   void open();
-  void turn();
+  void poll_once();
   void forget_suspension();
   void start_queued();
   void finish(MpiLane& lane);
   const MpiLane::Running* oldest() const;
   void watch();
-  void listen();
-  void tell(const RankNews& mine);
+  void receive_status();
+  void tell(const PeerStatus& mine);
   void pass_news_on();
-  void obey();
-  void nap();
+  void handle_requests();
+  void idle();
   template <typename Value>
   Value now(const Value& shared) const {
     const std::lock_guard lock(mutex);
@@ -89,7 +89,7 @@ struct MpiThread::State {
   std::optional<bool> announced;      // what announce_failure() answered
   std::optional<int> lowest_failure;  // of the other ranks
   std::optional<int> abort_code;
-  std::optional<std::vector<RankNews>> told_news;  // for ask_around()
+  std::optional<std::vector<PeerStatus>> told_peers;  // for query_peers()
   bool news_wanted = false;
   std::map<std::string, double> seconds;
 
@@ -119,7 +119,7 @@ void MpiThread::State::run() {
   }
   changed.notify_all();
   for (;;) {
-    turn();
+    poll_once();
     const std::lock_guard lock(mutex);
     if (stopping && under_way.empty()) break;
   }
@@ -136,14 +136,14 @@ void MpiThread::State::forget_suspension() {
   for (MpiLane& lane : lanes) lane.forget(gap);
 }
 
-void MpiThread::State::turn() {
+void MpiThread::State::poll_once() {
   forget_suspension();
-  obey();
+  handle_requests();
   start_queued();
   for (MpiLane& lane : lanes) finish(lane);
-  listen();
+  receive_status();
   watch();
-  nap();
+  idle();
 }
 
 void MpiThread::State::start_queued() {
@@ -187,8 +187,8 @@ const MpiLane::Running* MpiThread::State::oldest() const {
 }
 
 // Takes in what other ranks say; a failure there ends every wait here.
-void MpiThread::State::listen() {
-  RankNews mine;
+void MpiThread::State::receive_status() {
+  PeerStatus mine;
   {
     const std::lock_guard lock(mutex);
     mine = {started, patient, phase, {}};
@@ -210,20 +210,20 @@ void MpiThread::State::listen() {
                       failure->text, failure->exit_code)));
 }
 
-// For ask_around(): what is known, while the answers to the next call are asked for.
+// For query_peers(): what is known, while the answers to the next call are asked for.
 void MpiThread::State::pass_news_on() {
   {
     const std::lock_guard lock(mutex);
     if (!news_wanted) return;
     news_wanted = false;
-    told_news = messages->news();
+    told_peers = messages->peers();
   }
   changed.notify_all();
   messages->ask_all();
 }
 
 // Now and then, unasked: a rank that stops answering has a last known phase.
-void MpiThread::State::tell(const RankNews& mine) {
+void MpiThread::State::tell(const PeerStatus& mine) {
   if (mine.phase == told_phase || seconds_since(told) < std::max(0.1, ranks.size / 80.0)) return;
   told_phase = mine.phase;
   told = Clock::now();
@@ -244,7 +244,7 @@ void MpiThread::State::watch() {
   if (!stall.judges(waited)) return;
   const std::vector<std::string> names = now(hosts);
   try {
-    stall.judge(front->what.name, waited, {messages->news(), names, ranks.rank, front->place},
+    stall.judge(front->what.name, waited, {messages->peers(), names, ranks.rank, front->place},
                 now(phase));
   } catch (const Error&) {
     fail(std::current_exception());
@@ -257,7 +257,7 @@ void MpiThread::State::fail(std::exception_ptr failure) {
   changed.notify_all();
 }
 
-void MpiThread::State::obey() {
+void MpiThread::State::handle_requests() {
   std::optional<RankFailure> announce;
   std::optional<int> code;
   {
@@ -272,7 +272,7 @@ void MpiThread::State::obey() {
 // Somebody waits: give the core away and come back at once. A collective runs beside the training:
 // look now and then. Nothing runs: wait for work, and answer other ranks a few hundred times a
 // second.
-void MpiThread::State::nap() {
+void MpiThread::State::idle() {
   std::unique_lock lock(mutex);
   if (!queued.empty()) return;
   if (under_way.empty() || fault) {
@@ -343,15 +343,15 @@ std::uint64_t MpiThread::count_elsewhere() {
   return state_->started = ++state_->places;
 }
 
-std::vector<RankNews> MpiThread::ask_around() {
+std::vector<PeerStatus> MpiThread::query_peers() {
   std::unique_lock lock(state_->mutex);
   state_->news_wanted = true;
-  state_->told_news.reset();
+  state_->told_peers.reset();
   state_->wake.notify_all();
   state_->changed.wait_for(lock, std::chrono::seconds(2),
-                           [this] { return state_->told_news.has_value(); });
-  return state_->told_news.value_or(
-      std::vector<RankNews>(static_cast<std::size_t>(state_->ranks.size)));
+                           [this] { return state_->told_peers.has_value(); });
+  return state_->told_peers.value_or(
+      std::vector<PeerStatus>(static_cast<std::size_t>(state_->ranks.size)));
 }
 
 double MpiThread::seconds_of(const std::string& name) const {
@@ -369,7 +369,7 @@ void MpiThread::tell_phase(const std::string& phase, bool patient) {
   state_->patient = patient;
 }
 
-void MpiThread::know_hosts(std::vector<std::string> hosts) {
+void MpiThread::set_host_names(std::vector<std::string> hosts) {
   const std::lock_guard lock(state_->mutex);
   state_->hosts = std::move(hosts);
 }

@@ -45,7 +45,7 @@ class MpiThread {
   // A collective of another library starts on this rank: its place among all collectives.
   std::uint64_t count_elsewhere();
   // [size] what the other ranks said last; asks them again. Blocks for milliseconds.
-  std::vector<RankNews> ask_around();
+  std::vector<PeerStatus> query_peers();
 
   // Seconds in which a collective of this name was the oldest under way in its lane.
   double seconds_of(const std::string& name) const;
@@ -55,10 +55,10 @@ class MpiThread {
   void tell_phase(const std::string& phase, bool patient);
   std::string phase() const;
   // Names ranks in messages: one host a rank.
-  void know_hosts(std::vector<std::string> hosts);
+  void set_host_names(std::vector<std::string> hosts);
 
-  // Tells all ranks that this one failed, unless it heard so of another before. Then true when no
-  // lower rank says so within half a second: this rank is the one to report. Told once: called
+  // Tells all ranks that this one failed, unless it last_seen so of another before. Then true when
+  // no lower rank says so within half a second: this rank is the one to report. Told once: called
   // again, it gives the first answer at once.
   bool announce_failure(const std::string& text, int exit_code);
   // Ends the whole job with this exit code; does not return.

@@ -10,33 +10,33 @@ namespace {
 
 constexpr std::chrono::seconds kSilence{10};  // of a rank that said that it takes long
 
-bool is_silent(const RankNews& news, std::chrono::duration<double> since) {
-  return !news.heard || std::chrono::steady_clock::now() - *news.heard > since;
+bool is_silent(const PeerStatus& peers, std::chrono::duration<double> since) {
+  return !peers.last_seen || std::chrono::steady_clock::now() - *peers.last_seen > since;
 }
 
 }  // namespace
 
-std::string missing_ranks(const RankView& view) {
+std::string missing_ranks(const PeerView& view) {
   std::string text;
-  for (std::size_t other = 0; other < view.news.size(); ++other) {
-    const RankNews& news = view.news[other];
-    const bool silent = is_silent(news, view.silence);
-    if (static_cast<int>(other) == view.rank || (news.started >= view.ticket && !silent)) continue;
+  for (std::size_t other = 0; other < view.peers.size(); ++other) {
+    const PeerStatus& peers = view.peers[other];
+    const bool silent = is_silent(peers, view.silence);
+    if (static_cast<int>(other) == view.rank || (peers.started >= view.ticket && !silent)) continue;
     text += (text.empty() ? "Not there: rank " : "; rank ") + std::to_string(other);
     if (other < view.hosts.size()) text += " on host " + view.hosts[other];
-    if (!news.phase.empty()) text += (silent ? ", last heard " : ", ") + news.phase;
+    if (!peers.phase.empty()) text += (silent ? ", last heard " : ", ") + peers.phase;
     if (silent) text += ", does not answer";
   }
   return text.empty() ? "All ranks have arrived, but their data has not: is the network up?"
                       : text + ".";
 }
 
-bool missing_are_patient(const RankView& view) {
+bool missing_are_patient(const PeerView& view) {
   bool anybody_missing = false;
-  for (std::size_t other = 0; other < view.news.size(); ++other) {
-    const RankNews& news = view.news[other];
-    if (static_cast<int>(other) == view.rank || news.started >= view.ticket) continue;
-    if (!news.patient || is_silent(news, kSilence)) return false;
+  for (std::size_t other = 0; other < view.peers.size(); ++other) {
+    const PeerStatus& peers = view.peers[other];
+    if (static_cast<int>(other) == view.rank || peers.started >= view.ticket) continue;
+    if (!peers.patient || is_silent(peers, kSilence)) return false;
     anybody_missing = true;
   }
   return anybody_missing;
@@ -63,7 +63,7 @@ bool StallWatch::judges(double waited_s) const {
   return waited_s - warned_s_ > limits_.stall_warning_s || waited_s > limits_.deadline_s;
 }
 
-void StallWatch::judge(const std::string& collective, double waited_s, RankView view,
+void StallWatch::judge(const std::string& collective, double waited_s, PeerView view,
                        const std::string& doing) {
   view.silence = std::chrono::duration<double>(std::clamp(4 * ask_every_s_, 1.0, 10.0));
   const std::string story =

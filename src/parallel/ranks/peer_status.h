@@ -11,16 +11,16 @@
 
 namespace kiln {
 
-struct RankNews {
+struct PeerStatus {
   std::uint64_t started = 0;  // collectives it has started so far
   bool patient = false;       // it may take long: the others wait as long as it answers
   std::string phase;
-  std::optional<std::chrono::steady_clock::time_point> heard;  // empty: never
+  std::optional<std::chrono::steady_clock::time_point> last_seen;  // empty: never
 };
 
-// The news of all ranks, as rank `rank` sees them while it waits in its collective `ticket`.
-struct RankView {
-  const std::vector<RankNews>& news;  // [size]
+// The peers of all ranks, as rank `rank` sees them while it waits in its collective `ticket`.
+struct PeerView {
+  const std::vector<PeerStatus>& peers;  // [size]
   const std::vector<std::string>& hosts;
   int rank = 0;
   std::uint64_t ticket = 0;
@@ -29,10 +29,10 @@ struct RankView {
 };
 
 // In sentences: which ranks have not started the collective or do not answer, and what they do.
-std::string missing_ranks(const RankView& view);
+std::string missing_ranks(const PeerView& view);
 
 // True while ranks are missing that all said that they take long, and still answer.
-bool missing_are_patient(const RankView& view);
+bool missing_are_patient(const PeerView& view);
 
 // How long a collective may wait for the other ranks: after a while a warning says who is missing,
 // and again as often; at the deadline the wait ends. One thread.
@@ -54,7 +54,7 @@ class StallWatch {
   // `waited_s` seconds after begin(). Warns; past the deadline, unless those who are missing said
   // that they take long, throws Error kTimeoutOccured with the whole story. `doing` is this rank's
   // phase; `view.silence` is set here.
-  void judge(const std::string& collective, double waited_s, RankView view,
+  void judge(const std::string& collective, double waited_s, PeerView view,
              const std::string& doing);
 
  private:

@@ -34,7 +34,7 @@ void add_values(char* sums, const char* more, std::size_t bytes) {
 
 }  // namespace
 
-RingSum::RingSum(MPI_Comm communicator, const Collective& what)
+RingAllReduce::RingAllReduce(MPI_Comm communicator, const Collective& what)
     : communicator_(communicator), what_(what), element_bytes_(bytes_of(what.element)) {
   MPI_Comm_rank(communicator_, &rank_);
   MPI_Comm_size(communicator_, &size_);
@@ -43,13 +43,13 @@ RingSum::RingSum(MPI_Comm communicator, const Collective& what)
   incoming_.resize(chunk_bytes_);
 }
 
-RingSum::Part RingSum::chunk(int index) const {
+RingAllReduce::Part RingAllReduce::chunk(int index) const {
   const std::size_t all = what_.count * element_bytes_;
   const std::size_t begin = std::min(all, static_cast<std::size_t>(index) * chunk_bytes_);
   return {static_cast<char*>(what_.data) + begin, std::min(chunk_bytes_, all - begin)};
 }
 
-void RingSum::post_step() {
+void RingAllReduce::post_step() {
   const bool summing = step_ < size_ - 1;
   const int round = summing ? step_ : step_ - (size_ - 1);
   const int first = summing ? rank_ : rank_ + 1;  // the chunk sent in the first round
@@ -72,7 +72,7 @@ void RingSum::post_step() {
   posted_ = true;
 }
 
-void RingSum::add(const Part& segment, const char* received) const {
+void RingAllReduce::add(const Part& segment, const char* received) const {
   switch (what_.element) {
     case Element::kFloat32:
       return add_values<float>(segment.begin, received, segment.bytes);
@@ -87,7 +87,7 @@ void RingSum::add(const Part& segment, const char* received) const {
   }
 }
 
-bool RingSum::advance(int* status) {
+bool RingAllReduce::advance(int* status) {
   for (; step_ < 2 * (size_ - 1); ++step_, posted_ = false) {
     if (!posted_) post_step();
     for (; arrived_ < receives_.size(); ++arrived_) {

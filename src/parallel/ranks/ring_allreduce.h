@@ -37,10 +37,10 @@ inline void add_bfloat16(void* sums, const void* more, std::size_t count) {
 // ring and gathers the ranks' values on its way; then each finished chunk travels around once more.
 // All ranks end with the same bits. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms
 // for clusters of workstations", 2009. For the MPI thread alone.
-class RingSum {
+class RingAllReduce {
  public:
-  // `what` is a kSum; `communicator` is used for nothing but ring sums, one after the other.
-  RingSum(MPI_Comm communicator, const Collective& what);
+  // `what` is a kAllReduce; `communicator` is used for nothing but ring sums, one after the other.
+  RingAllReduce(MPI_Comm communicator, const Collective& what);
 
   // Does what can be done now. True when the sum is there; a status other than MPI_SUCCESS ends it.
   bool advance(int* status);

@@ -63,7 +63,7 @@ World::World() : hosts_{host_name()} {}
 World::~World() = default;
 
 void World::join(StallWatch::Limits limits, int expected_size, Log& log) {
-  const Launcher launcher = find_launcher();
+  const LaunchEnvironment launcher = detect_launch_environment();
   log_ = &log;
   if (launcher.mpi) {
     require_shared_memory(launcher.local_size);
@@ -74,12 +74,12 @@ void World::join(StallWatch::Limits limits, int expected_size, Log& log) {
         std::make_unique<MpiThread>(limits, [&log](const std::string& text) { log.warning(text); });
     ranks_ = mpi_->ranks();
     hosts_ = gather(hosts_.front());
-    mpi_->know_hosts(hosts_);
+    mpi_->set_host_names(hosts_);
   }
   check_size(expected_size, launcher);
 }
 
-void World::check_size(int expected_size, const Launcher& launcher) const {
+void World::check_size(int expected_size, const LaunchEnvironment& launcher) const {
   const std::string found =
       "This job has " + std::to_string(size()) + (size() == 1 ? " rank" : " ranks") + ", but ";
   if (expected_size > 0 && size() != expected_size)
@@ -163,8 +163,8 @@ std::string World::broadcast(const std::string& of_rank_0) {
 std::vector<double> World::sum(const std::vector<double>& values) {
   if (!mpi_) return values;
   const auto sums = std::make_shared<std::vector<double>>(values);
-  wait_for({Collective::Kind::kSum, "sum of counts", sums->data(), sums->size(), Element::kFloat64,
-            nullptr, sums});
+  wait_for({Collective::Kind::kAllReduce, "sum of counts", sums->data(), sums->size(),
+            Element::kFloat64, nullptr, sums});
   return *sums;
 }
 

@@ -87,7 +87,7 @@ class World {
   void wait_for(const Collective& collective);
   std::string gather_bytes(const void* mine, std::size_t count);  // [size] times `count`
   void broadcast_bytes(void* value, std::size_t count);
-  void check_size(int expected_size, const Launcher& launcher) const;
+  void check_size(int expected_size, const LaunchEnvironment& launcher) const;
 
   std::unique_ptr<MpiThread> mpi_;
   MpiThread::Ranks ranks_;

@@ -93,13 +93,13 @@ std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
   if (classes.size() > kMostClassesByName) return {};
   std::vector<Metric> recalls;
   std::set<std::string> names;
-  for (const ClassScore& score : scores_by_label(run.judgement.confusion)) {
+  for (const ClassScore& score : scores_by_label(run.details.confusion)) {
     if (score.images == 0) continue;
     std::string name = recall_name(classes.at(static_cast<std::size_t>(score.label)));
     if (!names.insert(name).second) name = "Recall/number " + std::to_string(score.label);
     recalls.push_back({name, score.recall()});
   }
-  return points_of(recalls, run.end.time, run.judgement.epoch);
+  return points_of(recalls, run.end.time, run.details.epoch);
 }
 
 class MlflowSink : public RunSink {
@@ -115,7 +115,7 @@ class MlflowSink : public RunSink {
   void step(const StepRecord& step) override {
     sender_->add(points_of(step_metrics(step), step.time, global_step(step)));
   }
-  void epoch(const EpochRecord& epoch, const Judgement* /*judgement*/) override {
+  void epoch(const EpochRecord& epoch, const ValidationDetails* /*details*/) override {
     sender_->add(points_of(epoch_metrics(epoch), epoch.time, epoch.epoch));
   }
   void end(const RunRecord& run) override {

@@ -137,7 +137,7 @@ class Finder {
   }
 
   void weakest_class() {
-    const std::vector<ClassScore> scores = class_scores(run_.judgement.confusion);
+    const std::vector<ClassScore> scores = class_scores(run_.details.confusion);
     if (scores.empty() || scores.front().images == 0) return;
     const ClassScore& worst = scores.front();
     const double weak = kWeakRecall * summary_.best->valid.top1_accuracy();
@@ -147,7 +147,7 @@ class Finder {
     if (num_weak == 0) return;
     std::string text = "Of the images of " + quoted_class(run_.start.data, worst.label) + " only " +
                        percent(worst.recall()) + " are recognised";
-    if (const int guess = most_often_taken_for(run_.judgement.confusion, worst.label); guess >= 0)
+    if (const int guess = most_often_taken_for(run_.details.confusion, worst.label); guess >= 0)
       text += ", most others are taken for " + quoted_class(run_.start.data, guess);
     if (num_weak > 1)
       text += formatted("; of %td more classes less than half as many as on average", num_weak - 1);

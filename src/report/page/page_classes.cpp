@@ -29,7 +29,7 @@ std::string share_html(double share) {
 
 // What the class is most often taken for, and how often; empty for never.
 std::string taken_for(const RunRecord& run, int label) {
-  const ConfusionMatrix& matrix = run.judgement.confusion;
+  const ConfusionMatrix& matrix = run.details.confusion;
   const int most = most_often_taken_for(matrix, label);
   if (most < 0) return "";
   return name_html(run, most) + " " +
@@ -73,7 +73,7 @@ std::string matrix_table(const RunRecord& run, const CondensedMatrix& small) {
 
 std::string pairs_table(const RunRecord& run) {
   std::vector<std::vector<std::string>> rows;
-  for (const Confusion& pair : worst_confusions(run.judgement.confusion, kMostPairs))
+  for (const Confusion& pair : worst_confusions(run.details.confusion, kMostPairs))
     rows.push_back({name_html(run, pair.truth), name_html(run, pair.guess), grouped(pair.images)});
   if (rows.empty()) return "";
   return table("Confused most often", {{"truth", false}, {"taken for", false}, {"images"}}, rows);
@@ -102,7 +102,7 @@ std::string mistake(const RunRecord& run, const JudgedImage& image, const std::s
 std::string classes_html(const RunRecord& run) {
   const DataRecord& data = run.start.data;
   std::vector<std::vector<std::string>> rows;
-  const std::vector<ClassScore> scores = class_scores(run.judgement.confusion);
+  const std::vector<ClassScore> scores = class_scores(run.details.confusion);
   for (const ClassScore& score : scores) {
     if (rows.size() == kMostRows) break;
     rows.push_back({name_html(run, score.label), share_html(score.recall()),
@@ -114,7 +114,7 @@ std::string classes_html(const RunRecord& run) {
   std::string lead = formatted(
       "Of the model of epoch %d, the worst class first. Recall: the share of a class that is "
       "found. Precision: the share of the answers with this class that are right.",
-      run.judgement.epoch);
+      run.details.epoch);
   if (rows.size() < scores.size())
     lead += formatted(" Shown are %zu of %zu classes.", rows.size(), scores.size());
   return section("classes", "Class by class",
@@ -130,8 +130,8 @@ std::string classes_html(const RunRecord& run) {
 }
 
 std::string confusion_html(const RunRecord& run) {
-  if (run.judgement.confusion.empty()) return "";
-  const CondensedMatrix small = condensed(run.judgement.confusion, kMostMatrixRows);
+  if (run.details.confusion.empty()) return "";
+  const CondensedMatrix small = condensed(run.details.confusion, kMostMatrixRows);
   std::string lead = "A row is what the images are, a column what they were taken for.";
   if (small.num_others > 0)
     lead += formatted(
@@ -146,7 +146,7 @@ std::string confusion_html(const RunRecord& run) {
 std::string mistakes_html(const RunRecord& run) {
   std::string figures;
   std::size_t num_shown = 0, num_bytes = 0;
-  for (const JudgedImage& image : run.judgement.most_wrong) {
+  for (const JudgedImage& image : run.details.most_wrong) {
     const std::string encoded = base64(image.thumbnail.jpeg);
     if (encoded.empty() || num_bytes + encoded.size() > kMostImageBytes) continue;
     figures += mistake(run, image, encoded);

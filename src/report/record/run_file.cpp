@@ -53,7 +53,7 @@ void add_run_line(std::string_view text, RunRecord* run) {
   if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
   if (event == "epoch") {
     from_json(line, run->epochs.emplace_back());
-    if (line.contains("judgement")) from_json(line.at("judgement"), run->judgement);
+    if (line.contains("judgement")) from_json(line.at("judgement"), run->details);
   }
   if (event == "end") from_json(line, run->end);
 }
@@ -85,10 +85,10 @@ class RunFile : public RunSink {
     write("step", line);
   }
   void warning(const std::string& text) override { write("warning", {{"text", text}}); }
-  void epoch(const EpochRecord& epoch, const Judgement* judgement) override {
+  void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {
     Json line = as_json(epoch);
     line["metrics"] = metrics_json(epoch_metrics(epoch));
-    if (judgement != nullptr) line["judgement"] = as_json(*judgement);
+    if (details != nullptr) line["judgement"] = as_json(*details);
     write("epoch", line);
   }
   void end(const RunRecord& run) override { write("end", as_json(run.end)); }

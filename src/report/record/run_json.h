@@ -190,11 +190,11 @@ void visit_fields(Is<JudgedImage> auto& image, auto&& field) {
   field("thumbnail", image.thumbnail);
 }
 
-void visit_fields(Is<Judgement> auto& judgement, auto&& field) {
-  field("epoch", judgement.epoch);
-  field("confusion", judgement.confusion);
-  field("most_wrong", judgement.most_wrong);
-  field("samples", judgement.samples);
+void visit_fields(Is<ValidationDetails> auto& details, auto&& field) {
+  field("epoch", details.epoch);
+  field("confusion", details.confusion);
+  field("most_wrong", details.most_wrong);
+  field("samples", details.samples);
 }
 
 template <typename T>

@@ -65,7 +65,7 @@ struct RunRecord {
   std::vector<StepRecord> steps;  // those that were printed
   std::vector<EpochRecord> epochs;
   std::vector<std::string> warnings;
-  Judgement judgement;  // of the kept epoch
+  ValidationDetails details;  // of the kept epoch
   RunEnd end;
   // Not in the file. While the run ends: the sinks that have taken all of it, and what the others,
   // and the log, have lost.

@@ -57,11 +57,11 @@ void RunReporter::note_warnings() {
   }
 }
 
-void RunReporter::epoch(const EpochRecord& epoch, const Judgement* judgement) {
+void RunReporter::epoch(const EpochRecord& epoch, const ValidationDetails* details) {
   note_warnings();
   run_.epochs.push_back(epoch);
-  if (judgement != nullptr) run_.judgement = *judgement;
-  tell_all([&](RunSink& sink) { sink.epoch(epoch, judgement); });
+  if (details != nullptr) run_.details = *details;
+  tell_all([&](RunSink& sink) { sink.epoch(epoch, details); });
 }
 
 void RunReporter::progress(const StepRecord& timing) {

@@ -30,8 +30,8 @@ class RunSink {
   virtual void progress(const StepRecord& /*timing*/) {}
   virtual void validating(const StepRecord& /*at*/) {}
   virtual void warning(const std::string& /*text*/) {}
-  // `judgement` is there for an epoch whose model is kept, else nullptr.
-  virtual void epoch(const EpochRecord& /*epoch*/, const Judgement* /*judgement*/) {}
+  // `details` is there for an epoch whose model is kept, else nullptr.
+  virtual void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) {}
   // Once, last; `run` is the whole of it. Sinks end in the order in which they were added, so a
   // later one may send the files of those before.
   virtual void end(const RunRecord& /*run*/) {}
@@ -56,7 +56,7 @@ class RunReporter {
   void step(const StepRecord& step);
   void progress(const StepRecord& timing);
   void validating(const StepRecord& at);
-  void epoch(const EpochRecord& epoch, const Judgement* judgement);
+  void epoch(const EpochRecord& epoch, const ValidationDetails* details);
   void end(RunEnd end);
 
   Log& log() { return log_; }

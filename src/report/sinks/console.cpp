@@ -55,7 +55,7 @@ class Console : public RunSink {
     if (may_redraw()) log_.progress(validation_line(at, live_));
   }
 
-  void epoch(const EpochRecord& epoch, const Judgement* /*judgement*/) override {
+  void epoch(const EpochRecord& epoch, const ValidationDetails* /*details*/) override {
     log_.detail(epoch_line(epoch));
     log_.detail(rates_line(epoch));
     if (log_.on_terminal()) log_.info(epoch_news(epoch));

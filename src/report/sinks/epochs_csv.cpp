@@ -25,7 +25,7 @@ class EpochsCsv : public RunSink {
 
   std::string_view name() const override { return kEpochsFileName; }
 
-  void epoch(const EpochRecord& epoch, const Judgement* /*judgement*/) override {
+  void epoch(const EpochRecord& epoch, const ValidationDetails* /*details*/) override {
     const std::vector<Metric> metrics = epoch_metrics(epoch);
     std::vector<std::string> columns = columns_;
     std::string text;

@@ -94,9 +94,9 @@ class Tensorboard : public RunSink {
     write_scalars(step_metrics(step), step.time, global_step(step));
   }
 
-  void epoch(const EpochRecord& epoch, const Judgement* judgement) override {
+  void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {
     write_scalars(epoch_metrics(epoch), epoch.time, epoch.epoch);
-    if (judgement != nullptr) write_pictures(*judgement, epoch);
+    if (details != nullptr) write_pictures(*details, epoch);
   }
 
   void end(const RunRecord& run) override {
@@ -143,7 +143,7 @@ class Tensorboard : public RunSink {
   }
 
   // Names of classes are in the descriptions only: a tag has to stay the same over the epochs.
-  void write_pictures(const Judgement& judgement, const EpochRecord& epoch) {
+  void write_pictures(const ValidationDetails& details, const EpochRecord& epoch) {
     ProtoMessage summary;
     const auto add = [&](const std::string& tag, const std::string& description,
                          const ProtoMessage& image) {
@@ -151,8 +151,8 @@ class Tensorboard : public RunSink {
           ProtoMessage().message(1, ProtoMessage().text(1, "images")).text(3, description);
       summary.message(1, ProtoMessage().text(1, tag).message(4, image).message(9, about));
     };
-    if (!judgement.confusion.empty()) {
-      const Picture picture = confusion_picture(judgement.confusion);
+    if (!details.confusion.empty()) {
+      const Picture picture = confusion_picture(details.confusion);
       add("Confusion matrix", "Rows: true classes; columns: guesses; in the order of the classes.",
           image(picture.side, picture.side, picture.png));
     }
@@ -163,8 +163,8 @@ class Tensorboard : public RunSink {
               image(images[i].thumbnail.height, images[i].thumbnail.width,
                     images[i].thumbnail.jpeg));
     };
-    add_all("Most confidently wrong", judgement.most_wrong);
-    add_all("Samples", judgement.samples);
+    add_all("Most confidently wrong", details.most_wrong);
+    add_all("Samples", details.samples);
     write_values(summary, epoch.time, epoch.epoch);
   }
 

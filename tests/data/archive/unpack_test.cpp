@@ -39,9 +39,9 @@ class Unpacking : public testing::Test {
  protected:
   Unpacking() { ::setenv("TMPDIR", temporary_.path().c_str(), 1); }
   ~Unpacking() override { ::unsetenv("TMPDIR"); }
-  ImageSet read(const std::string& bytes) {
+  Dataset read(const std::string& bytes) {
     scratch_.put("a.tgz", bytes);
-    return read_image_set(scratch_ / "a.tgz", "Data");
+    return read_dataset(scratch_ / "a.tgz", "Data");
   }
   ScratchFolder scratch_, temporary_;
   std::string tar_ =
@@ -51,7 +51,7 @@ class Unpacking : public testing::Test {
 class UnpackTest : public Unpacking, public testing::WithParamInterface<int> {};
 
 TEST_P(UnpackTest, members_are_read_and_nothing_with_a_name_is_left) {
-  const ImageSet set = read(compressed(tar_, GetParam()));
+  const Dataset set = read(compressed(tar_, GetParam()));
   std::string bytes;
   read_image_bytes(set, 0, bytes);
   EXPECT_EQ(bytes, std::string(5000, 'x'));
@@ -64,7 +64,7 @@ TEST_P(UnpackTest, an_index_of_it_unpacks_again) {
   scratch_.put("a.tgz", compressed(tar_, GetParam()));
   fs::last_write_time(scratch_ / "a.tgz", fs::file_time_type::clock::now() - std::chrono::hours(1));
   for (int start = 0; start < 2; ++start) {
-    const ImageSet set =
+    const Dataset set =
         read_indexed_image_set(scratch_ / "a.tgz", "Data", {scratch_ / "index", false});
     std::string bytes;
     read_image_bytes(set, 1, bytes);

@@ -22,7 +22,7 @@ std::string tar_of(const std::vector<std::pair<std::string, std::string>>& membe
   return bytes + tar_end();
 }
 
-std::string bytes_of_image(const ImageSet& set, std::size_t i) {
+std::string bytes_of_image(const Dataset& set, std::size_t i) {
   std::string bytes;
   read_image_bytes(set, i, bytes);
   return bytes;
@@ -41,9 +41,9 @@ std::string with_checksum(std::string block) {
 
 class ArchiveTest : public testing::Test {
  protected:
-  ImageSet read(const std::string& bytes, const std::string& name = "a.tar") {
+  Dataset read(const std::string& bytes, const std::string& name = "a.tar") {
     scratch_.put(name, bytes);
-    return read_image_set(scratch_ / name, "Data");
+    return read_dataset(scratch_ / name, "Data");
   }
   void expect_fault(const std::string& bytes, const std::string& expected) {
     const Error error = error_of([&] { read(bytes); });
@@ -55,19 +55,19 @@ class ArchiveTest : public testing::Test {
 };
 
 TEST_F(ArchiveTest, classes_are_folders_and_the_order_is_that_of_a_folder) {
-  const ImageSet set = read(tar_of({{"./dog/2.jpg", "d2"},
-                                    {"./cat/b.JPG", "cb"},
-                                    {"./cat/a.png", "ca"},
-                                    {"./cat/readme.txt", "no"},
-                                    {"./cat/._a.png", "no"}}));
-  EXPECT_EQ(set.kind, ImageSet::Kind::kArchives);
+  const Dataset set = read(tar_of({{"./dog/2.jpg", "d2"},
+                                   {"./cat/b.JPG", "cb"},
+                                   {"./cat/a.png", "ca"},
+                                   {"./cat/readme.txt", "no"},
+                                   {"./cat/._a.png", "no"}}));
+  EXPECT_EQ(set.kind, Dataset::Kind::kArchives);
   EXPECT_EQ(set.classes, (std::vector<std::string>{"cat", "dog"}));
-  ASSERT_EQ(set.items.size(), 3U);
-  EXPECT_EQ(set.items.file_name(0), "cat/a.png");
+  ASSERT_EQ(set.samples.size(), 3U);
+  EXPECT_EQ(set.samples.file_name(0), "cat/a.png");
   EXPECT_EQ(bytes_of_image(set, 0), "ca");
   EXPECT_EQ(bytes_of_image(set, 1), "cb");
   EXPECT_EQ(bytes_of_image(set, 2), "d2");
-  EXPECT_EQ(set.items.label(2), 1);
+  EXPECT_EQ(set.samples.label(2), 1);
 }
 
 TEST_F(ArchiveTest, what_all_images_lie_in_is_no_class) {
@@ -79,8 +79,8 @@ TEST_F(ArchiveTest, what_all_images_lie_in_is_no_class) {
 }
 
 TEST_F(ArchiveTest, images_in_odd_places_are_counted_in_notes) {
-  const ImageSet set = read(tar_of({{"cat/1.jpg", ""}, {"dog/x/2.jpg", ""}, {"3.jpg", ""}}));
-  EXPECT_EQ(set.items.size(), 1U);
+  const Dataset set = read(tar_of({{"cat/1.jpg", ""}, {"dog/x/2.jpg", ""}, {"3.jpg", ""}}));
+  EXPECT_EQ(set.samples.size(), 1U);
   EXPECT_EQ(set.notes.size(), 2U);
 }
 
@@ -89,7 +89,7 @@ TEST_F(ArchiveTest, classes_of_other_editors_have_the_same_names) {
   scratch_.put("classes.txt",
                "\xef\xbb\xbf"
                "cat\r\ndog\r\n");
-  EXPECT_EQ(read_labeled_image_set(scratch_.path(), "Data").classes,
+  EXPECT_EQ(read_labeled_dataset(scratch_.path(), "Data").classes,
             (std::vector<std::string>{"cat", "dog"}));
 }
 
@@ -98,13 +98,13 @@ TEST_F(ArchiveTest, shards_with_class_files_keep_their_order) {
                tar_of({{"0.jpg", "a"}, {"0.cls", "1"}, {"1.jpg", "b"}, {"1.cls", "0\n"}}));
   scratch_.put("s-1.tar", tar_of({{"0.png", "c"}, {"0.cls", "2"}}));
   scratch_.put("classes.txt", "cat\ndog\nelk\nfox\n");
-  const ImageSet set = read_labeled_image_set(scratch_.path(), "Data");
+  const Dataset set = read_labeled_dataset(scratch_.path(), "Data");
   EXPECT_EQ(set.classes, (std::vector<std::string>{"cat", "dog", "elk", "fox"}));
-  ASSERT_EQ(set.items.size(), 3U);
-  EXPECT_EQ(set.items.file_name(2), "s-1.tar/0.png");
+  ASSERT_EQ(set.samples.size(), 3U);
+  EXPECT_EQ(set.samples.file_name(2), "s-1.tar/0.png");
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(bytes_of_image(set, i), std::string(1, static_cast<char>('a' + i)));
-    EXPECT_EQ(set.items.label(i), std::vector({1, 0, 2}).at(i));
+    EXPECT_EQ(set.samples.label(i), std::vector({1, 0, 2}).at(i));
   }
 }
 
@@ -117,7 +117,7 @@ TEST_F(ArchiveTest, class_files_may_hold_names) {
 TEST_F(ArchiveTest, a_class_file_beyond_the_list_is_refused) {
   scratch_.put("classes.txt", "cat\n");
   scratch_.put("s.tar", tar_of({{"0.jpg", ""}, {"0.cls", "1"}}));
-  EXPECT_NE(error_of([&] { read_image_set(scratch_.path(), "Data"); }).message().find("class 1"),
+  EXPECT_NE(error_of([&] { read_dataset(scratch_.path(), "Data"); }).message().find("class 1"),
             std::string::npos);
 }
 
@@ -147,9 +147,9 @@ TEST_F(ArchiveTest, links_and_folders_are_passed_over_and_sparse_files_refused) 
   link[156] = '2';
   std::string folder = tar_member("cat/", "");
   folder[156] = '5';
-  EXPECT_EQ(
-      read(with_checksum(folder) + with_checksum(link) + tar_of({{"cat/1.jpg", ""}})).items.size(),
-      1U);
+  EXPECT_EQ(read(with_checksum(folder) + with_checksum(link) + tar_of({{"cat/1.jpg", ""}}))
+                .samples.size(),
+            1U);
   std::string sparse = tar_member("cat/1.jpg", "");
   sparse[156] = 'S';
   expect_fault(with_checksum(sparse) + tar_end(), "sparse");
@@ -173,12 +173,12 @@ TEST_F(ArchiveTest, long_names_sizes_in_pax_and_base_256_are_read) {
   std::string binary = tar_member("cat/b.jpg", "");
   binary.replace(124, 12, std::string("\x80\0\0\0\0\0\0\0\0\0\0\x03", 12));
   binary = with_checksum(binary) + "abc" + std::string(509, '\0');
-  const ImageSet set =
+  const Dataset set =
       read(gnu + tar_member("short", "1") + pax + tar_member("short", "2") + binary + tar_end());
-  ASSERT_EQ(set.items.size(), 3U);
+  ASSERT_EQ(set.samples.size(), 3U);
   EXPECT_EQ(bytes_of_image(set, 0), "abc");
-  EXPECT_EQ(set.items.file_name(1), long_name);
-  EXPECT_EQ(set.items.file_name(2), long_name + ".png");
+  EXPECT_EQ(set.samples.file_name(1), long_name);
+  EXPECT_EQ(set.samples.file_name(2), long_name + ".png");
 }
 
 // The file takes no space: the parts between are never written.
@@ -190,18 +190,18 @@ TEST_F(ArchiveTest, members_behind_4_gib_are_read) {
   scratch_.put("a.tar", with_checksum(header));
   fs::resize_file(scratch_ / "a.tar", 512 + kSize);
   std::ofstream(scratch_ / "a.tar", std::ios::binary | std::ios::app) << rest;
-  const ImageSet set = read_image_set(scratch_ / "a.tar", "Data");
-  ASSERT_EQ(set.items.size(), 1U);
-  EXPECT_GT(set.items.member(0)->offset, kSize);
+  const Dataset set = read_dataset(scratch_ / "a.tar", "Data");
+  ASSERT_EQ(set.samples.size(), 1U);
+  EXPECT_GT(set.samples.member(0)->offset, kSize);
   EXPECT_EQ(bytes_of_image(set, 0), "far");
 }
 
 TEST_F(ArchiveTest, a_million_empty_entries_end_soon_and_in_little_memory) {
   std::string bytes;
   for (int i = 0; i < 1'000'000; ++i) bytes += tar_member("cat/" + std::to_string(i) + ".jpg", "");
-  const ImageSet set = read(bytes + tar_end());
-  EXPECT_EQ(set.items.size(), 1'000'000U);
-  EXPECT_LT(set.items.memory_bytes(), 2 * std::size_t{120} * 1'000'000);  // not shrunk yet
+  const Dataset set = read(bytes + tar_end());
+  EXPECT_EQ(set.samples.size(), 1'000'000U);
+  EXPECT_LT(set.samples.memory_bytes(), 2 * std::size_t{120} * 1'000'000);  // not shrunk yet
   EXPECT_EQ(bytes_of_image(set, 999'999), "");
 }
 
@@ -237,18 +237,18 @@ std::string zip_of_empty_entries(std::uint64_t count) {
 }
 
 TEST_F(ArchiveTest, a_million_empty_entries_of_a_zip_end_soon_and_in_little_memory) {
-  const ImageSet set = read(zip_of_empty_entries(1'000'000));
-  EXPECT_EQ(set.items.size(), 1'000'000U);
-  EXPECT_LT(set.items.memory_bytes(), 2 * std::size_t{120} * 1'000'000);  // not shrunk yet
+  const Dataset set = read(zip_of_empty_entries(1'000'000));
+  EXPECT_EQ(set.samples.size(), 1'000'000U);
+  EXPECT_LT(set.samples.memory_bytes(), 2 * std::size_t{120} * 1'000'000);  // not shrunk yet
   EXPECT_EQ(bytes_of_image(set, 999'999), "");
 }
 
 TEST_F(ArchiveTest, an_archive_that_goes_away_or_shrinks_is_no_crash) {
   const std::string good = tar_of({{"cat/1.jpg", std::string(600, 'x')}});
-  const ImageSet set = read(good);
+  const Dataset set = read(good);
   fs::remove(scratch_ / "a.tar");
   EXPECT_EQ(bytes_of_image(set, 0).size(), 600U) << "it is still open";
-  const ImageSet cut = read(good);
+  const Dataset cut = read(good);
   fs::resize_file(scratch_ / "a.tar", 900);
   try {
     bytes_of_image(cut, 0);
@@ -261,8 +261,8 @@ TEST_F(ArchiveTest, an_archive_that_goes_away_or_shrinks_is_no_crash) {
 TEST_F(ArchiveTest, mutated_tars_are_refused_or_read_within_bounds) {
   const std::string good = tar_of({{"cat/1.jpg", "x"}, {"dog/2.jpg", "y"}});
   const auto read_all = [&](const std::string& bytes) {
-    const ImageSet set = read(bytes);
-    for (std::size_t i = 0; i < set.items.size(); ++i) bytes_of_image(set, i);
+    const Dataset set = read(bytes);
+    for (std::size_t i = 0; i < set.samples.size(); ++i) bytes_of_image(set, i);
   };
   EXPECT_GT(test::count_refused<Error>(good, read_all, test::num_mutations() / 10 + 1), 0U);
 }

@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> names_of(const ImageSet& set) {
+std::vector<std::string> names_of(const Dataset& set) {
   std::vector<std::string> names;
-  for (const ImageItem& item : set.items) names.emplace_back(item.file_name);
+  for (const Sample& item : set.samples) names.emplace_back(item.file_name);
   return names;
 }
 
@@ -33,13 +33,13 @@ TEST(ClassFolders, labels_are_folder_names_by_code_point) {
   scratch.put("cat/readme.txt");
   scratch.put("Zebra/a.webp");
   scratch.put("\u00e9l\u00e9phant rose/a b.tiff");
-  const ImageSet set = read_image_set(scratch.path(), "Training dataset");
-  EXPECT_EQ(set.kind, ImageSet::Kind::kClassFolders);
+  const Dataset set = read_dataset(scratch.path(), "Training dataset");
+  EXPECT_EQ(set.kind, Dataset::Kind::kClassFolders);
   EXPECT_EQ(set.classes, (std::vector<std::string>{"Zebra", "cat", "\u00e9l\u00e9phant rose"}));
   EXPECT_EQ(names_of(set), (std::vector<std::string>{"Zebra/a.webp", "cat/10.png", "cat/2.JPG",
                                                      "\u00e9l\u00e9phant rose/a b.tiff"}));
-  EXPECT_EQ(set.items[3].label, 2);
-  EXPECT_EQ(set.items[3].id, 3);
+  EXPECT_EQ(set.samples[3].label, 2);
+  EXPECT_EQ(set.samples[3].id, 3);
   EXPECT_NE(set.schema_json.find("\"name\": \"\\u00e9l\\u00e9phant rose\""), std::string::npos);
   EXPECT_TRUE(set.notes.empty()) << joined(set.notes);
 }
@@ -54,7 +54,7 @@ TEST(ClassFolders, images_stand_in_the_order_of_their_names_bytes) {
   for (const std::string& name : names) scratch.put(name);
   std::ranges::sort(names);
   std::erase(names, "d/.jpg");  // hidden
-  EXPECT_EQ(names_of(read_image_set(scratch.path(), "Training dataset")), names);
+  EXPECT_EQ(names_of(read_dataset(scratch.path(), "Training dataset")), names);
 }
 
 TEST(ClassFolders, what_is_left_out_is_noted) {
@@ -65,7 +65,7 @@ TEST(ClassFolders, what_is_left_out_is_noted) {
   scratch.put("beside.jpg");
   scratch.put("__MACOSX/1.jpg");
   fs::create_directory(scratch / "empty");
-  const ImageSet set = read_image_set(scratch.path(), "Training dataset");
+  const Dataset set = read_dataset(scratch.path(), "Training dataset");
   EXPECT_EQ(set.classes, std::vector<std::string>{"cat"});
   const std::string notes = joined(set.notes);
   for (const char* name : {"'empty'", "'cat/deep'", "'beside.jpg'", "begins with a dot"}) {
@@ -84,7 +84,7 @@ TEST(ClassFolders, links_are_followed_and_loops_are_named) {
   fs::create_directory_symlink("..", scratch / "cat/up");
   fs::create_directory_symlink(".", scratch / "self");
   fs::create_symlink("ring.jpg", scratch / "cat/ring.jpg");
-  const ImageSet set = read_image_set(scratch.path(), "Training dataset");
+  const Dataset set = read_dataset(scratch.path(), "Training dataset");
   EXPECT_EQ(names_of(set), (std::vector<std::string>{"cat/0.jpg", "cat/2.jpg", "dog/1.jpg"}));
   const std::string notes = joined(set.notes);
   for (const char* name : {"'cat/up'", "'self'", "'cat/ring.jpg'"}) {
@@ -98,20 +98,20 @@ TEST(UnlabeledFolder, finds_images_at_any_depth_and_survives_loops) {
   scratch.put("one/two/a.png");
   fs::create_directory_symlink("../..", scratch / "one/two/up");
   fs::create_directory_symlink("one", scratch / "twin");
-  const ImageSet set = read_image_set(scratch.path(), "Training dataset");
-  EXPECT_EQ(set.kind, ImageSet::Kind::kUnlabeledFolder);
+  const Dataset set = read_dataset(scratch.path(), "Training dataset");
+  EXPECT_EQ(set.kind, Dataset::Kind::kUnlabeledFolder);
   EXPECT_FALSE(set.labeled());
   EXPECT_EQ(names_of(set), (std::vector<std::string>{"b.jpg", "one/two/a.png"}));
   EXPECT_NE(joined(set.notes).find("'one/two/up'"), std::string::npos) << joined(set.notes);
-  const Error error = error_of([&] { read_labeled_image_set(scratch.path(), "Training dataset"); });
+  const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
   EXPECT_NE(error.message().find("folder that holds the class folders"), std::string::npos);
 }
 
-TEST(ImageSet, missing_empty_and_wrong_inputs_are_error_18) {
+TEST(Dataset, missing_empty_and_wrong_inputs_are_error_18) {
   const ScratchFolder scratch;
   const auto message_of = [](const fs::path& path) {
-    const Error error = error_of([&] { read_image_set(path, "Validation dataset"); });
+    const Error error = error_of([&] { read_dataset(path, "Validation dataset"); });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
     EXPECT_TRUE(error.message().starts_with("Validation dataset '" + path.string() + "': "));
     return error.message();
@@ -128,51 +128,51 @@ TEST(ImageSet, missing_empty_and_wrong_inputs_are_error_18) {
   message_of(scratch / "ring");
 }
 
-TEST(ImageSet, images_without_label_leave_training) {
+TEST(Dataset, images_without_label_leave_training) {
   const ScratchFolder scratch;
   scratch.put("_schema.json", schema_text({"cat"}));
   scratch.put("a.jpg");
   scratch.put("images.lst",
               "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"id\": 0}\n"
               "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"category\": \"cat\", \"id\": 1}\n");
-  const ImageSet set = read_labeled_image_set(scratch.path(), "Training dataset");
-  ASSERT_EQ(set.items.size(), 1U);
-  EXPECT_EQ(set.items[0].id, 1);
+  const Dataset set = read_labeled_dataset(scratch.path(), "Training dataset");
+  ASSERT_EQ(set.samples.size(), 1U);
+  EXPECT_EQ(set.samples[0].id, 1);
   EXPECT_EQ(joined(set.notes), "1 of 2 images have no label and are left out\n");
   scratch.put("images.lst", "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"id\": 0}\n");
-  EXPECT_EQ(error_of([&] { read_labeled_image_set(scratch.path(), "Training dataset"); }).code(),
+  EXPECT_EQ(error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); }).code(),
             ErrorCode::kInvalidDataset);
   scratch.put("images.lst", "");
-  EXPECT_EQ(error_of([&] { read_labeled_image_set(scratch.path(), "Training dataset"); }).code(),
+  EXPECT_EQ(error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); }).code(),
             ErrorCode::kInvalidDataset);
   scratch.put("_schema.json", schema_text({}));
-  EXPECT_EQ(error_of([&] { read_labeled_image_set(scratch.path(), "Training dataset"); }).code(),
+  EXPECT_EQ(error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); }).code(),
             ErrorCode::kNotLabeledDataset);
 }
 
-ImageSet labelled(const std::vector<std::string>& classes, const std::vector<int>& labels) {
-  ImageSet set;
+Dataset labelled(const std::vector<std::string>& classes, const std::vector<int>& labels) {
+  Dataset set;
   set.name = "Validation dataset";
   set.classes = classes;
   for (const int label : labels) {
-    set.items.push_back({.file_name = "x", .label = label, .id = 0, .size = {}});
+    set.samples.push_back({.file_name = "x", .label = label, .id = 0, .size = {}});
   }
   return set;
 }
 
 TEST(MapClasses, goes_by_name) {
-  const ImageSet train = labelled({"ant", "bee", "cat"}, {0, 1, 2});
-  ImageSet valid = labelled({"bee", "cat", "unused"}, {1, 0, 1, -1});
+  const Dataset train = labelled({"ant", "bee", "cat"}, {0, 1, 2});
+  Dataset valid = labelled({"bee", "cat", "unused"}, {1, 0, 1, -1});
   map_classes(train, valid);
   EXPECT_EQ(valid.classes, train.classes);
-  EXPECT_EQ(valid.items[0].label, 2);
-  EXPECT_EQ(valid.items[1].label, 1);
-  EXPECT_EQ(valid.items[3].label, -1);
+  EXPECT_EQ(valid.samples[0].label, 2);
+  EXPECT_EQ(valid.samples[1].label, 1);
+  EXPECT_EQ(valid.samples[3].label, -1);
 }
 
 TEST(MapClasses, names_the_classes_that_training_lacks) {
-  const ImageSet train = labelled({"ant"}, {0});
-  ImageSet valid = labelled({"ant", "dog"}, {0, 1, 1});
+  const Dataset train = labelled({"ant"}, {0});
+  Dataset valid = labelled({"ant", "dog"}, {0, 1, 1});
   const Error error = error_of([&] { map_classes(train, valid); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
   EXPECT_NE(error.message().find("1 class is not in the training dataset"), std::string::npos);
@@ -196,7 +196,7 @@ class CocoTest : public testing::Test {
   }
   void expect_fault(const std::string& annotations, const std::string& what) {
     put(annotations);
-    const Error error = error_of([&] { read_image_set(scratch_.path(), "Training dataset"); });
+    const Error error = error_of([&] { read_dataset(scratch_.path(), "Training dataset"); });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
     EXPECT_NE(error.message().find("labels.json"), std::string::npos) << error.message();
     EXPECT_NE(error.message().find(what), std::string::npos) << error.message();
@@ -207,14 +207,14 @@ class CocoTest : public testing::Test {
 TEST_F(CocoTest, classification_is_read) {
   put(R"([{"image_id": 9, "category_id": 1}])");
   scratch_.put("broken.json", "{");
-  const ImageSet set = read_image_set(scratch_.path(), "Training dataset");
-  EXPECT_EQ(set.kind, ImageSet::Kind::kCoco);
+  const Dataset set = read_dataset(scratch_.path(), "Training dataset");
+  EXPECT_EQ(set.kind, Dataset::Kind::kCoco);
   EXPECT_EQ(set.classes, (std::vector<std::string>{"Others", "cat"}));
-  ASSERT_EQ(set.items.size(), 2U);
-  EXPECT_EQ(set.items[0].label, -1);
-  EXPECT_EQ(set.items[0].size, (ImageSize{.height = 3, .width = 4}));
-  EXPECT_EQ(set.items[1].label, 1);
-  EXPECT_EQ(set.items[1].id, 9);
+  ASSERT_EQ(set.samples.size(), 2U);
+  EXPECT_EQ(set.samples[0].label, -1);
+  EXPECT_EQ(set.samples[0].size, (ImageSize{.height = 3, .width = 4}));
+  EXPECT_EQ(set.samples[1].label, 1);
+  EXPECT_EQ(set.samples[1].id, 9);
   EXPECT_NE(joined(set.notes).find("'broken.json' is left out"), std::string::npos);
 }
 

@@ -16,7 +16,7 @@ class ListTest : public testing::Test {
     scratch_.put("a.jpg");
     scratch_.put("_schema.json", schema_text({"bird", "cat"}));
   }
-  ImageSet read() { return read_image_set(scratch_.path(), "Training dataset"); }
+  Dataset read() { return read_dataset(scratch_.path(), "Training dataset"); }
 
   void expect_fault(const std::string& place, const std::string& what) {
     const Error error = error_of([&] { read(); });
@@ -45,13 +45,13 @@ TEST_F(ListTest, a_good_list_is_read_in_order) {
                "{\"image_info\": {\"file_name\": \"a.jpg\", \"width\": 5, \"height\": 7}, "
                "\"category\": \"cat\", \"id\": 40}\r\n\n"
                "{\"image_info\": {\"file_name\": \"./a.jpg\"}, \"category\": \"\"}");
-  const ImageSet set = read();
-  ASSERT_EQ(set.items.size(), 2U);
-  EXPECT_EQ(set.items[0].label, 1);
-  EXPECT_EQ(set.items[0].id, 40);
-  EXPECT_EQ(set.items[0].size, (ImageSize{.height = 7, .width = 5}));
-  EXPECT_EQ(set.items[1].label, -1);
-  EXPECT_EQ(set.items[1].id, 1);
+  const Dataset set = read();
+  ASSERT_EQ(set.samples.size(), 2U);
+  EXPECT_EQ(set.samples[0].label, 1);
+  EXPECT_EQ(set.samples[0].id, 40);
+  EXPECT_EQ(set.samples[0].size, (ImageSize{.height = 7, .width = 5}));
+  EXPECT_EQ(set.samples[1].label, -1);
+  EXPECT_EQ(set.samples[1].id, 1);
 }
 
 TEST_F(ListTest, paths_out_of_the_directory_are_refused) {
@@ -163,7 +163,7 @@ TEST_F(ListTest, meta_may_be_json_and_give_other_names) {
   scratch_.put("my.lst", std::string(kGoodLine) + "\n");
   scratch_.put("_meta.yaml",
                R"({"type": "ImageDirectory", "extension": {}, "image_list": "my.lst"})");
-  EXPECT_EQ(read().items.size(), 1U);
+  EXPECT_EQ(read().samples.size(), 1U);
   EXPECT_EQ(read().list_name, "my.lst");
 }
 
@@ -192,9 +192,9 @@ TEST_F(ListTest, unused_category_ids_are_called_others) {
                   {"name": "kind", "properties": {"annotation_type": "COCO_classification",
                    "categories": [{"id": 3, "name": "cat"}, {"id": 1, "name": "dog"}]}}]})");
   scratch_.put("images.lst", R"({"image_info": {"file_name": "a.jpg"}, "kind": "cat", "id": 1})");
-  const ImageSet set = read();
+  const Dataset set = read();
   EXPECT_EQ(set.classes, (std::vector<std::string>{"Others", "dog", "Others", "cat"}));
-  EXPECT_EQ(set.items[0].label, 3);
+  EXPECT_EQ(set.samples[0].label, 3);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class IndexTest : public testing::Test {
     const auto then = fs::file_time_type::clock::now() - hours(1);
     for (const char* name : {"cat", "dog"}) fs::last_write_time(data_ / name, then);
   }
-  ImageSet read(bool with_sizes = false) {
+  Dataset read(bool with_sizes = false) {
     return read_indexed_image_set(data_.path(), "Training dataset", {index_, with_sizes});
   }
   // Behind the index's back, so that only a new scan sees it.
@@ -44,13 +44,13 @@ class IndexTest : public testing::Test {
 };
 
 TEST_F(IndexTest, the_second_start_reads_no_folder) {
-  const ImageSet first = read();
+  const Dataset first = read();
   ASSERT_TRUE(fs::exists(index_));
   remove_in_secret();
-  const ImageSet second = read();
-  ASSERT_EQ(second.items.size(), 3U) << "the folder was read again";
-  EXPECT_EQ(second.items.file_name(1), "cat/2.png");
-  EXPECT_EQ(second.items.label(2), 1);
+  const Dataset second = read();
+  ASSERT_EQ(second.samples.size(), 3U) << "the folder was read again";
+  EXPECT_EQ(second.samples.file_name(1), "cat/2.png");
+  EXPECT_EQ(second.samples.label(2), 1);
   EXPECT_EQ(second.classes, first.classes);
   EXPECT_EQ(second.schema_json, first.schema_json);
   EXPECT_EQ(second.notes, first.notes);
@@ -58,31 +58,31 @@ TEST_F(IndexTest, the_second_start_reads_no_folder) {
 }
 
 TEST_F(IndexTest, one_that_points_elsewhere_is_not_believed) {
-  const ImageSet good = read();
+  const Dataset good = read();
   for (const char* name : {"../cat/1.png", "cat/../../1.png", "/etc/passwd", "cat/.."}) {
-    ImageSet bad = read();
-    bad.items.push_back({.file_name = name, .label = 0, .id = 3, .size = {}});
+    Dataset bad = read();
+    bad.samples.push_back({.file_name = name, .label = 0, .id = 3, .size = {}});
     write_index(index_, bad);
-    const ImageSet again = read();
-    EXPECT_EQ(again.items.size(), 3U) << name;
+    const Dataset again = read();
+    EXPECT_EQ(again.samples.size(), 3U) << name;
     ASSERT_EQ(again.notes.size(), 1U);
     EXPECT_NE(again.notes[0].find("is damaged"), std::string::npos) << again.notes[0];
   }
-  ImageSet bad = read();
-  bad.items.set_label(1, 2);
+  Dataset bad = read();
+  bad.samples.set_label(1, 2);
   write_index(index_, bad);
-  EXPECT_EQ(read().items.label(1), good.items.label(1));
-  bad.items.set_label(1, 0);
-  bad.items.push_back({.file_name = "cat/a..b/..c.png", .label = 1, .id = 3, .size = {}});
+  EXPECT_EQ(read().samples.label(1), good.samples.label(1));
+  bad.samples.set_label(1, 0);
+  bad.samples.push_back({.file_name = "cat/a..b/..c.png", .label = 1, .id = 3, .size = {}});
   write_index(index_, bad);
-  EXPECT_EQ(read().items.size(), 4U);
+  EXPECT_EQ(read().samples.size(), 4U);
 }
 
 TEST_F(IndexTest, a_new_image_a_new_class_and_a_lost_one_are_seen) {
   read();
   put_image("dog/4.png", 8);
-  ImageSet set = read();
-  EXPECT_EQ(set.items.size(), 4U);
+  Dataset set = read();
+  EXPECT_EQ(set.samples.size(), 4U);
   ASSERT_EQ(set.notes.size(), 1U);
   EXPECT_NE(set.notes[0].find("is out of date"), std::string::npos) << set.notes[0];
   age();
@@ -113,8 +113,8 @@ TEST_F(IndexTest, damaged_indexes_are_made_anew) {
     std::string bad = good;
     bad[i] = static_cast<char>(bad[i] ^ 4);
     elsewhere_.put("list.index", bad);
-    const ImageSet set = read();
-    ASSERT_EQ(set.items.size(), 3U) << i;
+    const Dataset set = read();
+    ASSERT_EQ(set.samples.size(), 3U) << i;
     ASSERT_EQ(set.notes.size(), 1U) << i;
     ASSERT_NE(set.notes[0].find("is damaged"), std::string::npos) << set.notes[0];
     ASSERT_EQ(bytes_of(index_), good) << i;
@@ -128,18 +128,18 @@ TEST_F(IndexTest, damaged_indexes_are_made_anew) {
 
 TEST_F(IndexTest, sizes_are_kept_and_read_no_second_time) {
   read(/*with_sizes=*/false);
-  EXPECT_EQ(read(/*with_sizes=*/true).items[0].size, (ImageSize{8, 8}));
+  EXPECT_EQ(read(/*with_sizes=*/true).samples[0].size, (ImageSize{8, 8}));
   data_.put("cat/1.png", "no image any more");
-  EXPECT_EQ(read(/*with_sizes=*/true).items[0].size, (ImageSize{8, 8}));
+  EXPECT_EQ(read(/*with_sizes=*/true).samples[0].size, (ImageSize{8, 8}));
 }
 
 TEST_F(IndexTest, sizes_are_read_only_until_two_differ) {
   for (int i = 0; i < 300; ++i) put_image("dog/" + std::to_string(1000 + i) + ".png", 8 + i % 2);
-  ImageSet set = read_labeled_image_set(data_.path(), "Training dataset");
-  EXPECT_LT(scan_sizes(set, SizesWanted::kCommon), set.items.size());
+  Dataset set = read_labeled_dataset(data_.path(), "Training dataset");
+  EXPECT_LT(scan_sizes(set, SizesWanted::kCommon), set.samples.size());
   EXPECT_EQ(common_size({&set}), std::nullopt);
   scan_sizes(set, SizesWanted::kAll);
-  for (const ImageItem& item : set.items) EXPECT_TRUE(item.size) << item.file_name;
+  for (const Sample& item : set.samples) EXPECT_TRUE(item.size) << item.file_name;
 }
 
 TEST_F(IndexTest, beside_the_data_it_changes_nothing_that_it_checks) {
@@ -150,7 +150,7 @@ TEST_F(IndexTest, beside_the_data_it_changes_nothing_that_it_checks) {
   ASSERT_TRUE(fs::exists(data_ / ".kiln-index"));
   EXPECT_EQ(read().notes.size(), 0U);
   remove_in_secret();
-  EXPECT_EQ(read().items.size(), 1003U);
+  EXPECT_EQ(read().samples.size(), 1003U);
 }
 
 TEST_F(IndexTest, nothing_is_written_beside_small_sets) {
@@ -172,7 +172,7 @@ TEST_F(IndexTest, jobs_that_start_together_leave_a_whole_index) {
     for (int i = 0; i < 8; ++i)
       jobs.emplace_back([this] {
         for (int round = 0; round < 20; ++round) {
-          ASSERT_EQ(read().items.size(), 3U);
+          ASSERT_EQ(read().samples.size(), 3U);
           ASSERT_EQ(read().notes.size(), 0U);
           fs::remove(index_);
         }
@@ -201,9 +201,9 @@ TEST(IndexOfLists, a_listed_file_that_goes_away_is_seen) {
   const auto read = [&] {
     return read_indexed_image_set(data.path(), "Data", {elsewhere / "index", false});
   };
-  EXPECT_EQ(read().items.size(), 2U);
+  EXPECT_EQ(read().samples.size(), 2U);
   ASSERT_TRUE(fs::exists(elsewhere / "index"));
-  EXPECT_EQ(read().items.size(), 2U);
+  EXPECT_EQ(read().samples.size(), 2U);
   fs::remove(data / "images/b.jpg");
   EXPECT_NE(error_of(read).message().find("'images/b.jpg' is missing"), std::string::npos);
 }

@@ -10,69 +10,69 @@
 namespace kiln {
 namespace {
 
-ImageItems three_items() {
-  ImageItems items;
-  items.push_back({.file_name = "cat/a.jpg", .label = 0, .id = 0, .size = {}});
-  items.push_back(
+SampleTable three_items() {
+  SampleTable samples;
+  samples.push_back({.file_name = "cat/a.jpg", .label = 0, .id = 0, .size = {}});
+  samples.push_back(
       {.file_name = "b.jpg", .label = -1, .id = 40, .size = {{.height = 7, .width = 5}}});
-  items.push_back({.file_name = "dog/c.jpg", .label = 1, .id = 2, .size = {}});
-  return items;
+  samples.push_back({.file_name = "dog/c.jpg", .label = 1, .id = 2, .size = {}});
+  return samples;
 }
 
-void expect_three_items(const ImageItems& items) {
-  ASSERT_EQ(items.size(), 3U);
-  EXPECT_EQ(items[0].file_name, "cat/a.jpg");
-  EXPECT_EQ(items[0].id, 0);
-  EXPECT_EQ(items[0].size, std::nullopt);
-  EXPECT_EQ(items[1].file_name, "b.jpg");
-  EXPECT_EQ(items[1].label, -1);
-  EXPECT_EQ(items[1].id, 40);
-  EXPECT_EQ(items[1].size, (ImageSize{.height = 7, .width = 5}));
-  EXPECT_EQ(items[2].file_name, "dog/c.jpg");
-  EXPECT_EQ(items[2].label, 1);
-  EXPECT_EQ(items[2].id, 2);
+void expect_three_items(const SampleTable& samples) {
+  ASSERT_EQ(samples.size(), 3U);
+  EXPECT_EQ(samples[0].file_name, "cat/a.jpg");
+  EXPECT_EQ(samples[0].id, 0);
+  EXPECT_EQ(samples[0].size, std::nullopt);
+  EXPECT_EQ(samples[1].file_name, "b.jpg");
+  EXPECT_EQ(samples[1].label, -1);
+  EXPECT_EQ(samples[1].id, 40);
+  EXPECT_EQ(samples[1].size, (ImageSize{.height = 7, .width = 5}));
+  EXPECT_EQ(samples[2].file_name, "dog/c.jpg");
+  EXPECT_EQ(samples[2].label, 1);
+  EXPECT_EQ(samples[2].id, 2);
 }
 
-TEST(ImageItems, come_back_as_they_were_added) {
+TEST(SampleTable, come_back_as_they_were_added) {
   expect_three_items(three_items());
 }
 
-TEST(ImageItems, come_back_from_bytes_and_leave_what_follows) {
+TEST(SampleTable, come_back_from_bytes_and_leave_what_follows) {
   std::string bytes;
   three_items().append_to(bytes);
   bytes += "rest";
   std::string_view left = bytes;
-  expect_three_items(ImageItems::take_from(left));
+  expect_three_items(SampleTable::take_from(left));
   EXPECT_EQ(left, "rest");
 }
 
-TEST(ImageItems, the_unlabeled_are_removed_and_ids_stay) {
-  ImageItems items = three_items();
-  items.remove_unlabeled();
-  ASSERT_EQ(items.size(), 2U);
-  EXPECT_EQ(items[1].file_name, "dog/c.jpg");
-  EXPECT_EQ(items[1].id, 2);
+TEST(SampleTable, the_unlabeled_are_removed_and_ids_stay) {
+  SampleTable samples = three_items();
+  samples.remove_unlabeled();
+  ASSERT_EQ(samples.size(), 2U);
+  EXPECT_EQ(samples[1].file_name, "dog/c.jpg");
+  EXPECT_EQ(samples[1].id, 2);
 }
 
 // As in ImageNet: "n01440764/n01440764_10026.JPEG".
-TEST(ImageItems, an_archive_member_takes_at_most_120_bytes) {
-  ImageItems items;
+TEST(SampleTable, an_archive_member_takes_at_most_120_bytes) {
+  SampleTable samples;
   constexpr int kCount = 200'000;
   for (int i = 0; i < kCount; ++i) {
-    items.push_back(
+    samples.push_back(
         {.file_name = "n01440764/n01440764_10026.JPEG", .label = 1, .id = 7, .size = {}},
         {.offset = 1, .stored_size = 2, .size = 3});
   }
-  items.shrink_to_fit();
-  EXPECT_LE(items.memory_bytes(), std::size_t{120} * kCount);
+  samples.shrink_to_fit();
+  EXPECT_LE(samples.memory_bytes(), std::size_t{120} * kCount);
 }
 
-TEST(ImageItems, damaged_bytes_are_refused_or_read_within_bounds) {
+TEST(SampleTable, damaged_bytes_are_refused_or_read_within_bounds) {
   std::string bytes;
   three_items().append_to(bytes);
   const auto read = [](const std::string& damaged) {
     std::string_view left = damaged;
-    for (const ImageItem& item : ImageItems::take_from(left)) {
+    for (const Sample& item : SampleTable::take_from(left)) {
       ASSERT_LE(item.file_name.size(), damaged.size());
     }
   };

@@ -38,7 +38,7 @@ TEST(ReaderMutation, ImageLists) {
       parse_schema(schema_text({"cat", "d\u00f6g"}), "_schema.json", kContext);
   expect_no_crash(kList, [&](const std::string& bytes) {
     const ListedImages listed = parse_image_list(bytes, "images.lst", schema, kContext);
-    for (const ImageItem& item : listed.items) {
+    for (const Sample& item : listed.samples) {
       ASSERT_EQ(fault_of_relative_path(item.file_name), "");
       ASSERT_LT(item.label, 2);
     }
@@ -59,8 +59,8 @@ class FolderMutation : public testing::Test {
   void expect_no_crash_of(const std::string& name, const std::string& valid) {
     const auto read = [&](const std::string& bytes) {
       scratch_.put(name, bytes);
-      const ImageSet set = read_image_set(scratch_.path(), "Training dataset");
-      for (const ImageItem& item : set.items) {
+      const Dataset set = read_dataset(scratch_.path(), "Training dataset");
+      for (const Sample& item : set.samples) {
         ASSERT_LT(item.label, static_cast<int>(set.classes.size()));
       }
     };

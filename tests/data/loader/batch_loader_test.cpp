@@ -29,7 +29,7 @@ class BatchLoaderTest : public testing::Test {
     for (int i = 0; i < kImages; ++i) {
       const fs::path path = folder_ / (std::to_string(i) + ".png");
       write(path, test::encode_png(test::plain(8, 8, static_cast<std::uint8_t>(i), 7, 9)));
-      set_.items.push_back(
+      set_.samples.push_back(
           {.file_name = path.filename().string(), .label = i % 3, .id = i, .size = {}});
     }
   }
@@ -41,7 +41,7 @@ class BatchLoaderTest : public testing::Test {
 
   BatchLoader::Plan plan() const {
     BatchLoader::Plan plan;
-    plan.order.resize(set_.items.size());
+    plan.order.resize(set_.samples.size());
     std::iota(plan.order.rbegin(), plan.order.rend(), 0U);  // backwards
     plan.batch_size = 6;
     plan.pixels.output = {8, 8};
@@ -51,13 +51,13 @@ class BatchLoaderTest : public testing::Test {
 
   static constexpr int kImages = 40;
   fs::path folder_;
-  ImageSet set_;
+  Dataset set_;
 };
 
 TEST_F(BatchLoaderTest, HandsOutEveryImageInOrderWithAnyNumberOfThreads) {
   for (const int threads : {1, 2, 7}) {
-    LoaderTeam team({.num_decoders = threads});
-    BatchLoader loader(set_, team, plan());
+    LoaderThreads pool({.num_decoders = threads});
+    BatchLoader loader(set_, pool, plan());
     EXPECT_EQ(loader.num_batches(), 7);
     std::uint32_t expected = kImages;
     for (int b = 0; b < 7; ++b) {
@@ -67,7 +67,7 @@ TEST_F(BatchLoaderTest, HandsOutEveryImageInOrderWithAnyNumberOfThreads) {
       EXPECT_EQ(batch->nominal, batch->count);
       for (int i = 0; i < batch->count; ++i) {
         --expected;
-        EXPECT_EQ(batch->items[i], expected);
+        EXPECT_EQ(batch->samples[i], expected);
         EXPECT_EQ(batch->labels[i], expected % 3);
         EXPECT_EQ(batch->pixels[i * 8 * 8 * 3], expected);
         EXPECT_EQ(batch->pixels[(i + 1) * 8 * 8 * 3 - 1], 9);
@@ -80,11 +80,11 @@ TEST_F(BatchLoaderTest, HandsOutEveryImageInOrderWithAnyNumberOfThreads) {
 }
 
 // The bytes of every batch, one after the other.
-std::vector<std::uint8_t> all_pixels(const ImageSet& set, LoaderTeam& team, BatchLoader::Plan plan,
-                                     ImageCache* cache = nullptr) {
+std::vector<std::uint8_t> all_pixels(const Dataset& set, LoaderThreads& pool,
+                                     BatchLoader::Plan plan, ImageCache* cache = nullptr) {
   const auto image_bytes = static_cast<std::size_t>(plan.pixels.output.height) *
                            static_cast<std::size_t>(plan.pixels.output.width) * 3;
-  BatchLoader loader(set, team, std::move(plan), cache);
+  BatchLoader loader(set, pool, std::move(plan), cache);
   std::vector<std::uint8_t> pixels;
   while (const HostBatch* batch = loader.next()) {
     const std::uint8_t* begin = batch->pixels.get();
@@ -95,19 +95,19 @@ std::vector<std::uint8_t> all_pixels(const ImageSet& set, LoaderTeam& team, Batc
 }
 
 TEST_F(BatchLoaderTest, DrawsTheSameForAnyNumberOfThreads) {
-  for (std::size_t i = 0; i < set_.items.size(); ++i)
-    write(folder_ / set_.items.file_name(i),
+  for (std::size_t i = 0; i < set_.samples.size(); ++i)
+    write(folder_ / set_.samples.file_name(i),
           test::encode_jpeg(test::noise(20 + static_cast<int>(i % 7), 30)));
   for (const Augment augment : {Augment::kFlip, Augment::kStandard, Augment::kStrong}) {
     BatchLoader::Plan drawing = plan();
-    LoaderTeam one({.num_decoders = 1});
+    LoaderThreads one({.num_decoders = 1});
     drawing.pixels = {.output = {16, 16}, .short_side = 18, .augment = augment};
     drawing.seed = 4;
     drawing.epoch = 2;
     const std::vector<std::uint8_t> expected = all_pixels(set_, one, drawing);
     ASSERT_EQ(expected.size(), kImages * 16 * 16 * 3U);
     for (const int threads : {2, 4, 7}) {
-      LoaderTeam several({.num_decoders = threads});
+      LoaderThreads several({.num_decoders = threads});
       EXPECT_EQ(all_pixels(set_, several, drawing), expected);
     }
     drawing.epoch = 3;
@@ -122,15 +122,15 @@ TEST_F(BatchLoaderTest, FloatsAreTheScaledPixelsOfTheImagesThatCouldBeUsed) {
   write(folder_ / "20.png", "<html>");
   BatchLoader::Plan floats = plan();
   floats.scaling = Normalization{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
-  LoaderTeam team({.num_decoders = 3});
-  ImageCache cache(CacheKind::kDecoded, set_.items.size(), 1 << 20);
+  LoaderThreads pool({.num_decoders = 3});
+  ImageCache cache(CacheKind::kDecoded, set_.samples.size(), 1 << 20);
   for (ImageCache* used : {static_cast<ImageCache*>(nullptr), &cache, &cache}) {
-    BatchLoader bytes_loader(set_, team, plan());
-    BatchLoader floats_loader(set_, team, floats, used);
+    BatchLoader bytes_loader(set_, pool, plan());
+    BatchLoader floats_loader(set_, pool, floats, used);
     while (const HostBatch* bytes = bytes_loader.next()) {
       const HostBatch* scaled = floats_loader.next();
-      ASSERT_EQ(scaled->items, bytes->items);
-      const std::size_t num_pixels = bytes->items.size() * 8 * 8;
+      ASSERT_EQ(scaled->samples, bytes->samples);
+      const std::size_t num_pixels = bytes->samples.size() * 8 * 8;
       std::vector<float> expected(num_pixels * 3);
       normalize_pixels(bytes->pixels.get(), num_pixels, *floats.scaling, expected.data());
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(), scaled->floats()));
@@ -144,19 +144,19 @@ TEST_F(BatchLoaderTest, BadImagesLeaveTheirPlaceEmptyAndAreNamed) {
   fs::remove(folder_ / "36.png");
   write(folder_ / "20.png", test::encode_png(test::plain(8, 9, 1, 2, 3)));
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
-  LoaderTeam team({.num_decoders = 3});
-  BatchLoader loader(set_, team, plan());
+  LoaderThreads pool({.num_decoders = 3});
+  BatchLoader loader(set_, pool, plan());
   const HostBatch* batch = loader.next();
   EXPECT_EQ(batch->nominal, 6);
   ASSERT_EQ(batch->count, 4);
-  EXPECT_EQ(batch->items, (std::vector<std::uint32_t>{39, 37, 35, 34}));
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(batch->pixels[i * 8 * 8 * 3], batch->items[i]);
+  EXPECT_EQ(batch->samples, (std::vector<std::uint32_t>{39, 37, 35, 34}));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(batch->pixels[i * 8 * 8 * 3], batch->samples[i]);
   const std::vector<BadImage> first = loader.take_faults();
   ASSERT_EQ(first.size(), 2U);
-  EXPECT_EQ(first[0].item, 38U);
+  EXPECT_EQ(first[0].sample, 38U);
   EXPECT_EQ(first[0].fault, "not an image: it begins with '<html>'");
   EXPECT_FALSE(first[0].damaged);
-  EXPECT_EQ(first[1].item, 36U);
+  EXPECT_EQ(first[1].sample, 36U);
   EXPECT_EQ(first[1].fault, "file missing");
   while (loader.next() != nullptr) {
   }
@@ -168,56 +168,56 @@ TEST_F(BatchLoaderTest, BadImagesLeaveTheirPlaceEmptyAndAreNamed) {
 TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
   write(folder_ / "39.png", jpeg.substr(0, jpeg.size() * 9 / 10));
-  LoaderTeam team({.num_decoders = 2});
+  LoaderThreads pool({.num_decoders = 2});
   BatchLoader::Plan resizing = plan();
   resizing.pixels.short_side = 9;
-  BatchLoader loader(set_, team, resizing);
+  BatchLoader loader(set_, pool, resizing);
   EXPECT_EQ(loader.next()->count, 6);
   const std::vector<BadImage> faults = loader.take_faults();
   ASSERT_EQ(faults.size(), 1U);
   EXPECT_TRUE(faults[0].damaged);
-  EXPECT_EQ(faults[0].item, 39U);
+  EXPECT_EQ(faults[0].sample, 39U);
 }
 
 TEST_F(BatchLoaderTest, StopsWithoutBeingReadToTheEnd) {
-  LoaderTeam team({.num_decoders = 4});
-  BatchLoader untouched(set_, team, plan());
-  BatchLoader begun(set_, team, plan());
+  LoaderThreads pool({.num_decoders = 4});
+  BatchLoader untouched(set_, pool, plan());
+  BatchLoader begun(set_, pool, plan());
   EXPECT_NE(begun.next(), nullptr);
   EXPECT_GE(begun.wait_seconds(), 0.0);
 }
 
 TEST_F(BatchLoaderTest, RethrowsWhatIsNotAnImagesFault) {
-  LoaderTeam team({.num_decoders = 2});
+  LoaderThreads pool({.num_decoders = 2});
   BatchLoader::Plan impossible = plan();
   impossible.pixels.output = {1 << 30, 1 << 30};  // a batch that no address space holds
   impossible.batch_size = 3;
-  BatchLoader loader(set_, team, impossible);
+  BatchLoader loader(set_, pool, impossible);
   EXPECT_ANY_THROW(loader.next());
 }
 
 TEST_F(BatchLoaderTest, WhatIsReadAheadOrKeptChangesNothing) {
-  for (std::size_t i = 0; i < set_.items.size(); ++i)
-    write(folder_ / set_.items.file_name(i), test::encode_jpeg(test::noise(20, 30)));
+  for (std::size_t i = 0; i < set_.samples.size(); ++i)
+    write(folder_ / set_.samples.file_name(i), test::encode_jpeg(test::noise(20, 30)));
   for (const Augment augment : {Augment::kNone, Augment::kFlip, Augment::kStandard}) {
     BatchLoader::Plan wanted = plan();
     wanted.pixels = {.output = {16, 16}, .short_side = 18, .augment = augment};
     wanted.epoch = 3;
-    LoaderTeam plain({.num_decoders = 2, .read_ahead = 0});
+    LoaderThreads plain({.num_decoders = 2, .read_ahead = 0});
     const std::vector<std::uint8_t> expected = all_pixels(set_, plain, wanted);
-    LoaderTeam ahead({.num_decoders = 3, .read_ahead = 7});
+    LoaderThreads ahead({.num_decoders = 3, .read_ahead = 7});
     EXPECT_EQ(all_pixels(set_, ahead, wanted), expected);
     for (const CacheKind kind : {CacheKind::kBytes, CacheKind::kDecoded}) {
       if (kind == CacheKind::kDecoded && augment == Augment::kStandard) continue;
       for (const std::size_t limit : {std::size_t{6000}, std::size_t{1} << 22}) {
-        ImageCache cache(kind, set_.items.size(), limit);
+        ImageCache cache(kind, set_.samples.size(), limit);
         for (const std::uint64_t epoch : {2U, 3U}) {  // the first one fills it
           wanted.epoch = epoch;
           const auto pixels = all_pixels(set_, ahead, wanted, &cache);
           EXPECT_EQ(pixels == expected, epoch == 3 || augment == Augment::kNone);
         }
         EXPECT_LE(cache.memory_bytes(), limit);
-        EXPECT_EQ(cache.num_kept() == set_.items.size(), limit > 6000);
+        EXPECT_EQ(cache.num_kept() == set_.samples.size(), limit > 6000);
         EXPECT_GT(cache.num_kept(), 0U);
       }
     }
@@ -228,41 +228,41 @@ TEST_F(BatchLoaderTest, WhatIsReadAheadOrKeptChangesNothing) {
 TEST_F(BatchLoaderTest, AllLoadersTogetherReadAheadWithinOneLimit) {
   constexpr std::size_t kFile = std::size_t{1} << 20, kReaders = 16;
   fs::resize_file(folder_ / "0.png", kFile);
-  ImageSet large;
+  Dataset large;
   large.root = folder_;
   for (int i = 0; i < 150; ++i)
-    large.items.push_back({.file_name = "0.png", .label = 0, .id = i, .size = {}});
+    large.samples.push_back({.file_name = "0.png", .label = 0, .id = i, .size = {}});
   BatchLoader::Plan wanted = plan();
-  wanted.order.resize(large.items.size());
+  wanted.order.resize(large.samples.size());
   std::iota(wanted.order.begin(), wanted.order.end(), 0U);
   wanted.num_slots = 1;
-  LoaderTeam team({.num_decoders = 2, .read_ahead = 256});
+  LoaderThreads pool({.num_decoders = 2, .read_ahead = 256});
   {
-    BatchLoader first(large, team, wanted), second(large, team, wanted), third(large, team, wanted);
-    while (team.read_ahead_bytes() < LoaderTeam::kReadAheadBytes) std::this_thread::yield();
+    BatchLoader first(large, pool, wanted), second(large, pool, wanted), third(large, pool, wanted);
+    while (pool.read_ahead_bytes() < LoaderThreads::kReadAheadBytes) std::this_thread::yield();
     for (int i = 0; i < 50; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(4));
-      EXPECT_LE(team.read_ahead_bytes(), LoaderTeam::kReadAheadBytes + kReaders * 2 * kFile);
+      EXPECT_LE(pool.read_ahead_bytes(), LoaderThreads::kReadAheadBytes + kReaders * 2 * kFile);
     }
   }
-  EXPECT_EQ(team.read_ahead_bytes(), 0U);
+  EXPECT_EQ(pool.read_ahead_bytes(), 0U);
 }
 
 TEST_F(BatchLoaderTest, WhatIsKeptNeedsNoFile) {
-  LoaderTeam team({.num_decoders = 2, .read_ahead = 5});
-  ImageCache cache(CacheKind::kDecoded, set_.items.size(), 1 << 20);
-  const std::vector<std::uint8_t> expected = all_pixels(set_, team, plan(), &cache);
+  LoaderThreads pool({.num_decoders = 2, .read_ahead = 5});
+  ImageCache cache(CacheKind::kDecoded, set_.samples.size(), 1 << 20);
+  const std::vector<std::uint8_t> expected = all_pixels(set_, pool, plan(), &cache);
   fs::remove_all(folder_);
-  EXPECT_EQ(all_pixels(set_, team, plan(), &cache), expected);
-  BatchLoader without(set_, team, plan());
+  EXPECT_EQ(all_pixels(set_, pool, plan(), &cache), expected);
+  BatchLoader without(set_, pool, plan());
   EXPECT_EQ(without.next()->count, 0);
   EXPECT_EQ(without.take_faults().front().fault, "file missing");
 }
 
 TEST_F(BatchLoaderTest, ALoaderThatWaitsItsTurnIsReadyWhenItComes) {
-  LoaderTeam team({.num_decoders = 1});
-  BatchLoader first(set_, team, plan());
-  BatchLoader second(set_, team, plan());
+  LoaderThreads pool({.num_decoders = 1});
+  BatchLoader first(set_, pool, plan());
+  BatchLoader second(set_, pool, plan());
   for (int i = 0; i < 7; ++i) ASSERT_NE(first.next(), nullptr);
   EXPECT_EQ(first.next(), nullptr);
   int batches = 0;
@@ -271,10 +271,10 @@ TEST_F(BatchLoaderTest, ALoaderThatWaitsItsTurnIsReadyWhenItComes) {
 }
 
 TEST_F(BatchLoaderTest, AnEmptyOrderHasNoBatch) {
-  LoaderTeam team({.num_decoders = 2});
+  LoaderThreads pool({.num_decoders = 2});
   BatchLoader::Plan empty = plan();
   empty.order.clear();
-  BatchLoader loader(set_, team, empty);
+  BatchLoader loader(set_, pool, empty);
   EXPECT_EQ(loader.num_batches(), 0);
   EXPECT_EQ(loader.next(), nullptr);
 }

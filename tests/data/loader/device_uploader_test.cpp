@@ -19,15 +19,15 @@ class DeviceFeedTest : public testing::Test {
   static void SetUpTestSuite() { gpu = choose_device(DeviceChoice::kAuto); }
 
   // As the loader fills it.
-  static void fill(HostBatch& batch, const HostForm& form, int count, int first) {
+  static void fill(HostBatch& batch, const HostBatchLayout& layout, int count, int first) {
     batch.count = count;
     batch.labels.clear();
     for (int i = 0; i < count; ++i) batch.labels.push_back(first + i);
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(count) * kSide * kSide * 3);
     for (std::size_t i = 0; i < bytes.size(); ++i)
       bytes[i] = static_cast<std::uint8_t>(static_cast<std::size_t>(first) + i * 7);
-    if (form.scaling)
-      normalize_pixels(bytes.data(), bytes.size() / 3, *form.scaling,
+    if (layout.scaling)
+      normalize_pixels(bytes.data(), bytes.size() / 3, *layout.scaling,
                        reinterpret_cast<float*>(batch.pixels.get()));
     else
       std::ranges::copy(bytes, batch.pixels.get());
@@ -49,15 +49,15 @@ class DeviceFeedTest : public testing::Test {
   // A batch that a GPU has been given is filled anew as soon as put() returns, and looked at only
   // after that.
   static void check(const at::Device& device) {
-    DeviceFeed feed(device, {kSide, kSide}, kBatch, kScaling);
-    const HostForm form = host_form(device, kScaling);
+    DeviceUploader feed(device, {kSide, kSide}, kBatch, kScaling);
+    const HostBatchLayout layout = host_form(device, kScaling);
     HostBatch host;
-    host.pixels = form.new_room(kBatch * kSide * kSide * 3 * sizeof(float));
+    host.pixels = layout.new_buffer(kBatch * kSide * kSide * 3 * sizeof(float));
     for (int round = 0; round < 20; ++round) {
       const int count = round % 5 == 4 ? kBatch - 1 : kBatch;
-      fill(host, form, count, round);
+      fill(host, layout, count, round);
       const DeviceBatch batch = feed.put(host);
-      if (!device.is_cpu()) fill(host, form, kBatch, round + 100);
+      if (!device.is_cpu()) fill(host, layout, kBatch, round + 100);
       EXPECT_EQ(batch.images.device().type(), device.type());
       EXPECT_TRUE(batch.images.is_contiguous(at::MemoryFormat::ChannelsLast));
       EXPECT_TRUE(at::allclose(batch.images.cpu(), expected(count, round), 0, 1e-6)) << round;
@@ -75,8 +75,8 @@ TEST_F(DeviceFeedTest, ShowsTheLoadersFloatsOnTheCpu) {
 TEST_F(DeviceFeedTest, NormalisesOnAGpu) {
   if (!gpu.is_cuda) GTEST_SKIP() << "needs a GPU: " << gpu.description;
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu.index));
-  const LoaderTeam::Room room = host_form(device, kScaling).new_room(1 << 20);
-  EXPECT_TRUE(at::from_blob(room.get(), {1 << 20}, at::kByte).is_pinned());
+  const LoaderThreads::Buffer buffer = host_form(device, kScaling).new_buffer(1 << 20);
+  EXPECT_TRUE(at::from_blob(buffer.get(), {1 << 20}, at::kByte).is_pinned());
   check(device);
 }
 

@@ -17,8 +17,9 @@ std::vector<std::uint32_t> shuffled(std::uint32_t count) {
 // Two ranks of batch 2 see together, batch by batch, what one of batch 4 sees.
 TEST(RankOrder, RanksSliceTheGlobalBatch) {
   const auto order = shuffled(11);
-  const auto one = training_share(order, {0, 1, 4});
-  const auto first = training_share(order, {0, 2, 2}), second = training_share(order, {1, 2, 2});
+  const auto one = training_indices(order, {0, 1, 4});
+  const auto first = training_indices(order, {0, 2, 2}),
+             second = training_indices(order, {1, 2, 2});
   ASSERT_EQ(one.size(), 8U);  // the partial global batch is left out
   ASSERT_EQ(first.size(), 4U);
   for (std::size_t batch = 0; batch < 2; ++batch) {
@@ -30,16 +31,17 @@ TEST(RankOrder, RanksSliceTheGlobalBatch) {
 
 TEST(RankOrder, AccumulatedBatchesFillWholeSteps) {
   const auto order = shuffled(50);
-  EXPECT_EQ(training_share(order, {0, 2, 4, 3}).size(), 24U);  // 2 steps of 3 batches of 4
-  EXPECT_EQ(training_share(order, {1, 2, 4, 3}).size(), 24U);
-  EXPECT_TRUE(training_share(order, {0, 2, 26, 1}).empty());
+  EXPECT_EQ(training_indices(order, {0, 2, 4, 3}).size(), 24U);  // 2 steps of 3 batches of 4
+  EXPECT_EQ(training_indices(order, {1, 2, 4, 3}).size(), 24U);
+  EXPECT_TRUE(training_indices(order, {0, 2, 26, 1}).empty());
 }
 
 TEST(RankOrder, EveryValidationImageIsOneRanks) {
   for (const int ranks : {1, 2, 3, 4, 7}) {
     std::vector<std::uint32_t> all;
     for (int rank = 0; rank < ranks; ++rank)
-      for (const std::uint32_t item : validation_share(10, {rank, ranks, 4})) all.push_back(item);
+      for (const std::uint32_t sample : validation_indices(10, {rank, ranks, 4}))
+        all.push_back(sample);
     std::sort(all.begin(), all.end());
     std::vector<std::uint32_t> expected(10);
     std::iota(expected.begin(), expected.end(), 0);

@@ -24,20 +24,20 @@ struct Written {
   std::string damage;
 };
 
-Written write(const std::string& bytes, const PixelPlan& plan, const DrawKey& key = {}) {
+Written write(const std::string& bytes, const TransformSpec& plan, const DrawKey& key = {}) {
   constexpr std::size_t kBehind = 16;
   const ImageSize size = plan.output;
   Written written{{size, std::vector<std::uint8_t>(3 * size.height * size.width + kBehind, 77)},
                   {}};
   std::vector<std::uint8_t>& pixels = written.image.pixels;
-  written.damage = PixelPath().write(bytes, plan, key, pixels.data());
+  written.damage = ImagePipeline().write(bytes, plan, key, pixels.data());
   EXPECT_EQ(std::count(pixels.end() - kBehind, pixels.end(), 77), kBehind)
       << "written beyond the place";
   pixels.resize(pixels.size() - kBehind);
   return written;
 }
 
-std::string fault_of(const std::string& bytes, const PixelPlan& plan) {
+std::string fault_of(const std::string& bytes, const TransformSpec& plan) {
   try {
     write(bytes, plan);
   } catch (const ImageFault& fault) {
@@ -55,11 +55,11 @@ Image mirrored(Image image) {
   return image;
 }
 
-PixelPlan centre_plan(int size) {
+TransformSpec centre_plan(int size) {
   return {.output = {size, size}, .short_side = usual_short_side(size)};
 }
 
-TEST(PixelPath, CutsTheCentreOfTheResizedImage) {
+TEST(ImagePipeline, CutsTheCentreOfTheResizedImage) {
   const Image result = write(test::encode_png(test::gradient(300, 500)), centre_plan(224)).image;
   // Resized by 256 / 300; the cut begins 101 columns and 16 rows in.
   const double scale = 300.0 / 256.0;
@@ -73,7 +73,7 @@ TEST(PixelPath, CutsTheCentreOfTheResizedImage) {
   }
 }
 
-TEST(PixelPath, EnlargesSmallImagesAndRefusesLinesOfPixels) {
+TEST(ImagePipeline, EnlargesSmallImagesAndRefusesLinesOfPixels) {
   const Image result =
       write(test::encode_png(test::plain(5, 3, 10, 20, 30)), centre_plan(32)).image;
   EXPECT_EQ(test::largest_difference(result, test::plain(32, 32, 10, 20, 30)), 0);
@@ -82,7 +82,7 @@ TEST(PixelPath, EnlargesSmallImagesAndRefusesLinesOfPixels) {
 }
 
 // The fixed point must reach both ends of the range, whatever the factor.
-TEST(PixelPath, KeepsBlackAndWhite) {
+TEST(ImagePipeline, KeepsBlackAndWhite) {
   for (const int side : {17, 31, 64, 300, 1000}) {
     for (const std::uint8_t value : {0, 255}) {
       const std::string bytes = test::encode_png(test::plain(side, side + 3, value, value, value));
@@ -92,12 +92,12 @@ TEST(PixelPath, KeepsBlackAndWhite) {
   }
 }
 
-TEST(PixelPath, TakesAnImageOfTheSizeAsItIs) {
+TEST(ImagePipeline, TakesAnImageOfTheSizeAsItIs) {
   const Image image = test::noise(40, 56);
   const std::string bytes = test::encode_png(image);
   EXPECT_EQ(test::largest_difference(write(bytes, {.output = {40, 56}}).image, image), 0);
   EXPECT_EQ(fault_of(bytes, {.output = {56, 40}}), "its size is 56 x 40, not 40 x 56");
-  PixelPlan plan = {.output = {40, 56}, .short_side = 46};
+  TransformSpec plan = {.output = {40, 56}, .short_side = 46};
   EXPECT_EQ(test::largest_difference(write(bytes, plan).image, image), 0);
   plan.keep_exact = false;
   EXPECT_GT(test::largest_difference(write(bytes, plan).image, image), 0);
@@ -105,7 +105,7 @@ TEST(PixelPath, TakesAnImageOfTheSizeAsItIs) {
             "resized to 64 x 46 it is smaller than 50 x 50");
 }
 
-TEST(PixelPath, CutsWhereNothingIsResized) {
+TEST(ImagePipeline, CutsWhereNothingIsResized) {
   const Image image = test::noise(37, 60);
   const Image cut = write(test::encode_png(image), centre_plan(32)).image;
   for (int y = 0; y < 32; ++y) {
@@ -114,11 +114,11 @@ TEST(PixelPath, CutsWhereNothingIsResized) {
   }
 }
 
-TEST(PixelPath, FlipMirrorsHalfOfTheImagesOrAgainInAnotherEpoch) {
+TEST(ImagePipeline, FlipMirrorsHalfOfTheImagesOrAgainInAnotherEpoch) {
   const Image image = test::noise(30, 31);
   for (const std::string& bytes : {test::encode_png(image), test::encode_jpeg(image)}) {
     for (const ImageSize size : {image.size, ImageSize{24, 24}, ImageSize{28, 29}}) {
-      PixelPlan plan = {.output = size, .short_side = 30};
+      TransformSpec plan = {.output = size, .short_side = 30};
       const Image straight = write(bytes, plan).image;
       plan.augment = Augment::kFlip;
       int flipped = 0, changed = 0;
@@ -138,9 +138,9 @@ TEST(PixelPath, FlipMirrorsHalfOfTheImagesOrAgainInAnotherEpoch) {
   }
 }
 
-TEST(PixelPath, StandardGivesAPartOfTheImageInTheOutputsSize) {
+TEST(ImagePipeline, StandardGivesAPartOfTheImageInTheOutputsSize) {
   const Image image = test::gradient(90, 120);
-  const PixelPlan plan = {.output = {32, 32}, .augment = Augment::kStandard};
+  const TransformSpec plan = {.output = {32, 32}, .augment = Augment::kStandard};
   int least_red = 255, most_red = 0, flipped = 0;
   for (std::uint64_t i = 0; i < 200; ++i) {
     const Image part = write(test::encode_jpeg(image), plan, {3, 1, i}).image;
@@ -156,13 +156,13 @@ TEST(PixelPath, StandardGivesAPartOfTheImageInTheOutputsSize) {
   EXPECT_GT(most_red, 190);
 }
 
-TEST(PixelPath, DependsOnTheKeyAndNothingBefore) {
+TEST(ImagePipeline, DependsOnTheKeyAndNothingBefore) {
   const std::string bytes = test::encode_jpeg(test::noise(80, 60));
   const std::string other = test::encode_jpeg(test::noise(33, 250));
   for (const Augment augment : {Augment::kFlip, Augment::kStandard, Augment::kStrong}) {
-    PixelPlan plan = centre_plan(24);
+    TransformSpec plan = centre_plan(24);
     plan.augment = augment;
-    PixelPath used;
+    ImagePipeline used;
     std::vector<std::uint8_t> pixels(24 * 24 * 3);
     std::set<std::string> different;
     for (std::uint64_t i = 0; i < 60; ++i) {
@@ -188,12 +188,12 @@ Image mosaic(int height, int width, int block) {
   return image;
 }
 
-TEST(PixelPath, WithoutRandomPartsALargeJpegIsResizedFromAllOfItsPixels) {
+TEST(ImagePipeline, WithoutRandomPartsALargeJpegIsResizedFromAllOfItsPixels) {
   const std::string jpeg = test::encode_jpeg(mosaic(2000, 3000, 9));
   const std::string pixels = test::encode_ppm(decode_image(jpeg).image);
   for (const int size : {32, 100, 224}) {
     for (const Augment augment : {Augment::kNone, Augment::kFlip}) {
-      PixelPlan plan = centre_plan(size);
+      TransformSpec plan = centre_plan(size);
       plan.augment = augment;
       EXPECT_EQ(test::largest_difference(write(jpeg, plan).image, write(pixels, plan).image), 0)
           << size;
@@ -212,7 +212,7 @@ double peak_signal_to_noise(const Image& a, const Image& b) {
 
 // For random parts JPEGs are decoded at a lower resolution where that cannot be seen; other kinds
 // never are.
-TEST(PixelPath, WhatShrinksMuchIsAsGoodAsFromAFullDecode) {
+TEST(ImagePipeline, WhatShrinksMuchIsAsGoodAsFromAFullDecode) {
   const char* shared = std::getenv("KILN_SHARED");
   const fs::path photos =
       (shared != nullptr ? fs::path(shared) : fs::path(KILN_SOURCE_DIR) / "../shared") /
@@ -225,7 +225,7 @@ TEST(PixelPath, WhatShrinksMuchIsAsGoodAsFromAFullDecode) {
     const std::string bytes = read_file(path);
     const std::string pixels = test::encode_ppm(decode_image(bytes).image);
     for (const int size : {32, 40, 52}) {
-      PixelPlan plan = centre_plan(size);
+      TransformSpec plan = centre_plan(size);
       plan.augment = Augment::kStandard;
       const DrawKey key = {1, 2, static_cast<std::uint64_t>(compared)};
       worst = std::min(worst, peak_signal_to_noise(write(bytes, plan, key).image,
@@ -238,7 +238,7 @@ TEST(PixelPath, WhatShrinksMuchIsAsGoodAsFromAFullDecode) {
   EXPECT_LT(worst, 60.0) << "nothing was decoded at a lower resolution";
 }
 
-TEST(PixelPath, TellsTheDamageOfWhatItCouldUse) {
+TEST(ImagePipeline, TellsTheDamageOfWhatItCouldUse) {
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
   const std::string cut = jpeg.substr(0, jpeg.size() * 9 / 10);
   EXPECT_TRUE(write(cut, centre_plan(32)).damage.starts_with("JPEG data ends early"));

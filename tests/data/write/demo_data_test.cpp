@@ -44,10 +44,10 @@ TEST(DemoWriter, writes_class_folders_of_jpeg_and_png) {
   const DemoCounts counts = write_demo_data(
       scratch / "demo", {.num_images = 31, .num_classes = 3, .size = 16, .seed = 1});
   EXPECT_EQ(counts.train + counts.valid, 31);
-  const ImageSet train = read_labeled_image_set(scratch / "demo/train", "Training dataset");
-  const ImageSet valid = read_labeled_image_set(scratch / "demo/val", "Validation dataset");
-  EXPECT_EQ(static_cast<int>(train.items.size()), counts.train);
-  EXPECT_EQ(static_cast<int>(valid.items.size()), counts.valid);
+  const Dataset train = read_labeled_dataset(scratch / "demo/train", "Training dataset");
+  const Dataset valid = read_labeled_dataset(scratch / "demo/val", "Validation dataset");
+  EXPECT_EQ(static_cast<int>(train.samples.size()), counts.train);
+  EXPECT_EQ(static_cast<int>(valid.samples.size()), counts.valid);
   EXPECT_EQ(train.classes, (std::vector<std::string>{"circle", "square", "triangle"}));
   EXPECT_EQ(train.classes, valid.classes);
   EXPECT_TRUE(bytes_of(scratch / "demo/train/circle/0000.jpg").starts_with("\xff\xd8\xff"));
@@ -57,8 +57,8 @@ TEST(DemoWriter, writes_class_folders_of_jpeg_and_png) {
 TEST(DemoWriter, every_class_has_images_on_both_sides) {
   const ScratchFolder scratch;
   write_demo_data(scratch / "demo", {.num_images = 1, .num_classes = 10, .size = 8, .seed = 1});
-  EXPECT_EQ(read_image_set(scratch / "demo/train", "x").classes.size(), 10U);
-  EXPECT_EQ(read_image_set(scratch / "demo/val", "x").classes.size(), 10U);
+  EXPECT_EQ(read_dataset(scratch / "demo/train", "x").classes.size(), 10U);
+  EXPECT_EQ(read_dataset(scratch / "demo/val", "x").classes.size(), 10U);
 }
 
 TEST(DemoWriter, a_folder_that_is_not_empty_is_refused) {

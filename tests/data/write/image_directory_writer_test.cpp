@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void convert(const fs::path& input, const fs::path& output) {
-  const ImageSet set = read_image_set(input, "Input dataset");
+  const Dataset set = read_dataset(input, "Input dataset");
   prepare_image_output(output, input);
   write_image_directory(set, output);
 }
@@ -113,7 +113,7 @@ TEST_F(WriterTest, unlabeled_images_keep_their_paths) {
   EXPECT_EQ(bytes_of(output_ / "out/images.lst"),
             "{\"image_info\": {\"file_name\": \"image/a.jpg\"}, \"id\": 0}\n"
             "{\"image_info\": {\"file_name\": \"image/one/two/b.png\"}, \"id\": 1}\n");
-  EXPECT_FALSE(read_image_set(output_ / "out", "x").labeled());
+  EXPECT_FALSE(read_dataset(output_ / "out", "x").labeled());
 }
 
 TEST_F(WriterTest, foreign_targets_are_refused_and_kept) {

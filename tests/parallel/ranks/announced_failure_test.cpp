@@ -20,9 +20,9 @@ World* world = nullptr;
 // Until all other ranks have started their collective of this place.
 void wait_for_the_others(std::uint64_t place) {
   const auto have_come = [&] {
-    const std::vector<RankNews> news = world->mpi()->ask_around();
+    const std::vector<PeerStatus> peers = world->mpi()->query_peers();
     for (int rank = 0; rank < world->size(); ++rank)
-      if (rank != world->rank() && news[static_cast<std::size_t>(rank)].started < place)
+      if (rank != world->rank() && peers[static_cast<std::size_t>(rank)].started < place)
         return false;
     return true;
   };

@@ -135,7 +135,7 @@ TEST_F(MpiRanks, TheLastRankToStartACollectiveElsewhereIsMissing) {
     const std::string expected = "Not there: " + world->name_of(ranks_ - 1) + ", loading.";
     std::string missing;
     for (int i = 0; i < 100 && missing != expected; ++i) {
-      missing = missing_ranks({mpi.ask_around(), world->hosts(), world->rank(), place});
+      missing = missing_ranks({mpi.query_peers(), world->hosts(), world->rank(), place});
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     EXPECT_EQ(missing, expected);

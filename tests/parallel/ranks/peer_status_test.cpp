@@ -7,39 +7,39 @@ namespace {
 
 const std::vector<std::string> kHosts = {"a", "b", "c"};
 
-RankNews just_heard(std::uint64_t started, const std::string& phase, bool patient = false) {
+PeerStatus just_heard(std::uint64_t started, const std::string& phase, bool patient = false) {
   return {started, patient, phase, std::chrono::steady_clock::now()};
 }
 
-TEST(RankNews, TheMissingAreNamedWithHostAndPhase) {
-  const std::vector<RankNews> news = {just_heard(9, "training"), just_heard(7, "evaluating"),
-                                      just_heard(9, "training")};
-  const std::string text = missing_ranks({news, kHosts, 0, 9});
+TEST(PeerStatus, TheMissingAreNamedWithHostAndPhase) {
+  const std::vector<PeerStatus> peers = {just_heard(9, "training"), just_heard(7, "evaluating"),
+                                         just_heard(9, "training")};
+  const std::string text = missing_ranks({peers, kHosts, 0, 9});
   EXPECT_EQ(text, "Not there: rank 1 on host b, evaluating.");
 }
 
-TEST(RankNews, TheSilentAreNamedEvenWhenTheyHadArrived) {
-  std::vector<RankNews> news = {just_heard(9, ""), just_heard(9, "training"), {}};
-  news[1].heard = std::chrono::steady_clock::now() - std::chrono::seconds(60);
-  const std::string text = missing_ranks({news, kHosts, 0, 9});
+TEST(PeerStatus, TheSilentAreNamedEvenWhenTheyHadArrived) {
+  std::vector<PeerStatus> peers = {just_heard(9, ""), just_heard(9, "training"), {}};
+  peers[1].last_seen = std::chrono::steady_clock::now() - std::chrono::seconds(60);
+  const std::string text = missing_ranks({peers, kHosts, 0, 9});
   EXPECT_NE(text.find("rank 1 on host b, last heard training, does not answer"), text.npos) << text;
   EXPECT_NE(text.find("rank 2 on host c, does not answer"), text.npos) << text;
 }
 
-TEST(RankNews, WithEverybodyThereTheNetworkIsSuspected) {
-  const std::vector<RankNews> news = {just_heard(4, ""), just_heard(5, ""), just_heard(5, "")};
-  EXPECT_NE(missing_ranks({news, kHosts, 0, 5}).find("network"), std::string::npos);
+TEST(PeerStatus, WithEverybodyThereTheNetworkIsSuspected) {
+  const std::vector<PeerStatus> peers = {just_heard(4, ""), just_heard(5, ""), just_heard(5, "")};
+  EXPECT_NE(missing_ranks({peers, kHosts, 0, 5}).find("network"), std::string::npos);
   EXPECT_FALSE(
-      missing_are_patient({news, kHosts, 0, 5}));  // nobody to wait for: the deadline holds
+      missing_are_patient({peers, kHosts, 0, 5}));  // nobody to wait for: the deadline holds
 }
 
-TEST(RankNews, OnlyAPatientRankThatAnswersIsWaitedFor) {
-  std::vector<RankNews> news = {{}, just_heard(1, "reading the data", true), just_heard(5, "")};
-  EXPECT_TRUE(missing_are_patient({news, kHosts, 0, 5}));
-  news[1].heard = std::chrono::steady_clock::now() - std::chrono::seconds(60);
-  EXPECT_FALSE(missing_are_patient({news, kHosts, 0, 5}));
-  news[1] = just_heard(1, "training");
-  EXPECT_FALSE(missing_are_patient({news, kHosts, 0, 5}));
+TEST(PeerStatus, OnlyAPatientRankThatAnswersIsWaitedFor) {
+  std::vector<PeerStatus> peers = {{}, just_heard(1, "reading the data", true), just_heard(5, "")};
+  EXPECT_TRUE(missing_are_patient({peers, kHosts, 0, 5}));
+  peers[1].last_seen = std::chrono::steady_clock::now() - std::chrono::seconds(60);
+  EXPECT_FALSE(missing_are_patient({peers, kHosts, 0, 5}));
+  peers[1] = just_heard(1, "training");
+  EXPECT_FALSE(missing_are_patient({peers, kHosts, 0, 5}));
 }
 
 }  // namespace

@@ -10,15 +10,15 @@ namespace {
 const std::vector<std::string> kHosts = {"a", "b"};
 
 struct StallWatchTest : testing::Test {
-  std::vector<RankNews> news{2};
+  std::vector<PeerStatus> peers{2};
   std::vector<std::string> warnings;
   StallWatch stall{{.deadline_s = 10, .stall_warning_s = 3},
                    [this](const std::string& text) { warnings.push_back(text); }};
   void rank_1(std::uint64_t started, bool patient) {
-    news[1] = {started, patient, "loading", std::chrono::steady_clock::now()};
+    peers[1] = {started, patient, "loading", std::chrono::steady_clock::now()};
   }
   void judge(double waited) {
-    stall.judge("gradient sum", waited, {news, kHosts, 0, 5}, "training, epoch 1");
+    stall.judge("gradient sum", waited, {peers, kHosts, 0, 5}, "training, epoch 1");
   }
 };
 

@@ -151,8 +151,8 @@ TEST(MlflowSink, NamesOfClassesAreMadeFitAndStayApart) {
   Log log;
   RunRecord run = small_run();
   run.start.data.classes = {"<b>", "\"b\"", "a/../cat", std::string(300, 'x')};
-  run.judgement.epoch = 1;
-  run.judgement.confusion = {4, {1, 1, 0, 0, 0, 4, 0, 0, 0, 3, 1, 0, 0, 0, 0, 2}};
+  run.details.epoch = 1;
+  run.details.confusion = {4, {1, 1, 0, 0, 0, 4, 0, 0, 0, 3, 1, 0, 0, 0, 0, 2}};
   EXPECT_EQ(tell(run, {.tracking_uri = server.url()}, log), "");
   const auto metrics = logged(server, "metrics");
   EXPECT_EQ(metrics.at("Recall/class _b_"), 0.5);

@@ -20,7 +20,7 @@ std::string all_of(const RunRecord& run, Judged judged) {
 #define EXPECT_LACKS(text, part) \
   EXPECT_EQ(std::string(text).find(part), std::string::npos) << (text)
 
-TEST(Verdict, ComparesWithAlwaysAnsweringTheSame) {
+TEST(Prediction, ComparesWithAlwaysAnsweringTheSame) {
   RunRecord run = sample_run(5);
   EXPECT_EQ(verdict(run).judged, Judged::kGood);
   EXPECT_HAS(verdict(run).text, "It learned: 84.0 %");
@@ -30,7 +30,7 @@ TEST(Verdict, ComparesWithAlwaysAnsweringTheSame) {
   EXPECT_HAS(verdict(run).text, "Nothing shows that it has learned");
 }
 
-TEST(Verdict, SaysWhatIsNotKnown) {
+TEST(Prediction, SaysWhatIsNotKnown) {
   EXPECT_HAS(verdict(sample_run(0)).text, "No epoch was finished");
   EXPECT_HAS(verdict(sample_run(1, {"only"})).text, "only one class");
   RunRecord run = sample_run(1);
@@ -79,8 +79,8 @@ TEST(Findings, AskForMoreEpochsWhileItImproves) {
 
 TEST(Findings, NameTheWeakestClass) {
   RunRecord run = sample_run(5, {"cat", "dog", "bird"});
-  run.judgement.epoch = 5;
-  run.judgement.confusion = matrix_of({{90, 10, 0}, {2, 98, 0}, {60, 10, 30}});
+  run.details.epoch = 5;
+  run.details.confusion = matrix_of({{90, 10, 0}, {2, 98, 0}, {60, 10, 30}});
   const std::string text = all_of(run, Judged::kWarning);
   EXPECT_HAS(text, "bird\u2069” only 30.0 % are recognised, most others are taken for “\u2068cat");
 }

@@ -27,10 +27,10 @@ TEST(ReportPage, IsUnderTwoMegabytesWhateverTheRun) {
     step.batch = totals_of(64, 0.1 * (i % 7), 0.5);
     run.steps.push_back(step);
   }
-  run.judgement.epoch = 1000;
-  run.judgement.confusion.num_classes = 2500;
-  run.judgement.confusion.counts.assign(6'250'000, 1);
-  run.judgement.most_wrong.assign(500, {"a.png", 1, 2, 0.99, {96, 96, std::string(30'000, 'j')}});
+  run.details.epoch = 1000;
+  run.details.confusion.num_classes = 2500;
+  run.details.confusion.counts.assign(6'250'000, 1);
+  run.details.most_wrong.assign(500, {"a.png", 1, 2, 0.99, {96, 96, std::string(30'000, 'j')}});
   run.warnings.assign(10'000, std::string(5000, '"'));
   run.end.image_faults.assign(10'000, {"training", std::string(3000, '&'), "bad", false});
   const std::string page = report_html(run);
@@ -49,9 +49,9 @@ TEST(ReportPage, EscapesWhatStrangersNamed) {
   run.end.status = RunStatus::kFailed;
   run.end.failure = evil;
   run.end.image_faults = {{"training", evil, evil, true}};
-  run.judgement.epoch = 2;
-  run.judgement.confusion = matrix_of({{1, 1}, {1, 1}});
-  run.judgement.most_wrong = {{evil, 0, 1, 0.9, {32, 32, "jpeg"}}};
+  run.details.epoch = 2;
+  run.details.confusion = matrix_of({{1, 1}, {1, 1}});
+  run.details.most_wrong = {{evil, 0, 1, 0.9, {32, 32, "jpeg"}}};
   for (const std::string& page : {report_html(run), comparison_html({{evil, run}, {"b", run}})}) {
     EXPECT_FALSE(has(page, "alert(1)</script>"));
     EXPECT_FALSE(has(page, "<script>alert"));
@@ -62,8 +62,8 @@ TEST(ReportPage, TakesARecordThatContradictsItself) {
   RunRecord run = sample_run(2);
   run.start.data.classes.clear();
   run.start.data.valid_counts = {-5};
-  run.judgement.confusion = matrix_of({{1, 1}, {1, 1}});
-  run.judgement.most_wrong = {{"a.png", -1, 70, 7, {32, 32, "jpeg"}}};
+  run.details.confusion = matrix_of({{1, 1}, {1, 1}});
+  run.details.most_wrong = {{"a.png", -1, 70, 7, {32, 32, "jpeg"}}};
   run.epochs[1].valid_seconds = std::numeric_limits<double>::infinity();
   run.epochs[1].train_seconds = std::numeric_limits<double>::quiet_NaN();
   run.epochs[1].learning_rate = -std::numeric_limits<double>::infinity();

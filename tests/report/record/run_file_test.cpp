@@ -44,10 +44,9 @@ TEST_F(RunFileTest, GivesBackWhatWasTold) {
   EXPECT_EQ(read.epochs[1].valid.top1, 8);
   EXPECT_EQ(read.epochs[1].gpu->power_watts, 350);
   EXPECT_EQ(read.epochs[1].communication->waiting, 1);
-  EXPECT_EQ(read.judgement.confusion.counts, told.judgement.confusion.counts);
-  EXPECT_EQ(read.judgement.most_wrong[0].thumbnail.jpeg,
-            told.judgement.most_wrong[0].thumbnail.jpeg);
-  EXPECT_EQ(read.judgement.samples[0].file, "cat/2.jpg");
+  EXPECT_EQ(read.details.confusion.counts, told.details.confusion.counts);
+  EXPECT_EQ(read.details.most_wrong[0].thumbnail.jpeg, told.details.most_wrong[0].thumbnail.jpeg);
+  EXPECT_EQ(read.details.samples[0].file, "cat/2.jpg");
   EXPECT_EQ(read.end.status, RunStatus::kFinished);
   EXPECT_TRUE(read.end.image_faults.at(0).damaged);
 }

@@ -13,7 +13,9 @@ class Counter : public RunSink {
  public:
   explicit Counter(int* calls) : calls_(calls) {}
   std::string_view name() const override { return "counter"; }
-  void epoch(const EpochRecord& /*epoch*/, const Judgement* /*judgement*/) override { ++*calls_; }
+  void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) override {
+    ++*calls_;
+  }
   void warning(const std::string& text) override { *calls_ += text == "look out" ? 100 : 0; }
 
  private:
@@ -23,7 +25,7 @@ class Counter : public RunSink {
 class Broken : public RunSink {
  public:
   std::string_view name() const override { return "broken"; }
-  void epoch(const EpochRecord& /*epoch*/, const Judgement* /*judgement*/) override {
+  void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) override {
     throw std::runtime_error("the disk is full.");
   }
 };
@@ -39,7 +41,7 @@ TEST(RunReporter, ASinkThatFailsIsWarnedOfOnceAndStopsNobody) {
   testing::internal::CaptureStdout();
   reporter.start(run.start);
   reporter.epoch(run.epochs[0], nullptr);
-  reporter.epoch(run.epochs[1], &run.judgement);
+  reporter.epoch(run.epochs[1], &run.details);
   reporter.end(run.end);
   const std::string said = testing::internal::GetCapturedStdout();
   EXPECT_EQ(calls, 2);
@@ -47,7 +49,7 @@ TEST(RunReporter, ASinkThatFailsIsWarnedOfOnceAndStopsNobody) {
   EXPECT_EQ(
       reporter.run().losses,
       (std::vector<std::string>{"no such folder", "broken: 2 records lost: the disk is full."}));
-  EXPECT_EQ(reporter.run().judgement.epoch, 2);
+  EXPECT_EQ(reporter.run().details.epoch, 2);
 }
 
 class NeverBegun : public Counter {
