@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   try {
     const auto begin = std::chrono::steady_clock::now();
     const kiln::Dataset set =
-        argc > 2 ? kiln::read_indexed_image_set(argv[1], "Folder", {argv[2], false})
+        argc > 2 ? kiln::read_indexed_dataset(argv[1], "Folder", {argv[2], false})
                  : kiln::read_labeled_dataset(argv[1], "Folder");
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     const std::size_t images = set.samples.size();

@@ -5,7 +5,7 @@
 # folders, HOSTS=node1:8,node2:8 train.sh … makes it 16 (a global batch of 1024).
 # Before, once, with the images as class folders (1000 folders of JPEGs in train and in val):
 #
-#   kiln pack --input-path imagenet/train --output-path SHARDS/train --short-side 256 --shuffle --balance
+#   kiln pack --input-path imagenet/train --output-path SHARDS/train --short-side 256 --shuffle --even-shards
 #   kiln pack --input-path imagenet/val   --output-path SHARDS/val   --short-side 256
 #
 # The figures published for the component that kiln replaces, ResNet-50 after 50 epochs: on 16 V100 68.83 % top-1 in 6 h 22 min,

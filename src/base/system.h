@@ -38,6 +38,9 @@ double unix_seconds();
 double seconds_since_process_start();
 
 // Time that has passed, for numbers that people read.
+// Seconds of processor time that all threads of this process have used.
+double processor_seconds();
+
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }

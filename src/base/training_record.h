@@ -96,6 +96,8 @@ struct EpochRecord {
   long long peak_memory_bytes = 0;                 // of rank 0, since it began
   long long peak_device_bytes = 0;                 // likewise; 0: no GPU
   std::optional<GpuLoad> gpu;                      // of rank 0
+  // Processor time of rank 0 over wall time x compute threads, at most 1; 0: on a GPU.
+  double cpu_share = 0;
   int bad_train_images = 0, bad_valid_images = 0;  // left out since the run began
 };
 

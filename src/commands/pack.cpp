@@ -42,7 +42,7 @@ int run(const PackConfig& config, Process& process) {
                     .shard_bytes = static_cast<std::uint64_t>(config.shard_mb) << 20,
                     .short_side = config.short_side,
                     .quality = config.quality,
-                    .balance = config.balance,
+                    .even_shards = config.even_shards,
                     .order = chosen_order(config, set.samples.size())},
                    config.output_path);
   for (const std::string& file : packed.undecodable)
@@ -51,7 +51,7 @@ int run(const PackConfig& config, Process& process) {
   if (made.samples.size() != set.samples.size() || made.classes != set.classes)
     throw InternalError("the shards do not hold what was packed");
   scan_sizes(made, SizesWanted::kCommon);
-  write_index(index_beside(config.output_path), made);
+  write_index(std::filesystem::path(config.output_path) / kShardIndexName, made);
   log.info(formatted("Packed %zu images (%zu reduced) of %zu classes into %zu shards, %.1f MiB: '",
                      set.samples.size(), packed.num_reduced, set.classes.size(), packed.num_shards,
                      static_cast<double>(packed.num_bytes) / (1 << 20)) +

@@ -22,7 +22,7 @@ std::vector<Option> pack_options() {
               "stored as they are."),
       integer("quality", "92", 1, 100, "", group, "Of the JPEG that reduced images become."),
       yes_or_no("shuffle", ValueKind::kSwitch, "False", group, "Store them in a random order."),
-      yes_or_no("balance", ValueKind::kSwitch, "False", group,
+      yes_or_no("even-shards", ValueKind::kSwitch, "False", group,
                 "Every shard gets as many images as the others, and its share of each class."),
       seed(group, "Fixes the order of --shuffle.")};
 }
@@ -33,7 +33,7 @@ Command bind_pack(Binder& binder) {
   config.short_side = binder.small_integer("short-side");
   config.quality = binder.small_integer("quality");
   config.shuffle = binder.boolean("shuffle");
-  config.balance = binder.boolean("balance");
+  config.even_shards = binder.boolean("even-shards");
   config.random_seed = binder.integer("random-seed");
   require_apart(binder, "output-path", config.output_path, "input-path", config.input_path);
   return config;

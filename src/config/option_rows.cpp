@@ -144,7 +144,7 @@ const std::vector<Place>& places() {
       {"pack", Canvas::kDataOut, {"output-path"}},
       {"pack",
        Canvas::kParameter,
-       {"shard-mb", "short-side", "quality", "shuffle", "balance", "random-seed"}},
+       {"shard-mb", "short-side", "quality", "shuffle", "even-shards", "random-seed"}},
   };
   return kPlaces;
 }

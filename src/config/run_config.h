@@ -131,7 +131,7 @@ struct PackConfig {
   int short_side = 0;  // 0: as stored
   int quality = 92;
   bool shuffle = false;
-  bool balance = false;
+  bool even_shards = false;
   std::int64_t random_seed = 1;
 };
 

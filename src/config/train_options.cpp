@@ -111,9 +111,9 @@ std::vector<Option> train_options() {
                         "YAML or JSON file with any of these options; a flag wins over the file. "
                         "Relative paths in it start at the working folder."),
           optional_path("index", "FILE", "", kPaths,
-                        "Where the list of the training images is kept between runs, and with "
-                        "-valid after the name that of the validation images. Without it: beside "
-                        "the data, where there are many and that can be written."),
+                        "File that caches the listing of the training dataset between runs; "
+                        "validation uses FILE-valid. Default: a file in ~/.cache/kiln for datasets "
+                        "of 1000 images or more."),
           integer("image-size", "auto", 16, 2048, "pixels", kImages,
                   "Height and width that images are brought to. auto: as stored when all share one "
                   "size, else 224."),

@@ -227,7 +227,7 @@ void share_datasets(World& world, const DataConfig& config, TrainingInputs& inpu
   }
   for (Dataset* set : {&inputs.train, &inputs.valid}) {
     const std::string bytes = world.broadcast(world.leads() ? to_bytes(*set, SetParts::kList) : "");
-    if (!world.leads()) *set = image_set_of(bytes, SetParts::kList);
+    if (!world.leads()) *set = dataset_of(bytes, SetParts::kList);
   }
   const TransformChoice pixels = world.broadcast(transform_choice(inputs));
   if (!world.leads()) take_transform_choice(config, pixels, inputs);

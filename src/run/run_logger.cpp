@@ -16,9 +16,9 @@
 #include "report/page/page.h"
 #include "report/record/run_file.h"
 #include "report/sinks/sinks.h"
+#include "run/plan_warnings.h"
 #include "run/rank_agreement.h"
 #include "run/versions.h"
-#include "train/schedule.h"
 
 namespace kiln {
 namespace {
@@ -129,20 +129,16 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
                                              "%g = %g",
                                              global_batch, config.learning_rate,
                                              peak / config.learning_rate, peak));
-  plan.emplace_back("plan", formatted("%d epochs of %lld steps of %lld images, learning rate %g, "
-                                      "warm-up %d epochs, patience %d, seed %lld",
-                                      config.epochs, static_cast<long long>(inputs.steps_per_epoch),
-                                      global_batch, peak, config.num_warmup_steps, config.patience,
-                                      static_cast<long long>(config.random_seed)));
+  std::string steps = formatted(
+      "%d epochs of %lld steps of %lld images, learning rate %g, "
+      "warm-up %d epochs, patience %d, seed %lld",
+      config.epochs, static_cast<long long>(inputs.steps_per_epoch), global_batch, peak,
+      config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed));
+  if (const long long left_over = images_left_over(job); left_over > 0)
+    steps += formatted("; %lld of %zu images left over in each epoch, others each time", left_over,
+                       inputs.train.samples.size());
+  plan.emplace_back("plan", std::move(steps));
   return plan;
-}
-
-void warn_of_empty_classes(const Dataset& set, std::vector<std::string>& warnings) {
-  const std::vector<long long> counts = counts_by_class(set, set.classes.size());
-  std::string empty;
-  for (std::size_t c = 0; c < counts.size(); ++c)
-    if (counts[c] == 0) empty += (empty.empty() ? "'" : ", '") + set.classes[c] + "'";
-  if (!empty.empty()) warnings.push_back("no training image has the class " + empty);
 }
 
 void add_files(const std::filesystem::path& folder, RunReporter& reporter) {
@@ -163,6 +159,12 @@ void add_files(const std::filesystem::path& folder, RunReporter& reporter) {
 
 }  // namespace
 
+double CpuMeter::take_share(int num_threads) {
+  const double used = processor_seconds() - processor_begin_, wall = watch_.seconds();
+  *this = {};
+  return wall > 0 ? std::min(1.0, used / (wall * num_threads)) : 0;
+}
+
 RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   RunStart start;
   start.time = unix_seconds();
@@ -182,27 +184,6 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   for (const std::string& idle : idle_gpus(job.world, job.device))
     start.plan.emplace_back("idle", idle + ": `kiln train --ranks auto` uses them all");
   return start;
-}
-
-std::vector<std::string> plan_warnings(const TrainingJob& job) {
-  std::vector<std::string> warnings = job.inputs.notes;
-  for (const Dataset* set : {&job.inputs.train, &job.inputs.valid})
-    warnings.insert(warnings.end(), set->notes.begin(), set->notes.end());
-  warn_of_empty_classes(job.inputs.train, warnings);
-  if (job.inputs.train.classes.size() == 1)
-    warnings.emplace_back(
-        "there is only one class: every answer will be right, and the model will have learned "
-        "nothing");
-  const SchedulePlan& schedule = job.recipe.schedule;
-  if (schedule.peak < kRateFloor)
-    warnings.emplace_back("the learning rate is below the schedule's floor and will rise to 1e-07");
-  else if (schedule.warmup_epochs > 0 && schedule.peak < kWarmupStart)
-    warnings.emplace_back(
-        "the learning rate is below 0.0001, where warm-up begins: warm-up will lower it, not raise "
-        "it");
-  if (schedule.warmup_epochs >= schedule.epochs)
-    warnings.emplace_back("warm-up takes all epochs: the learning rate never reaches its peak");
-  return warnings;
 }
 
 void add_run_sinks(const OutputConfig& config, RunReporter& reporter) {
@@ -233,6 +214,7 @@ void RunLogger::start(RunStart start, const std::vector<std::string>& warnings) 
   for (const std::string& warning : warnings)
     leads_ ? log_.warning(warning) : log_.info("warning: " + warning);
   reporter_.start(std::move(start));
+  cpu_ = {};
 }
 
 void RunLogger::step(StepRecord record) {
@@ -261,6 +243,7 @@ void RunLogger::epoch(EpochRecord record, const ValidationDetails* details) {
   record.peak_memory_bytes = peak_memory_bytes();
   record.peak_device_bytes = peak_device_memory(device_);
   record.gpu = gpu_meter_.take_average();
+  if (!device_.is_cuda) record.cpu_share = cpu_.take_share(at::get_num_threads());
   if (details != nullptr) end_.saved_epoch = record.epoch;
   reporter_.epoch(record, details);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/system.h"
 #include "config/run_config.h"
 #include "parallel/device/device.h"
 #include "parallel/device/nvidia_driver.h"
@@ -21,15 +22,22 @@ namespace kiln {
 // Counts of images are of all shards. A collective.
 RunStart describe_run(const TrainingJob& job, const TrainState& state);
 
-// What in the plan may not be what its author wants, a sentence each. The same on all ranks, but
-// for notes on a shard.
-std::vector<std::string> plan_warnings(const TrainingJob& job);
-
 // Tells a training run to the console, the driver log and, on rank 0, all other sinks. It is told
 // and never asked what to do: what the run goes by is in its state.
 
 // Which sinks a run's numbers go to. One that cannot begin is warned of and left out.
 void add_run_sinks(const OutputConfig& config, RunReporter& reporter);
+
+// How much of its cores this process gets.
+class CpuMeter {
+ public:
+  // Processor time over wall time x `num_threads` since the last call, at most 1.
+  double take_share(int num_threads);
+
+ private:
+  double processor_begin_ = processor_seconds();
+  Stopwatch watch_;
+};
 
 // Every rank has one and tells it the same, in step. One thread.
 class RunLogger {
@@ -66,6 +74,7 @@ class RunLogger {
   Log& log_;
   bool leads_;
   GpuMeter gpu_meter_;
+  CpuMeter cpu_;
   RunReporter reporter_;
   RunEnd end_;
 };

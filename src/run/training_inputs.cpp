@@ -98,13 +98,13 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
     if (!path.empty()) problems.collect(read);
   };
   collect(config.train_path, [&] {
-    inputs.train = read_indexed_image_set(config.train_path, "Training dataset",
-                                          {config.index_path, with_sizes});
+    inputs.train = read_indexed_dataset(config.train_path, "Training dataset",
+                                        {config.index_path, with_sizes});
   });
   collect(config.valid_path, [&] {
     const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
     inputs.valid =
-        read_indexed_image_set(config.valid_path, "Validation dataset", {index, with_sizes});
+        read_indexed_dataset(config.valid_path, "Validation dataset", {index, with_sizes});
     if (!inputs.train.samples.empty() && !config.has_train_shard)
       map_classes(inputs.train, inputs.valid);
   });

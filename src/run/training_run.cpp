@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "base/system.h"
+#include "base/text.h"
 #include "run/kept_model.h"
+#include "run/plan_warnings.h"
 #include "run/prepare.h"
 #include "run/run_faults.h"
 #include "run/run_logger.h"
@@ -156,6 +158,17 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log) {
   return {};
 }
 
+// Stopping goes by the validation loss, keeping by top-1.
+std::string patience_text(const TrainingJob& job, const TrainState& state) {
+  const int patience = job.config.optimization.patience;
+  return formatted("The validation loss was not below the previous epoch's for %d %s; epoch %d, ",
+                   patience, patience == 1 ? "epoch" : "epochs in a row",
+                   state.progress.best.epoch) +
+         (job.config.optimization.save == SaveChoice::kBest ? "the one with the highest top-1"
+                                                            : "the last one") +
+         std::string(", is kept.");
+}
+
 }  // namespace
 
 int run_training(const TrainConfig& config, Process& process) {
@@ -171,7 +184,8 @@ int run_training(const TrainConfig& config, Process& process) {
     const Stop stop = train(*job, *state, log);
     if (stop.signal != 0)
       log.stopped_early("signal", "Stopped by signal " + std::to_string(stop.signal) + ".");
-    if (stop.patience) log.stopped_early("patience", "Early stopped.");
+    if (stop.patience)
+      log.stopped_early("patience", "Early stopped. " + patience_text(*job, *state));
     world.enter("saving", /*patient=*/true);
     world.agree([&] { save(*job, std::move(state), log); });
     return stop.signal == 0 ? 0 : 128 + stop.signal;

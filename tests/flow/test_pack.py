@@ -42,7 +42,7 @@ class PackTest(FlowTest):
 
     def test_names_classes_and_index(self):
         self.packed()
-        self.assertEqual(set(files_below(self.folder / "shards")), {"train-000000.tar", "classes.txt", ".kiln-index"})
+        self.assertEqual(set(files_below(self.folder / "shards")), {"train-000000.tar", "classes.txt", ".kiln-shards"})
         names = sorted(path.name for path in (self.data / "train").iterdir())
         self.assertEqual((self.folder / "shards/classes.txt").read_text().split("\n"), names + [""])
         first = files_below(self.folder / "shards")
@@ -50,13 +50,13 @@ class PackTest(FlowTest):
         second = files_below(self.folder / "again")
         self.assertEqual(first["train-000000.tar"], second["train-000000.tar"])
 
-    def test_shuffle_and_balance(self):
+    def test_shuffle_and_even_shards(self):
         data = self.folder / "uneven"
         for label, count in (("a", 400), ("b", 100)):
             (data / label).mkdir(parents=True)
             for number in range(count):
                 (data / label / f"{number}.png").write_bytes(bytes([number % 256]) * 6000)
-        self.packed("--shard-mb", 1, "--balance", source=data)
+        self.packed("--shard-mb", 1, "--even-shards", source=data)
         shards = self.shards()
         self.assertGreater(len(shards), 2)
         self.assertEqual(sum(map(len, shards.values())), 500)

@@ -76,8 +76,8 @@ class QuickstartTest(ExampleTest):
         done = subprocess.run([script], capture_output=True, text=True, timeout=900,
                               env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
         self.assert_trained(done, self.folder / "build/quickstart/model")
-        best = re.search(r"top-1 accuracy +([0-9.]+)", done.stdout)
-        self.assertGreater(float(best[1]), 0.95)
+        best = re.search(r"top-1 accuracy +([0-9.]+) %", done.stdout)
+        self.assertGreater(float(best[1]), 95)
 
 
 class SlurmTest(ExampleTest):

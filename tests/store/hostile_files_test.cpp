@@ -124,7 +124,7 @@ TEST(HostileFiles, Zips) {
   expect_fault(bad, "encrypted");
   bad = good;
   for (const std::size_t at : {20, 24}) bad.replace(directory + at, 4, "\xf0\xff\xff\xff");
-  expect_fault(bad, "outside the file");
+  expect_fault(bad, "beyond the end of the file");
   bad = good;
   bad[good.find("xxxx")] = 'y';
   expect_fault(bad, "checksum");

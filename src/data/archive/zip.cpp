@@ -156,9 +156,9 @@ void check_places(std::vector<std::pair<std::uint64_t, std::uint64_t>>& places,
   std::sort(places.begin(), places.end());
   std::uint64_t free_from = 0;
   for (const auto& [begin, size] : places) {
-    if (begin < free_from) throw ArchiveFault("entries of it overlap");
+    if (begin < free_from) throw ArchiveFault("two of its entries overlap");
     if (begin > directory_begin || size > directory_begin - begin)
-      throw ArchiveFault("an entry of it lies behind its end");
+      throw ArchiveFault("one of its entries extends beyond the end of the file");
     free_from = begin + size;
   }
 }
@@ -170,8 +170,10 @@ void list(const Source& zip, const ZipVisit& visit) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
   for (std::uint64_t i = 0; i < directory.count; ++i) {
     const Entry entry = take_entry(left);
-    if (entry.member.stored_size > directory.offset)
-      throw ArchiveFault("an entry of it lies behind its end");
+    if (entry.member.stored_size > directory.offset) {
+      throw ArchiveFault("its entry '" + std::string(entry.name.substr(0, 200)) +
+                         "' extends beyond the end of the file");
+    }
     places.emplace_back(entry.member.offset,
                         kZipHeaderBytes + entry.name.size() + entry.member.stored_size);
     if (entry.is_file) visit(entry.name, entry.member);

@@ -187,7 +187,7 @@ std::string to_bytes(const Dataset& set, SetParts parts) {
   return bytes;
 }
 
-Dataset image_set_of(std::string_view bytes, SetParts parts) {
+Dataset dataset_of(std::string_view bytes, SetParts parts) {
   Reader reader(bytes);
   Dataset set;
   set.kind = static_cast<Dataset::Kind>(reader.number());

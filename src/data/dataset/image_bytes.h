@@ -32,6 +32,6 @@ std::string to_bytes(const Dataset& set, SetParts parts);
 
 // `bytes` is what to_bytes() of the same build made; throws InternalError otherwise. Archives are
 // named but not open.
-Dataset image_set_of(std::string_view bytes, SetParts parts);
+Dataset dataset_of(std::string_view bytes, SetParts parts);
 
 }  // namespace kiln

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/system.h"
+#include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
@@ -56,7 +58,7 @@ std::optional<Dataset> parse(std::string_view bytes) {
   bytes.remove_prefix(kHeaderBytes);
   if (fnv1a(bytes) != hash) return std::nullopt;
   try {
-    Dataset set = image_set_of(bytes, SetParts::kWithSources);
+    Dataset set = dataset_of(bytes, SetParts::kWithSources);
     if (names_only_files_inside(set)) return set;
   } catch (const InternalError&) {
   }
@@ -67,8 +69,8 @@ std::optional<Dataset> parse(std::string_view bytes) {
   throw Error(
       ErrorCode::kUserError,
       "'" + file.string() +
-          "', which --index names, is no index of kiln's and would be replaced by one. Name "
-          "a new file, or remove this one.");
+          "', which --index names, is not an index and would be overwritten. Name a new file, or "
+          "remove this one.");
 }
 
 // The set of `index`; else nothing, and `note` says why an index that is there cannot be used.
@@ -84,13 +86,13 @@ std::optional<Dataset> read_index(const fs::path& index, bool named, const fs::p
   if (named && !bytes.empty() && !bytes.starts_with(kMagicOfAnyVersion)) refuse_to_replace(index);
   std::optional<Dataset> set = parse(bytes);
   if (!set) {
-    note = "the index '" + index.string() + "' is damaged, or another version's: it is made anew";
+    note = "the index '" + index.string() + "' is damaged or of another version; it is rebuilt";
     return std::nullopt;
   }
   const std::vector<std::string> changed = changed_sources(root, set->stamps);
   if (changed.empty()) return set;
   note = "the index '" + index.string() + "' is out of date ('" +
-         (root / changed.front()).string() + "' has changed): it is made anew";
+         (root / changed.front()).string() + "' has changed); it is rebuilt";
   return std::nullopt;
 }
 
@@ -106,6 +108,12 @@ bool is_settled(const Dataset& set, std::int64_t scan_begin_ns) {
               "The index '" + file.string() +
                   "' cannot be written. Check its folder and permissions, or name another file "
                   "with --index.");
+}
+
+// For an index that nobody named: false where there is none to be.
+bool make_folder_of(const fs::path& file) {
+  std::error_code fault;
+  return !file.empty() && (fs::create_directories(file.parent_path(), fault), !fault);
 }
 
 std::int64_t now_ns() {
@@ -130,9 +138,19 @@ std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string&
 
 }  // namespace
 
-fs::path index_beside(const fs::path& root) {
-  if (fs::is_directory(root)) return root / ".kiln-index";
-  return root.parent_path() / ("." + root.filename().string() + ".kiln-index");
+fs::path index_in_cache(const fs::path& root) {
+  const auto folder_of = [](const char* variable) {
+    const char* value = std::getenv(variable);  // the XDG base directories must be absolute
+    return value != nullptr && *value == '/' ? fs::path(value) : fs::path();
+  };
+  fs::path cache = folder_of("XDG_CACHE_HOME");
+  if (cache.empty()) cache = folder_of("HOME");
+  if (cache.empty()) return {};
+  if (cache == folder_of("HOME")) cache /= ".cache";
+  const fs::path real = fs::weakly_canonical(root);
+  return cache / "kiln" /
+         formatted("%s-%016llx.index", real.filename().c_str(),
+                   static_cast<unsigned long long>(fnv1a(real.native())));
 }
 
 void write_index(const fs::path& file, const Dataset& set) {
@@ -149,9 +167,11 @@ void write_index(const fs::path& file, const Dataset& set) {
   fail_to_write(file);
 }
 
-Dataset read_indexed_image_set(const fs::path& root, const std::string& name, const IndexUse& use) {
+Dataset read_indexed_dataset(const fs::path& root, const std::string& name, const IndexUse& use) {
   const std::int64_t begin_ns = now_ns();
-  const fs::path file = use.file.empty() ? index_beside(root) : use.file;
+  const fs::path file = !use.file.empty()                    ? use.file
+                        : fs::exists(root / kShardIndexName) ? root / kShardIndexName
+                                                             : index_in_cache(root);
   std::string note;
   std::optional<Dataset> found = read_index(file, !use.file.empty(), root, note);
   const bool is_new = !found;
@@ -162,7 +182,8 @@ Dataset read_indexed_image_set(const fs::path& root, const std::string& name, co
   const bool grew = use.with_sizes && scan_sizes(set, SizesWanted::kCommon) > 0;
   if ((is_new || grew) && is_settled(set, begin_ns)) {
     try {
-      if (!use.file.empty() || set.samples.size() >= kFewImages) write_index(file, set);
+      if (!use.file.empty() || (set.samples.size() >= kFewImages && make_folder_of(file)))
+        write_index(file, set);
     } catch (const Error&) {
       if (!use.file.empty()) throw;
     }

@@ -114,7 +114,7 @@ class ShardWriter {
  public:
   ShardWriter(const Dataset& set, ShardPlan plan, fs::path folder)
       : set_(set), plan_(std::move(plan)), folder_(std::move(folder)) {
-    if (!plan_.balance) return;
+    if (!plan_.even_shards) return;
     plan_.order = spread_by_class(set.samples, plan_.order);
     std::uint64_t bytes = 0;
     for (const std::uint32_t i : plan_.order) bytes += member_bytes(stored_size(set, i));
@@ -147,7 +147,7 @@ class ShardWriter {
   }
 
   bool is_shard_full(std::size_t position, std::uint64_t next_bytes) const {
-    if (plan_.balance) {
+    if (plan_.even_shards) {
       const std::size_t count = plan_.order.size();
       return position * num_even_shards_ / count != (position - 1) * num_even_shards_ / count;
     }

@@ -17,7 +17,7 @@ struct ShardPlan {
   std::uint64_t shard_bytes = 0;  // a shard ends before it grows beyond that
   int short_side = 0;             // images with a longer one are reduced to it; 0: bytes as stored
   int quality = 92;               // of the JPEG that a reduced image becomes
-  bool balance = false;  // every shard has as many images (or one less), classes spread alike
+  bool even_shards = false;  // every shard has as many images (or one less), classes spread alike
   std::vector<std::uint32_t> order;  // of the set's samples
 };
 

@@ -11,15 +11,81 @@ namespace {
 
 // From where on something is worth a sentence.
 constexpr double kWideInterval = 0.05;  // half of it
-constexpr double kMemorised = 0.10;     // training accuracy above validation accuracy
+constexpr double kOverfitGap = 0.10;    // training accuracy above validation accuracy
 constexpr double kLossRise = 1.05;      // last validation loss over the lowest
 constexpr double kStillRising = 0.005;  // top-1 gained in the last quarter of the epochs
 constexpr double kWeakRecall = 0.5;     // of a class, over the overall accuracy
 constexpr double kImbalance = 10;       // largest over smallest class
+constexpr double kFewCores = 0.8;       // of the time of the compute threads
 constexpr int kFewestEpochsForTrends = 4;
+constexpr int kFewSteps = 20;  // of an epoch
 
 std::string percent_range(const Interval& interval) {
   return percent(interval.low) + " and " + percent(interval.high);
+}
+
+// How training stands at its end. One of these, so that no two findings contradict each other.
+enum class Trend { kNone, kDiverged, kOverfitting, kLossRising, kImproving, kSteady };
+
+// Of validation; null where no loss is a number.
+const EpochRecord* lowest_loss(const std::vector<EpochRecord>& epochs) {
+  const EpochRecord* lowest = nullptr;
+  for (const EpochRecord& epoch : epochs)
+    if (std::isfinite(epoch.valid.loss()) &&
+        (lowest == nullptr || epoch.valid.loss() < lowest->valid.loss()))
+      lowest = &epoch;
+  return lowest;
+}
+
+// The first epoch whose loss is not a number; nullptr: none.
+const EpochRecord* diverged_epoch(const std::vector<EpochRecord>& epochs) {
+  for (const EpochRecord& epoch : epochs)
+    if (!std::isfinite(epoch.train.loss()) || !std::isfinite(epoch.valid.loss())) return &epoch;
+  return nullptr;
+}
+
+// The epoch since which top-1 may still be rising: a quarter of the epochs before the last.
+const EpochRecord& earlier_epoch(const std::vector<EpochRecord>& epochs) {
+  return epochs[epochs.size() - 1 - epochs.size() / 4];
+}
+
+Trend trend_of(const RunRecord& run, const RunSummary& summary) {
+  const auto& epochs = run.epochs;
+  if (epochs.empty()) return Trend::kNone;
+  if (diverged_epoch(epochs) != nullptr) return Trend::kDiverged;
+  if (epochs.size() < 2) return Trend::kNone;
+  const EpochRecord& last = *summary.last;
+  const double train = last.train.top1_accuracy(), valid = last.valid.top1_accuracy();
+  // A gap within the interval of the validation accuracy may be chance.
+  if (train - valid > kOverfitGap && train > top1_interval(last.valid).high)
+    return Trend::kOverfitting;
+  if (epochs.size() < kFewestEpochsForTrends) return Trend::kNone;
+  const bool improves = summary.best == summary.last &&
+                        valid - earlier_epoch(epochs).valid.top1_accuracy() >= kStillRising;
+  if (improves) return Trend::kImproving;
+  const EpochRecord& lowest = *lowest_loss(epochs);
+  if (last.epoch - lowest.epoch >= 2 && last.valid.loss() > kLossRise * lowest.valid.loss())
+    return Trend::kLossRising;
+  return Trend::kSteady;
+}
+
+// Whether the accuracy is above that of always answering the largest class, by more than chance.
+bool has_learned(const RunSummary& summary) {
+  return summary.best != nullptr && summary.largest_class >= 0 &&
+         top1_interval(summary.best->valid).low > summary.largest_share;
+}
+
+// "‘cat’, ‘dog’ and 3 more classes"; empty where every class has validation images.
+std::string unseen_classes(const DataRecord& data) {
+  constexpr int kMostNamed = 3;
+  std::string text;
+  int count = 0;
+  for (std::size_t label = 0; label < data.valid_counts.size(); ++label) {
+    if (data.valid_counts[label] > 0 || ++count > kMostNamed) continue;
+    text += (text.empty() ? "" : ", ") + quoted_class(data, static_cast<int>(label));
+  }
+  if (count > kMostNamed) text += formatted(" and %d more classes", count - kMostNamed);
+  return text;
 }
 
 class Finder {
@@ -29,14 +95,13 @@ class Finder {
   std::vector<Finding> all() {
     how_it_ended();
     if (summary_.best != nullptr) {
-      not_finite();
       how_sure();
-      memorised();
-      still_rising();
+      trend();
       weakest_class();
     }
     class_counts();
     bad_images();
+    cores();
     std::stable_sort(found_.begin(), found_.end(), [](const Finding& a, const Finding& b) {
       return static_cast<int>(a.judged) > static_cast<int>(b.judged);
     });
@@ -64,17 +129,6 @@ class Finder {
            ": the validation loss had not fallen for as many epochs as `--patience` allows.");
   }
 
-  void not_finite() {
-    for (const EpochRecord& epoch : run_.epochs) {
-      if (std::isfinite(epoch.train.loss()) && std::isfinite(epoch.valid.loss())) continue;
-      warn(
-          formatted("The loss is no longer a number from epoch %d on: training has diverged. A "
-                    "lower `--learning-rate`, or warm-up, is the usual cure.",
-                    epoch.epoch));
-      return;
-    }
-  }
-
   void how_sure() {
     const Totals& valid = summary_.best->valid;
     const Interval interval = top1_interval(valid);
@@ -87,53 +141,47 @@ class Finder {
       good(range + ".");
     if (run_.epochs.size() > 1)
       note(
-          "The best epoch was chosen by these same images, so its accuracy is a little too "
-          "hopeful; images that were never looked at would tell the rest.");
+          "The best epoch was selected on these same images, so its accuracy is slightly "
+          "optimistic; use a held-out test set for an unbiased estimate.");
   }
 
-  void memorised() {
+  void trend() {
     const EpochRecord& last = *summary_.last;
-    const double gap = last.train.top1_accuracy() - last.valid.top1_accuracy();
-    const EpochRecord* lowest = lowest_loss();
-    const bool rose = lowest != nullptr && last.epoch - lowest->epoch >= 2 &&
-                      std::isfinite(last.valid.loss()) &&
-                      last.valid.loss() > kLossRise * lowest->valid.loss();
-    if (gap > kMemorised)
-      warn(formatted(
-          "It knows its training images (%s right) better than new ones (%s): it overfits. More "
-          "images, `--augment standard` or `strong`, or fewer epochs would help.",
-          percent(last.train.top1_accuracy()).c_str(),
-          percent(last.valid.top1_accuracy()).c_str()));
-    else if (rose)
-      note(formatted(
-          "The validation loss was lowest in epoch %d (%.3f) and has risen to %.3f since.",
-          lowest->epoch, lowest->valid.loss(), last.valid.loss()));
-    else if (run_.epochs.size() >= kFewestEpochsForTrends)
-      good(
-          "It does about as well on new images as on those it learned from: no sign of "
-          "overfitting.");
-  }
-
-  // Of validation; null where no loss is a number.
-  const EpochRecord* lowest_loss() const {
-    const EpochRecord* lowest = nullptr;
-    for (const EpochRecord& epoch : run_.epochs)
-      if (std::isfinite(epoch.valid.loss()) &&
-          (lowest == nullptr || epoch.valid.loss() < lowest->valid.loss()))
-        lowest = &epoch;
-    return lowest;
-  }
-
-  void still_rising() {
-    const auto& epochs = run_.epochs;
-    if (epochs.size() < kFewestEpochsForTrends || summary_.best != summary_.last) return;
-    const EpochRecord& earlier = epochs[epochs.size() - 1 - epochs.size() / 4];
-    const double gained = summary_.last->valid.top1_accuracy() - earlier.valid.top1_accuracy();
-    if (gained < kStillRising) return;
-    note(
-        formatted("The last epoch was the best, and top-1 rose by %.1f points after epoch %d: "
-                  "more `--epochs` would probably do better.",
-                  100 * gained, earlier.epoch));
+    const double train = last.train.top1_accuracy(), valid = last.valid.top1_accuracy();
+    switch (trend_of(run_, summary_)) {
+      case Trend::kDiverged:
+        warn(formatted("Training diverged: the loss is not a finite number from epoch %d on.",
+                       diverged_epoch(run_.epochs)->epoch));
+        break;
+      case Trend::kOverfitting:
+        warn("It overfits: top-1 is " + percent(train) + " on training images and " +
+             percent(valid) + " on validation images.");
+        break;
+      case Trend::kLossRising: {
+        const EpochRecord& lowest = *lowest_loss(run_.epochs);
+        note(
+            formatted("The validation loss was lowest in epoch %d (%.3f) and has risen to %.3f "
+                      "since.",
+                      lowest.epoch, lowest.valid.loss(), last.valid.loss()));
+        break;
+      }
+      case Trend::kImproving: {
+        const EpochRecord& earlier = earlier_epoch(run_.epochs);
+        note(
+            formatted("It was still improving: the last epoch was the best, and top-1 rose by "
+                      "%.1f points after epoch %d.",
+                      100 * (valid - earlier.valid.top1_accuracy()), earlier.epoch));
+        break;
+      }
+      case Trend::kSteady:
+        if (has_learned(summary_))
+          good(
+              "It does about as well on validation images as on training images: no sign of "
+              "overfitting.");
+        break;
+      case Trend::kNone:
+        break;
+    }
   }
 
   void weakest_class() {
@@ -146,11 +194,12 @@ class Finder {
     });
     if (num_weak == 0) return;
     std::string text = "Of the images of " + quoted_class(run_.start.data, worst.label) + " only " +
-                       percent(worst.recall()) + " are recognised";
+                       percent(worst.recall()) + " are recognized";
     if (const int guess = most_often_taken_for(run_.details.confusion, worst.label); guess >= 0)
-      text += ", most others are taken for " + quoted_class(run_.start.data, guess);
+      text += "; most others are taken for " + quoted_class(run_.start.data, guess);
     if (num_weak > 1)
-      text += formatted("; of %td more classes less than half as many as on average", num_weak - 1);
+      text += formatted("; %td more classes are recognized less than half as often as the average",
+                        num_weak - 1);
     warn(text + ".");
   }
 
@@ -163,18 +212,32 @@ class Finder {
       return quoted_class(data, static_cast<int>(place - data.train_counts.begin()));
     };
     if (data.train_counts.size() == 1)
-      warn("There is only one class: every answer is right, and nothing can be learned.");
+      warn("There is only one class: every answer is right, and there is nothing to learn.");
     else if (*smallest == 0)
       warn(name(smallest) + " has no training images: it cannot be learned.");
     else if (*largest >= kImbalance * *smallest)
       warn("The classes are uneven: " + name(largest) + " has " + grouped(*largest) +
            " training images, " + name(smallest) + " " + grouped(*smallest) +
            ". Look at the recall of the small classes, not at the average.");
-    const auto unseen = std::count(data.valid_counts.begin(), data.valid_counts.end(), 0);
-    if (unseen > 0)
-      warn(formatted("%s %s no validation images: nothing is known of how well %s recognised.",
-                     unseen == 1 ? "One class" : (std::to_string(unseen) + " classes").c_str(),
-                     unseen == 1 ? "has" : "have", unseen == 1 ? "it is" : "they are"));
+    const std::string unseen = unseen_classes(data);
+    if (!unseen.empty())
+      warn("No validation images of " + unseen + ": how well they are recognized is unknown.");
+  }
+
+  // A run that waits for cores, not for images.
+  void cores() {
+    double wall = 0, used = 0, waited = 0;
+    for (const EpochRecord& epoch : run_.epochs) {
+      if (epoch.cpu_share == 0) continue;
+      const double seconds = epoch.train_seconds + epoch.valid_seconds;
+      wall += seconds;
+      used += epoch.cpu_share * seconds;
+      waited += epoch.times.data_wait;
+    }
+    if (wall == 0 || used / wall >= kFewCores || waited > 0.1 * wall) return;
+    warn("The run got only " + percent(used / wall) +
+         " of the time of its compute threads on the processor: other programs used the same "
+         "cores.");
   }
 
   void bad_images() {
@@ -193,14 +256,90 @@ class Finder {
   std::vector<Finding> found_;
 };
 
+// What to try next, the most promising first.
+class Adviser {
+ public:
+  explicit Adviser(const RunRecord& run)
+      : run_(run), summary_(summary_of(run)), trend_(trend_of(run, summary_)) {}
+
+  std::vector<std::string> all() {
+    if (summary_.best == nullptr) return {};
+    if (run_.start.data.classes.size() == 1) return {"Add images of a second class."};
+    data();
+    if (trend_ == Trend::kDiverged)
+      add("Lower `--learning-rate` by a factor of 3 to 10, or add warm-up epochs with "
+          "`--num-warmup-steps`.");
+    else if (has_learned(summary_))
+      improve();
+    else
+      begin_to_learn();
+    if (const Interval interval = top1_interval(summary_.best->valid);
+        interval.high - interval.low > 2 * kWideInterval)
+      add("Use more validation images: below about 400, differences of a few points are chance.");
+    return std::move(steps_);
+  }
+
+ private:
+  void add(std::string step) { steps_.push_back(std::move(step)); }
+
+  void data() {
+    const DataRecord& data = run_.start.data;
+    const auto& counts = data.train_counts;
+    if (const auto empty = std::find(counts.begin(), counts.end(), 0); empty != counts.end())
+      add("Add training images of " + quoted_class(data, static_cast<int>(empty - counts.begin())) +
+          ", or remove the class.");
+    if (const std::string unseen = unseen_classes(data); !unseen.empty())
+      add("Add validation images of " + unseen + ".");
+    if (summary_.last->bad_train_images + summary_.last->bad_valid_images > 0)
+      add("Repair or remove the images that could not be decoded; they are listed below.");
+  }
+
+  // No better than a constant answer: few steps, a bad learning rate, or too few images.
+  void begin_to_learn() {
+    if (run_.start.steps_per_epoch > 0 && run_.start.steps_per_epoch < kFewSteps)
+      add(formatted("An epoch has only %d steps: lower `--batch-size`, or use fewer ranks.",
+                    run_.start.steps_per_epoch));
+    if (trend_ == Trend::kOverfitting)
+      add("Start from pretrained weights (`kiln init-model --pretrained True`), or add training "
+          "images: these are too few to learn from scratch.");
+    else
+      add("Train longer (`--epochs`), and try a `--learning-rate` 3 times higher and one 3 times "
+          "lower.");
+    if (trend_ != Trend::kOverfitting)
+      add("With fewer than a few hundred images per class, start from pretrained weights (`kiln "
+          "init-model --pretrained True`).");
+  }
+
+  void improve() {
+    const std::string& augment = run_.start.data.augment;
+    if (trend_ == Trend::kImproving) add("Train longer: try twice as many `--epochs`.");
+    if (trend_ == Trend::kOverfitting) {
+      if (augment != "strong")
+        add(augment == "standard" ? "Use `--augment strong`." : "Use `--augment standard`.");
+      add("Add training images, or start from pretrained weights.");
+    }
+    const bool best_was_early = summary_.best->epoch * 4 <= summary_.last->epoch * 3;
+    if ((trend_ == Trend::kOverfitting || trend_ == Trend::kLossRising) && best_was_early)
+      add(
+          formatted("Use fewer `--epochs`: the best was epoch %d of %d, and the schedule then fits "
+                    "it.",
+                    summary_.best->epoch, summary_.last->epoch));
+  }
+
+  const RunRecord& run_;
+  RunSummary summary_;
+  Trend trend_;
+  std::vector<std::string> steps_;
+};
+
 std::string biggest_cost(const StepTimes& times, double train, double all, double validation) {
   if (times.data_wait > 0.1 * train)
     return percent(times.data_wait / train) +
            " of each training step waited for images: more `--loader-threads`, `--cache` or `kiln "
-           "pack` would help; see Performance in the README.";
+           "pack` would help; see docs/performance.md.";
   if (times.communication > 0.15 * train)
     return percent(times.communication / train) +
-           " of each training step waited for sums over the ranks: `--gradient-dtype bf16`, "
+           " of each training step waited for all-reduce over the ranks: `--gradient-dtype bf16`, "
            "`--accumulate` or a larger `--batch-size` would help.";
   if (validation > 0.4 * all)
     return percent(validation / all) +
@@ -215,25 +354,24 @@ Finding verdict(const RunRecord& run) {
   if (summary.best == nullptr)
     return {Judged::kWarning, "No epoch was finished, so there is no accuracy yet."};
   const Totals& valid = summary.best->valid;
-  const std::string right = percent(valid.top1_accuracy());
-  if (valid.count == 0) return {Judged::kWarning, "No validation image could be looked at."};
+  if (valid.count == 0) return {Judged::kWarning, "No validation image could be decoded."};
   if (run.start.data.classes.size() == 1)
     return {Judged::kWarning, "There is only one class, so nothing was learned."};
-  const Interval interval = top1_interval(valid);
-  if (summary.largest_class < 0)
-    return {Judged::kNote, "It recognises " + right + " of the validation images."};
-  const std::string guessing = "always answering " +
-                               quoted_class(run.start.data, summary.largest_class) + " would get " +
-                               percent(summary.largest_share);
-  if (interval.low > summary.largest_share)
-    return {Judged::kGood,
-            "It learned: " + right + " of the validation images are recognised; " + guessing + "."};
-  return {Judged::kWarning, "Nothing shows that it has learned: " + right +
-                                " of the validation images are recognised, and " + guessing + "."};
+  const std::string top1 = "top-1 is " + percent(valid.top1_accuracy());
+  if (summary.largest_class < 0) return {Judged::kNote, "On the validation images " + top1 + "."};
+  const std::string baseline = top1 + "; always answering " +
+                               quoted_class(run.start.data, summary.largest_class) + " gets " +
+                               percent(summary.largest_share) + ".";
+  if (has_learned(summary)) return {Judged::kGood, "It learned: " + baseline};
+  return {Judged::kWarning, "There is no evidence that it learned: " + baseline};
 }
 
 std::vector<Finding> findings(const RunRecord& run) {
   return Finder(run).all();
+}
+
+std::vector<std::string> next_steps(const RunRecord& run) {
+  return Adviser(run).all();
 }
 
 std::string time_finding(const RunRecord& run) {
@@ -243,10 +381,10 @@ std::string time_finding(const RunRecord& run) {
   const StepTimes& times = summary.times;
   std::string cost = biggest_cost(times, summary.train_seconds, all, summary.valid_seconds);
   if (!cost.empty()) return cost;
-  return "Images were there when they were needed: " +
+  return "Training did not wait for images: " +
          percent(std::max(0.0, 1 - times.data_wait / summary.train_seconds)) +
-         " of training time went into computing. A faster device, more ranks or a smaller model is "
-         "what would make it faster.";
+         " of its time went into computing. A faster device, more ranks or a smaller model would "
+         "make it faster.";
 }
 
 }  // namespace kiln

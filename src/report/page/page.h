@@ -39,9 +39,10 @@ std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path);
 // A `<section>` under a heading; `id` is its anchor. Empty for an empty `html`.
 std::string section(const std::string& id, const std::string& heading, const std::string& html);
 
-std::string headline_html(const RunRecord& run);   // title, status and circumstances
-std::string verdict_html(const RunRecord& run);    // did it work: the figures
-std::string findings_html(const RunRecord& run);   // can it be trusted
+std::string headline_html(const RunRecord& run);  // title, status and circumstances
+std::string verdict_html(const RunRecord& run);   // did it work: the figures
+std::string findings_html(const RunRecord& run);  // can it be trusted
+std::string next_steps_html(const RunRecord& run);
 std::string curves_html(const RunRecord& run);     // loss, accuracy, learning rate, images/s
 std::string time_html(const RunRecord& run);       // where the time went
 std::string classes_html(const RunRecord& run);    // a row a class, the worst first
@@ -62,8 +63,11 @@ struct Finding {
 // Did it work: one short sentence.
 Finding verdict(const RunRecord& run);
 
-// Can it be trusted, and what to do next; warnings first.
+// Can it be trusted; warnings first. At most one of them is about the trend of training.
 std::vector<Finding> findings(const RunRecord& run);
+
+// What to try next, the most promising first; never two that contradict each other.
+std::vector<std::string> next_steps(const RunRecord& run);
 
 // Where the time went, and what would help; empty before the end of the first epoch.
 std::string time_finding(const RunRecord& run);

@@ -125,4 +125,10 @@ std::string findings_html(const RunRecord& run) {
   return section("trust", "Can it be trusted?", element("ul class=\"findings\"", "\n" + items));
 }
 
+std::string next_steps_html(const RunRecord& run) {
+  std::string items;
+  for (const std::string& step : next_steps(run)) items += element("li", prose(step)) + "\n";
+  return items.empty() ? "" : section("next", "What to try next", element("ol", "\n" + items));
+}
+
 }  // namespace kiln

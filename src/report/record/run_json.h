@@ -123,6 +123,7 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("peak_memory_bytes", epoch.peak_memory_bytes);
   field("peak_device_bytes", epoch.peak_device_bytes);
   field("gpu", epoch.gpu);
+  field("cpu_share", epoch.cpu_share);
   field("bad_train_images", epoch.bad_train_images);
   field("bad_valid_images", epoch.bad_valid_images);
 }

@@ -29,6 +29,32 @@ int count_faults(const RunEnd& end, const std::string& data_set, bool damaged) {
       }));
 }
 
+// "68.3 % (95 % interval 55.8 to 78.7 %)".
+std::string accuracy_text(double value, const Interval& interval) {
+  return percent(value) +
+         formatted(" (95 %% interval %.1f to %.1f %%)", 100 * interval.low, 100 * interval.high);
+}
+
+std::string baseline_text(const RunRecord& run) {
+  const RunSummary summary = summary_of(run);
+  return summary.largest_class < 0 ? "" : "; guessing " + percent(summary.largest_share);
+}
+
+// How busy what computes was, averaged over the epochs.
+std::string load_text(const std::vector<EpochRecord>& epochs) {
+  double cpu = 0, gpu = 0, watts = 0;
+  for (const EpochRecord& epoch : epochs) {
+    cpu += epoch.cpu_share;
+    gpu += epoch.gpu ? epoch.gpu->utilisation_percent : 0;
+    watts += epoch.gpu ? epoch.gpu->power_watts : 0;
+  }
+  const auto count = static_cast<double>(epochs.size());
+  if (gpu > 0) return formatted("GPU %.0f %%, %.0f W", gpu / count, watts / count);
+  return cpu > 0
+             ? formatted("%.0f %% of the compute threads' time on the processor", 100 * cpu / count)
+             : "";
+}
+
 class Console : public RunSink {
  public:
   Console(Log& log, std::filesystem::path page) : log_(log), page_(std::move(page)) {
@@ -97,8 +123,10 @@ class Console : public RunSink {
            formatted("%d of %zu", end.saved_epoch, run.epochs.size()) +
                (end.stopped_early.empty() ? "" : " (stopped early: " + end.stopped_early + ")"));
     const Totals& valid = kept_epoch(run)->valid;
-    result("top-1 accuracy", formatted("%.5f", valid.top1_accuracy()));
-    result("top-5 accuracy", formatted("%.5f", valid.top5_accuracy()));
+    result("top-1 accuracy",
+           accuracy_text(valid.top1_accuracy(), top1_interval(valid)) + baseline_text(run));
+    if (run.start.data.classes.size() > 5)
+      result("top-5 accuracy", accuracy_text(valid.top5_accuracy(), top5_interval(valid)));
     result("validation loss", formatted("%.5f", valid.loss()));
     result("images/s", formatted("%.1f", summary_of(run).images_per_second));
     if (run.start.data.augment != "none") result("augmentation", run.start.data.augment);
@@ -108,6 +136,7 @@ class Console : public RunSink {
     result("peak memory",
            bytes_text(end.peak_memory_bytes) +
                (end.peak_device_bytes > 0 ? ", GPU " + bytes_text(end.peak_device_bytes) : ""));
+    if (const std::string load = load_text(run.epochs); !load.empty()) result("load", load);
     result("bad images",
            formatted("%d training, %d validation; damaged but used: %d, %d",
                      count_faults(end, "training", false), count_faults(end, "validation", false),
@@ -117,6 +146,7 @@ class Console : public RunSink {
     if (std::find(whole.begin(), whole.end(), kReportName) != whole.end())
       result("report", page_.string());
     for (const std::string& loss : run.losses) result("lost", loss);
+    log_.info("  " + verdict(run).text);
   }
 
   Log& log_;

@@ -65,7 +65,7 @@ TEST_P(UnpackTest, an_index_of_it_unpacks_again) {
   fs::last_write_time(scratch_ / "a.tgz", fs::file_time_type::clock::now() - std::chrono::hours(1));
   for (int start = 0; start < 2; ++start) {
     const Dataset set =
-        read_indexed_image_set(scratch_ / "a.tgz", "Data", {scratch_ / "index", false});
+        read_indexed_dataset(scratch_ / "a.tgz", "Data", {scratch_ / "index", false});
     std::string bytes;
     read_image_bytes(set, 1, bytes);
     EXPECT_EQ(bytes, "y");

@@ -30,7 +30,7 @@ class IndexTest : public testing::Test {
     for (const char* name : {"cat", "dog"}) fs::last_write_time(data_ / name, then);
   }
   Dataset read(bool with_sizes = false) {
-    return read_indexed_image_set(data_.path(), "Training dataset", {index_, with_sizes});
+    return read_indexed_dataset(data_.path(), "Training dataset", {index_, with_sizes});
   }
   // Behind the index's back, so that only a new scan sees it.
   void remove_in_secret() {
@@ -102,7 +102,7 @@ TEST_F(IndexTest, no_index_is_written_of_folders_that_have_just_changed) {
 
 TEST_F(IndexTest, a_named_file_that_is_no_index_is_left_alone) {
   elsewhere_.put("list.index", "my notes");
-  EXPECT_NE(error_of([&] { read(); }).message().find("is no index of kiln's"), std::string::npos);
+  EXPECT_NE(error_of([&] { read(); }).message().find("is not an index"), std::string::npos);
   EXPECT_EQ(bytes_of(index_), "my notes");
 }
 
@@ -142,21 +142,64 @@ TEST_F(IndexTest, sizes_are_read_only_until_two_differ) {
   for (const Sample& item : set.samples) EXPECT_TRUE(item.size) << item.file_name;
 }
 
-TEST_F(IndexTest, beside_the_data_it_changes_nothing_that_it_checks) {
-  index_.clear();
-  for (int i = 0; i < 1000; ++i) data_.put("cat/x" + std::to_string(i) + ".jpg");
-  age();
-  read();
-  ASSERT_TRUE(fs::exists(data_ / ".kiln-index"));
-  EXPECT_EQ(read().notes.size(), 0U);
-  remove_in_secret();
-  EXPECT_EQ(read().samples.size(), 1003U);
+// Files of the folder, those that begin with a dot too.
+std::size_t num_entries(const fs::path& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
 }
 
-TEST_F(IndexTest, nothing_is_written_beside_small_sets) {
-  index_.clear();
+class CacheTest : public IndexTest {
+ protected:
+  CacheTest() {
+    ::setenv("XDG_CACHE_HOME", (elsewhere_ / "cache").c_str(), 1);
+    index_.clear();
+  }
+  ~CacheTest() override { ::unsetenv("XDG_CACHE_HOME"); }
+  void put_many_images() {
+    for (int i = 0; i < 1000; ++i) data_.put("cat/x" + std::to_string(i) + ".jpg");
+    age();
+  }
+};
+
+TEST_F(CacheTest, large_sets_are_listed_in_the_cache_and_not_in_the_data) {
+  put_many_images();
   read();
-  EXPECT_FALSE(fs::exists(data_ / ".kiln-index"));
+  EXPECT_EQ(num_entries(data_.path()), 2U);
+  ASSERT_EQ(num_entries(elsewhere_ / "cache/kiln"), 1U);
+  EXPECT_EQ(read().notes.size(), 0U);
+  remove_in_secret();
+  EXPECT_EQ(read().samples.size(), 1003U) << "the folder was read again";
+  const ScratchFolder links;
+  fs::create_directory_symlink(data_.path(), links / "link");
+  EXPECT_EQ(read_indexed_dataset(links / "link", "Data", {}).samples.size(), 1003U)
+      << "found by the real path";
+  EXPECT_EQ(num_entries(elsewhere_ / "cache/kiln"), 1U);
+}
+
+TEST_F(CacheTest, small_sets_are_not_listed) {
+  read();
+  EXPECT_FALSE(fs::exists(elsewhere_ / "cache"));
+}
+
+TEST_F(CacheTest, an_index_inside_the_data_is_read_of_shards_alone) {
+  put_many_images();
+  read();
+  const fs::path made = index_in_cache(data_.path());
+  fs::copy(made, data_ / ".kiln-index");  // as kiln 0.1.0 left it
+  fs::remove_all(elsewhere_ / "cache");
+  remove_in_secret();
+  EXPECT_EQ(read().samples.size(), 1002U);
+}
+
+TEST_F(CacheTest, without_a_place_for_it_nothing_is_kept) {
+  put_many_images();
+  elsewhere_.put("cache", "a file where the folder would be");
+  EXPECT_EQ(read().samples.size(), 1003U);
+  ::setenv("XDG_CACHE_HOME", "relative", 1);
+  const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+  ::unsetenv("HOME");
+  EXPECT_EQ(index_in_cache(data_.path()), fs::path());
+  EXPECT_EQ(read().samples.size(), 1003U);
+  if (!home.empty()) ::setenv("HOME", home.c_str(), 1);
 }
 
 TEST_F(IndexTest, an_index_that_was_asked_for_must_be_writable) {
@@ -199,7 +242,7 @@ TEST(IndexOfLists, a_listed_file_that_goes_away_is_seen) {
   fs::last_write_time(data / "labels.json", then);
   const ScratchFolder elsewhere;
   const auto read = [&] {
-    return read_indexed_image_set(data.path(), "Data", {elsewhere / "index", false});
+    return read_indexed_dataset(data.path(), "Data", {elsewhere / "index", false});
   };
   EXPECT_EQ(read().samples.size(), 2U);
   ASSERT_TRUE(fs::exists(elsewhere / "index"));

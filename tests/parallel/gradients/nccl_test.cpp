@@ -329,7 +329,7 @@ TEST_F(NcclLog, GoesBesideTheDriverLogUnlessTheUserChose) {
 }
 
 TEST_F(NcclLog, KeepsTheUsersLevelAndStaysAwayWhereNothingCanBeWritten) {
-  EXPECT_FALSE(send_nccl_log_to("/nonexistent", 3));
+  EXPECT_FALSE(send_nccl_log_to(folder_ / "missing", 3));
   EXPECT_EQ(std::getenv("NCCL_DEBUG"), nullptr);
   ::setenv("NCCL_DEBUG", "TRACE", 1);
   EXPECT_TRUE(send_nccl_log_to(folder_, 3));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "report/sample_run.h"
@@ -20,17 +21,16 @@ std::string all_of(const RunRecord& run, Judged judged) {
 #define EXPECT_LACKS(text, part) \
   EXPECT_EQ(std::string(text).find(part), std::string::npos) << (text)
 
-TEST(Prediction, ComparesWithAlwaysAnsweringTheSame) {
+TEST(Verdict, ComparesWithAlwaysAnsweringTheSame) {
   RunRecord run = sample_run(5);
   EXPECT_EQ(verdict(run).judged, Judged::kGood);
-  EXPECT_HAS(verdict(run).text, "It learned: 84.0 %");
-  EXPECT_HAS(verdict(run).text, "would get 50.0 %");
+  EXPECT_HAS(verdict(run).text, "84.0 %");
+  EXPECT_HAS(verdict(run).text, "50.0 %");
   run.start.data.valid_counts = {340, 60};
   EXPECT_EQ(verdict(run).judged, Judged::kWarning);
-  EXPECT_HAS(verdict(run).text, "Nothing shows that it has learned");
 }
 
-TEST(Prediction, SaysWhatIsNotKnown) {
+TEST(Verdict, SaysWhatIsNotKnown) {
   EXPECT_HAS(verdict(sample_run(0)).text, "No epoch was finished");
   EXPECT_HAS(verdict(sample_run(1, {"only"})).text, "only one class");
   RunRecord run = sample_run(1);
@@ -61,20 +61,90 @@ TEST(Findings, NameTheIntervalAndCallItWideForFewImages) {
 
 TEST(Findings, SeeOverfitting) {
   RunRecord run = sample_run(6);
+  run.epochs[5].valid = run.epochs[4].valid;
   EXPECT_HAS(all_of(run, Judged::kGood), "no sign of overfitting");
   run.epochs[5].train = totals_of(1000, 0.01, 1);
-  EXPECT_HAS(all_of(run, Judged::kWarning), "it overfits");
+  EXPECT_HAS(all_of(run, Judged::kWarning), "It overfits");
   run = sample_run(6);
+  run.epochs[5].valid.top1 = run.epochs[4].valid.top1;
   run.epochs[5].valid.loss_sum = 400;
   run.epochs[4].valid.loss_sum = 300;
   EXPECT_HAS(all_of(run, Judged::kNote), "lowest in epoch 4 (0.300) and has risen to 1.000");
 }
 
-TEST(Findings, AskForMoreEpochsWhileItImproves) {
-  EXPECT_HAS(all_of(sample_run(8), Judged::kNote), "more `--epochs`");
+TEST(Findings, SayWhetherItWasStillImproving) {
+  EXPECT_HAS(all_of(sample_run(8), Judged::kNote), "still improving");
   RunRecord done = sample_run(8);
   done.epochs[7].valid = done.epochs[6].valid;
-  EXPECT_LACKS(all_of(done, Judged::kNote), "more `--epochs`");
+  EXPECT_LACKS(all_of(done, Judged::kNote), "still improving");
+}
+
+TEST(Findings, TellOfCoresThatOthersUse) {
+  RunRecord run = sample_run(2);
+  for (EpochRecord& epoch : run.epochs) epoch.cpu_share = 0.62;
+  EXPECT_HAS(all_of(run, Judged::kWarning), "only 62.0 %");
+  for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 5;
+  EXPECT_LACKS(all_of(run, Judged::kWarning), "62.0 %");  // it waited for images
+  for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 0, epoch.cpu_share = 0.85;
+  EXPECT_LACKS(all_of(run, Judged::kWarning), "85.0 %");
+}
+
+// Every combination of the things that decide what is said of training as a whole: findings and
+// advice never contradict each other.
+TEST(Findings, NeverContradictEachOther) {
+  const std::vector<std::string> trends = {"diverged", "overfits", "lowest in epoch", "improving",
+                                           "no sign of over"};
+  int num_runs = 0;
+  for (const int num_epochs : {1, 2, 3, 4, 8, 20})
+    for (const double train : {0.30, 0.55, 0.70, 0.99})
+      for (const double valid : {0.36, 0.52, 0.65})
+        for (const std::int64_t images : {40, 4000})
+          for (const double late_gain : {-0.10, 0.0, 0.02})
+            for (const double late_loss : {0.5, 1.0, 2.0})
+              for (const char* augment : {"none", "strong"}) {
+                RunRecord run = sample_run(num_epochs);
+                run.start.data.augment = augment;
+                run.start.steps_per_epoch = 10;
+                run.start.data.valid_counts = {images / 2, images / 2};
+                for (EpochRecord& epoch : run.epochs) {
+                  epoch.train = totals_of(1000, 1, train);
+                  epoch.valid = totals_of(images, 1, valid - late_gain);
+                }
+                run.epochs.back().valid = totals_of(images, late_loss, valid);
+                std::string said;
+                for (const Finding& finding : findings(run)) said += finding.text + "\n";
+                const auto mentioned = [&](const std::string& part) {
+                  return said.find(part) != std::string::npos;
+                };
+                EXPECT_LE(std::count_if(trends.begin(), trends.end(), mentioned), 1) << said;
+                std::string steps;
+                for (const std::string& step : next_steps(run)) steps += step + "\n";
+                EXPECT_FALSE(steps.find("Train longer") != steps.npos &&
+                             steps.find("fewer `--epochs`") != steps.npos)
+                    << steps;
+                if (num_epochs == 1) {
+                  EXPECT_LACKS(steps, "fewer `--epochs`");
+                }
+                if (verdict(run).judged != Judged::kGood) {
+                  EXPECT_LACKS(said, "no sign of over");
+                }
+                if (train <= valid) {
+                  EXPECT_LACKS(said, "overfits");
+                }
+                ++num_runs;
+              }
+  EXPECT_EQ(num_runs, 6 * 4 * 3 * 2 * 3 * 3 * 2);
+}
+
+TEST(NextSteps, BeginWithWhatIsWrongWithTheData) {
+  RunRecord run = sample_run(5, {"cat", "dog", "bird"});
+  run.start.data.valid_counts = {200, 200, 0};
+  run.epochs[4].bad_train_images = 1;
+  const std::vector<std::string> steps = next_steps(run);
+  ASSERT_GE(steps.size(), 3U);
+  EXPECT_HAS(steps[0], "bird");
+  EXPECT_HAS(steps[1], "could not be decoded");
+  EXPECT_TRUE(next_steps(sample_run(0)).empty());
 }
 
 TEST(Findings, NameTheWeakestClass) {
@@ -82,7 +152,7 @@ TEST(Findings, NameTheWeakestClass) {
   run.details.epoch = 5;
   run.details.confusion = matrix_of({{90, 10, 0}, {2, 98, 0}, {60, 10, 30}});
   const std::string text = all_of(run, Judged::kWarning);
-  EXPECT_HAS(text, "bird\u2069” only 30.0 % are recognised, most others are taken for “\u2068cat");
+  EXPECT_HAS(text, "bird\u2069” only 30.0 % are recognized; most others are taken for “\u2068cat");
 }
 
 TEST(Findings, WarnOfUnevenEmptyAndBad) {
@@ -92,7 +162,7 @@ TEST(Findings, WarnOfUnevenEmptyAndBad) {
   run.epochs[4].bad_train_images = 12;
   const std::string text = all_of(run, Judged::kWarning);
   EXPECT_HAS(text, "cat\u2069” has 3,000 training images, “\u2068dog\u2069” 40");
-  EXPECT_HAS(text, "One class has no validation images");
+  EXPECT_HAS(text, "No validation images of “\u2068bird\u2069”");
   EXPECT_HAS(text, "12 training and 0 validation images could not be decoded");
   run.start.data.train_counts[1] = 0;
   EXPECT_HAS(all_of(run, Judged::kWarning), "dog\u2069” has no training images");
@@ -106,12 +176,12 @@ TEST(Findings, SayWhereTheLossStoppedBeingANumber) {
 
 TEST(TimeFinding, NamesTheBiggestCost) {
   RunRecord run = sample_run(2);
-  EXPECT_HAS(time_finding(run), "98.0 % of training time went into computing");
+  EXPECT_HAS(time_finding(run), "98.0 % of its time went into computing");
   for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 3.8;
   EXPECT_HAS(time_finding(run),
              "38.0 % of each training step waited for images: more `--loader-threads`");
   for (EpochRecord& epoch : run.epochs) epoch.times = {.communication = 2.5};
-  EXPECT_HAS(time_finding(run), "25.0 % of each training step waited for sums");
+  EXPECT_HAS(time_finding(run), "25.0 % of each training step waited for all-reduce");
   for (EpochRecord& epoch : run.epochs) epoch.valid_seconds = 30;
   for (EpochRecord& epoch : run.epochs) epoch.times = {};
   EXPECT_HAS(time_finding(run), "75.0 % of the time went into validation");

@@ -1,0 +1,183 @@
+#include "run/plan_warnings.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include "base/text.h"
+#include "data/dataset/image_bytes.h"
+#include "data/image/image.h"
+#include "train/schedule.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kFewSteps = 20;      // of an epoch
+constexpr double kMuchLeftOver = 0.1;       // of the images
+constexpr double kMuchEnlarged = 2;         // each way
+constexpr std::size_t kHeadersToRead = 20;  // of images whose size the list does not give
+
+class Warnings {
+ public:
+  explicit Warnings(const TrainingJob& job) : job_(job), inputs_(job.inputs) {}
+
+  std::vector<std::string> all() {
+    said_ = inputs_.notes;
+    for (const Dataset* set : {&inputs_.train, &inputs_.valid})
+      said_.insert(said_.end(), set->notes.begin(), set->notes.end());
+    same_data();
+    swapped_data();
+    classes();
+    steps();
+    enlarged();
+    schedule();
+    return std::move(said_);
+  }
+
+ private:
+  void warn(std::string_view text) { said_.emplace_back(text); }
+
+  long long num_train() const { return static_cast<long long>(inputs_.train.samples.size()); }
+  long long num_valid() const { return static_cast<long long>(inputs_.valid.samples.size()); }
+
+  void same_data() {
+    std::error_code fault;
+    const fs::path train = fs::weakly_canonical(inputs_.train.root, fault);
+    const fs::path valid = fs::weakly_canonical(inputs_.valid.root, fault);
+    if (train.empty() || valid.empty()) return;
+    const auto is_inside = [](const fs::path& inner, const fs::path& outer) {
+      return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first ==
+             outer.end();
+    };
+    const std::string consequence =
+        ": the validation accuracy then says nothing about new images. Use images that training "
+        "does not see.";
+    if (train == valid)
+      warn("training and validation data are the same, '" + train.string() + "'" + consequence);
+    else if (is_inside(valid, train))
+      warn("the validation data '" + valid.string() + "' are part of the training data '" +
+           train.string() + "'" + consequence);
+    else if (is_inside(train, valid))
+      warn("the training data '" + train.string() + "' are part of the validation data '" +
+           valid.string() + "'" + consequence);
+  }
+
+  void swapped_data() {
+    const DataConfig& data = job_.config.data;
+    if (data.has_train_shard || data.has_valid_shard || num_valid() <= num_train()) return;
+    warn(
+        formatted("there are more validation images (%s) than training images (%s): are "
+                  "--train-data-path and --valid-data-path swapped?",
+                  grouped(num_valid()).c_str(), grouped(num_train()).c_str()));
+  }
+
+  void classes() {
+    const std::vector<std::string>& names = inputs_.train.classes;
+    if (names.size() == 1)
+      warn(
+          "there is only one class: every answer will be right, and the model will have learned "
+          "nothing");
+    for (const auto& [set, kind] :
+         {std::pair(&inputs_.train, "training"), std::pair(&inputs_.valid, "validation")}) {
+      const std::vector<long long> counts = counts_by_class(*set, names.size());
+      std::vector<std::string> empty;
+      for (std::size_t label = 0; label < counts.size(); ++label)
+        if (counts[label] == 0) empty.push_back("'" + names[label] + "'");
+      if (!empty.empty()) warn("no " + std::string(kind) + " image has the class " + listed(empty));
+    }
+  }
+
+  static std::string listed(const std::vector<std::string>& names) {
+    constexpr std::size_t kMostNamed = 10;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i)
+      text += (i == 0 ? "" : ", ") + names[i];
+    if (names.size() > kMostNamed) text += formatted(" and %zu more", names.size() - kMostNamed);
+    return text;
+  }
+
+  // A schedule of few steps changes little; more ranks make them fewer.
+  void steps() {
+    const int batch = job_.config.optimization.batch_size;
+    const int ranks = job_.world.size();
+    if (ranks > 1 && inputs_.steps_per_epoch < kFewSteps)
+      warn(formatted(
+          "%d ranks make only %lld steps an epoch (%lld with one): for few images lower "
+          "--batch-size to %d, or use one rank",
+          ranks, static_cast<long long>(inputs_.steps_per_epoch),
+          static_cast<long long>(inputs_.steps_per_epoch) * ranks, std::max(1, batch / ranks)));
+    const long long left_over = images_left_over(job_);
+    if (static_cast<double>(left_over) <= kMuchLeftOver * static_cast<double>(num_train())) return;
+    const long long others = job_.epoch_plan(1).step.images() / batch;
+    for (long long smaller = batch - 1; smaller >= std::max(2, batch / 2); --smaller)
+      if (num_train() % (smaller * others) == 0) {
+        warn(
+            formatted("%lld of %lld training images are left over in each epoch: --batch-size "
+                      "%lld uses all",
+                      left_over, num_train(), smaller));
+        return;
+      }
+    warn(
+        formatted("%lld of %lld training images are left over in each epoch, others each time: a "
+                  "smaller --batch-size leaves fewer",
+                  left_over, num_train()));
+  }
+
+  // Only where the size was asked for: otherwise it is that of the images.
+  void enlarged() {
+    const int side = job_.config.data.image_size;
+    if (side == 0) return;
+    std::vector<int> sides;
+    std::string bytes;
+    for (std::size_t i = 0; i < std::min(inputs_.train.samples.size(), kHeadersToRead); ++i) {
+      try {
+        read_first_bytes(inputs_.train, i, 64 << 10, bytes);
+        const ImageSize size = read_image_size(bytes);
+        sides.push_back(std::min(size.height, size.width));
+      } catch (const ImageFault&) {  // the loader will meet it and say why
+      }
+    }
+    if (sides.empty()) return;
+    std::nth_element(sides.begin(), sides.begin() + static_cast<std::ptrdiff_t>(sides.size() / 2),
+                     sides.end());
+    const int typical = sides[sides.size() / 2];
+    const double times = static_cast<double>(side) / typical;
+    if (times < kMuchEnlarged) return;
+    warn(
+        formatted("images of about %d pixels are enlarged to %d: training takes about %.0f times "
+                  "as long and sees no more detail; leave --image-size out, or use %d",
+                  typical, side, times * times, std::max(32, typical)));
+  }
+
+  void schedule() {
+    const SchedulePlan& plan = job_.recipe.schedule;
+    if (plan.peak < kRateFloor)
+      warn("the learning rate is below the schedule's floor and will rise to 1e-07");
+    else if (plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
+      warn(
+          "the learning rate is below 0.0001, where warm-up begins: warm-up will lower it, not "
+          "raise it");
+    if (plan.warmup_epochs >= plan.epochs)
+      warn("warm-up takes all epochs: the learning rate never reaches its peak");
+  }
+
+  const TrainingJob& job_;
+  const TrainingInputs& inputs_;
+  std::vector<std::string> said_;
+};
+
+}  // namespace
+
+std::vector<std::string> plan_warnings(const TrainingJob& job) {
+  return Warnings(job).all();
+}
+
+long long images_left_over(const TrainingJob& job) {
+  if (job.config.data.has_train_shard) return 0;
+  return static_cast<long long>(job.inputs.train.samples.size()) -
+         job.inputs.steps_per_epoch * job.epoch_plan(1).step.images();
+}
+
+}  // namespace kiln

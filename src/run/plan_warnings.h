@@ -1,0 +1,18 @@
+// What in the plan of a run may not be what its author wants.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "run/prepare.h"
+
+namespace kiln {
+
+// A sentence each, to be read before the first step: about the data, the steps, the schedule. The
+// same on all ranks, but for notes on a shard.
+std::vector<std::string> plan_warnings(const TrainingJob& job);
+
+// Images that no step of an epoch takes, as they do not fill one; 0 where each host has its own.
+long long images_left_over(const TrainingJob& job);
+
+}  // namespace kiln
