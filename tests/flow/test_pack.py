@@ -89,7 +89,7 @@ class PackTest(FlowTest):
     def test_inputs_and_outputs_that_are_refused(self):
         self.packed()
         self.assert_refused(self.pack(), 3, "is not empty")
-        self.assert_refused(self.pack(source=self.folder / "shards", target="shards/inner"), 2, "lies inside")
+        self.assert_refused(self.pack(source=self.folder / "shards", target="shards/inner"), 2, "is inside")
         plain = self.folder / "plain"
         plain.mkdir()
         shutil.copy(next((self.data / "train").rglob("*.jpg"), next((self.data / "train").rglob("*.png"), None)), plain)

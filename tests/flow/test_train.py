@@ -135,7 +135,7 @@ class TrainTest(FlowTest):
 
     def test_caches_that_are_refused(self):
         result = self.train(cache="decoded", augment="standard", epochs=0)
-        self.assert_fails(result, 2, 2, "--cache decoded keeps pixels, but --augment standard", "--epochs is 0")
+        self.assert_fails(result, 2, 2, "--augment standard changes them in every epoch", "--epochs is 0")
         self.assert_fails(self.train(cache="decoded", cache_bytes=3000), 1, 2000, "--cache-bytes is 3000")
         for limit in (1, 2000):  # less than the table, and little more
             self.assert_fails(self.train(cache="bytes", cache_bytes=limit), 1, 2000, f"--cache-bytes is {limit}", "one file")
@@ -163,7 +163,7 @@ class TrainTest(FlowTest):
         self.assertEqual((data["image_size"], data["eval_size"], data["eval_resize_short_side"]), ([32, 32], [64, 64], 72))
         small = self.train(eval_resize=20, trained_model_path=self.folder / "small")
         self.assertEqual(small.returncode, 2, small.stderr)
-        self.assertIn("--eval-resize is 20, but validation looks at a centre of 32 pixels", small.stderr)
+        self.assertIn("--eval-resize is 20, smaller than the center crop of 32 pixels", small.stderr)
 
     def test_saves_the_best_epoch(self):
         result = self.train(epochs=3, learning_rate=0.05, patience=3)
