@@ -26,7 +26,7 @@ int run_program(const std::vector<std::string>& arguments, Process& process);
 // to result.
 int run(const BenchCollectiveConfig& config, Process& process);
 
-// `kiln bench loader`: how many images a second come from files to normalised float batches.
+// `kiln bench loader`: how many images a second come from files to normalized float batches.
 // Passes over the images of a folder or archive as over epochs of training, a first one not
 // counted. Prints one JSON object. Images that cannot be decoded are counted.
 int run(const BenchLoaderConfig& config, Process& process);
@@ -39,7 +39,7 @@ int run(const CompareConfig& config, Process& process);
 // The exit code. Faults are thrown as Error.
 int run(const ConvertConfig& config, Process& process);
 
-// `kiln demo-data`: draws labelled images, training and validation, as class folders.
+// `kiln demo-data`: draws labeled images, training and validation, as class folders.
 // The exit code. Faults are thrown as Error.
 int run(const DemoDataConfig& config, Process& process);
 

@@ -82,7 +82,7 @@ std::string size_text(const TransformSpec& pixels) {
 }
 
 std::string center_text(const TransformSpec& pixels) {
-  return formatted("short side to %d, centre cut", pixels.short_side);
+  return formatted("short side to %d, center cut", pixels.short_side);
 }
 
 void plan_data(const TrainingInputs& inputs, TextPairs& plan) {

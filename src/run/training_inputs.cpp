@@ -51,7 +51,7 @@ void choose_normalization(const DataConfig& config, TrainingInputs& inputs) {
   inputs.normalization_name = imagenet ? "imagenet" : "half";
 }
 
-// What follows from the names alone. What is erased becomes 0 once normalised.
+// What follows from the names alone. What is erased becomes 0 once normalized.
 void settle_pixels(const DataConfig& config, TrainingInputs& inputs) {
   inputs.normalization = inputs.normalization_name == "imagenet" ? kImagenet : Normalization{};
   inputs.pixels.augment = config.augment;
@@ -164,7 +164,7 @@ void check_batch_size(const OptimizationConfig& config, const TrainingInputs& in
     throw Error(
         ErrorCode::kGreaterThanOrEqualTo,
         "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "
-        "pixel, which cannot be normalised alone: use --batch-size 2 or more, or a larger "
+        "pixel, which cannot be normalized alone: use --batch-size 2 or more, or a larger "
         "--image-size.");
 }
 

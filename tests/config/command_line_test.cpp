@@ -116,8 +116,8 @@ TEST(CommandLine, UnknownOptionsAreGuessed) {
   EXPECT_EQ(text, "--epoch is not an option of `kiln train`. Did you mean '--epochs'?");
   EXPECT_EQ(code, ErrorCode::kParameterParsing);
   EXPECT_NE(fault(train({"--batchsize=7"})).find("'--batch-size'"), std::string::npos);
-  EXPECT_EQ(fault(train({"--colour", "red"})),
-            "--colour is not an option of `kiln train`. `kiln train --help` lists them.");
+  EXPECT_EQ(fault(train({"--color", "red"})),
+            "--color is not an option of `kiln train`. `kiln train --help` lists them.");
 }
 
 TEST(CommandLine, AMistypedRequiredOptionIsNotCalledMissingToo) {
@@ -157,7 +157,7 @@ TEST(CommandLine, EmptyRequiredPathIsAFault) {
             "--input-path is empty, but must be a path.");
 }
 
-TEST(CommandLine, TheCentreOfValidationImagesFitsInThem) {
+TEST(CommandLine, TheCenterOfValidationImagesFitsInThem) {
   EXPECT_EQ(fault(train({"--eval-resize", "200", "--eval-crop", "224"})),
             "--eval-resize is 200, smaller than the center crop of 224 pixels: use --eval-resize "
             "224 or more, or a smaller --eval-crop.");
@@ -170,11 +170,11 @@ TEST(CommandLine, TheCentreOfValidationImagesFitsInThem) {
 
 TEST(CommandLine, AllFaultsTogetherParsingFirst) {
   const std::vector<Error> all =
-      faults({"train", "--epochs", "0", "--colour", "red", "--batch-size", "two", "stray",
+      faults({"train", "--epochs", "0", "--color", "red", "--batch-size", "two", "stray",
               "--untrained-model-path", "u", "--train-data-path", "t", "--valid-data-path", "v",
               "--patience", "-1"});
   ASSERT_EQ(all.size(), 6u);
-  EXPECT_TRUE(all[0].message().starts_with("--colour is not an option"));
+  EXPECT_TRUE(all[0].message().starts_with("--color is not an option"));
   EXPECT_EQ(all[1].message(), "--batch-size is 'two', but must be an integer.");
   EXPECT_TRUE(all[2].message().starts_with("'stray' is not expected here"));
   EXPECT_TRUE(all[3].message().starts_with("--trained-model-path DIR is missing"));
@@ -247,7 +247,7 @@ TEST(CommandLine, OutputsApartFromInputs) {
 }
 
 TEST(CommandLine, LogPathIsToldInSpiteOfFaults) {
-  EXPECT_EQ(log_path({"train", "--colour", "red", "--log-path", "here"}), "here");
+  EXPECT_EQ(log_path({"train", "--color", "red", "--log-path", "here"}), "here");
   EXPECT_EQ(log_path({"train", "--log-path="}), "logs");
   EXPECT_EQ(log_path({"train", "--log-path", "{{$.outputs.log}}"}), "logs");
 }

@@ -53,7 +53,7 @@ class TrainTest(FlowTest):
     def test_image_size_and_normalization_are_as_asked(self):
         result = self.train(image_size=48, normalization="imagenet")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("48x48 (--image-size; other sizes: short side to 55, centre cut)", result.stdout)
+        self.assertIn("48x48 (--image-size; other sizes: short side to 55, center cut)", result.stdout)
         data = json.loads((self.folder / "model/training.json").read_text())["data"]
         self.assertEqual((data["image_size"], data["resize_short_side"]), ([48, 48], 55))
         self.assertEqual(data["normalization"]["mean"], [0.485, 0.456, 0.406])
@@ -158,7 +158,7 @@ class TrainTest(FlowTest):
     def test_validation_has_its_own_size(self):
         result = self.train(image_size=32, eval_resize=72, eval_crop=64)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("validation size:  64x64 (short side to 72, centre cut)", result.stdout)
+        self.assertIn("validation size:  64x64 (short side to 72, center cut)", result.stdout)
         data = json.loads((self.folder / "model/training.json").read_text())["data"]
         self.assertEqual((data["image_size"], data["eval_size"], data["eval_resize_short_side"]), ([32, 32], [64, 64], 72))
         small = self.train(eval_resize=20, trained_model_path=self.folder / "small")

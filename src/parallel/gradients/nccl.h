@@ -4,7 +4,7 @@
 // watches what was started: at the deadline, when NCCL reports a fault, or when the caller's peers
 // of the other ranks ends the wait, it aborts NCCL, so that whatever waits for the GPU comes free.
 // From then on every call throws what happened: Error kTimeoutOccured naming the collective and
-// the seconds, or what `waiting` threw. What the GPU computed since is worthless: synchronise and
+// the seconds, or what `waiting` threw. What the GPU computed since is worthless: synchronize and
 // make one more call before results are kept.
 //
 // To be destroyed before main() ends, while CUDA is up and before MPI is finished: it waits for the

@@ -102,11 +102,11 @@ void MpiThread::State::open() {
   for (std::size_t i = 0; i < kNumLanes; ++i) lanes.emplace_back(MPI_COMM_WORLD);
   MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks.size);
-  MPI_Comm neighbours = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank, MPI_INFO_NULL, &neighbours);
-  MPI_Comm_rank(neighbours, &ranks.local_rank);
-  MPI_Comm_size(neighbours, &ranks.local_size);
-  MPI_Comm_free(&neighbours);
+  MPI_Comm neighbors = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank, MPI_INFO_NULL, &neighbors);
+  MPI_Comm_rank(neighbors, &ranks.local_rank);
+  MPI_Comm_size(neighbors, &ranks.local_size);
+  MPI_Comm_free(&neighbors);
   messages.emplace(MPI_COMM_WORLD);
 }
 
