@@ -295,7 +295,7 @@ class DifferentTest(FailingTest):
                     image = sorted(first.iterdir())[0]
                     image.rename(image.with_stem("another"))
                 job = self.start_apart(how, [(other, train)], train_data_path=train, valid_data_path=train, scan="each")
-                self.assert_refused_at_start(job, 18, "not the same everywhere: rank 1 on host ", *words)
+                self.assert_refused_at_start(job, 18, "differs between ranks: rank 1 on host ", *words)
 
     def test_number_of_ranks(self):
         for how in BOTH:
