@@ -233,14 +233,15 @@ TEST_F(SageMaker, RefusesHostsThatCannotBe) {
     write("resourceconfig", text);
     EXPECT_NE(fault().find(words), std::string::npos) << text << fault();
   };
-  expect(R"({"current_host": "algo-3", "hosts": ["algo-1", "algo-2"]})",
-         "names this host 'algo-3', which is none of the job's hosts: algo-1 or algo-2");
-  expect(R"({"current_host": "a", "hosts": ["a", "a"]})", "names the host 'a' twice");
-  expect(R"({"current_host": "a", "hosts": ["a", 2]})", "has a host that is no name");
+  expect(
+      R"({"current_host": "algo-3", "hosts": ["algo-1", "algo-2"]})",
+      "gives 'algo-3' as the current host, which is not one of the job's hosts: algo-1 or algo-2");
+  expect(R"({"current_host": "a", "hosts": ["a", "a"]})", "lists the host 'a' twice");
+  expect(R"({"current_host": "a", "hosts": ["a", 2]})", "a host name that is not a string");
   for (const char* text :
        {R"({"hosts": ["a"]})", R"({"current_host": "a"})", R"({"current_host": "a", "hosts": "a"})",
         R"({"current_host": "a", "hosts": []})"})
-    expect(text, "does not name the hosts");
+    expect(text, "does not list the hosts");
 }
 
 TEST_F(SageMaker, RefusesFilesThatAreBrokenOrMissing) {
@@ -249,8 +250,7 @@ TEST_F(SageMaker, RefusesFilesThatAreBrokenOrMissing) {
     const std::string whole = read_file(path);
     for (const char* text : {"", "{", "[]", "\"text\"", "{} {}"}) {
       write(name, text);
-      EXPECT_NE(fault().find(name + ".json' does not hold a JSON object"), std::string::npos)
-          << text;
+      EXPECT_NE(fault().find(name + ".json' is not a JSON object"), std::string::npos) << text;
     }
     fs::remove(path);
     EXPECT_NE(fault().find(name + ".json' cannot be read"), std::string::npos);
@@ -268,7 +268,7 @@ TEST_F(SageMaker, RefusesWrongHyperparameters) {
          "'learning-rate'?");
   expect(R"({"color": "1"})", "`kiln train --help` lists them");
   expect(R"({"epochs": "[1, 2]"})", "'epochs' is '[1, 2]', a list or an object");
-  expect(R"({"epochs": {"a": 1}})", "'epochs' holds a list or an object");
+  expect(R"({"epochs": {"a": 1}})", "'epochs' is a list or an object");
   expect(R"({"train_data_path": "x"})", "the job's channels");
   expect(R"({"model-name": "resnet18"})", "the channel 'model' already provides one");
 }

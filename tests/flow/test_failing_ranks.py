@@ -302,7 +302,7 @@ class DifferentTest(FailingTest):
             with self.subTest(how=how):
                 self.new_folder()
                 job = self.start(how, expect_ranks=3)
-                self.assert_failed(job, time.monotonic(), 1, "This job has 2 ranks, but --expect-ranks asks for 3")
+                self.assert_failed(job, time.monotonic(), 1, "This job has 2 ranks, but --expect-ranks is 3")
                 self.assert_error_info(2000)
         self.new_folder()
         job = self.start_words(self.words(MPIRUN, 2), {"KILN_LAUNCHED": "3"})

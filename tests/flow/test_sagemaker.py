@@ -182,7 +182,7 @@ class FailureTest(SageMakerTest):
         self.write("resourceconfig", {"current_host": "algo-2", "hosts": ["algo-1", "algo-2"]})
         key = self.folder / "hosts_key"
         key.write_text("no key")
-        self.assert_failed(self.start(more={"KILN_HOSTS_KEY": str(key)}), 1, f"'{key}' is no private key", "libcrypto): make one")
+        self.assert_failed(self.start(more={"KILN_HOSTS_KEY": str(key)}), 1, f"'{key}' is not a private key", "libcrypto): create one")
         if not os.path.exists("/etc/kiln/hosts_key"):
             self.assert_failed(self.start(more={"KILN_HOSTS_KEY": ""}), 1, "'/etc/kiln/hosts_key'")
 

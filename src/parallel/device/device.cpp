@@ -53,7 +53,7 @@ void require_usable(const NvidiaDriver& driver) {
            ": install it, or start a container with --gpus all.");
   if (!driver.fault.empty())
     refuse("The NVIDIA driver cannot be used (" + describe(driver) + "): " + driver.fault + "; " +
-           kNeeded + ": see what nvidia-smi says.");
+           kNeeded + ": run nvidia-smi for details.");
   if (driver.capability_major * 10 + driver.capability_minor < kLeastCapability)
     refuse("The GPU '" + driver.name + "' has " + capability_text(driver) +
            ", but this LibTorch needs 7.5 or higher.");
@@ -70,7 +70,7 @@ void require_module(const NvidiaDriver& driver) {
            kNeeded + " and the module from the same build next to the program.");
   if (const char* refusal = module->device_fault(driver.index); refusal != nullptr)
     refuse(gpu + "CUDA " + cuda_text(module->runtime_version()) + " cannot use it: " + refusal +
-           "; " + kNeeded + ": see what nvidia-smi says.");
+           "; " + kNeeded + ": run nvidia-smi for details.");
 }
 
 std::string module_path() {
