@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Loading images, kiln beside torchvision's DataLoader and DALI on the CPU: the same files, in turn, in one run, each ending at
-# normalised float batches of random resized crops, flipped half the time; then kiln's share of waiting where each step of 32
+# normalized float batches of random resized crops, flipped half the time; then kiln's share of waiting where each step of 32
 # small images takes 5 ms.
 #
 #   bench/loader.sh PEERS PHOTOS SMALL [RUNS]

@@ -1,4 +1,4 @@
-// kiln_scan_bench DIR [INDEX]: lists a labelled folder as `kiln train` does, with an index if one
+// kiln_scan_bench DIR [INDEX]: lists a labeled folder as `kiln train` does, with an index if one
 // is named, and prints seconds, images and the memory that the list takes.
 #include <chrono>
 #include <cstdio>

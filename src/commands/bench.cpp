@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A small message, gradient buckets of both sizes, and more than any cache holds.
+// A small message, gradient buckets of both sizes, and one larger than any CPU cache.
 constexpr std::int64_t kBytes[] = {4 << 10, 64 << 10, 1 << 20, 25 << 20, 100 << 20};
 constexpr double kSecondsEach = 1;
 constexpr int kLeastRepeats = 5, kMostRepeats = 500;
@@ -50,7 +50,7 @@ class CollectiveBench {
     sum();
     const int repeats = agreed_repeats(sum());
     std::vector<double> sums, mpi_sums;
-    for (int i = 0; i < repeats; ++i) {  // in turn, so that both meet the same machine
+    for (int i = 0; i < repeats; ++i) {  // interleaved, so that both see the same conditions
       sums.push_back(sum());
       if (device_.is_cpu()) mpi_sums.push_back(mpi_sum());
     }
@@ -66,7 +66,7 @@ class CollectiveBench {
     return watch.seconds();
   }
 
-  // Inside the thread that calls MPI, so without the way there.
+  // Measured inside the MPI thread, so without the handover to it.
   double mpi_sum_once(const at::Tensor& values) {
     MpiThread& mpi = *world_.mpi();
     world_.barrier();
@@ -86,7 +86,7 @@ class CollectiveBench {
   Json to_json(std::int64_t bytes, int repeats, const std::vector<double>& sums,
                const std::vector<double>& mpi_sums) const {
     const Spread own = spread_of(sums);
-    // Bytes that each rank must send at least: 2 (n - 1) / n of the buffer.
+    // The minimum that each rank must send: 2 (n - 1) / n of the buffer.
     const double on_the_wire = 2.0 * (world_.size() - 1) / world_.size() * bytes;
     Json json = {
         {"bytes", bytes},           {"repeats", repeats},
@@ -161,7 +161,7 @@ double rate_of(const Pass& pass) {
   return static_cast<double>(pass.images) / pass.seconds;
 }
 
-// Seconds of one stage for an image, in millionths.
+// Microseconds per image of one stage.
 double microseconds(double seconds, const Pass& pass) {
   return pass.images == 0 ? 0 : seconds * 1e6 / static_cast<double>(pass.images);
 }
@@ -205,8 +205,8 @@ Json measured(const BenchLoaderConfig& config, Log& log) {
   const int threads = config.threads > 0 ? config.threads : usable_cpus();
   keep_freed_memory();
   LoaderBench bench(config, set, threads);
-  log.info("a first pass over " + std::to_string(set.samples.size()) +
-           " images fills the page cache");
+  log.info("first pass over " + std::to_string(set.samples.size()) +
+           " images, which warms the page cache");
   bench.run(0);
   std::vector<Pass> passes;
   for (int number = 1; number <= config.passes; ++number) {
@@ -230,8 +230,8 @@ int run(const BenchCollectiveConfig& config, Process& process) {
              /*expected_size=*/0, log);
   if (world.size() == 1)
     throw Error(ErrorCode::kUserError,
-                "A sum over one process needs no communication: give --ranks N with N of 2 or "
-                "more, or start this with mpirun.");
+                "There is only one process, so there is nothing to communicate: use --ranks with 2 "
+                "or more, or start the command with mpirun.");
   log.speak_for_rank(world.rank());
   world.enter("measuring");
   Device device;
@@ -253,14 +253,13 @@ int run(const BenchCollectiveConfig& config, Process& process) {
 int run(const BenchLoaderConfig& config, Process& process) {
   process.log.use_standard_error();
   try {
-    // A path may be no UTF-8.
+    // A path may not be valid UTF-8.
     constexpr auto kReplace = Json::error_handler_t::replace;
     std::printf("%s\n", measured(config, process.log).dump(2, ' ', false, kReplace).c_str());
   } catch (const std::bad_alloc&) {
-    throw Error(
-        ErrorCode::kModuleOutOfMemory,
-        "There is not enough memory: use a smaller --batch-size or --size, fewer --threads, "
-        "or a machine with more.");
+    throw Error(ErrorCode::kModuleOutOfMemory,
+                "Out of memory: use a smaller --batch-size or --size, fewer --threads, or a "
+                "machine with more memory.");
   }
   return 0;
 }

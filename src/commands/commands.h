@@ -1,5 +1,5 @@
-// From a command line to the run() of the command that it names: an overload for each struct of
-// `Command`, in the command's own file.
+// Dispatches a command line to the run() of its command: an overload for each struct of `Command`,
+// defined in the command's file.
 #pragma once
 
 #include <optional>
@@ -14,81 +14,78 @@ namespace kiln {
 
 // Runs the command; returns its exit code. Throws the faults of the command line as Problems,
 // before anything else is read or written, and whatever the command throws: Error, Problems,
-// FailedElsewhere, or what the libraries throw.
+// FailedElsewhere, or library exceptions.
 int dispatch(const Invocation& invocation, Process& process);
 
-// The same for what the program was started with: a command line, or SageMaker's folder.
+// The same for the program's arguments: a command line, or a start by SageMaker.
 int run_program(const std::vector<std::string>& arguments, Process& process);
 
-// `kiln bench collective`: how long sums over the ranks take, beside MPI's own on the same bytes.
-// Starts the ranks when asked to, or joins those that were started, which must be several (Error
-// kUserError otherwise). Rank 0 prints one JSON object; the medians in it are rank 0's, from call
-// to result.
+// `kiln bench collective`: times all-reduce against MPI's own on the same data.
+// Starts the ranks if requested, or joins those already started, of which there must be several
+// (Error kUserError otherwise). Rank 0 prints one JSON object; its medians are rank 0's times from
+// call to result.
 int run(const BenchCollectiveConfig& config, Process& process);
 
-// `kiln bench loader`: how many images a second come from files to normalised float batches.
-// Passes over the images of a folder or archive as over epochs of training, a first one not
-// counted. Prints one JSON object. Images that cannot be decoded are counted.
+// `kiln bench loader`: images per second from files to normalized float batches.
+// Makes several passes over the images of a folder or archive, like training epochs; the first is
+// not counted. Prints one JSON object. Images that cannot be decoded are counted.
 int run(const BenchLoaderConfig& config, Process& process);
 
-// `kiln compare`: several runs as one table and one page.
-// Throws what `kiln report` throws.
+// `kiln compare`: compares runs in a table and an HTML page.
+// Throws the same as `kiln report`.
 int run(const CompareConfig& config, Process& process);
 
 // `kiln convert`: a folder of images -> an ImageDirectory.
 // The exit code. Faults are thrown as Error.
 int run(const ConvertConfig& config, Process& process);
 
-// `kiln demo-data`: draws labelled images, training and validation, as class folders.
+// `kiln demo-data`: generates labeled training and validation images in class folders.
 // The exit code. Faults are thrown as Error.
 int run(const DemoDataConfig& config, Process& process);
 
-// `kiln describe`: prints a command's options in a form that a platform reads.
-// Error kUserError for a component form of a command that is no step of a pipeline.
+// `kiln describe`: prints a command's options in a platform's format.
+// Error kUserError for the component of a command that cannot be a pipeline step.
 int run(const DescribeConfig& config, Process&);
 
-// kiln init-model: a network by name, fresh or with given weights, as an UntrainedModelDirectory.
+// `kiln init-model`: writes a network, with fresh or given weights, as an UntrainedModelDirectory.
 // Returns the exit code. Errors: 162 for `pretrained` without weights, 159 for weights that cannot
-// be read or belong to another network, 160 for the output; those that can be found together are
-// thrown together.
+// be read or belong to another network, 160 for the output; thrown together where possible.
 int run(const InitModelConfig& config, Process& process);
 
-// `kiln inspect`: what a directory or a file holds, and whether its images can be decoded.
-// Prints a table, or one JSON object. The exit status: 1 when `check` found a bad image (or the
-// path is one), else 0. Damaged images, which are decoded as far as they go, are listed and do not
-// count as bad. Throws what the readers throw, and Error kUserError when the path is nothing that
-// kiln knows.
+// `kiln inspect`: shows what a directory or file contains, and whether its images can be decoded.
+// Prints a table or one JSON object. Exit status: 1 if `check` found a bad image (or the path is
+// one), else 0. Damaged images, which are decoded as far as possible, are listed but do not count
+// as bad. Throws what the readers throw, and Error kUserError if the path is of an unknown kind.
 int run(const InspectConfig& config, Process& process);
 
 // `kiln launch --ranks N -- train …`, and commands with --ranks N: starts the ranks with mpirun,
-// shows what rank 0 says, and when a rank fails tells which, where and how.
-// What `train --ranks` and `bench collective --ranks` ask for; empty without --ranks, in a rank
-// that launch started, and where this process is enough.
+// shows rank 0's output, and reports which rank failed, where and how. The launch requested by
+// `train --ranks` or `bench collective --ranks`; empty without --ranks, in a rank started by
+// launch, and if this process suffices.
 std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::string& log_path,
                                       bool log_path_given);
 
-// Returns when no process of the job is left: the failing rank's exit code, 128 + n after a stop by
-// signal n. A failing rank, or else this, has then written error_info.json. Throws Error when no
-// rank could be started.
+// Returns when all processes of the job have ended: the failing rank's exit code, or 128 + n after
+// a stop by signal n. The failing rank, or else this process, has written error_info.json by then.
+// Throws Error if no rank could be started.
 int run(const LaunchConfig& config, Process& process);
 
 // `kiln pack`: images -> tar shards and their index.
 int run(const PackConfig& config, Process& process);
 
-// `kiln report`: the page of a run, made from its metrics.jsonl.
-// Of a run that has ended in any way, or has not. Throws Error kInvalidDataset where there is no
-// run, kFailedToWriteOutputs.
+// `kiln report`: creates the report of a run from its metrics.jsonl.
+// The run may have ended in any way, or still be running. Throws Error kInvalidDataset if there is
+// no run, kFailedToWriteOutputs.
 int run(const ReportConfig& config, Process& process);
 
-// `kiln train`: what stands around a training run (run/training_run.h): its ranks, their world and
-// their log.
-// Starts the ranks when asked to; otherwise joins the world and runs as one of its ranks. The exit
-// code: 0, or 128 + n after stop signal n. Throws Error, Problems, FailedElsewhere, or what the
-// libraries throw.
+// `kiln train`: sets up the ranks, world and log of a training run (run/training_run.h).
+// Starts the ranks if requested; otherwise joins the world and runs as one of its ranks. Exit code:
+// 0, or 128 + n after stop signal n. Throws Error, Problems, FailedElsewhere, or library
+// exceptions.
 int run(const TrainConfig& config, Process& process);
 
 // `kiln watch`: follows a running job by its metrics.jsonl.
-// Until the run has ended or a stop signal comes.
+// Returns when the run has ended or on a stop signal.
 int run(const WatchConfig& config, Process& process);
 
 }  // namespace kiln

@@ -29,8 +29,8 @@ int run(const ConvertConfig& config, Process& process) {
   for (const std::string& note : set.notes) log.warning(note);
   if (!set.labeled()) {
     log.warning(
-        "The images are not in class folders one level deep, so the output has no labels: "
-        "it can be scored, not trained on.");
+        "The images are not in class folders one level deep, so the output has no labels and "
+        "cannot be used for training.");
   }
   prepare_image_output(config.output_path, config.input_path);
   write_image_directory(set, config.output_path);

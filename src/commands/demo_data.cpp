@@ -15,8 +15,9 @@ int run(const DemoDataConfig& config, Process& process) {
                                            .seed = static_cast<std::uint64_t>(config.random_seed)});
   const std::filesystem::path folder(config.output_path);
   const std::string size = std::to_string(config.size);
-  process.log.info("Drew " + std::to_string(counts.train + counts.valid) + " images of " + size +
-                   "x" + size + " pixels in " + std::to_string(config.classes) + " classes.");
+  process.log.info("Generated " + std::to_string(counts.train + counts.valid) + " images of " +
+                   size + "x" + size + " pixels in " + std::to_string(config.classes) +
+                   " classes.");
   process.log.info("Wrote " + std::to_string(counts.train) + " training images to '" +
                    (folder / "train").string() + "' and " + std::to_string(counts.valid) +
                    " validation images to '" + (folder / "val").string() + "'.");

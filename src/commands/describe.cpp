@@ -18,8 +18,8 @@ std::string description(const DescribeConfig& config) {
   if (config.format == "json-schema") return json_schema(command);
   if (!is_component(command))
     throw Error(ErrorCode::kUserError, "`kiln " + command.name +
-                                           "` is no step of a pipeline, so there is no component "
-                                           "of it: describe train, init-model, convert or pack.");
+                                           "` cannot be a pipeline step, so it has no component: "
+                                           "use train, init-model, convert or pack.");
   const ComponentFacts facts{version_number(),
                              config.image.empty() ? "kiln:" + version_number() : config.image};
   return config.format == "kubeflow" ? kubeflow_component(command, facts)

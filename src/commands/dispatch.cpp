@@ -24,13 +24,13 @@ int run(const HelpRequest& help, Process&) {
   return help.asked_for ? 0 : 2;
 }
 
-// From here on error_info.json is owed where the command line says.
+// From here on, error_info.json must be written where the command line says.
 void require_faultless(const Invocation& invocation, Process& process) {
   if (!invocation.log_path.empty()) process.error_info = error_info_path(invocation.log_path);
   invocation.problems.throw_if_any();
 }
 
-// The run of several hosts, from the one that leads it; the others learn how it ended.
+// A run on several hosts, from the leading one; the others are told how it ended.
 int lead_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Process& process) {
   lead_through_ssh(job, place);
   HeldHosts others(place, {job.hosts.begin() + 1, job.hosts.end()});
@@ -47,8 +47,8 @@ int lead_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Process& 
 
 int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process) {
   const SageMakerJob job = open_sagemaker_job(arguments, process.log);
-  require_faultless(job.invocation, process);  // before a model is made for it, or hosts meet
-  process.error_info.reset();                  // of a run that has not begun
+  require_faultless(job.invocation, process);  // before a model is created or hosts connect
+  process.error_info.reset();                  // which was for a run that has not started
   if (const int code = prepare_sagemaker_model(job); code != 0) return code;
   if (job.hosts.size() == 1) return dispatch(job.invocation, process);
   const SshPlace place = open_ssh_place(job);

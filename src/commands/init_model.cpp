@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "model.";
 
-// torchvision's names as ours. Files that kiln wrote have the prefix already.
+// Converts torchvision's names to ours. Files written by kiln already have the prefix.
 void to_own_names(StateDict& weights) {
   rename_old_densenet_keys(weights);
   const bool own = std::any_of(weights.begin(), weights.end(), [](const StoredTensor& tensor) {
@@ -35,10 +35,9 @@ StateDict read_weights(const std::string& path) {
     to_own_names(weights);
     return weights;
   } catch (const FormatFault& fault) {
-    throw Error(
-        ErrorCode::kInvalidModelDirectory,
-        "The weights file '" + path + "' cannot be used: " + fault.what() +
-            ". Give a state dict that torchvision publishes (.pth) or a .safetensors file.");
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                "The weights file '" + path + "' cannot be used: " + fault.what() +
+                    ". Give a state dict published by torchvision (.pth) or a .safetensors file.");
   } catch (const std::system_error& fault) {
     throw Error(
         ErrorCode::kInvalidModelDirectory,
@@ -76,9 +75,9 @@ int run(const InitModelConfig& config, Process& process) {
   const bool has_weights = !config.weights.empty();
   if (config.pretrained && !has_weights)
     throw Error(ErrorCode::kFailedToDownloadFiles,
-                "Pretrained weights of " + config.model_name +
-                    " were asked for, but nothing is downloaded: give their file with --weights "
-                    "FILE, or ask for --pretrained False.");
+                "--pretrained is set for " + config.model_name +
+                    ", but weights are not downloaded: give their file with --weights FILE, or set "
+                    "--pretrained False.");
   const std::unique_ptr<ImageModel> model = make_fresh(config);
   Problems problems;
   if (has_weights) problems.collect([&] { load_weights(*model, config.weights); });

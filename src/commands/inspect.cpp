@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is told, in order; a table and JSON are two ways to print it.
+// The output, in order; printed as a table or as JSON.
 using Report = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxSizesTold = 10;
@@ -52,7 +52,7 @@ CheckResult check_image(const Dataset& set, std::size_t i) {
   }
 }
 
-// Adds the faulty images to `report`; the number of bad ones.
+// Adds the faulty images to `report`; returns the number of bad ones.
 int check_images(const Dataset& set, Report& report) {
   std::vector<CheckResult> results(set.samples.size());
   in_parallel(results.size(), usable_cpus(),
@@ -166,7 +166,7 @@ void tell_state(const StateDict& state, Report& report) {
     sum.elements += elements;
     ++all.tensors;
     all.elements += elements;
-    // BatchNorm's statistics are stored, not trained.
+    // BatchNorm statistics are buffers, not parameters.
     const bool statistic = tensor.name.ends_with("running_mean") ||
                            tensor.name.ends_with("running_var") ||
                            tensor.name.ends_with("num_batches_tracked");
@@ -214,7 +214,8 @@ void inspect_model_directory(const fs::path& path, Report& report) {
   report["label_map"] = std::move(labels);
 }
 
-// The directory's own word for what it is; both forms of `_meta.yaml` name the type in plain text.
+// Whether the directory declares itself a model; both forms of `_meta.yaml` name the type in plain
+// text.
 bool is_model_directory(const fs::path& path) {
   constexpr std::uint64_t kMaxMetaBytes = 1 << 20;
   std::error_code failure;
@@ -250,7 +251,7 @@ std::string state_file_kind(std::string_view bytes) {
 [[noreturn]] void fail_to_open(const fs::path& path, std::error_code failure) {
   const std::string reason = failure ? failure.message() : "No such file or directory";
   throw Error(ErrorCode::kUserError, "'" + path.string() + "' cannot be read (" + reason +
-                                         "): give a directory or a file that can.");
+                                         "): give a readable directory or file.");
 }
 
 int inspect_file(const fs::path& path, Report& report) {
@@ -269,9 +270,9 @@ int inspect_file(const fs::path& path, Report& report) {
     tell_state(state, report);
     return 0;
   } catch (const FormatFault& fault) {
-    throw Error(ErrorCode::kUserError, "'" + path.string() +
-                                           "' is neither an image nor a model file (" +
-                                           fault.what() + "): give a file or a directory that is.");
+    throw Error(ErrorCode::kUserError,
+                "'" + path.string() + "' is neither an image nor a model file (" + fault.what() +
+                    "): give an image, a model file or a directory.");
   }
 }
 

@@ -32,10 +32,10 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// From a rank's failure until mpirun must have ended the others.
+// Time allowed for mpirun to end the other ranks after one fails.
 constexpr auto kEndOfJob = std::chrono::seconds(20);
 
-// While it lives, stop signals to this process are read here and do nothing else.
+// While it exists, stop signals to this process are read here and have no other effect.
 class StopSignals {
  public:
   StopSignals() {
@@ -64,7 +64,7 @@ class StopSignals {
   int descriptor_ = -1;
 };
 
-// 70_mpi_log.txt: everything that mpirun, the ranks and this command said.
+// 70_mpi_log.txt: all output of mpirun, the ranks and this command.
 class MpiLog {
  public:
   MpiLog(const LaunchConfig& config, Log& log)
@@ -76,9 +76,9 @@ class MpiLog {
     if (config.log_path_given)
       throw Error(
           ErrorCode::kFailedToWriteOutputs,
-          "The log file '" + path_ + "' cannot be written: give --log-path a folder that can.");
-    log.warning("the folder '" + config.log_path + "' cannot be written here, so there is no " +
-                "70_mpi_log.txt; --log-path names another");
+          "The log file '" + path_ + "' cannot be written: set --log-path to a writable folder.");
+    log.warning("the folder '" + config.log_path + "' is not writable, so there is no " +
+                "70_mpi_log.txt; use --log-path to choose another");
   }
 
   const std::string& path() const { return path_; }
@@ -104,12 +104,12 @@ class MpiLog {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-// Looks whether error_info.json was written since this was made.
+// Detects whether error_info.json was written since construction.
 class ErrorInfoWatch {
  public:
   explicit ErrorInfoWatch(std::filesystem::path path) : path_(std::move(path)), before_(stamp()) {}
   const std::filesystem::path& path() const { return path_; }
-  // The failure that it then tells; empty: none.
+  // The failure in it; empty: none.
   std::string failure() const {
     if (stamp() == before_) return "";
     try {
@@ -135,7 +135,7 @@ class ErrorInfoWatch {
   Stamp before_;
 };
 
-// What is there to read; false at its end.
+// Reads what is available; false at the end.
 bool read_into(OutputSplitter& splitter, int descriptor) {
   std::array<char, 1 << 16> bytes{};
   while (true) {
@@ -170,7 +170,7 @@ class Launch {
   ErrorInfoWatch error_info_;
   ProgramCall call_;
   JobMonitor story_;
-  // mpirun's own messages come by standard error, where no rank's unfinished line precedes them.
+  // mpirun's own messages go to standard error, where no rank's unfinished line precedes them.
   OutputSplitter output_, errors_;
   bool output_open_ = true, errors_open_ = true;
   int stop_ = 0;  // the first stop signal
@@ -218,16 +218,16 @@ void Launch::take_signal(int signal, SupervisedProcess& process) {
   if (stop_ == 0) {
     stop_ = signal;
     say("Signal " + std::to_string(signal) +
-        ": the ranks save and stop; a second signal ends them at once.");
+        ": the ranks will save and stop; a second signal kills them.");
     process.send_stop();
     return;
   }
   killed_ = true;
-  say("Signal " + std::to_string(signal) + ", the second: the ranks are killed.");
+  say("Signal " + std::to_string(signal) + "received again: killing the ranks.");
   process.kill();
 }
 
-// Until all have ended; returns mpirun's exit code.
+// Runs until all processes have ended; returns mpirun's exit code.
 int Launch::watch(StopSignals& stops, SupervisedProcess& process) {
   std::optional<steady_clock::time_point> last_moment;
   std::optional<int> code;
@@ -239,7 +239,7 @@ int Launch::watch(StopSignals& stops, SupervisedProcess& process) {
     read_output(process);
     if (story_.has_failure() && !last_moment) last_moment = steady_clock::now() + kEndOfJob;
     if (last_moment && steady_clock::now() > *last_moment) {
-      say("mpirun has not ended the job after the failure: it is killed.");
+      say("mpirun did not end the job after the failure: killing it.");
       process.kill();
     }
     code = process.ended();
@@ -258,9 +258,9 @@ std::string Launch::sentence(const JobFailure& failure) const {
     who = "A rank on host " + failure.host;
   std::string text = who + " " + failure.what;
   if (failure.rank != kMpirunItself)
-    text += failure.phase.empty() ? " before it told what it did"
+    text += failure.phase.empty() ? " before reporting a phase"
                                   : " in the phase '" + failure.phase + "'";
-  text += ": what it said last stands above";
+  text += "; its last output is above";
   if (failure.rank != kMpirunItself)
     text += ", its log is " + config_.log_path + "/70_driver_log_" + std::to_string(failure.rank) +
             ".txt";
@@ -275,11 +275,11 @@ void Launch::report(const JobFailure& failure) {
   if (!failure.phase.empty()) title += ", phase '" + failure.phase + "'";
   std::fprintf(stderr, "%s:\n", title.c_str());
   for (const std::string& line : lines) std::fprintf(stderr, "  | %s\n", line.c_str());
-  if (lines.empty()) std::fprintf(stderr, "  (it said nothing)\n");
+  if (lines.empty()) std::fprintf(stderr, "  (no output)\n");
   const std::string text = sentence(failure);
   log_.error(text);
   mpi_log_.add("launch", text);
-  // The rank may have left its note in another pod.
+  // The rank may have written its note in another pod.
   const std::string of_rank = error_info_.failure();
   leave_failure_note(of_rank.empty() ? text : of_rank);
   if (!of_rank.empty()) return;
@@ -294,7 +294,7 @@ int Launch::conclude(int code) {
   const JobFailure failure = story_.failure(code);
   const bool asked_to = stop_ != 0 && is_stop_code(failure.exit_code);
   if (asked_to || (!failure.killed && is_stop_code(failure.exit_code))) {
-    say("All ranks stopped by signal.");
+    say("All ranks were stopped by a signal.");
     return stop_ != 0 ? 128 + stop_ : failure.exit_code;
   }
   report(failure);
@@ -309,8 +309,8 @@ int Launch::run(StopSignals& stops) {
 void require_no_mpi_job() {
   if (!detect_launch_environment().mpi) return;
   throw Error(ErrorCode::kUserError,
-              "This process is a rank of an MPI job already, which sets the number of ranks: leave "
-              "--ranks out there, or start `kiln launch` outside of mpirun and srun.");
+              "This process is already a rank of an MPI job, which determines the number of ranks: "
+              "omit --ranks, or run `kiln launch` outside of mpirun and srun.");
 }
 
 int choose_num_ranks(const LaunchConfig& config) {
@@ -320,21 +320,21 @@ int choose_num_ranks(const LaunchConfig& config) {
   if (slots > 0) return slots;
   if (config.device == DeviceChoice::kCpu)
     throw Error(ErrorCode::kUserError,
-                "--ranks auto counts GPUs, but --device is cpu: give a number of ranks.");
+                "--ranks auto counts GPUs, but --device is cpu: set a number of ranks.");
   const NvidiaDriver driver = ask_nvidia_driver();
   if (driver.num_devices > 0) return driver.num_devices;
   throw Error(ErrorCode::kUserError,
-              "--ranks auto starts one rank for each GPU of this host, but there is none" +
+              "--ranks auto starts one rank per GPU of this host, but there is none" +
                   (driver.fault.empty() ? "" : " (" + driver.fault + ")") +
-                  ": give a number of ranks.");
+                  ": set a number of ranks.");
 }
 
-// Whether this process is a rank that `kiln launch` started.
+// Whether this process is a rank started by `kiln launch`.
 bool is_launched() {
   return std::getenv("KILN_LAUNCHED") != nullptr && detect_launch_environment().mpi;
 }
 
-// Whether `ranks` (0: auto) are more than this process: auto without a GPU to train on is not.
+// Whether `ranks` (0: auto) needs more than this process; auto without a usable GPU does not.
 bool needs_launch(int ranks, DeviceChoice device) {
   if (ranks > 0) return true;
   return device != DeviceChoice::kCpu && ask_nvidia_driver().num_devices > 0;
@@ -356,7 +356,7 @@ std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::strin
 
 int run(const LaunchConfig& config, Process& process) {
   require_no_mpi_job();
-  // Before any library starts a thread that would not know of it.
+  // Before any library starts a thread, which would not inherit it.
   StopSignals stops;
   MpirunJob job;
   job.num_ranks = choose_num_ranks(config);

@@ -46,16 +46,17 @@ int run(const PackConfig& config, Process& process) {
                     .order = chosen_order(config, set.samples.size())},
                    config.output_path);
   for (const std::string& file : packed.undecodable)
-    log.warning("'" + file + "' cannot be decoded and is packed as it is");
+    log.warning("'" + file + "' cannot be decoded and is packed unchanged");
   Dataset made = read_labeled_dataset(config.output_path, "Output");
   if (made.samples.size() != set.samples.size() || made.classes != set.classes)
     throw InternalError("the shards do not hold what was packed");
   scan_sizes(made, SizesWanted::kCommon);
   write_index(std::filesystem::path(config.output_path) / kShardIndexName, made);
-  log.info(formatted("Packed %zu images (%zu reduced) of %zu classes into %zu shards, %.1f MiB: '",
-                     set.samples.size(), packed.num_reduced, set.classes.size(), packed.num_shards,
-                     static_cast<double>(packed.num_bytes) / (1 << 20)) +
-           config.output_path + "'.");
+  log.info(
+      formatted("Packed %zu images (%zu downscaled) of %zu classes into %zu shards, %.1f MiB: '",
+                set.samples.size(), packed.num_reduced, set.classes.size(), packed.num_shards,
+                static_cast<double>(packed.num_bytes) / (1 << 20)) +
+      config.output_path + "'.");
   return 0;
 }
 

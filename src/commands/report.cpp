@@ -24,7 +24,7 @@ int run(const ReportConfig& config, Process& process) {
   const fs::path output = output_of(config);
   refuse_records(output, {config.log_path});
   write_file_durably(output, report_html(run));
-  process.log.info("Wrote '" + output.string() + "' of a run that is " + status_text(run.end) +
+  process.log.info("Wrote '" + output.string() + "' for a run that is " + status_text(run.end) +
                    ", " + std::to_string(run.epochs.size()) + " of " +
                    std::to_string(run.start.num_epochs) + " epochs.");
   return 0;

@@ -15,15 +15,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A log folder that was asked for must work; the default one only if it can be. In a folder of
-// another run error_info.json is that run's, too.
+// A log folder given by the user must be writable; the default one may fail. In a folder of another
+// run, error_info.json belongs to that run.
 void open_driver_log(const OutputConfig& output, Process& process) {
   const fs::path folder = output.log_path;
   try {
     std::error_code failure;
     fs::create_directories(folder, failure);
     if (AppendedFile::is_in_use(folder / kRunFileName)) {
-      process.error_info.reset();  // the sinks will say so
+      process.error_info.reset();  // the sinks will report it
       return;
     }
     process.log.open_file(folder /
@@ -32,7 +32,7 @@ void open_driver_log(const OutputConfig& output, Process& process) {
     if (output.log_path_given) throw;
     process.log.warning(
         "the folder '" + output.log_path +
-        "' cannot be written here, so there are no log files; --log-path names another");
+        "' is not writable, so there are no log files; use --log-path to choose another");
     process.error_info.reset();
   }
 }

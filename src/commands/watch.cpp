@@ -19,7 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenLooks{300};
 constexpr double kQuietSeconds = 60;
 
-// Tells the console what a follower has found and has not been told yet, as the run itself does.
+// Prints new events of the followed run on the console, as the run itself does.
 class Watcher {
  public:
   explicit Watcher(Log& log) : log_(log), console_(make_console(log, {})) {}
@@ -51,7 +51,7 @@ class Watcher {
   void tell_step(const StepRecord& step) {
     const double quiet = unix_seconds() - step.time;
     if (quiet > kQuietSeconds)
-      log_.progress("no news for " + duration_text(quiet) + "; the last was of epoch " +
+      log_.progress("no update for " + duration_text(quiet) + "; last seen in epoch " +
                     std::to_string(step.epoch) + ", step " + std::to_string(step.step));
     else
       console_->progress(step);
@@ -78,7 +78,7 @@ int run(const WatchConfig& config, Process& process) {
   Watcher watcher(log);
   follower.read_news();
   if (!follower.has_begun())
-    log.info("waiting for '" + record.string() + "', which a run begins with");
+    log.info("waiting for '" + record.string() + "', which a run creates first");
   while (follower.run().end.status == RunStatus::kRunning && stop_signal() == 0) {
     if (follower.has_begun()) watcher.tell(follower.run());
     std::this_thread::sleep_for(kBetweenLooks);

@@ -1,5 +1,5 @@
-// argv -> name and text of each option. The one user of Boost.Program_options, which splits the
-// tokens; it knows none of the options, so that it stops at no fault and all of them can be
+// argv -> name and text of each option. The only user of Boost.Program_options, which splits the
+// tokens; it knows none of the options, so it never stops at a fault and all of them can be
 // reported together.
 #include "config/arguments.h"
 
@@ -24,7 +24,7 @@ namespace po = boost::program_options;
 
 using Token = po::basic_option<char>;
 
-// `--name=` is a name with an empty text; Boost would give up there.
+// `--name=` is a name with an empty text, which Boost rejects.
 std::vector<Token> split_empty_value(std::vector<std::string>& rest) {
   if (rest.empty()) return {};
   const std::string& token = rest.front();
@@ -72,7 +72,7 @@ class ArgumentParser {
     raw_.faults.add(position(), Error(ErrorCode::kParameterParsing, message));
   }
 
-  // The text of the next token when that is no option.
+  // The text of the next token if it is not an option.
   const std::string* peek() const {
     if (next_ >= tokens_.size() || !tokens_[next_].string_key.empty()) return nullptr;
     return &tokens_[next_].value.front();
@@ -91,7 +91,8 @@ class ArgumentParser {
     }
     const bool adjacent = !token.value.empty();
     if (option->kind == ValueKind::kFlag) {
-      if (adjacent) fault("--" + option->name + " takes no value: give it alone.");
+      if (adjacent)
+        fault("--" + option->name + " takes no value: remove the '=' and what follows it.");
       store(*option, "True");
     } else if (adjacent) {
       store(*option, token.value.front());
@@ -101,8 +102,7 @@ class ArgumentParser {
       store(*option, tokens_[next_++].value.front());
     } else {
       raw_.mentioned.push_back(option);
-      fault("--" + option->name + " is given without a value: put " + option->value_name +
-            " after it.");
+      fault("--" + option->name + " needs a value: add " + option->value_name + " after it.");
     }
   }
 
@@ -124,7 +124,7 @@ class ArgumentParser {
     const std::string guess = did_you_mean(shown, names, "--");
     fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name + "`." +
           (guess.empty() ? " `kiln " + command_.name + " --help` lists them." : guess));
-    // Most likely meant: what stands in for it is then not missing, and what follows is its value.
+    // Probably a typo of this option: do not also report it as missing, and skip its value.
     if (const Option* meant = find_option(command_, closest(shown, names))) {
       raw_.mentioned.push_back(meant);
     }
@@ -149,7 +149,7 @@ class ArgumentParser {
     }
     const bool dashed = text.size() > 1 && text[0] == '-' && find_option(command_, text.substr(1));
     fault("'" + excerpt(text) + "' is not expected here: " +
-          (dashed ? "options begin with two dashes." : "every option has one value."));
+          (dashed ? "option names start with two dashes." : "each option takes one value."));
   }
 
   void store(const Option& option, const std::string& text) {
@@ -203,7 +203,7 @@ class ConfigFile {
     return "line " + std::to_string(line) + " of '" + path_ + "'";
   }
 
-  // What an unreadable file might have said cannot be called missing.
+  // An unreadable file might set any option, so report none as missing.
   void give_up(int position, const std::string& message) {
     for (const Option& option : command_.options) raw_.mentioned.push_back(&option);
     fault(position, message);
@@ -217,7 +217,7 @@ class ConfigFile {
     std::error_code absent;
     const std::filesystem::file_status status = std::filesystem::status(path_, absent);
     if (std::filesystem::is_directory(status)) refuse("is a folder");
-    // A pipe might never end.
+    // Reading a pipe might never end.
     if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
       refuse("is a pipe or a device");
     try {
@@ -225,7 +225,7 @@ class ConfigFile {
     } catch (const std::system_error& failure) {
       refuse("cannot be read (" + failure.code().message() + ")");
     } catch (const std::length_error&) {
-      refuse("is too large, over 1 MiB");
+      refuse("is larger than 1 MiB");
     }
     return {};
   }
@@ -233,16 +233,17 @@ class ConfigFile {
   void take_documents(const std::vector<YAML::Node>& documents) {
     if (documents.size() > 1)
       fault(kConfigFilePosition,
-            "The --config file '" + path_ + "' holds more than one mapping, the next from line " +
-                std::to_string(documents[1].Mark().line + 1) + ": leave one of them.");
+            "The --config file '" + path_ +
+                "' contains more than one document, the second starting at line " +
+                std::to_string(documents[1].Mark().line + 1) + ": keep only one.");
     if (!documents.empty()) take_mapping(documents.front());
   }
 
   void take_mapping(const YAML::Node& root) {
     if (root.IsNull()) return;
     if (!root.IsMap()) {
-      fault(kConfigFilePosition, "The --config file '" + path_ +
-                                     "' does not hold a mapping: give lines such as 'epochs: 5'.");
+      fault(kConfigFilePosition,
+            "The --config file '" + path_ + "' is not a mapping: write lines such as 'epochs: 5'.");
       return;
     }
     for (const auto& entry : root) take_entry(entry.first, entry.second);
@@ -255,7 +256,7 @@ class ConfigFile {
     const Option* option = name == "config" ? nullptr : find_option(command_, name);
     if (option == nullptr) {
       fault(position, "'" + excerpt(name) + "' (" + place(line) +
-                          ") is not an option that a --config file can set." + guess(name));
+                          ") is not an option that can be set in a --config file." + guess(name));
       return;
     }
     raw_.mentioned.push_back(option);
@@ -267,7 +268,7 @@ class ConfigFile {
     }
     if (!value.IsScalar() && !value.IsNull()) {
       fault(position, "'" + name + "' (" + place(line) +
-                          ") holds a list or a mapping, but must be one value.");
+                          ") is a list or a mapping, but must be a single value.");
       return;
     }
     const std::string text = value.IsNull() ? "" : value.Scalar();
@@ -282,9 +283,9 @@ class ConfigFile {
   void note_if_overruled(const std::string& text, const RawValue& flag) {
     if (is_same_value(text, flag.text)) return;
     raw_.overridden +=
-        (raw_.overridden.empty() ? "The --config file '" + path_ + "' says " : "; ") +
-        flag.option->name + " " + excerpt(text) + ", but --" + flag.option->name + " " +
-        excerpt(flag.text) + " wins";
+        (raw_.overridden.empty() ? "The --config file '" + path_ + "' is overridden by flags: "
+                                 : "; ") +
+        flag.option->name + " " + excerpt(text) + " -> " + excerpt(flag.text);
   }
 
   std::string guess(std::string name) const {
@@ -342,8 +343,7 @@ RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::
   return raw;
 }
 
-// --config: a YAML or JSON mapping of option names to values. The one user of yaml-cpp in this
-// room.
+// --config: a YAML or JSON mapping of option names to values. The only user of yaml-cpp here.
 
 void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw) {
   ConfigFile(command, path, raw).read();

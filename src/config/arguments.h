@@ -1,5 +1,4 @@
-// Between argv and the structs: which option was given which text, and what was wrong with the way
-// it was given.
+// Between argv and the structs: the text given for each option, and what was wrong with it.
 #pragma once
 
 #include <string>
@@ -18,7 +17,7 @@ struct RawValue {
   int position = 0;   // orders messages: place on the command line, then lines of the file
 };
 
-// Faults with their place, so that they can be shown in the order of the command line.
+// Faults with their position, so that they can be reported in command-line order.
 class Faults {
  public:
   void add(int position, Error error) { faults_.push_back({position, std::move(error)}); }
@@ -30,7 +29,8 @@ class Faults {
       add(position, error);
     }
   }
-  // In the order they are told: errors of exit 2 first, then the others, each in order of position.
+  // In the order in which they are reported: errors of exit 2 first, then the others, each by
+  // position.
   Problems problems() const;
 
  private:
@@ -42,28 +42,29 @@ class Faults {
 };
 
 struct RawArguments {
-  std::vector<std::string> words;        // what was parsed, from the command's name on
-  std::vector<RawValue> values;          // each option at most once, but repeatable ones
-  std::vector<const Option*> mentioned;  // given, perhaps with a bad value; not missing
+  std::vector<std::string> words;        // the parsed words, starting with the command's name
+  std::vector<RawValue> values;          // each option at most once, except repeatable ones
+  std::vector<const Option*> mentioned;  // given, possibly with a bad value
   Faults faults;
-  std::string overridden;  // what flags override of the --config file: a sentence, no full stop
+  std::string
+      overridden;  // settings of the --config file overridden by flags; one sentence, no full stop
   bool help = false;
 
   const RawValue* find(std::string_view option_name) const;
 };
 
-// Positions of faults that are nowhere on the command line.
+// Positions of faults that are not on the command line.
 constexpr int kConfigFilePosition = 1'000'000;
 constexpr int kMissingPosition = 2'000'000'000;
 
 // `words` begin with the command's name. Never throws for what a user typed.
 RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::string>& words);
 
-// Adds what the file at `path` says to `raw`, except where a flag said so before.
+// Adds the settings in the file at `path` to `raw`, except those already set by a flag.
 void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw);
 
-// The faults of several parts as one list, each fault once: errors of exit 2 first, then the
-// others, each in the order of the parts.
+// Merges the faults of several parts into one list without duplicates: errors of exit 2 first, then
+// the others, each in the order of the parts.
 Problems joined(const std::vector<Problems>& parts);
 
 std::string general_help();

@@ -123,7 +123,7 @@ void Binder::report_if_missing(const Option& option) {
   if (purpose.ends_with('.')) purpose.pop_back();
   raw_.faults.add(kMissingPosition, Error(ErrorCode::kParameterParsing,
                                           "--" + option.name + " " + option.value_name +
-                                              " is missing (" + purpose + "): give it."));
+                                              " is missing (" + purpose + "): add it."));
 }
 
 namespace {
@@ -135,21 +135,20 @@ namespace {
                   ", but must be " + expected + ".");
 }
 
-// Which end of the range was passed.
+// Which end of the range the value is beyond.
 enum class Side { kBelow, kAbove };
 
 [[noreturn]] void fail_range(const Option& option, const std::string& given,
                              const std::string& where, Side side) {
   const std::string text = excerpt(given);
   const std::string range = " (range " + range_text(option) + ").";
-  // The designer's codes speak of "greater than 0" where the lowest whole number is 1.
+  // The designer's codes say "greater than 0" where the smallest integer is 1.
   const bool exclusive = option.kind == ValueKind::kNumber ||
                          option.kind == ValueKind::kChoiceOrNumber || option.minimum == 1;
   const bool near_zero = exclusive || option.minimum == 0;
   if (!near_zero) {
-    throw Error(
-        ErrorCode::kNotInRangeValue,
-        where + " is " + text + ", but must be within its range: " + range_text(option) + ".");
+    throw Error(ErrorCode::kNotInRangeValue,
+                where + " is " + text + ", but must be " + range_text(option) + ".");
   }
   if (side == Side::kAbove) {
     throw Error(ErrorCode::kLessThanOrEqualTo, where + " is " + text + ", but must be at most " +
@@ -174,8 +173,8 @@ bool is_whole_number(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The numbers that std::from_chars takes, with a plus sign too. False: not a number.
-// Values too large become infinite, too small ones 0.
+// Accepts what std::from_chars accepts, and a plus sign. False: not a number. Values too large
+// become infinite, too small ones 0.
 bool read_number(std::string_view text, double* value) {
   if (text.starts_with('+')) text.remove_prefix(1);
   if (text.starts_with('+')) return false;
@@ -209,7 +208,7 @@ std::int64_t integer_value(const Option& option, const std::string& text,
   const bool automatic = option.kind == ValueKind::kAutoOrInteger;
   if (automatic && lower(text) == "auto") return 0;
   if (!is_whole_number(text)) {
-    fail_to_parse(text, where, automatic ? "auto or a whole number" : "a whole number");
+    fail_to_parse(text, where, automatic ? "auto or an integer" : "an integer");
   }
   const std::string_view digits = std::string_view(text).substr(text[0] == '+' ? 1 : 0);
   std::int64_t value = 0;
@@ -268,7 +267,7 @@ Allowance allowance_value(const Option& option, const std::string& text, const s
 
 std::int64_t Allowance::of(std::int64_t total) const {
   if (!is_share) return static_cast<std::int64_t>(value);
-  // A share of 0.29 is a little less than 29 %; 29 of 100 images are meant.
+  // 0.29 is slightly less than 29 % in floating point; 29 of 100 images are meant.
   constexpr double kRounding = 1 + 1e-12;
   return static_cast<std::int64_t>(std::floor(value * static_cast<double>(total) * kRounding));
 }
@@ -296,9 +295,9 @@ std::string choice_value(const Option& option, const std::string& text, const st
   if (text.empty()) fail_to_parse(text, where, join_choices(option.choices));
   const std::string guess = did_you_mean(word, option.choices);
   if (option.kind == ValueKind::kModelName) {
-    throw Error(ErrorCode::kInvalidModelDirectory,
-                where + " is '" + excerpt(text) + "', a network that is not known; known are " +
-                    join_choices(option.choices) + "." + guess);
+    throw Error(ErrorCode::kInvalidModelDirectory, where + " is '" + excerpt(text) +
+                                                       "', an unknown network. Known networks: " +
+                                                       join_choices(option.choices) + "." + guess);
   }
   throw Error(ErrorCode::kParameterParsing, where + " is '" + excerpt(text) + "', but must be " +
                                                 join_choices(option.choices) + "." + guess);
@@ -306,10 +305,10 @@ std::string choice_value(const Option& option, const std::string& text, const st
 
 void refuse_placeholder(const std::string& text, const std::string& where) {
   if (!text.starts_with("{{$") && !text.starts_with("{\"IfPresent")) return;
-  throw Error(ErrorCode::kParameterParsing,
-              where + " is '" + excerpt(text) +
-                  "', a placeholder that the pipeline has not filled in: give this input a value "
-                  "there.");
+  throw Error(
+      ErrorCode::kParameterParsing,
+      where + " is '" + excerpt(text) +
+          "', a placeholder that the pipeline did not fill in: set this input in the pipeline.");
 }
 
 std::string path_value(const std::string& text, const std::string& where) {
@@ -330,7 +329,7 @@ void require_apart(Binder& binder, const char* output_name, const std::string& o
   if (out == in) {
     relation = "is the same folder as";
   } else if (is_same_or_inside(out, in)) {
-    relation = "lies inside";
+    relation = "is inside";
   } else if (is_same_or_inside(in, out)) {
     relation = "contains";
   } else {
@@ -338,7 +337,7 @@ void require_apart(Binder& binder, const char* output_name, const std::string& o
   }
   binder.fault(output_name, ErrorCode::kParameterParsing,
                std::string("--") + output_name + " '" + output + "' " + relation + " --" +
-                   input_name + " '" + input + "': choose a folder of its own for the output.");
+                   input_name + " '" + input + "': choose a separate folder for the output.");
 }
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// From names and texts to values, for the functions that fill the structs of run_config.h.
+// Converts option texts to values, for the functions that fill the structs of run_config.h.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace kiln {
 
-// Reads options by name: what was given, or else the default. Faults are collected in `raw`, which
-// must outlive this; a value at fault is empty or 0. A name is one of the command's options.
+// Reads options by name: the given value, or else the default. Faults are collected in `raw`, which
+// must outlive this; an invalid value reads as empty or 0. A name is one of the command's options.
 class Binder {
  public:
-  // Required options that were not given are faults already.
+  // Missing required options are recorded as faults.
   Binder(const CommandInfo& command, RawArguments& raw);
 
   std::string path(const char* name);
-  std::vector<std::string> paths(const char* name);  // of a repeatable option, in their order
+  std::vector<std::string> paths(const char* name);  // of a repeatable option, in order
   std::int64_t integer(const char* name);
   int small_integer(const char* name);
   double number(const char* name);
@@ -29,7 +29,7 @@ class Binder {
   RateScaling rate_scaling(const char* name);
   std::string choice(const char* name);
 
-  // Options that several commands have.
+  // Options shared by several commands.
   Augment augment();
   DeviceChoice device();
   std::optional<int> ranks();  // 0: auto; empty: not given
@@ -38,7 +38,7 @@ class Binder {
   bool given(const char* name) const { return raw_.find(name) != nullptr; }
 
   void fault(const char* name, ErrorCode code, const std::string& message);
-  // The Error that `check` throws becomes a fault of this option.
+  // An Error thrown by `check` becomes a fault of this option.
   template <typename Check>
   void check(const char* name, Check&& check) {
     raw_.faults.collect(position(name), check);
@@ -60,9 +60,9 @@ class Binder {
   RawArguments& raw_;
 };
 
-// The text of one option -> its value, checked. `where` begins every message: "--epochs is 0, but
-// must be …". Text that is no such value is Error kParameterParsing; a value out of range is 4, 5,
-// 7 or 8.
+// Convert the text of one option to its value, with checks. `where` begins every message: "--epochs
+// is 0, but must be …". Malformed text is Error kParameterParsing; a value out of range is 4, 5, 7
+// or 8.
 
 // 0 stands for `auto`.
 std::int64_t integer_value(const Option& option, const std::string& text, const std::string& where);
@@ -72,17 +72,17 @@ Allowance allowance_value(const Option& option, const std::string& text, const s
 RateScaling rate_scaling_value(const Option& option, const std::string& text,
                                const std::string& where);
 std::string choice_value(const Option& option, const std::string& text, const std::string& where);
-// Error kParameterParsing for a placeholder that Kubeflow Pipelines has passed on as it stands.
+// Throws Error kParameterParsing for a placeholder that Kubeflow Pipelines did not substitute.
 void refuse_placeholder(const std::string& text, const std::string& where);
 std::string path_value(const std::string& text, const std::string& where);
 
-// Whether folders that a command line names lie in each other's way.
+// Checks that the folders on a command line do not overlap.
 
-// Also where both are one folder. Paths need not exist; an empty one lies nowhere.
+// Also true if both are the same folder. Paths need not exist; an empty one is inside nothing.
 bool lies_inside(const std::string& inner, const std::string& outer);
 
-// A fault of `output_name` where the output is in, around or at the input: it would be read as
-// data, or overwrite it.
+// Adds a fault to `output_name` if the output is inside, contains or is the input: it would be read
+// as data, or overwrite it.
 void require_apart(Binder& binder, const char* output_name, const std::string& output,
                    const char* input_name, const std::string& input);
 

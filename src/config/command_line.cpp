@@ -35,7 +35,7 @@ bool asks_for_help(const std::string& word) {
   return word == "help" || word == "--help" || word == "-h";
 }
 
-// The command's name at the beginning of `words`: one word, or two where the table says so.
+// The command name at the beginning of `words`: one word, or two if the table has such a command.
 std::string name_of(const Words& words) {
   if (words.size() < 2 || find_command(words[0] + " " + words[1]) == nullptr) return words[0];
   return words[0] + " " + words[1];
@@ -48,8 +48,8 @@ Invocation refuse_command(const std::string& name) {
       (guess.empty() ? " The commands are " + join_choices(command_names()) + "." : guess));
 }
 
-// A folder at fault is replaced by the usual one; a log folder in the output would make of it
-// something else than a ModelDirectory.
+// An invalid folder is replaced by the default; a log folder inside the output would leave it an
+// invalid ModelDirectory.
 std::string owed_log_path(const CommandInfo& command, const Command& config) {
   const auto* train = std::get_if<TrainConfig>(&config);
   const auto* launch = std::get_if<LaunchConfig>(&config);
@@ -71,7 +71,7 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
   return {std::move(config), raw.faults.problems(), std::move(log_path)};
 }
 
-// The ranks' command line after `--` has its own faults, which are told with those before it.
+// The ranks' command line after `--` has faults of its own, reported together with those before it.
 Invocation parse_launch(const CommandInfo& command, const Words& words) {
   const auto dashes = std::find(words.begin(), words.end(), "--");
   Invocation launch = parse_command(command, {words.begin(), dashes});
@@ -81,9 +81,9 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
   Words& inner = config.rank_arguments;
   if (inner.empty() || inner.front() != "train") {
     launch.problems =
-        joined({launch.problems,
-                refusal("`kiln launch` starts training: end its command line with `-- train …`.")
-                    .problems});
+        joined({launch.problems, refusal("`kiln launch` needs a training command to start: end the "
+                                         "command line with `-- train …`.")
+                                     .problems});
     return launch;
   }
   if (!config.log_path.empty() && config.log_path_given)
@@ -94,7 +94,7 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
   if (ranks.ranks.launch)
     train.problems.add(
         Error(ErrorCode::kParameterParsing,
-              "--ranks is given to train as well as to launch: give it once, before the `--`."));
+              "--ranks is given to both launch and train: give it once, before the `--`."));
   config.device = ranks.ranks.device;
   config.log_path = ranks.output.log_path;
   config.log_path_given = ranks.output.log_path_given;
@@ -114,7 +114,7 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
     return command == nullptr ? refuse_command(name) : help(command_help(*command));
   }
   if (first.starts_with('-')) {
-    return refusal("'" + first + "' comes before a command: write `kiln COMMAND " + first +
+    return refusal("'" + first + "' precedes the command: write `kiln COMMAND " + first +
                    " …` with one of " + join_choices(command_names()) + ".");
   }
   const std::string name = name_of(arguments);

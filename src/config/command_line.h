@@ -1,5 +1,5 @@
-// argv -> the command that it names. One table (options.cpp) lists every option with type, range,
-// default, unit and help; parsing, range checks, `--help` and the README's tables come from it.
+// argv -> a command. One table (options.cpp) lists every option with type, range, default, unit and
+// help; parsing, range checks, `--help` and the README's tables come from it.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace kiln {
 
-// What a command line asks for. Inputs and outputs have not been looked at.
+// A parsed command line. Inputs and outputs have not been checked.
 struct Invocation {
-  Command command;       // not to be run with problems
+  Command command;       // must not be run if there are problems
   Problems problems;     // all faults of the command line: errors of exit 2 before the others
-  std::string log_path;  // of the error_info.json that is owed, whatever happens; empty: none is
+  std::string log_path;  // where error_info.json must be written, whatever happens; empty: nowhere
 };
 
-// `arguments` without the program's name. Throws nothing for what a user typed.
+// `arguments` without the program's name. Never throws for what a user typed.
 Invocation parse_command_line(const std::vector<std::string>& arguments);
 
 }  // namespace kiln

@@ -14,17 +14,17 @@ Command bind_convert(Binder& binder) {
 std::vector<Option> pack_options() {
   const std::string group = "Shards";
   return {
-      required_path("input-path", "DIR", "Labelled images, in any form that train reads."),
+      required_path("input-path", "DIR", "Labeled images, in any form that train reads."),
       required_path("output-path", "DIR", "An empty folder for the shards."),
-      integer("shard-mb", "256", 1, 1 << 20, "MiB", group, "A shard ends before it is larger."),
+      integer("shard-mb", "256", 1, 1 << 20, "MiB", group, "Maximum size of a shard."),
       integer("short-side", "auto", 16, 4096, "pixels", group,
-              "Images with a longer short side are reduced to it and stored as JPEG. auto: all are "
-              "stored as they are."),
-      integer("quality", "92", 1, 100, "", group, "Of the JPEG that reduced images become."),
-      yes_or_no("shuffle", ValueKind::kSwitch, "False", group, "Store them in a random order."),
+              "Downscale images with a longer short side to this length and store them as JPEG. "
+              "auto: store every image unchanged."),
+      integer("quality", "92", 1, 100, "", group, "JPEG quality of downscaled images."),
+      yes_or_no("shuffle", ValueKind::kSwitch, "False", group, "Store the images in random order."),
       yes_or_no("even-shards", ValueKind::kSwitch, "False", group,
-                "Every shard gets as many images as the others, and its share of each class."),
-      seed(group, "Fixes the order of --shuffle.")};
+                "Give every shard the same number of images and its share of each class."),
+      seed(group, "Seed for --shuffle.")};
 }
 
 Command bind_pack(Binder& binder) {
@@ -40,12 +40,12 @@ Command bind_pack(Binder& binder) {
 }
 
 std::vector<Option> demo_data_options() {
-  return {required_path("output-path", "DIR", "Where the folders train and val are written."),
+  return {required_path("output-path", "DIR", "Folder in which train and val are created."),
           integer("images", "600", 2, kMillion, "images", kDrawing,
-                  "Images to draw, training and validation together."),
-          integer("classes", "3", 1, 10, "classes", kDrawing, "Kinds of shapes."),
-          integer("size", "32", 8, 2048, "pixels", kDrawing, "Height and width of an image."),
-          seed(kDrawing, "Fixes what is drawn.")};
+                  "Total number of training and validation images."),
+          integer("classes", "3", 1, 10, "classes", kDrawing, "Number of classes, one shape each."),
+          integer("size", "32", 8, 2048, "pixels", kDrawing, "Image height and width."),
+          seed(kDrawing, "Seed for the drawings.")};
 }
 
 Command bind_demo_data(Binder& binder) {
@@ -60,7 +60,7 @@ Command bind_demo_data(Binder& binder) {
                  "--images is " + std::to_string(config.images) + ", but " +
                      std::to_string(config.classes) + " classes need at least " +
                      std::to_string(2 * config.classes) +
-                     ": one of each for training and for validation.");
+                     ": each class needs one image for training and one for validation.");
   }
   return config;
 }
@@ -70,21 +70,21 @@ Command bind_demo_data(Binder& binder) {
 CommandInfo convert_command() {
   return {
       "convert",
-      "Turn an image folder, class folders, a COCO folder or an archive into an ImageDirectory.",
+      "Convert an image folder, class folders, a COCO folder or an archive to an ImageDirectory.",
       "--input-path DIR --output-path DIR",
       {required_path("input-path", "DIR", "Images, class folders, a COCO folder or an archive."),
-       required_path("output-path", "DIR", "Where the ImageDirectory is written.")},
+       required_path("output-path", "DIR", "Output folder for the ImageDirectory.")},
       bind_convert};
 }
 
 CommandInfo pack_command() {
   return {"pack",
-          "Write labelled images as tar shards (WebDataset) that train without being unpacked.",
+          "Pack labeled images into tar shards (WebDataset) that train reads without unpacking.",
           "--input-path DIR --output-path DIR [options]", pack_options(), bind_pack};
 }
 
 CommandInfo demo_data_command() {
-  return {"demo-data", "Draw labelled images of coloured shapes to try things with.",
+  return {"demo-data", "Generate a small labeled dataset of colored shapes for trying things out.",
           "--output-path DIR [options]", demo_data_options(), bind_demo_data};
 }
 

@@ -1,4 +1,4 @@
-// `kiln launch`, but for what stands after its `--`.
+// `kiln launch`, except for what follows its `--`.
 #include <algorithm>
 #include <cctype>
 #include <string_view>
@@ -12,14 +12,13 @@ namespace {
 std::vector<Option> launch_options() {
   return {
       ranks(true, kRanks,
-            "Processes that train one model together. auto: one for each slot of --hosts, or else "
-            "for each GPU of this host."),
+            "Processes to start. auto: one per slot of --hosts, or else one per GPU of this host."),
       optional_path("hosts", "HOST:N,...", "", kRanks,
-                    "Where to start them, with the number for each host (1 when left out). Without "
-                    "it: on this host."),
+                    "Hosts to start them on, with the number of slots of each (1 if omitted). "
+                    "Default: this host."),
       optional_path("log-path", "DIR", "logs", kReporting,
-                    "The --log-path of train; 70_mpi_log.txt there keeps what mpirun and all ranks "
-                    "say."),
+                    "Same as train's --log-path; 70_mpi_log.txt there holds the output of mpirun "
+                    "and all ranks."),
   };
 }
 
@@ -44,9 +43,8 @@ std::vector<RankHost> rank_hosts(Binder& binder, const std::string& text) {
     host.slots = number ? std::stoi(slots) : 0;
     if (!is_host_name(host.name) || host.slots < 1) {
       binder.fault("hosts", ErrorCode::kParameterParsing,
-                   "--hosts holds '" + item +
-                       "', but must be names with a number of processes, such as "
-                       "node1:2,node2:2.");
+                   "--hosts contains '" + item +
+                       "', but must be a list of host names with slots, such as node1:2,node2:2.");
       return {};
     }
     hosts.push_back(std::move(host));
@@ -55,7 +53,7 @@ std::vector<RankHost> rank_hosts(Binder& binder, const std::string& text) {
   return hosts;
 }
 
-// The command line of the ranks, and what `launch` needs to know of it, is filled in by the parser.
+// The parser fills in the ranks' command line and what `launch` needs from it.
 Command bind_launch(Binder& binder) {
   LaunchConfig config;
   config.ranks = binder.small_integer("ranks");
@@ -64,8 +62,9 @@ Command bind_launch(Binder& binder) {
   for (const RankHost& host : config.hosts) slots += host.slots;
   if (slots > 0 && config.ranks > slots)
     binder.fault("ranks", ErrorCode::kParameterParsing,
-                 "--ranks is " + std::to_string(config.ranks) + ", but --hosts has room for " +
-                     std::to_string(slots) + ": raise the numbers after the colons.");
+                 "--ranks is " + std::to_string(config.ranks) +
+                     ", but the slots of --hosts add up to " + std::to_string(slots) +
+                     ": raise the number after a colon.");
   config.log_path = binder.path("log-path");
   config.log_path_given = binder.given("log-path");
   return config;
@@ -74,8 +73,7 @@ Command bind_launch(Binder& binder) {
 }  // namespace
 
 CommandInfo launch_command() {
-  return {"launch",
-          "Start several processes that train one model together, on this host or several.",
+  return {"launch", "Start several processes that train one model, on one or more hosts.",
           "--ranks N|auto [options] -- train [options of train]", launch_options(), bind_launch};
 }
 

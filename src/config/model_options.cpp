@@ -13,7 +13,7 @@ std::vector<Option> init_model_options() {
       .default_text = "",
       .unit = "",
       .group = kModel,
-      .help = "The network; also accepted without its flag.",
+      .help = "Network architecture; the flag name may be omitted.",
       .kind = ValueKind::kModelName,
       .required = true,
       .positional = true,
@@ -21,45 +21,47 @@ std::vector<Option> init_model_options() {
   };
   return {
       model_name,
-      required_path("untrained-model-path", "DIR", "Where the UntrainedModelDirectory is written."),
+      required_path("untrained-model-path", "DIR",
+                    "Output folder for the UntrainedModelDirectory."),
       optional_path("weights", "FILE", "", kModel,
-                    "Pretrained weights: a torchvision state dict (.pth) or .safetensors, with the "
-                    "1000-way head."),
+                    "Pretrained weights: a torchvision state dict (.pth) or .safetensors file, "
+                    "including the 1000-class head."),
       yes_or_no("pretrained", ValueKind::kBoolean, "", kModel,
-                "True needs --weights, since nothing is downloaded. Without this flag: True when "
-                "--weights is given."),
+                "True requires --weights, since nothing is downloaded. Default: True if --weights "
+                "is given."),
       yes_or_no("zero-init-residual", ValueKind::kSwitch, "False", kModel,
-                "ResNet only: every residual branch starts at zero."),
+                "ResNet only: zero-initialize the last BatchNorm of every residual branch."),
       yes_or_no("memory-efficient", ValueKind::kSwitch, "False", kModel,
-                "DenseNet only: computes parts again in the backward pass to save memory."),
-      seed(kModel, "Fixes the initial weights."),
+                "DenseNet only: recompute activations in the backward pass to save memory."),
+      seed(kModel, "Seed for the initial weights."),
   };
 }
 
 void check_family(Binder& binder, const InitModelConfig& config) {
-  const KnownNetwork* network = find_network(config.model_name);  // an unknown one is told already
+  const KnownNetwork* network =
+      find_network(config.model_name);  // an unknown one is already reported
   if (network == nullptr) return;
   if (config.zero_init_residual && !network->family().allows(kZeroInitResidual)) {
     binder.fault("zero-init-residual", ErrorCode::kParameterParsing,
-                 "--zero-init-residual is for ResNets, but the model is " + config.model_name +
-                     ": leave it out.");
+                 "--zero-init-residual applies to ResNets only, but the model is " +
+                     config.model_name + ": leave it out.");
   }
   if (config.memory_efficient && !network->family().allows(kMemoryEfficient)) {
     binder.fault("memory-efficient", ErrorCode::kParameterParsing,
-                 "--memory-efficient is for DenseNets, but the model is " + config.model_name +
-                     ": leave it out.");
+                 "--memory-efficient applies to DenseNets only, but the model is " +
+                     config.model_name + ": leave it out.");
   }
 }
 
 void check_pretrained(Binder& binder, bool pretrained) {
   if (pretrained && !binder.given("weights")) {
     binder.fault("pretrained", ErrorCode::kFailedToDownloadFiles,
-                 "--pretrained is True, but pretrained weights are not downloaded: give their file "
-                 "with --weights, or --pretrained False.");
+                 "--pretrained is True, but pretrained weights are not downloaded: give the file "
+                 "with --weights, or set --pretrained False.");
   }
   if (binder.given("weights") && binder.given("pretrained") && !pretrained) {
     binder.fault("pretrained", ErrorCode::kParameterParsing,
-                 "--pretrained is not True, but --weights is given: give one of the two.");
+                 "--pretrained is False, but --weights is given: leave one of them out.");
   }
 }
 
@@ -80,7 +82,7 @@ Command bind_init_model(Binder& binder) {
 }  // namespace
 
 CommandInfo init_model_command() {
-  return {"init-model", "Write an untrained DenseNet or ResNet, or one with given weights.",
+  return {"init-model", "Create a DenseNet or ResNet with fresh or pretrained weights.",
           "MODEL --untrained-model-path DIR [options]", init_model_options(), bind_init_model};
 }
 

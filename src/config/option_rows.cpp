@@ -98,16 +98,16 @@ Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std
 
 Option plain() {
   return yes_or_no("plain", ValueKind::kSwitch, "False", kReporting,
-                   "No live line on a terminal, plain lines as in a file. So does the variable "
-                   "NO_COLOR.");
+                   "Print plain lines instead of a live progress line on a terminal. Setting "
+                   "NO_COLOR does the same.");
 }
 
 void append(std::vector<Option>& options, std::vector<Option> more) {
   std::move(more.begin(), more.end(), std::back_inserter(options));
 }
 
-// Which options a designer's canvas shows, and as what. The component has seven parameters; a form
-// with more than 25 is no longer read, so the rest is for the file that --config names.
+// Which options appear on a designer's canvas, and in what role. The component has seven
+// parameters; nobody reads a form with more than 25, so the others are left to the --config file.
 
 namespace {
 

@@ -1,5 +1,5 @@
-// For the files *_options.cpp, each of which holds the rows of some commands: makers of the kinds
-// of options that several of them have, and the rows for the table in options.cpp.
+// For the *_options.cpp files, each of which holds the rows of some commands: factories for the
+// kinds of options they share, and the rows of the table in options.cpp.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ inline const std::string kPaths = "Inputs and outputs";
 inline const std::string kTraining = "Training";
 inline const std::string kImages = "Images";
 inline const std::string kMachine = "Machine";
-inline const std::string kRanks = "Many processes";
+inline const std::string kRanks = "Distributed training";
 inline const std::string kReporting = "Reporting";
 inline const std::string kModel = "Model";
 inline const std::string kDrawing = "Drawing";
 
 Option required_path(std::string name, std::string value_name, std::string help);
-// May be given without its name.
+// Its name may be omitted.
 Option positional_path(std::string name, std::string value_name, std::string help);
 Option optional_path(std::string name, std::string value_name, std::string default_text,
                      std::string group, std::string help);
@@ -40,11 +40,11 @@ Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std
 Option plain();
 void append(std::vector<Option>& options, std::vector<Option> more);
 
-// Says of each option what it is on a designer's canvas.
+// Sets each option's role on a designer's canvas.
 void place_on_canvas(std::vector<CommandInfo>& commands);
 
-// The rows of the table of commands, each from the file that holds the command's options and what
-// makes its struct of them. For the table in options.cpp alone.
+// The rows of the table of commands, each defined in the file that holds the command's options and
+// fills its struct. Only for the table in options.cpp.
 
 CommandInfo train_command();             // train_options.cpp
 CommandInfo launch_command();            // launch_options.cpp
@@ -52,13 +52,12 @@ CommandInfo init_model_command();        // model_options.cpp
 CommandInfo convert_command();           // data_options.cpp
 CommandInfo pack_command();              //
 CommandInfo demo_data_command();         //
-CommandInfo bench_loader_command();      // bench_options.cpp
+CommandInfo bench_loader_command();      // view_options.cpp
 CommandInfo bench_collective_command();  //
 CommandInfo watch_command();             // view_options.cpp
 CommandInfo inspect_command();           //
 CommandInfo report_command();            //
-CommandInfo compare_command();           //
-// `names`: of the commands that it can describe.
+CommandInfo compare_command();           // `names`: the commands that it can describe.
 CommandInfo describe_command(const std::vector<std::string>& names);  //
 
 }  // namespace kiln

@@ -56,7 +56,7 @@ std::string facts(const Option& option) {
   if (option.required) parts.push_back("required");
   if (!option.default_text.empty()) parts.push_back("default " + option.default_text);
   const std::string range = range_text(option);
-  // The names of two or three choices stand in the left column already.
+  // The choices are already in the left column.
   if (!range.empty() && option.kind != ValueKind::kChoice && option.kind != ValueKind::kBoolean &&
       option.kind != ValueKind::kSwitch) {
     parts.push_back((option.kind == ValueKind::kModelName ? "one of " : "range ") + range);
@@ -127,7 +127,7 @@ std::string range_text(const Option& option) {
       std::to_string(option.minimum) + " to " + std::to_string(option.maximum);
   switch (option.kind) {
     case ValueKind::kInteger:
-      return option.minimum == kLowest ? "any 64-bit whole number" : bounds;
+      return option.minimum == kLowest ? "any 64-bit integer" : bounds;
     case ValueKind::kAutoOrInteger:
       return "auto, or " + bounds;
     case ValueKind::kNumber:
@@ -171,14 +171,14 @@ std::string command_help(const CommandInfo& command) {
 
 std::string general_help() {
   std::string text =
-      "Kiln trains image classifiers: an UntrainedModelDirectory and two image directories in,\n"
-      "a ModelDirectory out.\n\nUsage: kiln COMMAND [options]\n\nCommands:\n";
+      "Kiln trains image classifiers: it reads an UntrainedModelDirectory and two image "
+      "directories\nand writes a ModelDirectory.\n\nUsage: kiln COMMAND [options]\n\nCommands:\n";
   for (const CommandInfo& command : command_table()) {
     text += entry(command.name, command.summary);
   }
   text += "\n";
-  text += entry("COMMAND --help", "The options of a command.");
-  text += entry("--version", "Versions of kiln and of what it is built from.");
+  text += entry("COMMAND --help", "Show the options of a command.");
+  text += entry("--version", "Show the versions of kiln and its libraries.");
   return text;
 }
 

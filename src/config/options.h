@@ -1,6 +1,6 @@
-// Every command and every option, once: parsing, range checks, help, and what `kiln describe`
-// prints (component files, schemas, the README's tables) are made from this table. What runs a
-// command is no part of it (commands/commands.h), so that it stays free of LibTorch and MPI.
+// Every command and every option, once: parsing, range checks, help, and the output of `kiln
+// describe` (component files, schemas, the README's tables) are generated from this table. It does
+// not say what runs a command (see commands/commands.h), so it stays free of LibTorch and MPI.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ enum class ValueKind {
   kAllowance,       // a count, or a share such as 1%
 };
 
-// What an option is on a designer's canvas, for the component files.
+// An option's role on a designer's canvas, for the component files.
 enum class Canvas {
   kHidden,
   kParameter,
@@ -36,9 +36,9 @@ enum class Canvas {
   kDataOut,
   kModelIn,  // a folder that holds a model
   kModelOut,
-  kFileIn,       // one file, which may be left out
-  kRanksOfHost,  // where nobody else starts the ranks: auto
-  kKubeflowRun,  // the JSON text with which Kubeflow tells where the artifact `metrics` goes
+  kFileIn,       // one file, optional
+  kRanksOfHost,  // auto, if nothing else starts the ranks
+  kKubeflowRun,  // the JSON text in which Kubeflow says where the artifact `metrics` goes
 };
 
 struct Option {
@@ -50,8 +50,8 @@ struct Option {
   std::string help;
   ValueKind kind = ValueKind::kPath;
   bool required = false;
-  bool positional = false;  // may also be given without its name
-  bool repeatable = false;  // may be given several times; then several values
+  bool positional = false;  // its name may be omitted
+  bool repeatable = false;  // may be given several times, each adding a value
   std::int64_t minimum = 0;
   std::int64_t maximum = 0;
   std::vector<std::string> choices = {};
@@ -63,21 +63,21 @@ struct CommandInfo {
   std::string summary;
   std::string usage;  // what follows `kiln NAME`
   std::vector<Option> options;
-  // Its struct from what was given; faults are collected in the binder.
+  // Fills its struct from the given options; faults are collected in the binder.
   Command (*bind)(Binder& binder) = nullptr;
 };
 
 const std::vector<CommandInfo>& command_table();
 
-// `_` and `-` are the same.
+// Treats `_` and `-` as equal.
 bool same_name(std::string_view a, std::string_view b);
 
-// nullptr when there is none.
+// nullptr if there is none.
 const CommandInfo* find_command(std::string_view name);
-// `name` without dashes; `_` and `-` are the same.
+// `name` without dashes; `_` and `-` are equal.
 const Option* find_option(const CommandInfo& command, std::string_view name);
 
-// "1 to 1000000", "auto, or 16 to 2048", "best or last"; empty when anything goes.
+// "1 to 1000000", "auto, or 16 to 2048", "best or last"; empty if any value is allowed.
 std::string range_text(const Option& option);
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// What a run was asked to do: plain values, complete and in range once parsed. Units are in the
-// names.
+// The configuration of each command: plain values, complete and in range once parsed. Names include
+// the unit.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Allowance {
   std::int64_t of(std::int64_t total) const;
 };
 
-// What the learning rate is multiplied by for `num_ranks` processes.
+// The factor on the learning rate for `num_ranks` processes.
 struct RateScaling {
   enum class Rule { kLinear, kSqrt, kFactor };
   Rule rule = Rule::kLinear;
@@ -34,7 +34,7 @@ struct RateScaling {
 // What is read, and how images become pixels.
 struct DataConfig {
   std::string untrained_model_path, train_path, valid_path;
-  std::string index_path;  // empty: beside the data
+  std::string index_path;  // empty: next to the data
   int image_size = 0;      // 0: auto
   Augment augment = Augment::kNone;
   int eval_resize = 0;  // 0: auto
@@ -46,17 +46,17 @@ struct DataConfig {
   int loader_threads = 0;        // 0: auto
   OnBadImage on_bad_image = OnBadImage::kSkip;
   Allowance max_bad_images;
-  bool scan_each = false;  // each rank reads the dataset listings; else rank 0 reads for all
-  // Each host has other images (--shard-by); then each rank scans.
+  bool scan_each = false;  // each rank scans the datasets; else rank 0 scans for all
+  // Each host has different images (--shard-by); then each rank scans.
   bool has_train_shard = false, has_valid_shard = false;
 };
 
-// How the weights change, and which are kept.
+// How the weights are optimized, and which are saved.
 struct OptimizationConfig {
   int epochs = 5;
   int batch_size = 16;       // per rank
   int accumulate = 1;        // batches per step
-  int num_warmup_steps = 0;  // epochs, whatever its name says
+  int num_warmup_steps = 0;  // epochs, despite its name
   double learning_rate = 0.001;
   RateScaling lr_scaling;
   std::int64_t random_seed = 1;
@@ -64,13 +64,13 @@ struct OptimizationConfig {
   SaveChoice save = SaveChoice::kBest;
 };
 
-// Where it computes, and how ranks work together.
+// Where to compute, and how ranks work together.
 struct RanksConfig {
   DeviceChoice device = DeviceChoice::kAuto;
   int threads = 0;  // compute threads; 0: auto
   // Start this many ranks; 0: auto. Empty: this process is the run, or one rank of it.
   std::optional<int> launch;
-  std::vector<std::string> arguments;  // this command line, which they are started with
+  std::vector<std::string> arguments;  // this command line, with which the ranks are started
   int expect_ranks = 0;                // 0: any number
   bool sync_batch_norm = false;
   int bucket_mb = 25;
@@ -79,7 +79,7 @@ struct RanksConfig {
   int stall_warning_s = 60;
 };
 
-// What is written, and how often the console hears of it.
+// What is written, and how often to log.
 struct OutputConfig {
   std::string trained_model_path;
   std::string log_path;  // "logs" unless given
@@ -100,7 +100,8 @@ struct TrainConfig {
   RanksConfig ranks;
   OutputConfig output;
   OptionTexts effective_options;
-  std::string overridden;  // what of the --config file flags override, a sentence; or empty
+  std::string
+      overridden;  // which settings of the --config file flags override, a sentence; or empty
 };
 
 // `kiln launch`, `kiln train --ranks` and `kiln bench collective --ranks`.
@@ -108,7 +109,7 @@ struct LaunchConfig {
   int ranks = 0;                // 0: auto
   std::vector<RankHost> hosts;  // empty: this one
   DeviceChoice device = DeviceChoice::kAuto;
-  std::string log_path;  // the ranks' too
+  std::string log_path;  // also of the ranks
   bool log_path_given = false;
   std::vector<std::string> rank_arguments;  // begin with the command
 };
@@ -186,8 +187,8 @@ struct DescribeConfig {
   std::string image;  // empty: kiln, with this version as tag
 };
 
-// Error kParameterParsing where the short side that is resized to is smaller than the centre that
-// is cut. 0: not given.
+// Throws Error kParameterParsing if images would be resized to a short side smaller than the center
+// crop. 0: not given.
 void check_eval_size(int short_side, int crop);
 
 struct HelpRequest {

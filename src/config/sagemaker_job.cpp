@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
   throw Error(ErrorCode::kParameterParsing, message);
 }
 
-// Its value is a place in SageMaker's folder.
+// Its value is a path in SageMaker's folder.
 bool is_place(const Option* option) {
   return option != nullptr && option->required && option->kind == ValueKind::kPath;
 }
@@ -42,8 +42,8 @@ class Translation {
  private:
   void take_mpi_settings() {
     if (!tree_.mpi_options.empty())
-      warnings_.push_back("The options for mpirun in " + std::string(kMpiOptions) +
-                          " are not used: kiln chooses its own.");
+      warnings_.push_back("The mpirun options in " + std::string(kMpiOptions) +
+                          " are ignored: kiln chooses its own.");
     if (tree_.ranks_per_host.empty()) return;
     const auto count =
         integer_value(*find_option(train_, "ranks"), tree_.ranks_per_host, kRanksPerHost);
@@ -55,7 +55,8 @@ class Translation {
     const Option* of_model = find_option(init_model_, name);
     if (of_train == nullptr && of_model == nullptr) refuse_unknown(name);
     if (is_place(of_train))
-      fail("The hyperparameter '" + name + "' is a path, which the job's channels decide here.");
+      fail("The hyperparameter '" + name +
+           "' is a path, and paths come from the job's channels: remove it.");
     if (of_train != nullptr) train_words_.push_back("--" + of_train->name + "=" + text);
     if (of_model != nullptr) model_words_.push_back("--" + of_model->name + "=" + text);
     if (of_train == nullptr) of_model_alone_ = name;
@@ -70,8 +71,8 @@ class Translation {
         if (!is_place(&option)) names.push_back(option.name);
     const std::string guess = did_you_mean(name, names);
     fail("'" + excerpt(given) + "' is not a hyperparameter of kiln." +
-         (guess.empty() ? " `kiln train --help` lists them, and for a job without a channel "
-                          "'model' `kiln init-model --help`."
+         (guess.empty() ? " `kiln train --help` and, for jobs without a 'model' channel, `kiln "
+                          "init-model --help` list them."
                         : guess));
   }
 
@@ -79,19 +80,19 @@ class Translation {
     return folder_ / "input/data" / name;
   }
 
-  // Of a channel that the job has.
+  // `name` is a channel of the job.
   void require_files(const std::string& name) const {
     if (tree_.channels.at(name).is_pipe)
       fail("The channel '" + name +
-           "' comes in Pipe mode, which kiln cannot read yet: choose File or FastFile for it.");
+           "' uses Pipe mode, which kiln does not support: use File or FastFile mode.");
   }
 
-  // Each host sees a part of it.
+  // Each host has a shard of it.
   bool is_in_parts(const std::string& channel) const {
     return tree_.hosts.size() > 1 && tree_.channels.at(channel).is_sharded;
   }
 
-  // The option is given even without its channel, so that it is not called missing as well.
+  // The option is set even without its channel, so that it is not also reported as missing.
   void add_path(const std::string& option, const Words& names) {
     Words found;
     for (const std::string& name : names)
@@ -100,12 +101,12 @@ class Translation {
     train_words_.push_back("--" + option + "=" + folder_of_channel(used).string());
     has_images_ = has_images_ && !found.empty();
     if (found.empty())
-      fail("The job has no channel '" + names.front() + "', which --" + option +
-           " is read from: add it (also accepted: " +
-           join_choices({names.begin() + 1, names.end()}) + "). " + channels_of_the_job());
+      fail("The job has no channel '" + names.front() + "', which provides --" + option +
+           ": add it (also accepted: " + join_choices({names.begin() + 1, names.end()}) + "). " +
+           channels_of_the_job());
     for (const std::string& name : Words(found.begin() + 1, found.end()))
-      warnings_.push_back("The channel '" + name + "' is not used: --" + option +
-                          " is read from the channel '" + used + "'.");
+      warnings_.push_back("The channel '" + name + "' is ignored: --" + option +
+                          " comes from the channel '" + used + "'.");
     if (is_in_parts(used)) in_parts_.push_back(option);
     require_files(used);
   }
@@ -121,20 +122,20 @@ class Translation {
     require_files("model");
     if (is_in_parts("model"))
       fail(
-          "The channel 'model' is distributed over the hosts (ShardedByS3Key), but each needs the "
-          "whole model: choose FullyReplicated for it.");
+          "The channel 'model' is sharded across the hosts (ShardedByS3Key), but each host needs "
+          "the whole model: use FullyReplicated.");
     std::error_code absent;
     if (std::filesystem::exists(folder_of_channel("model") / "model.tar.gz", absent))
       fail(
-          "The channel 'model' holds model.tar.gz, as a job leaves it: unpack it (tar -xzf "
-          "model.tar.gz), and give the channel the folder with its files.");
+          "The channel 'model' contains model.tar.gz, the packed output of a job: unpack it (tar "
+          "-xzf model.tar.gz) and point the channel to the folder with its files.");
     if (!of_model_alone_.empty())
       fail("The hyperparameter '" + of_model_alone_ +
-           "' describes a new network, but the channel 'model' brings one: leave one of them "
-           "out.");
+           "' describes a new network, but the channel 'model' already provides one: remove one of "
+           "them.");
   }
 
-  // Beside the channels, or where this user may not write there, among the temporary files.
+  // Next to the channels, or in the folder for temporary files if that is not writable.
   std::string place_of_new_model() const {
     const bool is_ours = ::access(folder_.c_str(), W_OK) == 0;
     return ((is_ours ? folder_ : std::filesystem::temp_directory_path()) / "untrained-model")
@@ -162,17 +163,17 @@ class Translation {
           "'model-name', such as resnet50.");
   }
 
-  // A copy of the training images on every host, and a part of the others, is no way to divide.
+  // Replicated training images with sharded validation images are not supported.
   void add_sharding(const RawArguments& given) {
     if (in_parts_.empty() || !has_images_ || given.find("shard-by") != nullptr) return;
     if (in_parts_.front() != "train-data-path")
       fail(
-          "The validation images are distributed over the hosts (ShardedByS3Key), but the "
-          "training images are not: distribute both, none, or the training images alone.");
+          "The validation images are sharded across the hosts (ShardedByS3Key), but the training "
+          "images are not: shard both, neither, or only the training images.");
     train_words_.push_back(in_parts_.size() == 1 ? "--shard-by=train" : "--shard-by=none");
   }
 
-  // What the job says of train's options, in a file of it too.
+  // The job's options of train, including those in its --config file.
   RawArguments given_to_train() const {
     RawArguments given = parse_arguments(train_, train_words_);
     if (const RawValue* file = given.find("config"); file != nullptr && !file->text.empty())
@@ -182,8 +183,8 @@ class Translation {
 
   void refuse_ranks_of_several_hosts(const RawArguments& given) const {
     if (tree_.hosts.size() > 1 && given.find("ranks") != nullptr)
-      fail("'ranks' counts the processes of one host, but this job has " +
-           std::to_string(tree_.hosts.size()) + ": give the count of each host as " +
+      fail("'ranks' is the number of processes on a single host, but this job has " +
+           std::to_string(tree_.hosts.size()) + " hosts: set the number per host as " +
            kRanksPerHost + " instead.");
   }
 
@@ -209,7 +210,7 @@ class Translation {
     return job;
   }
 
-  // What they refuse is told with what is wrong with the job.
+  // Their faults are reported together with those of the job.
   void check_commands(SageMakerJob& job) const {
     Problems of_model;
     if (!job.preparation.empty()) of_model = parse_command_line(job.preparation).problems;
@@ -237,8 +238,8 @@ class Translation {
   Problems problems_;
   Words train_words_ = {"train"}, model_words_ = {"init-model"};
   Words warnings_;
-  bool has_images_ = true;      // both channels of images are there
-  Words in_parts_;              // the path options whose channels every host has a part of
+  bool has_images_ = true;      // both image channels exist
+  Words in_parts_;              // the path options whose channels are sharded across hosts
   std::string of_model_alone_;  // a hyperparameter that only init-model has
 };
 

@@ -1,9 +1,8 @@
-// A training job of Amazon SageMaker as the command lines that a user would have typed for it, so
-// that nothing else in the program knows of SageMaker.
-//
-// Hyperparameters are options of train and init-model, `-` and `_` alike; channels are its inputs:
-// train or training; validation, valid or test; model, and without it the network is made by
-// init-model. The model goes to model/, logs to output/data/logs unless they say otherwise.
+// Translates an Amazon SageMaker training job to the equivalent kiln command lines, so that the
+// rest of the program need not know about SageMaker. Hyperparameters are options of train and
+// init-model, with `-` or `_`; channels are the inputs: train or training; validation, valid or
+// test; model, without which init-model creates the network. The model goes to model/, logs to
+// output/data/logs unless overridden.
 #pragma once
 
 #include <filesystem>
@@ -15,28 +14,28 @@
 namespace kiln {
 
 struct SageMakerJob {
-  // `init-model …` where no channel brings a model: for every host. Empty otherwise.
+  // `init-model …` if no channel provides a model: for every host. Empty otherwise.
   std::vector<std::string> preparation;
-  // `train …`, or of several hosts `launch … -- train …`: for the host that leads. Empty where the
-  // job itself is at fault.
+  // `train …`, or `launch … -- train …` on several hosts: for the leading host. Empty if the job
+  // itself has faults.
   std::vector<std::string> command;
-  // What `command` asks for; with the faults of the job and of both command lines, all together.
+  // `command`, parsed; with all faults of the job and of both command lines.
   Invocation invocation;
   std::vector<std::string> hosts;  // the first leads
   std::string current_host;
   std::string network_interface;
-  std::vector<std::string> warnings;  // what the job says and has no effect
+  std::vector<std::string> warnings;  // about settings without effect
 
   bool leads() const { return hosts.front() == current_host; }
 };
 
-// Whether `arguments` are `train` without any of its paths, and `folder` is SageMaker's.
+// Whether `arguments` are `train` without any of its paths, and `folder` belongs to SageMaker.
 bool is_sagemaker_start(const std::vector<std::string>& arguments,
                         const std::filesystem::path& folder);
 
-// `arguments` as they were given; what they say beside `train` is added to the hyperparameters.
-// `num_gpus` of this host, each of which gets a rank; 0: one rank. Throws Problems where the
-// folder's files cannot be read; other faults are in the job.
+// `arguments` as given; options after `train` are added to the hyperparameters. `num_gpus` of this
+// host, each of which gets a rank; 0: one rank. Throws Problems if the folder's files cannot be
+// read; other faults are in the job.
 SageMakerJob sagemaker_job(const std::filesystem::path& folder,
                            const std::vector<std::string>& arguments, int num_gpus);
 

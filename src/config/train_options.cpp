@@ -12,33 +12,34 @@ std::vector<Option> component_options() {
                           .default_text = "0.001",
                           .unit = "",
                           .group = kTraining,
-                          .help = "Learning rate at the start, or after warm-up.",
+                          .help = "Initial learning rate, or peak learning rate after warm-up.",
                           .kind = ValueKind::kNumber,
                           .minimum = 0,
                           .maximum = 1000};
   return {
       required_path("untrained-model-path", "DIR",
-                    "UntrainedModelDirectory to train, as `kiln init-model` writes it."),
+                    "UntrainedModelDirectory to train, as written by `kiln init-model`."),
       required_path("train-data-path", "DIR",
                     "Training images: an ImageDirectory, class folders, a COCO folder, an archive "
                     "or a folder of shards."),
       required_path("valid-data-path", "DIR", "Validation images, in the same forms."),
-      required_path("trained-model-path", "DIR", "Where the ModelDirectory is written."),
-      integer("epochs", "5", 1, kMillion, "epochs", kTraining, "Passes over the training images."),
+      required_path("trained-model-path", "DIR", "Output folder for the ModelDirectory."),
+      integer("epochs", "5", 1, kMillion, "epochs", kTraining, "Passes over the training dataset."),
       integer("batch-size", "16", 1, kMillion, "images", kTraining,
-              "Images in one training step (per process)."),
+              "Images per batch and process."),
       integer("num-warmup-steps", "0", 0, kMillion, "epochs", kTraining,
-              "Epochs over which the learning rate climbs to its peak."),
+              "Epochs (not steps) of learning-rate warm-up."),
       learning_rate,
-      seed(kTraining, "Fixes the initial weights and the order of the images."),
+      seed(kTraining, "Seed for fresh weights, the order of the images and augmentation."),
       integer("patience", "3", 1, kMillion, "epochs", kTraining,
-              "Stop after so many epochs in a row without a lower validation loss."),
+              "Stop early after this many consecutive epochs whose validation loss is not below "
+              "the previous epoch's."),
       integer("print-freq", "10", 1, 1000 * kMillion, "steps", kReporting,
-              "Steps from one log line to the next."),
+              "Steps between log lines."),
   };
 }
 
-// What only a job of several processes uses.
+// Options for jobs of several ranks.
 std::vector<Option> rank_options() {
   Option lr_scaling = {
       .name = "lr-scaling",
@@ -47,113 +48,116 @@ std::vector<Option> rank_options() {
       .unit = "",
       .group = kRanks,
       .help =
-          "What --learning-rate is multiplied by: the number of processes, its square root, 1, "
-          "or X. linear is what the component does; for large batches or short runs sqrt, or "
-          "warm-up, is often better.",
+          "Factor applied to --learning-rate: linear is the number of processes (the designer "
+          "component's rule), sqrt its square root, none 1, X a number. For large batches or short "
+          "runs, sqrt or warm-up often works better.",
       .kind = ValueKind::kChoiceOrNumber,
       .minimum = 0,
       .maximum = 1000 * kMillion,
       .choices = {"linear", "sqrt", "none"}};
   Option expected = integer("expect-ranks", "", 1, 1'000'000, "processes", kRanks,
-                            "Stop unless exactly so many processes have found each other.");
+                            "Fail unless the job has exactly this many ranks.");
   return {
       lr_scaling,
-      choice(
-          "shard-by", {"rank", "none", "train"}, kRanks,
-          "rank: the processes divide one data set. none: each host has been given its own part, "
-          "or each process by its own data paths; classes are joined, and all make as many steps "
-          "as the smallest part allows. train: likewise, but all have the same validation images, "
-          "and divide them."),
+      choice("shard-by", {"rank", "none", "train"}, kRanks,
+             "rank: all processes see the same dataset, and each takes a shard of it. none: each "
+             "host (or each process, by its data paths) already has its own shard; classes are "
+             "merged, and the smallest shard determines the steps per epoch. train: the same, but "
+             "the validation images are identical everywhere and are sharded by rank."),
       choice("scan", {"once", "each"}, kRanks,
-             "Process 0 reads the image folders and tells the others, or each reads for itself and "
-             "they compare."),
+             "once: rank 0 scans the image folders and broadcasts the result. each: every rank "
+             "scans them, and the results are compared."),
       integer("accumulate", "1", 1, kMillion, "batches", kRanks,
-              "Batches of each process that make one training step."),
+              "Batches per process that are accumulated into one optimizer step."),
       yes_or_no("sync-batch-norm", ValueKind::kSwitch, "False", kRanks,
-                "BatchNorm uses the joined batch of all processes."),
+                "Compute BatchNorm statistics over the global batch."),
       integer("bucket-mb", "25", 1, 4096, "MiB", kRanks,
-              "Gradients are summed over the processes in portions of this size."),
+              "Size of a gradient bucket, the unit of all-reduce."),
       choice("gradient-dtype", {"fp32", "bf16"}, kRanks,
-             "Number type in which gradients travel; bf16 halves the traffic and rounds."),
+             "Data type of the gradient all-reduce; bf16 halves the traffic at reduced precision."),
       integer("collective-timeout", "300", 1, 86400, "seconds", kRanks,
-              "How long a process waits for the others before the job ends."),
+              "Fail the job after waiting this long for other ranks."),
       integer("stall-warning", "60", 1, 86400, "seconds", kRanks,
-              "After so long a waiting process says which others are missing, and again."),
+              "Log the missing ranks after waiting this long, and again at this interval."),
       expected,
   };
 }
 
 std::vector<Option> tracking_options() {
   return {
-      yes_or_no("mlflow-log-model", ValueKind::kSwitch, "False", kReporting,
-                "Send the ModelDirectory to MLflow too, where MLFLOW_TRACKING_URI names a server."),
+      yes_or_no(
+          "mlflow-log-model", ValueKind::kSwitch, "False", kReporting,
+          "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI."),
       optional_path("kfp-executor-input", "JSON", "", kReporting,
-                    "What Kubeflow Pipelines puts in for {executorInput: null}: the metrics of the "
-                    "saved epoch go to its output of type Metrics."),
+                    "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the "
+                    "saved epoch's metrics go to its output of type Metrics."),
       optional_path("kfp-metrics", "FILE", "", kReporting,
-                    "Write the metrics of the saved epoch as Kubeflow Pipelines 1 reads them."),
+                    "Write the saved epoch's metrics in the format of Kubeflow Pipelines 1."),
   };
 }
 
 std::vector<Option> train_options() {
   std::vector<Option> options = component_options();
-  Option max_bad = {.name = "max-bad-images",
-                    .value_name = "N|N%",
-                    .default_text = "1%",
-                    .unit = "images, or percent of a data set",
-                    .group = kImages,
-                    .help = "Bad images that --on-bad-image skip puts up with, per data set.",
-                    .kind = ValueKind::kAllowance,
-                    .minimum = 0,
-                    .maximum = 1000 * kMillion};
-  append(options,
-         {optional_path("config", "FILE", "", kPaths,
-                        "YAML or JSON file with any of these options; a flag wins over the file. "
-                        "Relative paths in it start at the working folder."),
-          optional_path("index", "FILE", "", kPaths,
-                        "File that caches the listing of the training dataset between runs; "
-                        "validation uses FILE-valid. Default: a file in ~/.cache/kiln for datasets "
-                        "of 1000 images or more."),
-          integer("image-size", "auto", 16, 2048, "pixels", kImages,
-                  "Height and width that images are brought to. auto: as stored when all share one "
-                  "size, else 224."),
-          choice("augment", {"none", "flip", "standard", "strong"}, kImages,
-                 "How training images are varied. flip: mirrored half the time. standard: a random "
-                 "part, flipped. strong: standard, TrivialAugmentWide and random erasing."),
-          integer("eval-resize", "auto", 16, 4096, "pixels", kImages,
-                  "Short side that validation images are resized to. auto: 256/224 of --eval-crop; "
-                  "images of that size already stay as they are."),
-          integer("eval-crop", "auto", 16, 2048, "pixels", kImages,
-                  "Height and width of the centre that validation looks at. auto: as in training."),
-          choice("normalization", {"auto", "half", "imagenet"}, kImages,
-                 "Mean and standard deviation: half is 0.5 and 0.5. auto: imagenet for pretrained "
-                 "models, else half."),
-          choice("on-bad-image", {"skip", "fail"}, kImages,
-                 "Leave images out that cannot be decoded, or stop at the first."),
-          max_bad,
-          integer("loader-threads", "auto", 1, 256, "threads", kMachine,
-                  "Threads that decode images."),
-          integer("threads", "auto", 1, 1024, "threads", kMachine, "Threads that compute."),
-          choice("cache", {"auto", "none", "bytes", "decoded"}, kMachine,
-                 "Keep images in memory between epochs: files as stored, or decoded and resized. "
-                 "auto: decoded where all fit and every epoch takes the same pixels, else bytes of "
-                 "network storage."),
-          integer("cache-bytes", "auto", 1, kMillion * 1'000'000'000, "bytes", kMachine,
-                  "Most memory for that. auto: a quarter of what is available, shared by the "
-                  "processes of a host."),
-          integer("read-ahead", "auto", 1, 4096, "files", kMachine,
-                  "Files to read before they are decoded. auto: 64 where reading is slow."),
-          ranks(false, kRanks,
-                "Start so many processes that train one model, as `kiln launch` does. auto: one "
-                "for each GPU of this host, or this process alone where there is none."),
-          choice("device", {"auto", "cuda", "cpu"}, kMachine,
-                 "Where to train. auto: the CPU only where no NVIDIA device is present."),
-          choice("save", {"best", "last"}, kReporting,
-                 "The epoch that is written: the one with the best top-1, or the last."),
-          optional_path("log-path", "DIR", "logs", kReporting,
-                        "Folder of the log file, of the run's numbers (metrics.jsonl, epochs.csv, "
-                        "tensorboard) and of module_statistics/error_info.json."),
-          plain()});
+  Option max_bad = {
+      .name = "max-bad-images",
+      .value_name = "N|N%",
+      .default_text = "1%",
+      .unit = "images, or percent of a dataset",
+      .group = kImages,
+      .help = "Maximum number (or share) of undecodable images per dataset before the run fails.",
+      .kind = ValueKind::kAllowance,
+      .minimum = 0,
+      .maximum = 1000 * kMillion};
+  append(
+      options,
+      {optional_path("config", "FILE", "", kPaths,
+                     "YAML or JSON file that sets any of these options; flags override it. "
+                     "Relative paths in it are relative to the working directory."),
+       optional_path(
+           "index", "FILE", "", kPaths,
+           "File that caches the dataset listing between runs (validation uses FILE-valid). "
+           "Default: a file in ~/.cache/kiln for datasets of 1000 images or more."),
+       integer("image-size", "auto", 16, 2048, "pixels", kImages,
+               "Resize images to this height and width. auto: the stored size if all images share "
+               "one, else 224."),
+       choice(
+           "augment", {"none", "flip", "standard", "strong"}, kImages,
+           "Data augmentation of training images. flip: random horizontal flip. standard: random "
+           "resized crop and flip. strong: standard, TrivialAugmentWide and random erasing."),
+       integer("eval-resize", "auto", 16, 4096, "pixels", kImages,
+               "Resize the short side of validation images to this length. auto: 256/224 of "
+               "--eval-crop, or no resizing if images already have the crop size."),
+       integer("eval-crop", "auto", 16, 2048, "pixels", kImages,
+               "Center crop size for validation images. auto: the training size."),
+       choice("normalization", {"auto", "half", "imagenet"}, kImages,
+              "Mean and standard deviation for normalization. half: 0.5 and 0.5. auto: imagenet "
+              "for pretrained models, else half."),
+       choice("on-bad-image", {"skip", "fail"}, kImages,
+              "Skip images that cannot be decoded, or fail at the first one."),
+       max_bad,
+       integer("loader-threads", "auto", 1, 256, "threads", kMachine,
+               "Threads that load and decode images."),
+       integer("threads", "auto", 1, 1024, "threads", kMachine, "Compute threads."),
+       choice("cache", {"auto", "none", "bytes", "decoded"}, kMachine,
+              "What to cache in memory between epochs. bytes: files as stored. decoded: decoded "
+              "and resized images. auto: decoded if all images fit and their pixels do not change "
+              "between epochs, else bytes for network storage, else none."),
+       integer("cache-bytes", "auto", 1, kMillion * 1'000'000'000, "bytes", kMachine,
+               "Memory limit of the cache. auto: a quarter of the available memory, shared by all "
+               "ranks of a host."),
+       integer("read-ahead", "auto", 1, 4096, "files", kMachine,
+               "Files to read ahead of decoding. auto: 64 on slow storage."),
+       ranks(false, kRanks,
+             "Start this many processes to train one model, like `kiln launch`. auto: one per GPU "
+             "of this host, or just this process if there is none."),
+       choice("device", {"auto", "cuda", "cpu"}, kMachine,
+              "Device to train on. auto: the CPU only if no NVIDIA device is present."),
+       choice("save", {"best", "last"}, kReporting,
+              "Which epoch's model to save: the one with the best top-1, or the last."),
+       optional_path("log-path", "DIR", "logs", kReporting,
+                     "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
+                     "tensorboard) and module_statistics/error_info.json."),
+       plain()});
   append(options, tracking_options());
   append(options, rank_options());
   return options;
@@ -173,8 +177,9 @@ CachePolicy cache_choice(const std::string& word) {
 void check_cache(Binder& binder, const DataConfig& config) {
   if (config.cache != CachePolicy::kDecoded || !takes_random_parts(config.augment)) return;
   binder.fault("cache", ErrorCode::kParameterParsing,
-               "--cache decoded keeps pixels, but --augment " + augment_name(config.augment) +
-                   " takes others in every epoch: use --cache bytes or auto.");
+               "--cache decoded requires pixels that do not change between epochs, but --augment " +
+                   augment_name(config.augment) +
+                   " changes them in every epoch: use --cache bytes or auto.");
 }
 
 DataConfig bind_data(Binder& binder) {
@@ -258,8 +263,8 @@ void check_paths(Binder& binder, const DataConfig& data, const OutputConfig& out
   if (lies_inside(output.log_path, model)) {
     binder.fault(output.log_path_given ? "log-path" : "trained-model-path",
                  ErrorCode::kParameterParsing,
-                 "--log-path '" + output.log_path + "' lies in --trained-model-path '" + model +
-                     "', which holds the model alone: give --log-path another folder.");
+                 "--log-path '" + output.log_path + "' is inside --trained-model-path '" + model +
+                     "', which must hold nothing but the model: give --log-path another folder.");
   }
 }
 
@@ -281,13 +286,13 @@ void check_eval_size(int short_side, int crop) {
   if (short_side == 0 || short_side >= crop) return;
   throw Error(ErrorCode::kParameterParsing,
               "--eval-resize is " + std::to_string(short_side) +
-                  ", but validation looks at a centre of " + std::to_string(crop) +
-                  " pixels: give --eval-resize " + std::to_string(crop) +
+                  ", smaller than the center crop of " + std::to_string(crop) +
+                  " pixels: use --eval-resize " + std::to_string(crop) +
                   " or more, or a smaller --eval-crop.");
 }
 
 CommandInfo train_command() {
-  return {"train", "Train an untrained model on images into a ModelDirectory.",
+  return {"train", "Train a model on labeled images and write a ModelDirectory.",
           "--untrained-model-path DIR --train-data-path DIR --valid-data-path DIR "
           "--trained-model-path DIR [options]",
           train_options(), bind_train};

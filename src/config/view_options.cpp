@@ -1,4 +1,4 @@
-// Commands that show what is there: `kiln watch`, `inspect`, `report`, `compare` and `describe`.
+// Commands that only read: `kiln watch`, `inspect`, `report`, `compare`, `describe` and `bench`.
 #include "config/binder.h"
 #include "config/option_rows.h"
 
@@ -10,10 +10,13 @@ Command bind_watch(Binder& binder) {
 }
 
 std::vector<Option> inspect_options() {
-  return {positional_path("path", "PATH", "What to look at; also accepted without its flag."),
-          yes_or_no("json", ValueKind::kFlag, "", kReporting, "Print one JSON object, no table."),
-          yes_or_no("check", ValueKind::kFlag, "", kReporting,
-                    "Decode every image and list the bad ones; exit status 1 if there are any.")};
+  return {positional_path("path", "PATH",
+                          "Directory or file to inspect; the flag name may be omitted."),
+          yes_or_no("json", ValueKind::kFlag, "", kReporting,
+                    "Print a JSON object instead of a table."),
+          yes_or_no(
+              "check", ValueKind::kFlag, "", kReporting,
+              "Decode every image and list the undecodable ones; exit status 1 if there are any.")};
 }
 
 Command bind_inspect(Binder& binder) {
@@ -21,12 +24,11 @@ Command bind_inspect(Binder& binder) {
 }
 
 std::vector<Option> report_options() {
-  return {positional_path("log-path", "DIR",
-                          "The --log-path of a run, or its metrics.jsonl; also accepted without "
-                          "its flag."),
+  return {positional_path(
+              "log-path", "DIR",
+              "The --log-path of a run, or its metrics.jsonl; the flag name may be omitted."),
           optional_path("output-path", "FILE", "", kPaths,
-                        "Where the page is written. Without it: report.html beside "
-                        "metrics.jsonl.")};
+                        "Output file. Default: report.html next to metrics.jsonl.")};
 }
 
 Command bind_report(Binder& binder) {
@@ -34,37 +36,38 @@ Command bind_report(Binder& binder) {
 }
 
 std::vector<Option> compare_options() {
-  Option log_path = positional_path("log-path", "RUN",
-                                    "The --log-path of a run, once for each; also accepted without "
-                                    "its flag.");
+  Option log_path = positional_path(
+      "log-path", "RUN",
+      "The --log-path of a run, repeated for each run; the flag name may be omitted.");
   log_path.repeatable = true;
   return {log_path, optional_path("output-path", "FILE", "compare.html", kPaths,
-                                  "Where the page with all of them is written.")};
+                                  "Output file for the HTML page.")};
 }
 
 Command bind_compare(Binder& binder) {
   CompareConfig config{binder.paths("log-path"), binder.path("output-path")};
   if (config.log_paths.size() == 1)
     binder.fault("log-path", ErrorCode::kParameterParsing,
-                 "Only one run is given: `kiln compare` wants two or more.");
+                 "Only one run is given, but `kiln compare` needs at least two: add the --log-path "
+                 "of another run.");
   return config;
 }
 
 std::vector<Option> describe_options(const std::vector<std::string>& names) {
-  Option format = choice(
-      "format", {"component", "kubeflow", "json-schema", "markdown", "sagemaker-metrics"},
-      kReporting,
-      "component: Azure ML. kubeflow: Kubeflow Pipelines. json-schema: every option, also for "
-      "editors of a --config file. markdown: a table. sagemaker-metrics: the MetricDefinitions of "
-      "train's epoch line.");
+  Option format =
+      choice("format", {"component", "kubeflow", "json-schema", "markdown", "sagemaker-metrics"},
+             kReporting,
+             "component: Azure ML component. kubeflow: Kubeflow Pipelines component. json-schema: "
+             "schema of a --config file. markdown: table of options. sagemaker-metrics: "
+             "MetricDefinitions that match train's epoch line.");
   format.default_text = "";
   format.required = true;
-  Option command = choice("command", names, kReporting, "The command that is described.");
+  Option command = choice("command", names, kReporting, "The command to describe.");
   command.value_name = "COMMAND";
   return {format, command,
           optional_path("image", "IMAGE", "", kReporting,
-                        "The container image that a component names, with its registry and tag. "
-                        "Without it: kiln, with this version as tag.")};
+                        "Container image of a component, with registry and tag. Default: kiln, "
+                        "tagged with this version.")};
 }
 
 Command bind_describe(Binder& binder) {
@@ -73,20 +76,20 @@ Command bind_describe(Binder& binder) {
 
 std::vector<Option> bench_loader_options() {
   return {
-      required_path("data", "PATH", "Images: a folder or archive, as train takes them."),
+      required_path("data", "PATH", "Images: a folder or archive, in any form that train reads."),
       integer("size", "224", 16, 2048, "pixels", kImages,
-              "Height and width that images are brought to."),
+              "Resize images to this height and width."),
       choice("augment", {"standard", "none", "flip", "strong"}, kImages,
-             "How images are varied, as in training."),
-      integer("batch-size", "64", 1, kMillion, "images", kImages, "Images in a batch."),
+             "Data augmentation, as in training."),
+      integer("batch-size", "64", 1, kMillion, "images", kImages, "Images per batch."),
       integer("passes", "3", 1, kMillion, "passes", kMachine,
-              "Passes that are measured, after one that fills the page cache."),
+              "Passes to measure, after one that warms the page cache."),
       integer("step-ms", "0", 0, 60'000, "milliseconds", kMachine,
-              "Sleep so long after every batch, in place of a training step."),
+              "Sleep this long after every batch to simulate a training step."),
       integer("threads", "auto", 1, 256, "threads", kMachine,
-              "Threads that make batches. auto: one for each processor."),
+              "Loader threads. auto: one per processor."),
       integer("read-ahead", "auto", 1, 4096, "files", kMachine,
-              "Files to read before they are decoded. auto: 64 where reading is slow."),
+              "Files to read ahead of decoding. auto: 64 on slow storage."),
   };
 }
 
@@ -105,14 +108,13 @@ Command bind_bench_loader(Binder& binder) {
 
 std::vector<Option> bench_collective_options() {
   return {
-      ranks(
-          false, kRanks,
-          "Processes to start. auto: one for each GPU of this host. Left out where mpirun or srun "
-          "has started them."),
+      ranks(false, kRanks,
+            "Processes to start. auto: one per GPU of this host. Omit it if mpirun or srun starts "
+            "them."),
       choice("device", {"auto", "cuda", "cpu"}, kMachine,
-             "Where the sums are: on GPUs they go over NCCL, on CPUs over MPI."),
+             "Device that holds the data: GPUs use NCCL, CPUs use MPI."),
       optional_path("log-path", "DIR", "logs", kReporting,
-                    "Folder of 70_mpi_log.txt, which keeps what mpirun and all ranks say."),
+                    "Folder for 70_mpi_log.txt, which holds the output of mpirun and all ranks."),
   };
 }
 
@@ -130,45 +132,44 @@ Command bind_bench_collective(Binder& binder) {
 
 CommandInfo watch_command() {
   return {"watch",
-          "Follow a running job from another terminal, by what it writes in its --log-path.",
+          "Follow a running job from another terminal by reading its --log-path.",
           "LOG-PATH [--plain]",
           {positional_path("log-path", "DIR",
-                           "The --log-path of the run; also accepted without its flag."),
+                           "The --log-path of the run; the flag name may be omitted."),
            plain()},
           bind_watch};
 }
 
 CommandInfo inspect_command() {
-  return {"inspect", "Say what a directory or file holds; check its images.",
+  return {"inspect", "Show what a directory or file contains; optionally check its images.",
           "PATH [--json] [--check]", inspect_options(), bind_inspect};
 }
 
 CommandInfo report_command() {
-  return {"report", "Write the page about a training run, finished or not.", "LOG-PATH [options]",
-          report_options(), bind_report};
+  return {"report", "Write an HTML report of a training run, finished or not.",
+          "LOG-PATH [options]", report_options(), bind_report};
 }
 
 CommandInfo compare_command() {
-  return {"compare", "Show several training runs beside each other: a table, and a page.",
-          "RUN RUN... [options]", compare_options(), bind_compare};
+  return {"compare", "Compare training runs in a table and an HTML page.", "RUN RUN... [options]",
+          compare_options(), bind_compare};
 }
 
 CommandInfo describe_command(const std::vector<std::string>& names) {
-  return {"describe", "Print a command's options as a component file, a schema or a table.",
+  return {"describe", "Print a command's options as a component file, schema or table.",
           "--format FORMAT [options]", describe_options(names), bind_describe};
 }
 
 // `kiln bench loader` and `kiln bench collective`.
 
 CommandInfo bench_loader_command() {
-  return {"bench loader",
-          "Measure how fast images come from files into batches; prints one JSON object.",
+  return {"bench loader", "Benchmark the data loader; prints a JSON object.",
           "--data PATH [options]", bench_loader_options(), bind_bench_loader};
 }
 
 CommandInfo bench_collective_command() {
   return {"bench collective",
-          "Measure sums over several processes, beside MPI's own; prints one JSON object.",
+          "Benchmark all-reduce over several processes against MPI's own; prints a JSON object.",
           "--ranks N|auto [options]", bench_collective_options(), bind_bench_collective};
 }
 

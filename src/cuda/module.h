@@ -1,5 +1,5 @@
-// What libkiln_cuda.so hands to the program. Standard C++ types only: the program knows no CUDA or
-// NCCL header, and the module needs no symbol of the program.
+// The interface of libkiln_cuda.so. Standard C++ types only: the program includes no CUDA or NCCL
+// header, and the module needs no symbol of the program.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@ namespace kiln {
 enum class NcclType { kFloat32, kFloat64, kInt64, kBfloat16 };
 
 struct NcclCall {
-  bool is_sum = true;    // else rank 0's values everywhere
+  bool is_sum = true;    // else a broadcast from rank 0
   void* data = nullptr;  // on the GPU, in place
   std::size_t count = 0;
   NcclType type = NcclType::kFloat32;
 };
 
-// This rank's seat in a communicator of NCCL.
+// This rank's place in an NCCL communicator.
 struct NcclSeat {
   int rank = 0, size = 1, device = 0;
   std::string id;  // of make_nccl_id on rank 0
 };
 
-// One rank's non-blocking communicator of NCCL and its side stream. No call waits for another rank,
-// but for close(). One call at a time, from any thread. Neither close() nor abort(): NCCL's side is
-// left as it is, for a process that ends.
+// One rank's non-blocking NCCL communicator and its side stream. No call except close() waits for
+// another rank. One call at a time, from any thread. Without close() or abort(), NCCL is left as it
+// is, for a process that ends.
 class NcclGroup {
  public:
   enum class State { kReady, kBusy, kFailed };
@@ -34,32 +34,32 @@ class NcclGroup {
   // kBusy: being set up, or the last start() is not yet launched, and no other may begin.
   virtual State state() = 0;
   virtual std::string fault() = 0;  // of kFailed, in NCCL's words
-  // Puts the collective on the side stream, behind the work on the current stream so far.
+  // Enqueues the collective on the side stream, after the work on the current stream so far.
   virtual void start(const NcclCall& call) = 0;
-  // Once for each start(), when it left kReady: what num_finished() and join() look for. Returns
-  // how many marks there are now.
+  // Call once for each start(), after it reached kReady: records a mark for num_finished() and
+  // join(). Returns the number of marks so far.
   virtual std::uint64_t mark() = 0;
   virtual std::uint64_t num_finished() = 0;  // marks that the GPU has passed
-  // Later work on the current stream waits for the `mark`-th mark; the host does not.
+  // Makes later work on the current stream wait for the `mark`-th mark; the host does not wait.
   virtual void join(std::uint64_t mark) = 0;
-  // Waits for what was started on all ranks, for `patience_s` at most; then frees all.
+  // Waits up to `patience_s` for the started collectives on all ranks; then frees everything.
   virtual void close(double patience_s) = 0;
-  // Stops what runs on the GPU and frees all. May hang when the driver does.
+  // Stops all collectives on the GPU and frees everything. May hang if the driver does.
   virtual void abort() = 0;
 };
 
 struct CudaModule {
   int version;  // kCudaModuleVersion of the build
-  // Starts the CUDA runtime on the device and makes it the calling thread's; null, or the runtime's
-  // sentence on why that failed.
+  // Initializes the CUDA runtime on the device and makes it the calling thread's current one;
+  // returns null, or the runtime's error message.
   const char* (*device_fault)(int device);
   long long (*peak_memory_bytes)(int device);
   int (*runtime_version)();  // 13000 for CUDA 13.0
   long (*cudnn_version)();   // 91900 for 9.19.0
   int (*nccl_version)();     // 22809 for 2.28.9
-  // Bytes that all ranks need for one group; empty with a `fault`.
+  // The id that all ranks need to form one group; empty with a `fault`.
   std::string (*make_nccl_id)(std::string* fault);
-  // Begins to set up; the caller owns it. Throws c10::Error where CUDA cannot be used.
+  // Starts the setup; the caller owns the result. Throws c10::Error if CUDA cannot be used.
   NcclGroup* (*make_nccl_group)(const NcclSeat& seat);
 };
 

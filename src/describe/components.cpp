@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kNoMinimum = std::numeric_limits<std::int64_t>::min();
 
-// A JSON text is a YAML text.
+// JSON strings are valid YAML.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump();
 }
@@ -42,8 +42,8 @@ std::string choices(const Option& option) {
   return key("enum", "[" + list + "]");
 }
 
-// Type, default and range. A number that must be greater than 0 has `min: 0`: the form has no word
-// for more, and the program checks again.
+// Type, default and range. A number that must be greater than 0 has `min: 0`: the format cannot
+// express exclusive bounds, and the program checks again.
 std::string parameter(const Option& option) {
   const std::string value = canvas_default(option);
   switch (option.kind) {
@@ -79,7 +79,7 @@ std::string output(const Option& option) {
          key("mode", "rw_mount") + key("description", quoted(form_text(option)));
 }
 
-// The lines are folded into one.
+// YAML folds the lines into one.
 std::string command_lines(const CommandInfo& command) {
   std::string text = "command: >-\n  kiln " + command.name + "\n";
   for (const Option& option : command.options) {
@@ -92,7 +92,7 @@ std::string command_lines(const CommandInfo& command) {
   return text;
 }
 
-// Type names that both SDKs know; others become an untyped artifact without a word.
+// Type names that both SDKs know; others silently become an untyped artifact.
 std::string type_of(const Option& option) {
   switch (option.canvas) {
     case Canvas::kModelIn:
@@ -128,7 +128,7 @@ std::string argument(const Option& option, const std::string& placeholder) {
   return "    - --" + option.name + "\n    - " + placeholder + "\n";
 }
 
-// The three lists of a component as its options fill them.
+// The three lists of a component, filled from the options.
 struct Lists {
   std::string inputs, outputs, arguments;
 
@@ -153,7 +153,7 @@ struct Lists {
         arguments += argument(option, "auto");
         break;
       case Canvas::kKubeflowRun:
-        outputs += "- name: metrics\n  type: Metrics\n  description: \"Figures of the run.\"\n";
+        outputs += "- name: metrics\n  type: Metrics\n  description: \"Metrics of the run.\"\n";
         arguments += argument(option, "{executorInput: null}");
         break;
       case Canvas::kFileIn:
@@ -197,10 +197,10 @@ bool is_component(const CommandInfo& command) {
 }
 
 std::string form_text(const Option& option) {
-  // The form sends a value for each option that it shows.
+  // The form passes a value for every option that it shows.
   if (option.name == "config")
-    return "YAML or JSON file with options that this form does not show. What it does show wins "
-           "over the file.";
+    return "YAML or JSON file with options that this form does not show. The form overrides the "
+           "file.";
   std::string text = option.help;
   const std::string range = range_text(option);
   const bool is_switch = option.kind == ValueKind::kBoolean || option.kind == ValueKind::kSwitch;

@@ -1,5 +1,5 @@
-// A command's options, told in the forms that platforms read. Pure functions from the option table
-// to text that ends with a newline.
+// A command's options in platform formats. Pure functions from the option table to text that ends
+// with a newline.
 #pragma once
 
 #include <string>
@@ -13,29 +13,28 @@ struct ComponentFacts {
   std::string image;    // the container image, with registry and tag
 };
 
-// Whether designers see the command: it has an output on the canvas.
+// Whether the command appears in designers: it has an output on the canvas.
 bool is_component(const CommandInfo& command);
 
-// Command component of Azure ML's CLI v2, by its commandComponent schema. Options that have neither
-// a default nor must be given stand in `$[[ ]]`, which Azure drops when the input is left out.
+// Command component of Azure ML's CLI v2, by its commandComponent schema. Optional options without
+// a default are wrapped in `$[[ ]]`, which Azure drops if the input is omitted.
 std::string azure_component(const CommandInfo& command, const ComponentFacts& facts);
 
-// Component of Kubeflow Pipelines in the v1 form, which SDK 1 and 2 load. Inputs that may be left
-// out are not in it, as back ends of SDK 2 pass their placeholders on.
+// Kubeflow Pipelines component in the v1 format, which SDK 1 and 2 load. Optional inputs are not
+// included, since back ends of SDK 2 pass their placeholders through.
 std::string kubeflow_component(const CommandInfo& command, const ComponentFacts& facts);
 
-// JSON Schema, draft 2020-12, of a --config file: any of the options, with `-` or `_` in their
-// names.
+// JSON Schema, draft 2020-12, of a --config file: any option, with `-` or `_` in its name.
 std::string json_schema(const CommandInfo& command);
 
-// A table in Markdown.
+// A Markdown table.
 std::string options_markdown(const CommandInfo& command);
 
-// What a form says of an option: its help, range and unit.
+// An option's description in a form: help, range and unit.
 std::string form_text(const Option& option);
 // "train_data_path" for train-data-path.
 std::string canvas_name(const std::string& name);
-// The default, or of a choice without one its first; empty for what may be left out.
+// The default, or the first value of a choice without one; empty for optional options.
 std::string canvas_default(const Option& option);
 
 }  // namespace kiln

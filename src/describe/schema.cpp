@@ -57,14 +57,14 @@ Json default_of(const Option& option) {
   return is_number ? Json::parse(text) : Json(text);
 }
 
-// Names may be written with `_` as well.
+// Names may also be written with `_`.
 std::string pattern_of(const std::string& name) {
   std::string pattern = "^";
   for (const char letter : name) pattern += letter == '-' ? "[-_]" : std::string(1, letter);
   return pattern + "$";
 }
 
-// A bar would end the table cell.
+// A pipe character would end the table cell.
 std::string cell(const std::string& text) {
   std::string out;
   for (const char c : text) {

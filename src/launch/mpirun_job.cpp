@@ -18,7 +18,7 @@ extern char** environ;  // NOLINT(readability-redundant-declaration)
 namespace kiln {
 namespace {
 
-// A peer that vanished is noticed after 20 + 5 x 3 seconds; Open MPI's own values mean eight
+// A vanished peer is detected after 20 + 5 x 3 seconds; with Open MPI's defaults it takes eight
 // minutes.
 constexpr std::array<std::pair<const char*, const char*>, 4> kParameters = {{
     {"oob_tcp_keepalive_time", "20"},
@@ -42,7 +42,7 @@ bool is_passed_on(std::string_view name) {
          std::end(kPassedOnWhole);
 }
 
-// Real cores of the machine; 0 when the system does not say.
+// Physical cores of the machine; 0 if unknown.
 int machine_cores() {
   std::set<std::string> cores;
   const long cpus = ::sysconf(_SC_NPROCESSORS_ONLN);
@@ -56,9 +56,9 @@ int machine_cores() {
   return static_cast<int>(cores.size());
 }
 
-// mpirun counts cores from the machine's first one, so a process that has a part of the machine
-// (another's affinity, a container's quota) leaves its ranks unbound; so does one whose ranks may
-// be elsewhere, and a sandbox that refuses to bind.
+// mpirun counts cores from the machine's first one, so ranks are not bound if this process has only
+// part of the machine (CPU affinity, a container's quota), if ranks may be on other hosts, or in a
+// sandbox that does not allow binding.
 int cores_per_rank(const MpirunJob& job) {
   if (!job.hosts.empty() || is_set("OMPI_MCA_orte_default_hostfile") || is_set("SLURM_JOB_ID"))
     return 0;
@@ -78,7 +78,7 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
 
 void append_parameter(std::vector<std::string>& words, const std::string& name,
                       const std::string& value) {
-  // On the command line it would win over the user's.
+  // On the command line it would override the user's setting.
   if (!is_set(("OMPI_MCA_" + name).c_str())) append(words, {"--mca", name, value});
 }
 
@@ -117,10 +117,9 @@ ProgramCall mpirun_call(const MpirunJob& job) {
   ProgramCall call;
   const std::string mpirun = find_on_path("mpirun");
   if (mpirun.empty())
-    throw Error(
-        ErrorCode::kUserError,
-        "mpirun is not on PATH, and ranks are started with it: install Open MPI 4.1 (Debian "
-        "and Ubuntu: openmpi-bin).");
+    throw Error(ErrorCode::kUserError,
+                "mpirun, which starts the ranks, is not on PATH: install Open MPI 4.1 (Debian and "
+                "Ubuntu: openmpi-bin).");
   std::vector<std::string>& words = call.words;
   words = {mpirun, "--tag-output", "-np", std::to_string(job.num_ranks)};
   append_hosts(words, job.hosts);

@@ -1,4 +1,5 @@
-// The mpirun command that starts ranks, with what this machine and its containers need.
+// The mpirun command that starts ranks, with the settings that this machine and its containers
+// need.
 #pragma once
 
 #include <string>
@@ -11,22 +12,22 @@ namespace kiln {
 
 struct MpirunJob {
   int num_ranks = 1;
-  std::vector<RankHost> hosts;     // empty: where mpirun finds room, which is this host
-  std::vector<std::string> words;  // each rank's program and arguments
-  int cpus = 1;                    // that this process may use
+  std::vector<RankHost> hosts;     // empty: mpirun's default, which is this host
+  std::vector<std::string> words;  // program and arguments of each rank
+  int cpus = 1;                    // available to this process
 };
 
-// The program `name` on PATH; empty when there is none.
+// The path of program `name` on PATH; empty if there is none.
 std::string find_on_path(const std::string& name);
 
-// Throws Error kUserError when mpirun is not installed. Ranks find their number as KILN_LAUNCHED in
-// their environment, and on every host the variables that steer kiln, OpenMP, NCCL and tracking.
+// Throws Error kUserError if mpirun is not installed. KILN_LAUNCHED in the ranks' environment holds
+// their number; variables that configure kiln, OpenMP, NCCL and tracking are passed to every host.
 ProgramCall mpirun_call(const MpirunJob& job);
 
-// "one core a rank, bound"; for the log.
+// "each bound to 2 cores"; for the log.
 std::string describe_binding(const MpirunJob& job);
 
-// The host of each rank as mpirun will place them; empty names where nobody can tell before.
+// The host of each rank as mpirun will place them; empty names if that is not known in advance.
 std::vector<std::string> planned_hosts(const MpirunJob& job);
 
 }  // namespace kiln

@@ -61,7 +61,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// "Exit code:    7" -> 7; false when `text` does not begin with `key`.
+// "Exit code:    7" -> 7; false if `text` does not begin with `key`.
 bool read_field(const std::string& text, const char* key, std::string* value) {
   const std::string_view line = trimmed(text);
   if (!line.starts_with(key)) return false;
@@ -69,7 +69,8 @@ bool read_field(const std::string& text, const char* key, std::string* value) {
   return true;
 }
 
-// As ranks print their own error: "error: why", with "rank 1: " before it above rank 0.
+// The form in which ranks print their own errors: "error: why", prefixed by "rank 1: " above rank
+// 0.
 bool is_rank_error(const OutputLine& line) {
   const std::string prefix = line.rank == 0 ? "" : "rank " + std::to_string(line.rank) + ": ";
   return line.text.starts_with(prefix + "error: ");
@@ -80,7 +81,7 @@ bool is_rank_error(const OutputLine& line) {
 void OutputSplitter::give(Source source) {
   std::string& text = begun_[source];
   if (text.ends_with('\r')) text.pop_back();
-  // A line that was written over, as progress lines are: its last state.
+  // Of a line that was overwritten, like a progress line, keep the last state.
   if (const std::size_t again = text.rfind('\r'); again != text.npos) text.erase(0, again + 1);
   if (text.starts_with("\x1b[K")) text.erase(0, 3);
   take_({source.first, source.second, std::move(text)});
@@ -98,7 +99,7 @@ void OutputSplitter::add(char c) {
   if (text.size() >= kLongestLine) give(source_);
 }
 
-// False when more bytes are needed to tell.
+// False if more bytes are needed to decide.
 bool OutputSplitter::read_tag() {
   Tag tag;
   switch (match_tag(std::string_view(rest_).substr(at_), &tag)) {
@@ -164,7 +165,7 @@ void JobMonitor::take_from_rank(Rank& rank, const OutputLine& line) {
   seen_failure_ = true;
 }
 
-// "rank 1 on host node7 failed: why", as ranks say of another.
+// "rank 1 on host node7 failed: why", as ranks report another rank's failure.
 void JobMonitor::note_blame(const std::string& text) {
   const std::size_t failed = text.find(" failed: ");
   if (failed == text.npos || blamed_ != kMpirunItself) return;
@@ -201,7 +202,8 @@ void JobMonitor::take_from_mpirun(const std::string& text) {
   seen_failure_ = true;
 }
 
-// What ranks say of another comes before who left first: after an agreed failure all leave.
+// Failures reported by other ranks take precedence over which rank left first: after an agreed
+// failure all leave.
 int JobMonitor::rank_to_blame() const {
   if (signal_.number != 0) return signal_.rank;
   if (blamed_ != kMpirunItself) return blamed_;
@@ -212,7 +214,7 @@ int JobMonitor::rank_to_blame() const {
     return kMpirunItself;
   }
   if (exited_ != kMpirunItself) return exited_;
-  // A rank that ends before it has started MPI is not named by mpirun.
+  // mpirun does not name a rank that ends before MPI_Init.
   for (const auto& [number, rank] : ranks_)
     if (number != kMpirunItself && rank.told_error) return number;
   return kMpirunItself;
@@ -238,7 +240,7 @@ JobFailure JobMonitor::failure(int code) const {
     failure.exit_code = 128 + signal_.number;
   } else if (lost_ && blamed_ == kMpirunItself && aborted_ == kMpirunItself) {
     if (failure.rank == kMpirunItself) failure.host = lost_host_;
-    failure.what = "is out of reach: the connection to its host was lost";
+    failure.what = "is unreachable: the connection to its host was lost";
     failure.killed = true;
     failure.exit_code = 3;
   } else {

@@ -1,5 +1,5 @@
-// What `mpirun --tag-output` writes, taken apart: whose line it is, what each rank did last, and
-// which rank failed how. Text in, structs out.
+// Parses the output of `mpirun --tag-output`: the rank of each line, the last phase of each rank,
+// and which rank failed and how. Text in, structs out.
 #pragma once
 
 #include <deque>
@@ -20,12 +20,12 @@ struct OutputLine {
   std::string text;
 };
 
-// Puts lines together again that mpirun cut into tagged pieces and mixed with those of other ranks.
+// Reassembles lines that mpirun split into tagged pieces and interleaved with those of other ranks.
 class OutputSplitter {
  public:
   explicit OutputSplitter(std::function<void(const OutputLine&)> take) : take_(std::move(take)) {}
   void feed(std::string_view bytes);
-  void finish();  // lines without an end
+  void finish();  // flushes unterminated lines
 
  private:
   using Source = std::pair<int, bool>;  // rank, is_error
@@ -35,31 +35,31 @@ class OutputSplitter {
   void give(Source source);
 
   std::function<void(const OutputLine&)> take_;
-  std::string rest_;    // not looked at yet
+  std::string rest_;    // not parsed yet
   std::size_t at_ = 0;  // in rest_
   Source source_ = {kMpirunItself, false};
   std::map<Source, std::string> begun_;
 };
 
-// How a job that did not end well ended.
+// How a job failed.
 struct JobFailure {
-  int rank = kMpirunItself;  // the rank to blame, where one is known
+  int rank = kMpirunItself;  // the failed rank, if known
   std::string host;
   std::string phase;
   std::string what;     // "was killed by signal 9 (Killed)", "ended with exit code 3"
-  bool killed = false;  // by a signal, or with its host: it could not tell anything itself
+  bool killed = false;  // by a signal, or with its host: it could not report anything itself
   int exit_code = 1;
 };
 
 class JobMonitor {
  public:
-  explicit JobMonitor(std::vector<std::string> hosts);  // [number of ranks], as far as planned
+  explicit JobMonitor(std::vector<std::string> hosts);  // [number of ranks], as planned
 
-  // True when the line is for people; lines that tell a rank's phase are not.
+  // True if the line should be shown; lines that announce a rank's phase should not.
   bool take(const OutputLine& line);
-  // Whether a rank or mpirun told of a failure, after which the job is about to end.
+  // Whether a rank or mpirun reported a failure, after which the job is about to end.
   bool has_failure() const { return seen_failure_; }
-  // `code` is mpirun's, not 0.
+  // `code` is mpirun's exit code, not 0.
   JobFailure failure(int code) const;
   const std::deque<std::string>& last_lines(int rank) const;  // of mpirun too
 

@@ -40,7 +40,8 @@ std::string program(const std::string& name) {
   if (path.empty() && std::filesystem::exists("/usr/sbin/" + name)) path = "/usr/sbin/" + name;
   if (path.empty())
     fail("The program " + name +
-         " is not installed, and the hosts of this job meet over ssh: install OpenSSH (Debian and "
+         " is not installed, but the hosts of this job connect over ssh: install OpenSSH (Debian "
+         "and "
          "Ubuntu: openssh-client, openssh-server).");
   return path;
 }
@@ -53,7 +54,7 @@ std::string read_rest(int descriptor) {
   return text;
 }
 
-// Of the copy of the key that is in place.
+// The public key of the copied private key.
 std::string public_key(const SshPlace& place) {
   const std::string copy = (place.folder / "key").string();
   SupervisedProcess process({{program("ssh-keygen"), "-y", "-P", "", "-f", copy}, {}});
@@ -63,9 +64,9 @@ std::string public_key(const SshPlace& place) {
     const std::string said = read_rest(process.errors());
     const std::size_t reason = said.rfind(": ") == said.npos ? 0 : said.rfind(": ") + 2;
     const std::size_t end = said.find_last_not_of("\r\n") + 1;
-    fail("The file '" + place.key.string() + "' is no private key without a passphrase (" +
+    fail("The file '" + place.key.string() + "' is not a private key without a passphrase (" +
          said.substr(reason, end - reason) +
-         "): make one with `ssh-keygen -t ed25519 -N '' -f FILE`.");
+         "): create one with `ssh-keygen -t ed25519 -N '' -f FILE`.");
   }
   return read_rest(process.output());
 }
@@ -76,7 +77,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
   if (!file.flush()) fail("The file '" + path.string() + "' cannot be written.");
 }
 
-// The card's IPv4 address.
+// The interface's IPv4 address.
 std::string address_of(const std::string& interface) {
   std::string text;
   ifaddrs* all = nullptr;
@@ -90,11 +91,12 @@ std::string address_of(const std::string& interface) {
     text = ::inet_ntop(AF_INET, &internet->sin_addr, address.data(), address.size());
   }
   ::freeifaddrs(all);
-  if (text.empty()) fail("This host has no network card '" + interface + "' with an address.");
+  if (text.empty())
+    fail("This host has no network interface '" + interface + "' with an IPv4 address.");
   return text;
 }
 
-// A lost peer is noticed after half a minute on both sides.
+// Both sides detect a lost peer after half a minute.
 std::string client_settings(const std::filesystem::path& folder) {
   return "Host *\n  User root\n  Port " + std::string(kPort) + "\n  IdentityFile \"" +
          (folder / "key").string() +
@@ -119,7 +121,7 @@ std::filesystem::path result_path(const SshPlace& place) {
   return place.folder / "result";
 }
 
-// -1 when the system refuses.
+// -1 if the system refuses.
 pid_t start_ssh(std::vector<std::string> words, int input, int output) {
   const std::vector<char*> pointers = exec_words(words);
   posix_spawn_file_actions_t actions;
@@ -145,10 +147,11 @@ bool says_ready(int descriptor) {
   return text == kReady;
 }
 
-// Closes the line; ssh ends when the other side has read all, or is killed after `patience`.
+// Closes the connection; ssh ends when the other side has read everything, or is killed after
+// `patience`.
 void hang_up(const HeldHosts::Line& line, std::chrono::seconds patience) {
   ::close(line.input);
-  if (line.ssh <= 0) return;  // not a process: these numbers stand for all
+  if (line.ssh <= 0) return;  // not a single process: these numbers mean all processes
   const auto last = steady_clock::now() + patience;
   while (::waitpid(line.ssh, nullptr, WNOHANG) == 0) {
     if (steady_clock::now() > last) ::kill(line.ssh, SIGKILL);
@@ -156,11 +159,13 @@ void hang_up(const HeldHosts::Line& line, std::chrono::seconds patience) {
   }
 }
 
-// A line to the file `result` of `host`, where follow() reads; nothing when it does not answer.
+// A connection to the file `result` on `host`, which follow() reads; empty if the host does not
+// answer.
 std::optional<HeldHosts::Line> open_line(const SshPlace& place, const std::string& host) {
   int to[2], from[2];
   if (::pipe2(to, O_CLOEXEC) != 0 || ::pipe2(from, O_CLOEXEC) != 0)
-    throw Error(ErrorCode::kFailedToCompleteOperation, "The system has no pipe left.");
+    throw Error(ErrorCode::kFailedToCompleteOperation,
+                "Cannot create a pipe: too many open files. Raise the limit (ulimit -n).");
   const HeldHosts::Line line = {
       start_ssh({program("ssh"), "-F", (place.folder / "ssh_config").string(), host,
                  "echo ready; cat > '" + result_path(place).string() + "'"},
@@ -175,7 +180,7 @@ std::optional<HeldHosts::Line> open_line(const SshPlace& place, const std::strin
   return std::nullopt;
 }
 
-// sshd, and the file through which the leading host speaks.
+// sshd, and the file to which the leading host writes.
 class Server {
  public:
   explicit Server(const SshPlace& place)
@@ -186,7 +191,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // What was said by the time the leading host let go of the line.
+  // The text written before the leading host closed the connection.
   std::string wait(const std::string& leader) {
     std::string said;
     for (const auto last = steady_clock::now() + kPatience;;) {
@@ -199,9 +204,9 @@ class Server {
       if ((line.revents & POLLHUP) != 0) return said;
       if (process_.ended()) fail("sshd has ended: " + complaints_);
       if (!held_ && steady_clock::now() > last)
-        throw Error(ErrorCode::kTimeoutOccured, "The leading host " + leader +
-                                                    " has not come over ssh within 20 minutes: see "
-                                                    "its log.");
+        throw Error(ErrorCode::kTimeoutOccured,
+                    "The leading host " + leader +
+                        " did not connect over ssh within 20 minutes: check its log.");
     }
   }
 
@@ -217,10 +222,10 @@ class Server {
 void set_up_ssh(const SshPlace& place) {
   std::error_code failure;
   if (!std::filesystem::exists(place.key, failure))
-    fail("This job has several hosts, which meet over ssh, but there is no key for that at '" +
+    fail("This job has several hosts, which connect over ssh, but there is no private key at '" +
          place.key.string() +
-         "': put one into a private image (--build-arg SAGEMAKER_HOSTS_KEY=1), name another with "
-         "KILN_HOSTS_KEY, or use one host.");
+         "': build one into a private image (--build-arg SAGEMAKER_HOSTS_KEY=1), set "
+         "KILN_HOSTS_KEY to another path, or use one host.");
   std::filesystem::remove_all(place.folder, failure);
   std::filesystem::create_directories(place.folder, failure);
   std::filesystem::create_directories("/run/sshd", failure);
@@ -232,7 +237,7 @@ void set_up_ssh(const SshPlace& place) {
   write(place.folder / "ssh_config", client_settings(place.folder));
   write(place.folder / "sshd_config", server_settings(place));
   if (::mkfifo(result_path(place).c_str(), 0600) != 0)
-    fail("The file '" + result_path(place).string() + "' cannot be made.");
+    fail("The file '" + result_path(place).string() + "' cannot be created.");
 }
 
 std::string ssh_command(const SshPlace& place) {
@@ -245,11 +250,11 @@ HeldHosts::HeldHosts(const SshPlace& place, const std::vector<std::string>& othe
     std::optional<Line> line;
     while (!(line = open_line(place, host))) {
       if (steady_clock::now() > last)
-        throw Error(ErrorCode::kTimeoutOccured,
-                    "The host " + host +
-                        " could not be reached over ssh within 20 minutes: see its "
-                        "log, and let port " +
-                        kPort + " pass between the hosts.");
+        throw Error(
+            ErrorCode::kTimeoutOccured,
+            "The host " + host +
+                " could not be reached over ssh within 20 minutes: check its log, and open port " +
+                kPort + " between the hosts.");
       std::this_thread::sleep_for(std::chrono::seconds(1));
     }
     lines_.push_back(*line);
@@ -262,7 +267,7 @@ HeldHosts::~HeldHosts() {
 
 void HeldHosts::tell(const JobEnd& end) {
   const std::string text = std::to_string(end.exit_code) + "\n" + end.text;
-  std::signal(SIGPIPE, SIG_IGN);  // who has gone needs no word
+  std::signal(SIGPIPE, SIG_IGN);  // a host that is gone needs no result
   for (const Line& line : lines_)
     if (::write(line.input, text.data(), text.size()) < 0) continue;
 }
@@ -274,7 +279,8 @@ JobEnd follow(const SshPlace& place, const std::string& leader) {
   const std::size_t end = said.find('\n');
   if (end == said.npos)
     throw Error(ErrorCode::kTimeoutOccured,
-                "The leading host " + leader + " is gone without the job's result: see its log.");
+                "The leading host " + leader +
+                    " disappeared without reporting the job's result: check its log.");
   return {std::atoi(said.c_str()), said.substr(end + 1)};
 }
 

@@ -1,6 +1,6 @@
-// Hosts of one job on which the same program was started, and which share a key: they meet over
-// ssh. The leading host starts ranks on the others; these serve ssh until it tells how the job
-// ended. OpenSSH's programs do the work. Linux only; one thread.
+// Connects the hosts of a job, on each of which the same program was started, over ssh with a
+// shared key. The leading host starts ranks on the others, which run sshd until it reports how the
+// job ended. Uses OpenSSH's programs. Linux only; one thread.
 #pragma once
 
 #include <sys/types.h>
@@ -12,9 +12,10 @@
 namespace kiln {
 
 struct SshPlace {
-  std::filesystem::path folder;  // for keys and settings, under the same name on all hosts
-  std::filesystem::path key;     // private; also every host's own, so that strangers are noticed
-  std::string interface;         // network card, such as eth0; empty: all
+  std::filesystem::path folder;  // for keys and settings, the same path on all hosts
+  std::filesystem::path
+      key;  // private; also used as every host's host key, so that impostors are detected
+  std::string interface;  // network interface, such as eth0; empty: all
 };
 
 struct JobEnd {
@@ -22,19 +23,20 @@ struct JobEnd {
   std::string text;  // of a failure
 };
 
-// Makes the folder anew. Throws Error kUserError when there is no key or no OpenSSH.
+// Recreates the folder. Throws Error kUserError if there is no key or no OpenSSH.
 void set_up_ssh(const SshPlace& place);
 
-// The command that reaches the others: program and arguments, before the host's name.
+// The ssh command for the other hosts: program and arguments, without the host name.
 std::string ssh_command(const SshPlace& place);
 
-// The leading host's hold on the others. When it goes, whyever, without tell(), they see it.
+// The leading host's connections to the others. If it disappears without tell(), for any reason,
+// the others notice.
 class HeldHosts {
  public:
-  // Returns when all have answered; they may start up to 20 minutes later than this one. Throws
-  // Error kTimeoutOccured.
+  // Returns when all have answered; they may start up to 20 minutes after this one. Throws Error
+  // kTimeoutOccured.
   HeldHosts(const SshPlace& place, const std::vector<std::string>& others);
-  ~HeldHosts();  // lets go, and waits until what was told has arrived
+  ~HeldHosts();  // closes the connections after the result has been delivered
   HeldHosts(const HeldHosts&) = delete;
   HeldHosts& operator=(const HeldHosts&) = delete;
 
@@ -49,9 +51,9 @@ class HeldHosts {
   std::vector<Line> lines_;
 };
 
-// Any other host: serves ssh until the job has ended; what was started here is gone then. Stop
-// signals do nothing here, as the leading host gets them too. Throws Error kTimeoutOccured when the
-// leading host does not come, or goes without a word.
+// On any other host: runs sshd until the job has ended; everything started here has ended by then.
+// Ignores stop signals, since the leading host gets them too. Throws Error kTimeoutOccured if the
+// leading host does not connect, or disappears.
 JobEnd follow(const SshPlace& place, const std::string& leader);
 
 }  // namespace kiln

@@ -24,15 +24,15 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A process that waits for a dead disk cannot be killed.
+// A process blocked on a dead disk cannot be killed.
 constexpr auto kPatience = std::chrono::seconds(10);
 
 int code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// Process -> parent, of all processes. The second field of stat, the name in parentheses, may hold
-// anything.
+// Process -> parent, for all processes. The second field of stat, the name in parentheses, may
+// contain any character.
 std::map<pid_t, pid_t> all_parents() {
   std::map<pid_t, pid_t> parents;
   std::error_code failure;
@@ -59,7 +59,7 @@ bool descends_from(pid_t process, pid_t ancestor, const std::map<pid_t, pid_t>& 
   return false;
 }
 
-// For a process that adopts orphans: when it has no child left, it has no descendant left.
+// For a process that adopts orphans, no children means no descendants.
 void kill_descendants() {
   const auto give_up = steady_clock::now() + kPatience;
   while (steady_clock::now() < give_up) {
@@ -74,7 +74,7 @@ void kill_descendants() {
   }
 }
 
-// A pipe to the process that made it.
+// A pipe to the process that created it.
 struct Ends {
   int read = -1, write = -1;
   pid_t owner = ::getpid();
@@ -105,12 +105,12 @@ void die_with_parent(pid_t parent, int signal) {
   for (const auto& [name, value] : call.environment) ::setenv(name.c_str(), value.c_str(), 1);
   std::vector<std::string> words = call.words;
   ::execv(words[0].c_str(), exec_words(words).data());
-  std::fprintf(stderr, "%s cannot be run: %s\n", words[0].c_str(), std::strerror(errno));
+  std::fprintf(stderr, "cannot run %s: %s\n", words[0].c_str(), std::strerror(errno));
   std::fflush(stderr);
   ::_exit(127);
 }
 
-// SIGTERM: kill everything. SIGUSR1: for the program. All signals of `waited` are blocked.
+// SIGTERM: kill everything. SIGUSR1: forward to the program. All signals of `waited` are blocked.
 [[noreturn]] void keep(pid_t program, const sigset_t& waited) {
   while (true) {
     const int signal = ::sigwaitinfo(&waited, nullptr);
@@ -150,7 +150,7 @@ void die_with_parent(pid_t parent, int signal) {
 }  // namespace
 
 SupervisedProcess::SupervisedProcess(const ProgramCall& call) {
-  // Should the supervisor be killed, this process adopts what it kept.
+  // If the supervisor is killed, this process adopts its children.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t waited, before;
   sigemptyset(&waited);
@@ -169,7 +169,7 @@ SupervisedProcess::SupervisedProcess(const ProgramCall& call) {
   if (supervisor_ < 0)
     throw Error(ErrorCode::kFailedToCompleteOperation,
                 call.words.front() + " cannot be started (" + std::strerror(errno) +
-                    "): the system has no process or file descriptor left.");
+                    "): raise the limits on processes (ulimit -u) and open files (ulimit -n).");
 }
 
 SupervisedProcess::~SupervisedProcess() {
@@ -186,8 +186,7 @@ std::optional<int> SupervisedProcess::ended() {
   int status = 0;
   if (!code_ && ::waitpid(supervisor_, &status, WNOHANG) == supervisor_) {
     code_ = code_of(status);
-    // A supervisor that was killed leaves what it kept to this process, which may have other
-    // children.
+    // A killed supervisor leaves its children to this process, which may have others.
     if (WIFSIGNALED(status)) kill_descendants();
   }
   return code_;

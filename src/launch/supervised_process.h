@@ -1,4 +1,4 @@
-// A program that ends, with everything it started, no later than this process does.
+// A program that ends, with all its descendants, no later than this process does.
 #pragma once
 
 #include <sys/types.h>
@@ -9,9 +9,9 @@
 
 namespace kiln {
 
-// Words of a command in the form of exec's and spawn's argv.
+// A command's words as argv for exec and spawn.
 
-// Pointers into `words`, which must outlive them, and the null that ends them.
+// Null-terminated pointers into `words`, which must outlive them.
 inline std::vector<char*> exec_words(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
@@ -20,9 +20,9 @@ inline std::vector<char*> exec_words(std::vector<std::string>& words) {
   return pointers;
 }
 
-// A program that ends, with everything it started, no later than this process does, however this
-// process ends. Between the two stands a supervisor: a child of its own process group that adopts
-// the program's orphans and kills all of them when the program ends or when this process dies.
+// A program that ends, with all its descendants, no later than this process does, however this
+// process ends. A supervisor process between the two, in its own process group, adopts the
+// program's orphans and kills all of them when the program ends or when this process dies.
 struct ProgramCall {
   std::vector<std::string> words;                                // [0] is the program's path
   std::vector<std::pair<std::string, std::string>> environment;  // added to this process's
@@ -31,20 +31,20 @@ struct ProgramCall {
 class SupervisedProcess {
  public:
   // Standard input is empty. Call it from the main thread. Throws Error kFailedToCompleteOperation
-  // when the system has no process left.
+  // if the system cannot start another process.
   explicit SupervisedProcess(const ProgramCall& call);
   ~SupervisedProcess();  // kill()
   SupervisedProcess(const SupervisedProcess&) = delete;
   SupervisedProcess& operator=(const SupervisedProcess&) = delete;
 
-  // Where its standard output and standard error can be read, without blocking; the end of both
-  // comes when all have ended.
+  // Non-blocking descriptors of its standard output and standard error; both reach end of file when
+  // all processes have ended.
   int output() const { return output_; }
   int errors() const { return errors_; }
   void send_stop();  // SIGUSR1 to the program
-  // The program's exit code, 128 + n after signal n; empty while anything of it runs.
+  // The program's exit code, 128 + n after signal n; empty while the program or a descendant runs.
   std::optional<int> ended();
-  // Kills the program and all it started, and waits until they are gone.
+  // Kills the program and its descendants, and waits until they are gone.
   int kill();
 
  private:

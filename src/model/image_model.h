@@ -1,5 +1,5 @@
 // Networks that classify images: [N, 3, H, W] -> logits [N, num_classes]. Names, shapes and
-// initialisation rules are torchvision's, behind the prefix `model.`.
+// initialization rules are torchvision's, behind the prefix `model.`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -48,7 +48,7 @@ class ImageModel {
   virtual void synchronize_batch_norm(const SumOverRanks& sum) = 0;
 };
 
-// A freshly initialised network, drawn from LibTorch's default generator: seed it first.
+// A freshly initialized network, drawn from LibTorch's default generator: seed it first.
 // Throws Error kInvalidModelDirectory with the known names for an unknown one.
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options);
 
@@ -56,14 +56,14 @@ std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options);
 // "v1.5"). He et al., arXiv:1512.03385; Xie et al., arXiv:1611.05431; Zagoruyko and Komodakis,
 // arXiv:1605.07146.
 
-// [N, 3, H, W] -> [N, num_classes]; at least one pixel. Initialised.
+// [N, 3, H, W] -> [N, num_classes]; at least one pixel. Initialized.
 std::shared_ptr<Network> make_resnet(const ResNetShape& shape, int num_classes,
                                      bool zero_init_residual);
 
 // DenseNet-BC as torchvision defines it. Huang et al., arXiv:1608.06993; memory_efficient: Pleiss
 // et al., arXiv:1707.06990.
 
-// [N, 3, H, W] -> [N, num_classes]; H and W at least 29. Initialised. `memory_efficient`: in
+// [N, 3, H, W] -> [N, num_classes]; H and W at least 29. Initialized. `memory_efficient`: in
 // training, backward computes each layer's concatenation and bottleneck again instead of keeping
 // them.
 std::shared_ptr<Network> make_densenet(const DenseNetShape& shape, int num_classes,

@@ -20,7 +20,7 @@ struct ConvShape {
   std::int64_t groups = 1;
 };
 
-// Weights are uninitialised until init_convolutions.
+// Weights are uninitialized until init_convolutions.
 class Conv2d : public torch::nn::Module {
  public:
   explicit Conv2d(const ConvShape& shape);

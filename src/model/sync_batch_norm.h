@@ -16,7 +16,7 @@ struct BatchStatistics {
   at::Tensor count;           // [1]: values a channel, over all ranks
 };
 
-// x [N, C, H, W] (N may be 0 on some ranks) normalised by the statistics of all ranks' x, scaled
+// x [N, C, H, W] (N may be 0 on some ranks) normalized by the statistics of all ranks' x, scaled
 // and shifted. Differentiable in x, weight and bias; `statistics` receives what was used. Backward
 // keeps a copy of `sum`. The host waits for nothing but what `sum` waits for. Ioffe and Szegedy,
 // "Batch Normalization", 2015, arXiv:1502.03167, with the batch spread over ranks.

@@ -1,18 +1,18 @@
-// The sentence of a failure where a platform looks for it and shows it to its user.
+// A failure's message, written where a platform looks for it to show it to its user.
 #pragma once
 
 #include <string>
 
 namespace kiln {
 
-// Into Kubernetes' /dev/termination-log and SageMaker's output/failure, each where it is there and
-// can be written. Cut to the 1024 bytes that SageMaker takes. Never throws.
+// Writes Kubernetes' /dev/termination-log and SageMaker's output/failure, if present and writable.
+// Truncated to the 1024 bytes that SageMaker accepts. Never throws.
 void leave_failure_note(const std::string& text);
 
-// Takes an earlier run's out of SageMaker's output/failure.
+// Removes SageMaker's output/failure of an earlier run.
 void remove_failure_note();
 
-// What stands in SageMaker's output/failure.
+// The contents of SageMaker's output/failure.
 std::string failure_note();
 
 }  // namespace kiln

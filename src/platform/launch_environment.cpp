@@ -21,16 +21,16 @@ int number_in(const char* name) {
 }
 
 constexpr std::uint64_t kMiB = 1 << 20;
-// Open MPI's btl_vader_segment_size is 4 MiB; the rest is for what else is shared.
+// Open MPI's btl_vader_segment_size is 4 MiB; the rest is for other shared data.
 constexpr std::uint64_t kOfMpiRank = 5 * kMiB;
-// NVIDIA asks for 1 GiB; taken for its usual host of eight GPUs.
+// NVIDIA recommends 1 GiB; assumed to be for a typical host of eight GPUs.
 constexpr std::uint64_t kOfNcclRank = 128 * kMiB;
 constexpr const char* kRemedy =
     "start the container with --shm-size=1g or --ipc=host (Kubernetes: an emptyDir with medium "
     "Memory, mounted at /dev/shm)";
 
-// The size of /dev/shm and not what is free of it, as the ranks ask one after the other. Enough for
-// all where there is none: MPI then maps files in its session folder.
+// The total size of /dev/shm rather than its free space, since the ranks check one after another.
+// Counts as sufficient if there is none: MPI then maps files in its session folder.
 bool suffices(std::uint64_t needed, std::string* found) {
   struct statvfs shared {};
   if (::statvfs("/dev/shm", &shared) != 0) return true;
@@ -52,8 +52,8 @@ LaunchEnvironment detect_launch_environment() {
   launcher.local_size = number_in("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (const int launched = number_in("KILN_LAUNCHED"); launched > 0) {
     launcher.expected_size = launched;
-    launcher.expectation =
-        "kiln launch started " + std::to_string(launched) + ": have all hosts the same Open MPI?";
+    launcher.expectation = "kiln launch started " + std::to_string(launched) +
+                           ": check that all hosts have the same Open MPI version.";
   } else if (const int tasks = number_in("SLURM_STEP_NUM_TASKS"); tasks > 0 && !open_mpi) {
     launcher.expected_size = tasks;
     launcher.expectation = "the Slurm step has " + std::to_string(tasks) +
@@ -65,11 +65,11 @@ LaunchEnvironment detect_launch_environment() {
                            "process_count_per_instance.";
   }
   if (!launcher.mpi && number_in("PMI_SIZE") > 1)
-    throw Error(ErrorCode::kUserError,
-                "This process is one of " + std::to_string(number_in("PMI_SIZE")) +
-                    " started by the launcher of another MPI (PMI_SIZE is set), which kiln cannot "
-                    "join: start it with Open MPI's mpirun, with srun --mpi=pmix, or with kiln "
-                    "launch.");
+    throw Error(
+        ErrorCode::kUserError,
+        "This process is one of " + std::to_string(number_in("PMI_SIZE")) +
+            " started by the launcher of another MPI implementation (PMI_SIZE is set), which kiln "
+            "does not support: start it with Open MPI's mpirun, srun --mpi=pmix, or kiln launch.");
   return launcher;
 }
 
@@ -80,7 +80,7 @@ void require_shared_memory(int local_size) {
   if (suffices(needed, &found)) return;
   throw Error(ErrorCode::kUserError, found + ", but the " + std::to_string(local_size) +
                                          " ranks on this host need " + mebibytes(needed) +
-                                         " there to reach each other: " + kRemedy + ".");
+                                         " to communicate: " + kRemedy + ".");
 }
 
 std::string shared_memory_warning(int local_size) {

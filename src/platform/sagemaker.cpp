@@ -27,7 +27,7 @@ constexpr const char* kResources = "SageMaker's resourceconfig.json ";
   throw Error(ErrorCode::kParameterParsing, message);
 }
 
-// The object in the file `name`.
+// The JSON object in the file `name`.
 Json read_object(const std::filesystem::path& folder, const std::string& name) {
   const std::filesystem::path path = folder / "input/config" / name;
   const std::string where = "SageMaker's file '" + path.string() + "'";
@@ -36,16 +36,16 @@ Json read_object(const std::filesystem::path& folder, const std::string& name) {
     text = read_file(path, kMaxFileBytes);
   } catch (const std::system_error& failure) {
     fail(where + " cannot be read (" + failure.code().message() +
-         "): start the job through SageMaker, or give train its paths.");
+         "): start the job through SageMaker, or pass the paths to `kiln train`.");
   } catch (const std::length_error&) {
-    fail(where + " is larger than 1 MiB, so it is none that SageMaker wrote.");
+    fail(where + " is larger than 1 MiB, so SageMaker did not write it.");
   }
   Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) fail(where + " does not hold a JSON object.");
+  if (!object.is_object()) fail(where + " is not a JSON object.");
   return object;
 }
 
-// The text member `name`; empty when there is none.
+// The string member `name`; empty if there is none.
 std::string text_member(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
@@ -54,14 +54,14 @@ std::string text_member(const Json& object, const char* name) {
 std::string plain_text(const std::string& name, const Json& value) {
   if (!value.is_string()) {
     if (value.is_structured())
-      fail("The hyperparameter '" + name + "' holds a list or an object, but must be one value.");
+      fail("The hyperparameter '" + name + "' is a list or an object, but must be a single value.");
     return value.dump();
   }
   const std::string text = value.get<std::string>();
   const Json inner = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (inner.is_structured())
     fail("The hyperparameter '" + name + "' is '" + excerpt(text) +
-         "', a list or an object, but must be one value.");
+         "', a list or an object, but must be a single value.");
   return inner.is_string() ? inner.get<std::string>() : text;
 }
 
@@ -75,17 +75,18 @@ void read_hosts(const std::filesystem::path& folder, SageMakerTree& tree) {
   tree.network_interface = text_member(object, "network_interface_name");
   const auto hosts = object.find("hosts");
   if (hosts == object.end() || !hosts->is_array() || hosts->empty() || tree.current_host.empty())
-    fail(kResources + std::string("does not name the hosts of the job and this one."));
+    fail(kResources + std::string("does not list the hosts of the job and the current host."));
   for (const Json& host : *hosts) {
     if (!host.is_string() || host.get<std::string>().empty())
-      fail(kResources + std::string("has a host that is no name."));
+      fail(kResources + std::string("lists a host name that is not a string."));
     if (std::count(hosts->begin(), hosts->end(), host) > 1)
-      fail(kResources + ("names the host '" + host.get<std::string>() + "' twice."));
+      fail(kResources + ("lists the host '" + host.get<std::string>() + "' twice."));
     tree.hosts.push_back(host);
   }
   if (std::count(tree.hosts.begin(), tree.hosts.end(), tree.current_host) == 0)
-    fail(kResources + ("names this host '" + tree.current_host +
-                       "', which is none of the job's hosts: " + join_choices(tree.hosts) + "."));
+    fail(kResources + ("gives '" + tree.current_host +
+                       "' as the current host, which is not one of the job's hosts: " +
+                       join_choices(tree.hosts) + "."));
 }
 
 void read_channels(const std::filesystem::path& folder, SageMakerTree& tree) {

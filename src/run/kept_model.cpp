@@ -35,7 +35,7 @@ TransformSpec plan_for_people(const TransformSpec& plan) {
 
 constexpr std::size_t kMostWrong = 16;
 constexpr std::size_t kSamples = 8;
-constexpr std::size_t kMostClasses = 2000;  // the matrix takes the square of it
+constexpr std::size_t kMostClasses = 2000;  // memory of the matrix grows with its square
 
 ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predictions,
                               std::size_t num_classes) {

@@ -1,4 +1,4 @@
-// What a kept epoch leaves: the details of its validation and, at the end, the model directory.
+// The output of a kept epoch: its validation details and, at the end, the model directory.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,23 @@
 
 namespace kiln {
 
-// A small picture of an image, for people.
+// A thumbnail of an image.
 
 // Image `i` as `plan` shows it to a model, but no longer than 96 pixels a side and not augmented.
 // Without bytes for an image that can no longer be read.
 Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan);
 
-// What one validation pass showed, put together from all ranks.
+// The details of one validation pass, collected from all ranks.
 
-// `predictions` are this rank's, on images of `valid`, which the model saw as `pixels` says. All
-// ranks call it; whole on rank 0 only.
+// `predictions` are this rank's, on images of `valid`, transformed by `pixels`. A collective;
+// complete on rank 0 only.
 ValidationDetails judge(World& world, const std::vector<Prediction>& predictions,
                         const Dataset& valid, const TransformSpec& pixels, int epoch);
 
 // The end of a run: the model directory.
 
-// Rank 0 writes the best epoch's model and tells where it is; without one that is told. What only
-// training needs is given back first, as files are made in memory. Throws Error
+// Rank 0 writes the best epoch's model and logs its path, or that there is none. Memory that only
+// training needs is released first, since files are built in memory. Throws Error
 // kFailedToWriteOutputs.
 void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log);
 

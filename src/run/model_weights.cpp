@@ -59,7 +59,7 @@ std::string listing(const std::string& title, const std::vector<std::string>& na
 
 std::string misfit(const at::Tensor& own, const StoredTensor& stored) {
   if (own.sizes() != at::IntArrayRef(stored.shape))
-    return stored.name + " is " + shape_text(stored.shape) + " instead of " +
+    return stored.name + " has shape " + shape_text(stored.shape) + " instead of " +
            shape_text(own.sizes());
   const at::ScalarType type = torch_type(stored.dtype);
   if (at::isFloatingType(type) != at::isFloatingType(own.scalar_type()))
@@ -116,10 +116,10 @@ void load_state(ImageModel& model, const StateDict& stored, const std::string& w
     if (unclaimed.contains(tensor.name)) unexpected.push_back(tensor.name);
   if (!missing.empty() || !unexpected.empty() || !misfits.empty())
     throw Error(ErrorCode::kInvalidModelDirectory,
-                "The weights in '" + where + "' are not those of this network" +
+                "The weights in '" + where + "' do not match this network" +
                     listing("missing", missing) + listing("unexpected", unexpected) +
-                    listing("of another shape or type", misfits) +
-                    ". Give the weights of the model that was named.");
+                    listing("mismatched shape or type", misfits) +
+                    ". Give weights of the named model.");
   const at::NoGradGuard no_grad;
   for (auto& [own, tensor] : pairs) own.copy_(view_of(*tensor));
 }
@@ -149,15 +149,15 @@ void check_untrained(const ImageModel& model, const KnownNetwork& network, const
   for (const NamedTensor& wanted : model.state()) {
     if (wanted.name.starts_with(head)) continue;
     const auto found = by_name.find(wanted.name);
-    const std::string what = found == by_name.end() ? "lacks"
+    const std::string what = found == by_name.end() ? "is missing"
                              : found->second->shape != wanted.tensor.sizes().vec()
-                                 ? "has another shape for"
+                                 ? "has the wrong shape for"
                                  : "";
     if (!what.empty())
       throw Error(ErrorCode::kInvalidModelDirectory,
                   "'" + where + "' " + what + " the tensor '" + wanted.name +
-                      "' of the network that model_spec.yaml names: make the directory again with "
-                      "kiln init-model.");
+                      "' of the network named in model_spec.yaml: create the directory again with "
+                      "`kiln init-model`.");
   }
 }
 

@@ -1,5 +1,5 @@
-// Weights between a network and the tensors that files hold, and what a run makes of those stored
-// in an untrained model directory.
+// Conversion of weights between a network and the tensors in files, and initialization from an
+// untrained model directory.
 #pragma once
 
 #include <string>
@@ -11,26 +11,26 @@
 
 namespace kiln {
 
-// Row-major copies in the order of model.state(), from whatever device and layout.
+// Row-major copies in the order of model.state(), from any device and layout.
 StateDict to_state_dict(const ImageModel& model);
-// Of tensors on the host, which are given back one by one.
+// The same of tensors on the host, each of which is released once copied.
 StateDict to_state_dict(std::vector<NamedTensor> tensors);
 
-// Copies every tensor into the model, wherever it is. Strict: Error kInvalidModelDirectory, naming
-// `where`, the first five missing, the first five unexpected and the first five mis-shaped names;
-// then nothing has been copied. Floating-point types are converted, integers too, one kind into the
-// other not.
+// Copies every tensor into the model, on any device. Strict: Error kInvalidModelDirectory names
+// `where` and the first five missing, unexpected and mis-shaped tensors, and nothing is copied.
+// Floating-point types are converted to each other, and so are integer types, but not one kind to
+// the other.
 void load_state(ImageModel& model, const StateDict& stored, const std::string& where);
 
-// For files that older versions wrote: a zero for each num_batches_tracked that `stored` lacks.
+// For files of older versions: adds a zero for each num_batches_tracked missing in `stored`.
 void add_missing_batch_counts(StateDict& stored, const ImageModel& model);
 
-// Loads the stored `model.` tensors; `out_linear_model`, which belongs to the data, keeps its fresh
-// values. Strict as load_state().
+// Loads the stored `model.` tensors; `out_linear_model`, which depends on the data, keeps its fresh
+// values. As strict as load_state().
 void load_pretrained(ImageModel& model, const StateDict& stored, const std::string& where);
 
-// The stored values are not used, but must be those of this network: every tensor but the head's by
-// name and shape. Throws Error kInvalidModelDirectory naming `where` and the tensor.
+// The stored values are not used, but must belong to this network: every tensor except the head's
+// must match by name and shape. Throws Error kInvalidModelDirectory naming `where` and the tensor.
 void check_untrained(const ImageModel& model, const KnownNetwork& network, const StateDict& stored,
                      const std::string& where);
 

@@ -77,7 +77,7 @@ class Warnings {
     const std::vector<std::string>& names = inputs_.train.classes;
     if (names.size() == 1)
       warn(
-          "there is only one class: every answer will be right, and the model will have learned "
+          "there is only one class: every prediction will be correct, and the model learns "
           "nothing");
     for (const auto& [set, kind] :
          {std::pair(&inputs_.train, "training"), std::pair(&inputs_.valid, "validation")}) {
@@ -85,7 +85,7 @@ class Warnings {
       std::vector<std::string> empty;
       for (std::size_t label = 0; label < counts.size(); ++label)
         if (counts[label] == 0) empty.push_back("'" + names[label] + "'");
-      if (!empty.empty()) warn("no " + std::string(kind) + " image has the class " + listed(empty));
+      if (!empty.empty()) warn("no " + std::string(kind) + " images for class " + listed(empty));
     }
   }
 
@@ -154,11 +154,11 @@ class Warnings {
   void schedule() {
     const SchedulePlan& plan = job_.recipe.schedule;
     if (plan.peak < kRateFloor)
-      warn("the learning rate is below the schedule's floor and will rise to 1e-07");
+      warn("the learning rate is below the schedule's minimum and will rise to 1e-07");
     else if (plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
       warn(
-          "the learning rate is below 0.0001, where warm-up begins: warm-up will lower it, not "
-          "raise it");
+          "the learning rate is below 0.0001, where warm-up starts: warm-up will lower it instead "
+          "of raising it");
     if (plan.warmup_epochs >= plan.epochs)
       warn("warm-up takes all epochs: the learning rate never reaches its peak");
   }

@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-// Stored weights when they are worth something, else fresh ones from the seed.
+// Stored weights if they are pretrained, else fresh ones from the seed.
 std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const TrainingInputs& inputs,
                                         const Device& device) {
   const ModelSpec& spec = inputs.untrained.spec;
@@ -32,7 +32,7 @@ std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const Trainin
   return model;
 }
 
-// The paths that this rank is to read itself.
+// The paths that this rank reads itself.
 DataConfig part_of_rank(const DataConfig& config, bool reads_images) {
   DataConfig part = config;
   if (!reads_images) {
@@ -46,11 +46,11 @@ void check_sync_batch_norm(const RanksConfig& config, const TrainingInputs& inpu
   if (config.sync_batch_norm && inputs.untrained.spec.memory_efficient)
     throw Error(ErrorCode::kUserError,
                 "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
-                "recomputation knows the own batch only: make the model without "
-                "--memory-efficient, or leave --sync-batch-norm out.");
+                "recomputation only sees this rank's batch: create the model without "
+                "--memory-efficient, or omit --sync-batch-norm.");
 }
 
-// Reads what this rank reads; all that can be found wrong with it is told together.
+// Reads this rank's inputs; all their faults are reported together.
 void read_inputs(TrainingJob& job) {
   const TrainConfig& config = job.config;
   World& world = job.world;
@@ -155,7 +155,7 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
       std::make_unique<TrainState>(std::move(job.model), job.recipe, buckets, *job.communicator);
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;
-  open_loaders(job);  // last: what a cache may take is a share of the memory that is left
+  open_loaders(job);  // last: the cache takes a share of the remaining memory
   return state;
 }
 

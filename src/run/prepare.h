@@ -1,5 +1,5 @@
-// From a configuration to everything that training needs, checked on all ranks before the first
-// step; and the state that training begins with.
+// Turns a configuration into everything that training needs, checked on all ranks before the first
+// step, and builds the initial training state.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,7 +22,7 @@
 
 namespace kiln {
 
-// What a run has beside its state: configuration, data and connections.
+// Everything a run needs besides its state: configuration, data and connections.
 struct TrainingJob {
   TrainingJob(const TrainConfig& given, World& ranks, Log& console)
       : config(given), world(ranks), log(console) {}
@@ -38,7 +38,7 @@ struct TrainingJob {
   // From begin() on.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;
   CacheChoice cache;
-  std::unique_ptr<DeviceUploader> uploader, valid_uploader;  // the second where the sizes differ
+  std::unique_ptr<DeviceUploader> uploader, valid_uploader;  // the second if the sizes differ
   std::unique_ptr<TrainingLoaders> loaders;
 
   EpochPlan epoch_plan(int epoch) const;
@@ -47,12 +47,13 @@ struct TrainingJob {
 
 at::Device torch_device(const Device& device);
 
-// Chooses the device, compares the ranks, reads the inputs and builds the model. Faults are told
-// together, a stage at a time: ranks, inputs. A collective. What is given must outlive the job.
+// Chooses the device, compares the ranks, reads the inputs and builds the model. Faults are
+// reported together, stage by stage: ranks, inputs. A collective. The arguments must outlive the
+// job.
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log);
 
-// Joins the ranks' communicators and opens the loaders: rank 0's weights on every rank, and nothing
-// trained yet. A collective. The job must outlive the state.
+// Sets up the communicators and opens the loaders; every rank starts from rank 0's weights. A
+// collective. The job must outlive the state.
 std::unique_ptr<TrainState> begin(TrainingJob& job);
 
 }  // namespace kiln

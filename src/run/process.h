@@ -1,4 +1,4 @@
-// What a command runs in, and how its failure is told.
+// The environment of a command, and how its failure is reported.
 #pragma once
 
 #include <exception>
@@ -13,19 +13,19 @@ namespace kiln {
 struct Process {
   Log log;
   World world;  // of one, until the command joins others
-  // Where error_info.json goes at the end, after a success too; empty: nowhere, or another process
-  // writes it.
+  // Where error_info.json is written at the end, also on success; empty: nowhere, or another
+  // process writes it.
   std::optional<std::filesystem::path> error_info;
 };
 
-// Tells the other ranks, once. To be called where a run's failure is caught first, while its
-// communicators still live: tearing one down under other ranks' GPU work makes that work fail with
+// Notifies the other ranks, once. Call it where a run's failure is first caught, while its
+// communicators still exist: destroying one during other ranks' GPU work makes that work fail with
 // errors that hide the cause. Call tell_failure() afterwards as well.
 void announce_failure(const std::exception_ptr& failure, World& world);
 
-// Tells a failure once: to the other ranks, on the console, in `error_info` where there is one, and
-// where the platform looks for it. Returns the exit code. Of several ranks the lowest that failed
-// writes error_info.json and the platform's note.
+// Reports a failure once: to the other ranks, on the console, in `error_info` if set, and where the
+// platform looks for it. Returns the exit code. The lowest failed rank writes error_info.json and
+// the platform's note.
 int tell_failure(const std::exception_ptr& failure,
                  const std::optional<std::filesystem::path>& error_info, World& world, Log& log);
 

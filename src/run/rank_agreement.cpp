@@ -30,11 +30,11 @@ const std::set<std::string>& own_options() {
   return kNames;
 }
 
-// What must be the same everywhere: a name, its value, the next name...
+// Facts that must be equal on all ranks: a name, its value, the next name...
 using Facts = std::vector<std::string>;
 
 Facts facts_of(const OptionTexts& options) {
-  // With --shard-by none or train each host has paths of its own.
+  // With --shard-by none or train, each host has its own paths.
   const bool has_shards = std::any_of(options.begin(), options.end(), [](const auto& option) {
     return option.first == "shard-by" && option.second != "rank";
   });
@@ -45,14 +45,14 @@ Facts facts_of(const OptionTexts& options) {
   return facts;
 }
 
-// "--epochs is '3' there and '5' on rank 0", a difference each.
+// "--epochs is '3' there and '5' on rank 0", for each difference.
 std::string differences(const Facts& theirs, const Facts& of_rank_0) {
   std::string text;
   for (std::size_t i = 1; i < std::min(theirs.size(), of_rank_0.size()); i += 2)
     if (theirs[i] != of_rank_0[i])
       text += (text.empty() ? "" : ", ") + theirs[i - 1] + " is '" + theirs[i] + "' there and '" +
               of_rank_0[i] + "' on rank 0";
-  return text.empty() ? "their option tables differ" : text;
+  return text.empty() ? "it has different options" : text;
 }
 
 Problems find_different_ranks(const World& world, const std::vector<Facts>& facts) {
@@ -61,9 +61,9 @@ Problems find_different_ranks(const World& world, const std::vector<Facts>& fact
     const Facts& theirs = facts[static_cast<std::size_t>(rank)];
     if (theirs == facts.front()) continue;
     problems.add(Error(ErrorCode::kUserError,
-                       "The processes of this job were not started alike: of " +
-                           world.name_of(rank) + " " + differences(theirs, facts.front()) +
-                           ". Start all with one command."));
+                       "Ranks were started with different options: " + world.name_of(rank) + " " +
+                           differences(theirs, facts.front()) +
+                           ". Start all ranks with one command."));
   }
   return problems;
 }
@@ -102,10 +102,10 @@ void require_equal_sets(World& world, const Dataset& set) {
     const auto found = [&](std::size_t by) {
       return same_classes ? in_words(files[by]) : in_words(classes[by]);
     };
-    throw Error(ErrorCode::kInvalidDataset,
-                set.name + " is not the same everywhere: " + world.name_of(rank) + " found " +
-                    found(other) + ", rank 0 found " + found(0) +
-                    ". Give every process the same data.");
+    throw Error(ErrorCode::kInvalidDataset, set.name +
+                                                " differs between ranks: " + world.name_of(rank) +
+                                                " found " + found(other) + ", rank 0 found " +
+                                                found(0) + ". Give every rank the same data.");
   }
 }
 
@@ -115,7 +115,7 @@ std::vector<std::string> joined_classes(World& world, const std::vector<std::str
   return {names.begin(), names.end()};
 }
 
-// The ranks' parts become parts of one data set.
+// The ranks' shards become parts of one dataset.
 void join_parts(World& world, TrainingInputs& inputs) {
   Dataset all;
   all.root = inputs.train.root;
@@ -127,13 +127,13 @@ void join_parts(World& world, TrainingInputs& inputs) {
     if (std::any_of(pixels.begin(), pixels.end(),
                     [&](const TransformChoice& other) { return other != pixels.front(); })) {
       throw Error(ErrorCode::kInvalidDataset,
-                  "The parts of the training dataset hold images of different sizes, so each "
-                  "process would choose another. Give --image-size.");
+                  "The shards of the training dataset have images of different sizes, so the ranks "
+                  "would choose different image sizes. Set --image-size.");
     }
   });
 }
 
-// `all`, but among the ranks of this host that were given the same folder.
+// `all`, restricted to the ranks of this host that were given the same folder.
 Shard share_of_part(World& world, const Dataset& set, Shard all) {
   const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
   const auto parts = world.gather(std::vector{host, std::filesystem::canonical(set.root).string()});
@@ -153,8 +153,8 @@ std::vector<RankDevice> gather_devices(World& world, const Device& device) {
   return devices;
 }
 
-// What the ranks tell each other over MPI explains a collective that waits on the GPUs, and ends
-// its wait.
+// The status that ranks exchange over MPI explains why a collective is waiting on the GPUs, and
+// ends the wait.
 NcclWatch watch_over_mpi(World& world, const RanksConfig& config, const std::string& log_path,
                          Log& log) {
   MpiThread& mpi = *world.mpi();
@@ -253,8 +253,8 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
   if (inputs.steps_per_epoch > 0) return;
   world.agree([&] {
     throw Error(ErrorCode::kInvalidDataset,
-                "One part of the training dataset has fewer images than a step takes of it. Use a "
-                "smaller --batch-size or --accumulate, or larger parts.");
+                "A shard of the training dataset has fewer images than one step needs. Use a "
+                "smaller --batch-size or --accumulate, or larger shards.");
   });
 }
 

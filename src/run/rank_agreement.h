@@ -1,5 +1,5 @@
-// What the ranks of a job compare and share before they train. Collectives: all ranks call these in
-// this order.
+// What the ranks of a job compare and exchange before training. Collectives: all ranks call these
+// in this order.
 #pragma once
 
 #include <memory>
@@ -16,32 +16,34 @@
 
 namespace kiln {
 
-// Threads for this rank: the processors it may use, divided by the ranks of its host that may use
-// the same ones.
+// Threads for this rank: its available processors, divided by the number of ranks on its host that
+// share them.
 int processors_of_this_rank(World& world);
 
-// Refuses ranks of another kiln, with other options, or on other kinds of device; more ranks than
-// GPUs; two ranks on one GPU. Error kUserError on rank 0 naming ranks and differences, all at once.
+// Rejects ranks with different versions, options or kinds of device, more ranks than GPUs, and two
+// ranks on one GPU. Throws Error kUserError on rank 0 naming all ranks and differences.
 void require_one_job(World& world, const OptionTexts& options, const Device& device);
 
-// Rank 0 has read the image sets: the others take them over. With --scan each all have read them:
-// classes and lists are compared, Error kInvalidDataset naming the ranks and what differs. With
-// --shard-by none or train each has its own part: classes are joined.
+// Rank 0 has scanned the datasets: broadcasts them. With --scan each, all ranks have: classes and
+// lists are compared, and Error kInvalidDataset names the ranks and differences. With --shard-by
+// none or train, each rank has its own shard: classes are merged.
 void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs);
 
-// Fills in which images are this rank's and how many steps an epoch has, the same everywhere. With
-// --shard-by none or train the ranks that were given the same folder on one host divide it.
+// Determines which images belong to this rank, and the number of steps per epoch, which is the same
+// everywhere. With --shard-by none or train, ranks of one host that were given the same folder
+// divide it.
 void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs);
 
-// New faults of all ranks' images, in the order of the ranks.
+// New image faults of all ranks, in rank order.
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine);
 
-// For the gradients of this device; a local one for one rank. `world` and `log` must outlive it.
+// Reduces gradients on this device; a local communicator for one rank. `world` and `log` must
+// outlive it.
 std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig& config,
                                                 const std::string& log_path, const Device& device,
                                                 Log& log);
 
-// "2 of the 4 GPUs of host node7 stay idle", one a host where it is so; on rank 0.
+// "2 of the 4 GPUs of host node7 are idle", one sentence per affected host; on rank 0.
 std::vector<std::string> idle_gpus(World& world, const Device& device);
 
 // "2 on hosts a, b".

@@ -35,16 +35,16 @@ void BadImageLedger::note(const std::vector<BadImage>& faults, bool leads, Log& 
     const std::size_t count = faults_.records.size();
     if (count <= kNamed)
       say((fault.damaged ? "damaged " : "bad ") + name_ + " image '" + file + "': " + fault.fault +
-          (fault.damaged ? " (used as far as it goes)" : " (left out)"));
+          (fault.damaged ? " (used as far as it can be decoded)" : " (skipped)"));
     if (count == kNamed + 1)
-      say("more bad or damaged " + name_ + " images follow; training.json will name them all");
+      say("more bad or damaged " + name_ + " images follow; training.json will list all of them");
   }
   const bool stop_at_first = on_bad_image_ == OnBadImage::kFail && faults_.num_bad > 0;
   if (stop_at_first || faults_.num_bad > allowed_) refuse();
 }
 
 void BadImageLedger::note_everywhere(const std::vector<BadImage>& mine, World& world, Log& log) {
-  // A number of another shard's image says nothing here: its own ranks note it.
+  // Indices of another shard's images mean nothing here: its own ranks record them.
   const std::vector<BadImage> all = is_shard_ ? mine : share_faults(world, mine);
   world.agree([&] { note(all, world.leads(), log); });
 }
@@ -58,12 +58,12 @@ void BadImageLedger::refuse() const {
     message += (named++ == 0 ? " '" : "; '") + record.file + "' (" + record.fault + ")";
   }
   if (on_bad_image_ == OnBadImage::kFail)
-    message += ". Mend or remove it, or allow some with --on-bad-image skip.";
+    message += ". Fix or remove it, or skip bad images with --on-bad-image skip.";
   else
     message += ". That is " + std::to_string(faults_.num_bad) + " of " +
                std::to_string(set_.samples.size()) + " images, and --max-bad-images allows " +
                std::to_string(allowed_) +
-               ": mend or remove them, or allow more (for example --max-bad-images " +
+               ": fix or remove them, or allow more (for example --max-bad-images " +
                std::to_string(faults_.num_bad * 2) + " or 10%).";
   throw Error(ErrorCode::kInvalidDataset, message);
 }
@@ -75,11 +75,9 @@ void throw_diverged(World& world, const StepRecord& at, int first_bad_step) {
   world.agree([&] {
     throw Error(
         ErrorCode::kFailedToCompleteOperation,
-        formatted(
-            "The training loss is not a finite number at epoch %d, step %d, with learning rate %g: "
-            "training has diverged. Use a lower --learning-rate (a tenth of it is a good next "
-            "try).",
-            at.epoch, first, at.learning_rate));
+        formatted("The training loss is not finite in epoch %d, step %d, at learning rate %g: "
+                  "training has diverged. Use a lower --learning-rate (try a tenth of it).",
+                  at.epoch, first, at.learning_rate));
   });
   throw InternalError("ranks agreed on a failure that none of them has");
 }
@@ -91,12 +89,12 @@ void check_epoch(const EpochRecord& record, int batch_size) {
                     " dataset is not valid: none of its images could be decoded. `kiln inspect "
                     "--check` lists why.");
   if (!std::isfinite(record.valid.loss_sum))
-    throw Error(ErrorCode::kFailedToCompleteOperation,
-                formatted("The validation loss is not a finite number after epoch %d, step %lld, "
-                          "with learning rate %g: training has diverged. Use a lower "
-                          "--learning-rate (a tenth of it is a good next try).",
-                          record.epoch, static_cast<long long>(record.train.count / batch_size),
-                          record.learning_rate));
+    throw Error(
+        ErrorCode::kFailedToCompleteOperation,
+        formatted("The validation loss is not finite after epoch %d, step %lld, at learning rate "
+                  "%g: training has diverged. Use a lower --learning-rate (try a tenth of it).",
+                  record.epoch, static_cast<long long>(record.train.count / batch_size),
+                  record.learning_rate));
 }
 
 std::exception_ptr explained(const std::exception_ptr& failure) {

@@ -1,5 +1,4 @@
-// What goes wrong while a run is under way: bad images, which may be passed over up to an
-// allowance, and faults that end it.
+// Faults during a run: bad images, which are skipped up to an allowance, and failures that end it.
 #pragma once
 
 #include <exception>
@@ -16,22 +15,22 @@
 
 namespace kiln {
 
-// Bad images met during a run: named once, counted against the allowance, remembered for
+// Bad images encountered during a run: logged once, counted against the allowance, recorded for
 // training.json.
 class BadImageLedger {
  public:
-  // `name` is "training" or "validation". With `is_shard` the set is this rank's own, and its
-  // faults stay here; else all ranks note the faults of all. `faults` is where they are kept. All
-  // that is given must outlive the ledger.
+  // `name` is "training" or "validation". With `is_shard` the dataset is this rank's shard, and its
+  // faults stay here; else all ranks record the faults of all ranks, in `faults`. All arguments
+  // must outlive the ledger.
   BadImageLedger(std::string name, const Dataset& set, bool is_shard, const DataConfig& config,
                  ImageFaults& faults);
 
-  // Notes what is new. Throws Error kInvalidDataset naming the bad images when the allowance is
-  // passed, or at the first with --on-bad-image fail. A rank that does not lead names them in its
-  // log file only.
+  // Records new faults. Throws Error kInvalidDataset naming the bad images when the allowance is
+  // exceeded, or at the first one with --on-bad-image fail. Ranks above 0 name them in their log
+  // file only.
   void note(const std::vector<BadImage>& faults, bool leads, Log& log);
 
-  // A collective: notes the new faults of all ranks, and all leave together where one refuses.
+  // A collective: records the new faults of all ranks; if one rank fails, all do.
   void note_everywhere(const std::vector<BadImage>& mine, World& world, Log& log);
 
  private:
@@ -45,17 +44,18 @@ class BadImageLedger {
   ImageFaults& faults_;
 };
 
-// What can go wrong while a run is under way, in words that say what to do.
+// Other faults during a run, as errors that say what to do.
 
-// A loss of some rank is not finite; `first_bad_step` is this rank's first such step, 0 for none. A
-// collective. Throws Error kFailedToCompleteOperation on rank 0, with the first such step of all.
+// The loss of some rank is not finite; `first_bad_step` is this rank's first such step, 0 for none.
+// A collective. Throws Error kFailedToCompleteOperation on rank 0 with the first such step of all
+// ranks.
 [[noreturn]] void throw_diverged(World& world, const StepRecord& at, int first_bad_step);
 
-// Numbers of a whole epoch that nobody can go on with. Throws Error kInvalidDataset when no image
-// could be decoded, kFailedToCompleteOperation when the validation loss is not finite.
+// Checks the totals of an epoch. Throws Error kInvalidDataset if no image could be decoded,
+// kFailedToCompleteOperation if the validation loss is not finite.
 void check_epoch(const EpochRecord& record, int batch_size);
 
-// `failure` itself, or an Error with a remedy where the system had no more of something.
+// `failure` itself, or an Error with a remedy if a system resource was exhausted.
 std::exception_ptr explained(const std::exception_ptr& failure);
 
 }  // namespace kiln

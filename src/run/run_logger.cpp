@@ -59,7 +59,7 @@ DataRecord data_record(const TrainingJob& job) {
   return data;
 }
 
-// With the options whose values are not the defaults.
+// Includes options with non-default values only.
 std::string repeating_command(const TrainConfig& config) {
   const CommandInfo& command = *find_command("train");
   std::string line = "kiln train";
@@ -82,7 +82,7 @@ std::string size_text(const TransformSpec& pixels) {
 }
 
 std::string center_text(const TransformSpec& pixels) {
-  return formatted("short side to %d, centre cut", pixels.short_side);
+  return formatted("short side to %d, center crop", pixels.short_side);
 }
 
 void plan_data(const TrainingInputs& inputs, TextPairs& plan) {
@@ -97,8 +97,7 @@ void plan_data(const TrainingInputs& inputs, TextPairs& plan) {
   if (valid.output != train.output || valid.short_side != (centered ? train.short_side : 0))
     plan.emplace_back("validation size", size_text(valid) + " (" + center_text(valid) + ")");
   constexpr std::array kAugmentations = {
-      "", "flip (training images are mirrored half the time)",
-      "standard (random resized crop, flip)",
+      "", "flip (random horizontal flip)", "standard (random resized crop, flip)",
       "strong (random resized crop, flip, TrivialAugmentWide, random erasing)"};
   if (train.augment != Augment::kNone)
     plan.emplace_back("augmentation", kAugmentations[static_cast<std::size_t>(train.augment)]);
@@ -122,13 +121,13 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
                                             at::get_num_threads(), job.loader_threads) +
                                   (num_ranks == 1 ? ", 1 rank" : ""));
   plan.emplace_back("loading", bytes_text(job.loaders->most_memory_bytes()) +
-                                   " of memory at most; kept between epochs: " + job.cache.reason);
+                                   " of memory at most; cache: " + job.cache.reason);
   if (num_ranks > 1)
-    plan.emplace_back("ranks", describe_ranks(job.world) +
-                                   formatted("; a global batch of %lld images, learning rate %g x "
-                                             "%g = %g",
-                                             global_batch, config.learning_rate,
-                                             peak / config.learning_rate, peak));
+    plan.emplace_back(
+        "ranks",
+        describe_ranks(job.world) +
+            formatted("; global batch of %lld images, learning rate %g x %g = %g", global_batch,
+                      config.learning_rate, peak / config.learning_rate, peak));
   std::string steps = formatted(
       "%d epochs of %lld steps of %lld images, learning rate %g, "
       "warm-up %d epochs, patience %d, seed %lld",
@@ -142,12 +141,12 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
 }
 
 void add_files(const std::filesystem::path& folder, RunReporter& reporter) {
-  if (::access(folder.c_str(), W_OK) != 0) return;  // which has been warned of
+  if (::access(folder.c_str(), W_OK) != 0) return;  // already warned about
   if (AppendedFile::is_in_use(folder / kRunFileName)) {
     reporter.add([&]() -> std::unique_ptr<RunSink> {
       throw std::runtime_error("Another run is writing its records to '" + folder.string() +
-                               "', so this one keeps none, and no log file. Give each run a "
-                               "--log-path of its own.");
+                               "', so this run writes neither records nor a log file. Give each "
+                               "run its own --log-path.");
     });
     return;
   }
@@ -182,7 +181,7 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   start.data = data_record(job);
   start.plan = plan_of(job, start.num_parameters);
   for (const std::string& idle : idle_gpus(job.world, job.device))
-    start.plan.emplace_back("idle", idle + ": `kiln train --ranks auto` uses them all");
+    start.plan.emplace_back("idle", idle + ": use `kiln train --ranks auto` to use all of them");
   return start;
 }
 
@@ -268,7 +267,7 @@ void RunLogger::saved() {
 }
 
 void RunLogger::nothing_saved() {
-  log_.info("No epoch was finished: no model is written.");
+  log_.info("No epoch was finished, so no model is written.");
   end(RunStatus::kStopped);
 }
 

@@ -1,5 +1,5 @@
-// Tells a training run to the console, the driver log and, on rank 0, all other sinks. It is told
-// and never asked what to do: what the run goes by is in its state.
+// Reports a training run to the console, the driver log and, on rank 0, all other sinks. It
+// receives events and decides nothing: control state is in TrainState.
 #pragma once
 
 #include <exception>
@@ -17,15 +17,15 @@
 
 namespace kiln {
 
-// What a training run sets out to do, for the console and for those who read of it later.
+// The plan of a training run, for the console and the record.
 
-// Counts of images are of all shards. A collective.
+// Image counts include all shards. A collective.
 RunStart describe_run(const TrainingJob& job, const TrainState& state);
 
-// Tells a training run to the console, the driver log and, on rank 0, all other sinks. It is told
-// and never asked what to do: what the run goes by is in its state.
+// Reports a training run to the console, the driver log and, on rank 0, all other sinks. It
+// receives events and decides nothing: control state is in TrainState.
 
-// Which sinks a run's numbers go to. One that cannot begin is warned of and left out.
+// Adds the sinks of a run. One that fails to start is reported as a warning and omitted.
 void add_run_sinks(const OutputConfig& config, RunReporter& reporter);
 
 // How much of its cores this process gets.
@@ -39,25 +39,25 @@ class CpuMeter {
   Stopwatch watch_;
 };
 
-// Every rank has one and tells it the same, in step. One thread.
+// Every rank has one and calls it in lockstep. One thread.
 class RunLogger {
  public:
-  // All that is given must outlive it.
+  // The arguments must outlive it.
   RunLogger(const OutputConfig& config, bool leads, const Device& device, Log& log);
 
-  // Warnings come first; those of a rank that does not lead are in its log alone.
+  // Warnings come first; those of ranks above 0 appear only in their log.
   void start(RunStart start, const std::vector<std::string>& warnings);
-  // One that is printed; sums are over all ranks.
+  // A printed step; sums are over all ranks.
   void step(StepRecord record);
-  // After every step, and after every batch of validation: the live line.
+  // After every training step and validation batch: updates the live line.
   void progress(const StepRecord& timing);
   void validating(int epoch, int step, int num_steps);
-  // `details` is there where the epoch's model is kept.
+  // `details` is non-null if the epoch's model is kept.
   void epoch(EpochRecord record, const ValidationDetails* details);
-  // Why no further epoch comes.
+  // Why training ends early.
   void stopped_early(const std::string& reason, const std::string& line);
 
-  // The model is about to be written; what training.json says of the run is complete.
+  // The model is about to be written; the contents of training.json are complete.
   void saving(std::vector<ImageFaultRecord> image_faults);
   std::string training_json() const;
   // The end: one of these.
@@ -67,7 +67,7 @@ class RunLogger {
 
  private:
   void end(RunStatus status);
-  void note_usage();  // time and memory until now
+  void note_usage();  // time and memory so far
 
   const OutputConfig& config_;
   const Device& device_;

@@ -26,7 +26,8 @@ int run_kiln(const std::vector<std::string>& arguments) {
                     environ) != 0 ||
       ::waitpid(child, &status, 0) != child)
     throw Error(ErrorCode::kFailedToCompleteOperation,
-                "The system has no process left in which to make the untrained model.");
+                "Cannot start a process for kiln init-model: resource limit reached. Raise the "
+                "limit on processes.");
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -40,7 +41,7 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
   remove_failure_note();
   SageMakerJob job = sagemaker_job(sagemaker_folder(), arguments, ask_nvidia_driver().num_devices);
   const char* name = std::getenv("TRAINING_JOB_NAME");
-  log.info(formatted("SageMaker job %s, host %s of %zu", name == nullptr ? "without a name" : name,
+  log.info(formatted("SageMaker job %s, host %s of %zu", name == nullptr ? "(unnamed)" : name,
                      job.current_host.c_str(), job.hosts.size()));
   for (const std::vector<std::string>& words : {job.preparation, job.command})
     if (!words.empty()) log.info("as: kiln " + shell_words(words));
@@ -72,13 +73,13 @@ void lead_through_ssh(const SageMakerJob& job, const SshPlace& place) {
 
 int follow_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Log& log) {
   const std::string& leader = job.hosts.front();
-  log.info("host " + leader + " leads and starts ranks here over ssh");
+  log.info("waiting for host " + leader + ", which starts ranks here over ssh");
   const JobEnd end = follow(place, leader);
   if (end.exit_code == 0) {
     log.info("host " + leader + " has finished the job");
     return 0;
   }
-  // What a rank of this host has left there says more.
+  // A note left by a rank of this host is more specific.
   std::error_code failure;
   if (!std::filesystem::exists(sagemaker_folder() / "output/failure", failure))
     leave_failure_note(end.text);

@@ -1,4 +1,4 @@
-// `kiln train` where Amazon SageMaker starts it: bare, beside a folder that says everything.
+// `kiln train` as started by Amazon SageMaker: without options, configured by a folder.
 #pragma once
 
 #include <string>
@@ -10,22 +10,22 @@
 
 namespace kiln {
 
-// What the folder says, in the log as well; an earlier run's failure note is removed. Throws what
+// Reads and logs the folder's settings, and removes an earlier run's failure note. Throws what
 // sagemaker_job() throws.
 SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& log);
 
-// Makes the network where no channel brings one, in a process of its own, as LibTorch must not be
-// used here before the GPU module is loaded. Returns its exit code; it has told its failure.
+// Creates the network if no channel provides one, in a separate process, since LibTorch must not be
+// used here before the GPU module is loaded. Returns its exit code; it has reported its failure.
 int prepare_sagemaker_model(const SageMakerJob& job);
 
-// Of several hosts: where they meet, made ready. The key is KILN_HOSTS_KEY, or else that of an
-// image built for such jobs, /etc/kiln/hosts_key.
+// With several hosts: sets up ssh between them. The key is KILN_HOSTS_KEY, or else
+// /etc/kiln/hosts_key of an image built for such jobs.
 SshPlace open_ssh_place(const SageMakerJob& job);
 
-// On the leading host, before its command: has mpirun go over ssh and the job's network card.
+// On the leading host, before its command: makes mpirun use ssh and the job's network interface.
 void lead_through_ssh(const SageMakerJob& job, const SshPlace& place);
 
-// On the others: the run's exit code. Throws FailedElsewhere when it is not 0.
+// On the other hosts: the run's exit code. Throws FailedElsewhere if it is not 0.
 int follow_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Log& log);
 
 }  // namespace kiln

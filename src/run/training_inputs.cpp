@@ -19,7 +19,7 @@ void choose_size(const DataConfig& config, TrainingInputs& inputs) {
   if (side == 0) {
     if (const auto size = common_size({&inputs.train, &inputs.valid})) {
       inputs.pixels.output = *size;
-      inputs.size_reason = "as stored: all images have this size";
+      inputs.size_reason = "all images have this size";
       return;
     }
     side = kDefaultImageSize;
@@ -29,7 +29,7 @@ void choose_size(const DataConfig& config, TrainingInputs& inputs) {
   inputs.pixels.short_side = usual_short_side(side);
 }
 
-// Needs the training pixels.
+// Requires the training transform.
 void choose_valid_pixels(const DataConfig& config, TrainingInputs& inputs) {
   TransformSpec& valid = inputs.valid_pixels;
   valid = inputs.pixels;
@@ -51,7 +51,7 @@ void choose_normalization(const DataConfig& config, TrainingInputs& inputs) {
   inputs.normalization_name = imagenet ? "imagenet" : "half";
 }
 
-// What follows from the names alone. What is erased becomes 0 once normalised.
+// Follows from the option values alone. Erased pixels become 0 after normalization.
 void settle_pixels(const DataConfig& config, TrainingInputs& inputs) {
   inputs.normalization = inputs.normalization_name == "imagenet" ? kImagenet : Normalization{};
   inputs.pixels.augment = config.augment;
@@ -60,7 +60,7 @@ void settle_pixels(const DataConfig& config, TrainingInputs& inputs) {
         static_cast<std::uint8_t>(std::lround(inputs.normalization.mean[c] * 255));
 }
 
-// The pixels of the last feature map.
+// The size of the last feature map, in pixels.
 int final_map_pixels(const TrainingInputs& inputs, ImageSize size, const std::string& dataset,
                      const std::string& option) {
   const std::string& model = inputs.untrained.spec.model_name;
@@ -85,8 +85,8 @@ void note_trained_model(const std::string& path, TrainingInputs& inputs) {
   if (!spec.num_classes) return;
   inputs.notes.push_back("'" + path + "' is a trained model: " +
                          (spec.pretrained
-                              ? "its output layer is not used, a fresh one takes its place"
-                              : "its weights are not used, training starts from fresh weights"));
+                              ? "its output layer is replaced by a fresh one"
+                              : "its weights are ignored, and training starts from fresh weights"));
 }
 
 }  // namespace
@@ -152,7 +152,8 @@ void check_batch_size(const OptimizationConfig& config, const TrainingInputs& in
   if (images > 0 && config.batch_size * others > images) {
     std::string found = std::to_string(config.batch_size);
     if (num_ranks > 1) found += " on each of " + std::to_string(num_ranks) + " ranks";
-    if (config.accumulate > 1) found += ", " + std::to_string(config.accumulate) + " times a step";
+    if (config.accumulate > 1)
+      found += ", " + std::to_string(config.accumulate) + " times per step";
     const std::string remedy =
         images >= others ? "use --batch-size " + std::to_string(images / others) + " or less."
                          : "use fewer ranks, or more images.";
@@ -164,7 +165,8 @@ void check_batch_size(const OptimizationConfig& config, const TrainingInputs& in
     throw Error(
         ErrorCode::kGreaterThanOrEqualTo,
         "Parameter \"Batch size\" is 1, but with images this small the last feature map has one "
-        "pixel, which cannot be normalised alone: use --batch-size 2 or more, or a larger "
+        "pixel, which cannot be normalized over a single image: use --batch-size 2 or more, or a "
+        "larger "
         "--image-size.");
 }
 

@@ -1,4 +1,4 @@
-// Everything a training run reads before it starts, checked together.
+// Everything a training run reads before it starts; faults are collected and reported together.
 #pragma once
 
 #include "base/error.h"
@@ -11,36 +11,35 @@
 namespace kiln {
 
 struct TrainingInputs {
-  Shard train_share, valid_share;  // among all ranks, or those that were given the same part
+  Shard train_share, valid_share;  // among all ranks, or those with the same shard
   std::int64_t steps_per_epoch = 0;
-  Dataset train, valid;  // the validation labels are ids of the training classes
+  Dataset train, valid;  // validation labels are ids of training classes
   ModelDirectory untrained;
   TransformSpec pixels, valid_pixels;
   std::string size_reason;  // for the log
   Normalization normalization;
   std::string normalization_name;  // "half" or "imagenet"
-  int smallest_batch = 1;          // 2 where BatchNorm sees a 1x1 map
-  // Warnings before training begins; what is to be said of an image set stands in that set.
+  int smallest_batch = 1;          // 2 if BatchNorm sees a 1x1 map
+  // Warnings before training begins; notes about a dataset are in that dataset.
   std::vector<std::string> notes;
 };
 
-// Reads training data, validation data and model. Their faults are added to `problems` in this
-// order, so that they can be told with others. Paths that are empty, on a command line at fault,
-// are passed over.
+// Reads training data, validation data and model. Faults are added to `problems` in this order, to
+// be reported with others. Empty paths, from an invalid command line, are skipped.
 TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems);
 
-// Fills in the rest, from inputs without fault. Error kInvalidDataset: the images are too small for
-// the network.
+// Fills in the rest, from valid inputs. Error kInvalidDataset: the images are too small for the
+// network.
 void choose_transforms(const DataConfig& config, TrainingInputs& inputs);
 
-// What validation does to an image, for the trained model.
+// The preprocessing of validation images, for the trained model.
 Preprocessing preprocessing_of(const TrainingInputs& inputs);
 
-// Throws Error kLessThanOrEqualTo or kGreaterThanOrEqualTo. Passes over what could not be read.
+// Throws Error kLessThanOrEqualTo or kGreaterThanOrEqualTo. Skips inputs that could not be read.
 void check_batch_size(const OptimizationConfig& config, const TrainingInputs& inputs,
                       int num_ranks);
 
-// What choose_transforms() chose, for ranks that have not read the images.
+// The choices of choose_transforms(), for ranks that have not read the images.
 struct TransformChoice {
   TransformSpec pixels, valid_pixels;
   int smallest_batch = 1;

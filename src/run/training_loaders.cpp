@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-constexpr double kShareOfMemory = 0.25;  // of what is available, with auto
+constexpr double kShareOfMemory = 0.25;  // of the available memory, with auto
 
 // Numbers that <linux/magic.h> lacks; see statfs(2).
 constexpr long kNfs = 0x6969, kCifs = 0xff534d42, kLustre = 0x0bd00bd0, kCeph = 0x00c36400,
@@ -35,7 +35,7 @@ std::size_t decoded_bytes(const Dataset& set, const TransformSpec& pixels) {
   return ImageCache::bytes_for(set.samples.size(), image_bytes(pixels));
 }
 
-// Each set's part of the limit, by what it would need decoded.
+// Each dataset's share of the limit, in proportion to its decoded size.
 void divide(std::size_t limit, std::size_t train, std::size_t valid, CacheChoice& choice) {
   double train_share = static_cast<double>(train) / static_cast<double>(train + valid);
   if (choice.valid == CacheKind::kNone) train_share = 1;
@@ -81,15 +81,14 @@ CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs&
   } else if (is_on_network(config.train_path)) {
     choice.train = choice.valid = CacheKind::kBytes;
     choice.reason = "files as stored, at most " + bytes_text(static_cast<long long>(limit)) +
-                    ", as they come over a network";
+                    " (network storage)";
   } else if (wanted <= limit) {
     choice.valid = CacheKind::kDecoded;
     choice.reason = "decoded validation images, " + of_limit(wanted, limit);
   } else {
-    choice.reason = "nothing: decoded images would need " +
-                    bytes_text(static_cast<long long>(wanted)) + " of the " +
-                    bytes_text(static_cast<long long>(limit)) +
-                    " there are for them, and the system keeps files of local disks itself";
+    choice.reason = "off (decoded images need " + bytes_text(static_cast<long long>(wanted)) +
+                    ", limit " + bytes_text(static_cast<long long>(limit)) +
+                    "; local files stay in the page cache)";
   }
   const bool all_decoded = choice.train != CacheKind::kBytes;
   divide(all_decoded ? std::min(limit, wanted) : limit, train, valid, choice);
@@ -113,7 +112,7 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
                                       kShareOfMemory / ranks_on_host));
   if (config.cache == CachePolicy::kAuto) return choose_automatically(config, inputs, limit);
   CacheChoice choice;
-  choice.reason = "nothing, as asked";
+  choice.reason = "off";
   if (config.cache == CachePolicy::kNone) return choice;
   const bool decoded = config.cache == CachePolicy::kDecoded;
   choice.train = choice.valid = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
@@ -125,10 +124,10 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
   const bool holds_one = decoded ? fits(image_bytes(inputs.pixels), inputs.train, choice)
                                  : fits_any_file(inputs.train, choice);
   if (!holds_one)
-    throw Error(ErrorCode::kUserError, "--cache-bytes is " + std::to_string(limit) +
-                                           ", which holds not even one " +
-                                           (decoded ? "decoded image" : "file") +
-                                           " beside the table of all: give more, or --cache none.");
+    throw Error(ErrorCode::kUserError,
+                "--cache-bytes is " + std::to_string(limit) + ", which is too small for even one " +
+                    (decoded ? "decoded image" : "file") +
+                    " and the cache's table: raise it, or use --cache none.");
   return choice;
 }
 

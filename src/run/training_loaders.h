@@ -1,4 +1,4 @@
-// The loaders of a training run, and what they keep in memory from one epoch to the next.
+// The loaders of a training run, and their cache between epochs.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-// What of the images is kept in memory from one epoch to the next.
+// What is cached in memory between epochs.
 struct CacheChoice {
   CacheKind train = CacheKind::kNone, valid = CacheKind::kNone;
   std::size_t train_limit_bytes = 0, valid_limit_bytes = 0;
@@ -21,29 +21,30 @@ struct CacheChoice {
 };
 
 // --cache and --cache-bytes for one of `ranks_on_host` processes that share a host's memory. With
-// auto: decoded images where all of them fit and every epoch takes the same pixels; else the stored
-// bytes where files come over a network; else nothing, as the system keeps files of local disks.
-// Error kUserError: the limit that was asked for holds not even one decoded image, or one file.
+// auto: decoded images if all fit and their pixels do not change between epochs; else file contents
+// for network storage; else nothing, since the page cache holds local files. Error kUserError:
+// --cache-bytes is too small for even one decoded image or file.
 CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, int ranks_on_host);
 
-// The loaders of a training run: one pool of threads, a cache for each data set, and for each epoch
-// two loaders, which begin to load before they are wanted.
+// The loaders of a training run: one thread pool, a cache per dataset, and two loaders per epoch,
+// which start loading ahead of time.
 class TrainingLoaders {
  public:
-  // `inputs` must outlive the loaders, and these what they give out.
+  // `inputs` must outlive the loaders, and these everything they return.
   TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs, int num_threads,
                   const CacheChoice& cache, const HostBatchLayout& layout);
 
-  // This rank's batches of an epoch, from 1. A loader is to be gone before the next of its kind
-  // begins: its memory goes on to it.
+  // This rank's batches of an epoch, from 1. Destroy a loader before the next of its kind is
+  // created, which reuses its memory.
   BatchLoader training(int epoch);
   BatchLoader validation(int epoch);
-  // Begins with what the threads have time for; training() and validation() give it out.
+  // Starts loading ahead as far as threads are free; training() and validation() return the
+  // loaders.
   void begin_training(int epoch);
   void begin_validation(int epoch);
 
-  // Memory that loading takes at most: the batches of one training and one validation loader, bytes
-  // read ahead, the decoders' own, and the caches.
+  // Upper bound on the memory of loading: the batches of one training and one validation loader,
+  // read-ahead, decoders and caches.
   long long most_memory_bytes() const;
 
  private:

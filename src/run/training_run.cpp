@@ -20,7 +20,7 @@
 namespace kiln {
 namespace {
 
-// What the loop has at hand: what is fixed, what changes, and who hears of it.
+// What the loop works with: the fixed parts, the state, and the logger.
 struct TrainingRun {
   TrainingJob& job;
   TrainState& state;
@@ -28,13 +28,13 @@ struct TrainingRun {
   BadImageLedger bad_train, bad_valid;
 };
 
-// Why no further step comes.
+// Why training stops.
 struct Stop {
   int signal = 0;         // 0: none
   bool patience = false;  // ran out
 };
 
-// After a step, one sum over the ranks; returns the stop signal that all act on, or 0.
+// After a step, one all-reduce; returns the stop signal that all ranks act on, or 0.
 int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader) {
   const bool printed = (training.steps_done() - 1) % run.job.config.output.print_freq == 0;
   const std::vector<BadImage> faults = loader.take_faults();
@@ -57,7 +57,7 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
   return 0;
 }
 
-// This rank's half of an epoch's record, taken when all ranks have made their steps.
+// This rank's training half of an epoch's record, taken after all ranks finished their steps.
 EpochRecord end_training(World& world, TrainEpoch& training) {
   const int first_bad_step = training.first_bad_step();
   if (vote(world, {.has_diverged = first_bad_step != 0}).has_diverged)
@@ -65,7 +65,7 @@ EpochRecord end_training(World& world, TrainEpoch& training) {
   return training.finish();
 }
 
-// The same over all ranks, whose models are alike from here on.
+// The same over all ranks, whose models are identical from here on.
 void join_training(TrainingRun& run, EpochRecord& record) {
   World& world = run.job.world;
   set_summed_numbers(world.sum(summed_numbers(record)), record);
@@ -73,8 +73,8 @@ void join_training(TrainingRun& run, EpochRecord& record) {
   world.agree([&] { require_equal_replicas(*run.state.model, world); });
 }
 
-// The validation half; what the model said of this rank's images goes to `predictions`. Returns the
-// stop signal that all act on, or 0.
+// The validation half; the model's predictions for this rank's images go to `predictions`. Returns
+// the stop signal that all ranks act on, or 0.
 int validate(TrainingRun& run, EpochRecord& record, std::vector<Prediction>& predictions) {
   World& world = run.job.world;
   const Stopwatch watch;
@@ -98,7 +98,7 @@ int validate(TrainingRun& run, EpochRecord& record, std::vector<Prediction>& pre
   return 0;
 }
 
-// Whether the epoch's model takes the place of the best before it.
+// Whether the epoch's model replaces the best so far.
 bool keep_if_best(TrainState& state, const EpochRecord& record, SaveChoice save, bool leads) {
   BestEpoch& best = state.progress.best;
   if (best.epoch != 0 && save == SaveChoice::kBest && !is_better(record.valid, best.valid))
@@ -108,7 +108,7 @@ bool keep_if_best(TrainState& state, const EpochRecord& record, SaveChoice save,
   return true;
 }
 
-// Until the last epoch, until patience runs out, or until a stop signal.
+// Runs until the last epoch, early stopping or a stop signal.
 Stop train(TrainingJob& job, TrainState& state, RunLogger& log) {
   const DataConfig& data = job.config.data;
   const int num_epochs = job.config.optimization.epochs;
@@ -176,7 +176,7 @@ int run_training(const TrainConfig& config, Process& process) {
   install_stop_signals();
   keep_freed_memory();
   const std::unique_ptr<TrainingJob> job = prepare(config, world, process.log);
-  std::unique_ptr<TrainState> state;  // outlives the catch: sums of it may be under way
+  std::unique_ptr<TrainState> state;  // outlives the catch: collectives on it may be in flight
   RunLogger log(config.output, world.leads(), job->device, process.log);
   try {
     state = begin(*job);
@@ -192,7 +192,7 @@ int run_training(const TrainConfig& config, Process& process) {
   } catch (...) {
     const std::exception_ptr failure = explained(std::current_exception());
     log.failed(failure);
-    announce_failure(failure, world);  // while the communicators live
+    announce_failure(failure, world);  // while the communicators still exist
     std::rethrow_exception(failure);
   }
 }

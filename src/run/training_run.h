@@ -1,4 +1,4 @@
-// One training run, from a configuration to a model directory: the only place that decides to
+// One training run, from a configuration to a model directory: the only code that decides when to
 // evaluate, keep, report, stop and save.
 #pragma once
 
@@ -7,8 +7,7 @@
 
 namespace kiln {
 
-// The exit code: 0, or 128 + n after stop signal n. Every rank of the world calls it; rank 0 writes
-// the model.
+// Returns the exit code: 0, or 128 + n after stop signal n. A collective; rank 0 writes the model.
 int run_training(const TrainConfig& config, Process& process);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// The versions of the program and of what it is made of.
+// The versions of the program and its libraries.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array kStopSignals = {SIGTERM, SIGINT, SIGUSR1};
 constexpr std::size_t kNumFlags = 2 + kStopSignals.size();
 
-// Which numbers are summed, in their order: once for reading and writing.
+// The summed values in order, listed once for reading and writing.
 void visit_sums(auto& totals, auto&& visit) requires requires {
   totals.loss_sum;
 }

@@ -1,5 +1,4 @@
-// What the ranks say to each other between steps: one blocking sum over all of them, whatever there
-// is to say.
+// What the ranks exchange between steps: one blocking all-reduce for all of it.
 #pragma once
 
 #include <vector>
@@ -9,27 +8,27 @@
 
 namespace kiln {
 
-// Before vote(): what this rank has to say. After it: what all ranks said. All ranks give equally
-// many numbers.
+// Before vote(): this rank's values. Afterwards: the combined values of all ranks. All ranks pass
+// the same number of `numbers`.
 struct Vote {
-  int stop_signal = 0;               // SIGTERM, SIGINT or SIGUSR1 has come; 0: none
-  bool has_bad_images = false;       // that have not been told yet
+  int stop_signal = 0;               // received SIGTERM, SIGINT or SIGUSR1; 0: none
+  bool has_bad_images = false;       // not reported yet
   bool has_diverged = false;         // a loss was not finite
   std::vector<double> numbers = {};  // summed over the ranks
 };
 
-// What every rank says: whether a stop signal has come, and bad images.
+// This rank's vote: whether it received a stop signal, and whether it has new bad images.
 Vote ballot(bool has_bad_images, std::vector<double> numbers = {});
 
-// A collective: one sum.
+// A collective: one all-reduce.
 Vote vote(World& world, const Vote& mine);
 
-// The same as values to be summed, and back; the stop signal is the first of the list above that
-// any rank met.
+// A vote as summable values, and back; the stop signal is the first in the list above that any rank
+// received.
 std::vector<double> to_values(const Vote& vote);
 Vote to_vote(const std::vector<double>& sums);
 
-// The numbers of a record that are sums over the ranks, and back.
+// The values of a record that are summed over ranks, and back.
 std::vector<double> summed_numbers(const Totals& totals);
 std::vector<double> summed_numbers(const StepRecord& record);
 std::vector<double> summed_numbers(const EpochRecord& record);  // of training

@@ -17,7 +17,7 @@ TEST(Closest, FindsTheNearestName) {
   EXPECT_EQ(closest("epoch", names), "epochs");
   EXPECT_EQ(closest("bach-size", names), "batch-size");
   EXPECT_EQ(closest("pat", names), "patience");
-  EXPECT_EQ(closest("colour", names), "");
+  EXPECT_EQ(closest("color", names), "");
   EXPECT_EQ(closest("x", names), "");
   EXPECT_EQ(closest("", names), "");
   EXPECT_EQ(closest(std::string(100000, 'e'), names), "");
@@ -25,7 +25,7 @@ TEST(Closest, FindsTheNearestName) {
 
 TEST(Closest, SaysSo) {
   EXPECT_EQ(did_you_mean("epoch", {"epochs"}, "--"), " Did you mean '--epochs'?");
-  EXPECT_EQ(did_you_mean("colour", {"epochs"}), "");
+  EXPECT_EQ(did_you_mean("color", {"epochs"}), "");
 }
 
 }  // namespace

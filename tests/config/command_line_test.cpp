@@ -18,7 +18,7 @@ TEST(CommandLine, RunsToCompareAreAsManyAsGiven) {
   EXPECT_EQ(compare.output_path, "x");
   EXPECT_EQ(parse_as<CompareConfig>({"compare", "a", "b"}).output_path, "compare.html");
   EXPECT_NE(fault({"compare"}).find("--log-path"), std::string::npos);
-  EXPECT_NE(fault({"compare", "a"}).find("two or more"), std::string::npos);
+  EXPECT_NE(fault({"compare", "a"}).find("at least two"), std::string::npos);
   EXPECT_NE(fault({"compare", "a", "b", "--output-path", "x", "--output-path", "y"}).find("twice"),
             std::string::npos);
 }
@@ -116,8 +116,8 @@ TEST(CommandLine, UnknownOptionsAreGuessed) {
   EXPECT_EQ(text, "--epoch is not an option of `kiln train`. Did you mean '--epochs'?");
   EXPECT_EQ(code, ErrorCode::kParameterParsing);
   EXPECT_NE(fault(train({"--batchsize=7"})).find("'--batch-size'"), std::string::npos);
-  EXPECT_EQ(fault(train({"--colour", "red"})),
-            "--colour is not an option of `kiln train`. `kiln train --help` lists them.");
+  EXPECT_EQ(fault(train({"--color", "red"})),
+            "--color is not an option of `kiln train`. `kiln train --help` lists them.");
 }
 
 TEST(CommandLine, AMistypedRequiredOptionIsNotCalledMissingToo) {
@@ -135,12 +135,11 @@ TEST(CommandLine, ValuesMissingEmptyOrTwice) {
     }
     if (option.kind == ValueKind::kSwitch) continue;
     ErrorCode code{};
-    EXPECT_NE(fault(train({flag}), &code).find(flag + " is given without a value"),
-              std::string::npos);
+    EXPECT_NE(fault(train({flag}), &code).find(flag + " needs a value"), std::string::npos);
     EXPECT_EQ(exit_code(code), 2);
     const std::vector<Error> followed = faults(train({flag, "--epochs", "1"}));
     ASSERT_FALSE(followed.empty());
-    EXPECT_NE(followed[0].message().find(flag + " is given without a value"), std::string::npos);
+    EXPECT_NE(followed[0].message().find(flag + " needs a value"), std::string::npos);
     for (const Words& empty : {Words{flag + "="}, Words{flag, ""}}) {
       EXPECT_NE(fault(train(empty), &code).find(flag + " is empty, but must be"),
                 std::string::npos);
@@ -158,10 +157,10 @@ TEST(CommandLine, EmptyRequiredPathIsAFault) {
             "--input-path is empty, but must be a path.");
 }
 
-TEST(CommandLine, TheCentreOfValidationImagesFitsInThem) {
+TEST(CommandLine, TheCenterOfValidationImagesFitsInThem) {
   EXPECT_EQ(fault(train({"--eval-resize", "200", "--eval-crop", "224"})),
-            "--eval-resize is 200, but validation looks at a centre of 224 pixels: give "
-            "--eval-resize 224 or more, or a smaller --eval-crop.");
+            "--eval-resize is 200, smaller than the center crop of 224 pixels: use --eval-resize "
+            "224 or more, or a smaller --eval-crop.");
   EXPECT_NE(fault(train({"--eval-resize", "200", "--image-size", "224"})), "no fault");
   EXPECT_EQ(fault(train({"--eval-resize", "200", "--eval-crop", "200", "--image-size", "224"})),
             "no fault");
@@ -171,12 +170,12 @@ TEST(CommandLine, TheCentreOfValidationImagesFitsInThem) {
 
 TEST(CommandLine, AllFaultsTogetherParsingFirst) {
   const std::vector<Error> all =
-      faults({"train", "--epochs", "0", "--colour", "red", "--batch-size", "two", "stray",
+      faults({"train", "--epochs", "0", "--color", "red", "--batch-size", "two", "stray",
               "--untrained-model-path", "u", "--train-data-path", "t", "--valid-data-path", "v",
               "--patience", "-1"});
   ASSERT_EQ(all.size(), 6u);
-  EXPECT_TRUE(all[0].message().starts_with("--colour is not an option"));
-  EXPECT_EQ(all[1].message(), "--batch-size is 'two', but must be a whole number.");
+  EXPECT_TRUE(all[0].message().starts_with("--color is not an option"));
+  EXPECT_EQ(all[1].message(), "--batch-size is 'two', but must be an integer.");
   EXPECT_TRUE(all[2].message().starts_with("'stray' is not expected here"));
   EXPECT_TRUE(all[3].message().starts_with("--trained-model-path DIR is missing"));
   EXPECT_TRUE(all[4].message().starts_with("--epochs is 0"));
@@ -201,7 +200,7 @@ TEST(CommandLine, Commands) {
                             "bench collective, watch, inspect, report, compare or describe"),
       std::string::npos);
   EXPECT_FALSE(parse_as<HelpRequest>({}).asked_for);
-  EXPECT_NE(fault({"--epochs", "5"}).find("comes before a command"), std::string::npos);
+  EXPECT_NE(fault({"--epochs", "5"}).find("precedes the command"), std::string::npos);
 }
 
 TEST(CommandLine, OtherCommands) {
@@ -241,14 +240,14 @@ TEST(CommandLine, OutputsApartFromInputs) {
     EXPECT_NE(all[0].message().find("--train-data-path 't'"), std::string::npos);
   }
   EXPECT_TRUE(faults(train({"--log-path", "output"})).empty()) << "'o' is no parent of 'output'";
-  EXPECT_NE(fault(train({"--log-path", "o/logs"})).find("lies in --trained-model-path"),
+  EXPECT_NE(fault(train({"--log-path", "o/logs"})).find("is inside --trained-model-path"),
             std::string::npos);
-  EXPECT_NE(fault({"convert", "--input-path", "a", "--output-path", "a/b"}).find("lies inside"),
+  EXPECT_NE(fault({"convert", "--input-path", "a", "--output-path", "a/b"}).find("is inside"),
             std::string::npos);
 }
 
 TEST(CommandLine, LogPathIsToldInSpiteOfFaults) {
-  EXPECT_EQ(log_path({"train", "--colour", "red", "--log-path", "here"}), "here");
+  EXPECT_EQ(log_path({"train", "--color", "red", "--log-path", "here"}), "here");
   EXPECT_EQ(log_path({"train", "--log-path="}), "logs");
   EXPECT_EQ(log_path({"train", "--log-path", "{{$.outputs.log}}"}), "logs");
 }
@@ -268,7 +267,7 @@ TEST(CommandLine, AFaultIsToldOnce) {
 TEST(CommandLine, PlaceholdersOfAPipelineAreRefused) {
   for (const char* text : {"{{$.inputs.parameters['epochs']}}", R"({"IfPresent": {}})"}) {
     ErrorCode code{};
-    EXPECT_NE(fault(train({"--epochs", text}), &code).find("has not filled in"), std::string::npos);
+    EXPECT_NE(fault(train({"--epochs", text}), &code).find("did not fill in"), std::string::npos);
     EXPECT_EQ(code, ErrorCode::kParameterParsing);
   }
 }

@@ -49,7 +49,7 @@ TEST_F(ConfigFile, WhatAFlagOverrulesIsTold) {
              file("epochs: 90\nbatch_size: 16\nsync-batch-norm: True\n"
                   "augment: flip\n")});
   EXPECT_EQ(parse_as<TrainConfig>(words).overridden,
-            "The --config file '" + path_ + "' says epochs 90, but --epochs 5 wins");
+            "The --config file '" + path_ + "' is overridden by flags: epochs 90 -> 5");
   EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("epochs: 90\n")})).overridden, "");
 }
 
@@ -70,9 +70,10 @@ TEST_F(ConfigFile, EmptyFileSetsNothing) {
 
 TEST_F(ConfigFile, UnknownKeyNamesItsLine) {
   ErrorCode code{};
-  EXPECT_EQ(fault(train({"--config", file("epochs: 7\nbatchsize: 3\n")}), &code),
-            "'batchsize' (line 2 of '" + path_ +
-                "') is not an option that a --config file can set. Did you mean 'batch-size'?");
+  EXPECT_EQ(
+      fault(train({"--config", file("epochs: 7\nbatchsize: 3\n")}), &code),
+      "'batchsize' (line 2 of '" + path_ +
+          "') is not an option that can be set in a --config file. Did you mean 'batch-size'?");
   EXPECT_EQ(exit_code(code), 2);
   EXPECT_NE(fault(train({"--config", file("config: other.yaml\n")})).find("'config' (line 1"),
             std::string::npos);
@@ -102,7 +103,7 @@ TEST_F(ConfigFile, BrokenFiles) {
   const std::string broken = fault({"train", "--config", file("epochs: 1\nbatch-size: [1\n")});
   EXPECT_NE(broken.find("is neither YAML nor JSON"), std::string::npos) << broken;
   EXPECT_NE(broken.find("line "), std::string::npos);
-  EXPECT_NE(fault(train({"--config", file("just words")})).find("does not hold a mapping"),
+  EXPECT_NE(fault(train({"--config", file("just words")})).find("is not a mapping"),
             std::string::npos);
   EXPECT_NE(fault(train({"--config", file(std::string(100000, '['))})), "no fault");
   EXPECT_NE(fault(train({"--config", file(std::string(2 << 20, ' '))})).find("too large"),

@@ -65,7 +65,7 @@ TEST(InitModel, OtherWordsAreNotTrue) {
     EXPECT_NE(fault(init_model(words), &code).find("must be True or False"), std::string::npos);
     EXPECT_EQ(code, ErrorCode::kParameterParsing);
   }
-  EXPECT_NE(fault(init_model({"resnet18", "--pretrained"})).find("without a value"),
+  EXPECT_NE(fault(init_model({"resnet18", "--pretrained"})).find("needs a value"),
             std::string::npos);
 }
 

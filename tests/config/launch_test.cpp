@@ -60,8 +60,9 @@ TEST(Launch, FaultsOfExit2ComeFirstWhicheverPartTheyAreOf) {
 }
 
 TEST(Launch, RefusesWhatCannotBe) {
-  EXPECT_EQ(fault({"launch", "--ranks", "2"}),
-            "`kiln launch` starts training: end its command line with `-- train …`.");
+  EXPECT_EQ(
+      fault({"launch", "--ranks", "2"}),
+      "`kiln launch` needs a training command to start: end the command line with `-- train …`.");
   EXPECT_EQ(fault({"launch", "--ranks", "2", "--"}), fault({"launch", "--ranks", "2"}));
   EXPECT_EQ(fault({"launch", "--ranks", "2", "--", "inspect", "x"}),
             fault({"launch", "--ranks", "2"}));
@@ -69,9 +70,9 @@ TEST(Launch, RefusesWhatCannotBe) {
             "--ranks is 0, but must be greater than 0 (range auto, or 1 to 4096).");
   EXPECT_EQ(fault(launch({})).substr(0, 26), "--ranks N|auto is missing ");
   EXPECT_EQ(fault(launch({"--ranks", "5", "--hosts", "a:2,b:2"})),
-            "--ranks is 5, but --hosts has room for 4: raise the numbers after the colons.");
+            "--ranks is 5, but the slots of --hosts add up to 4: raise the number after a colon.");
   EXPECT_EQ(fault(launch({"--ranks", "2"}, {"--ranks", "2"})),
-            "--ranks is given to train as well as to launch: give it once, before the `--`.");
+            "--ranks is given to both launch and train: give it once, before the `--`.");
   for (const char* hosts : {"a:0", "a:", ":2", "a,,b", "a:2,", "a:x", "a:99999", "-x:1", "a b:1"}) {
     EXPECT_TRUE(fault(launch({"--ranks", "1", "--hosts", hosts})).starts_with("--hosts holds '"))
         << hosts;

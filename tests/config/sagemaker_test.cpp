@@ -157,7 +157,7 @@ TEST_F(SageMaker, LeavesTheSdksOwnHyperparametersAlone) {
     "sagemaker_mpi_custom_mpi_options": "\"-x A=1\""})");
   EXPECT_EQ(command(), paths({}));
   EXPECT_EQ(job().warnings,
-            (Words{"The options for mpirun in sagemaker_mpi_custom_mpi_options are not used: kiln "
+            (Words{"The mpirun options in sagemaker_mpi_custom_mpi_options are ignored: kiln "
                    "chooses its own."}));
 }
 
@@ -185,18 +185,18 @@ TEST_F(SageMaker, KeepsHostsToTheirPart) {
   channels("FullyReplicated", "FullyReplicated");
   EXPECT_FALSE(contains(command(), "--shard-by=none"));
   channels("FullyReplicated", "ShardedByS3Key");
-  EXPECT_NE(fault().find("distribute both, none, or"), std::string::npos);
+  EXPECT_NE(fault().find("shard both, neither"), std::string::npos);
 }
 
 TEST_F(SageMaker, RefusesPipes) {
   write("inputdataconfig",
         R"({"train": {"TrainingInputMode": "Pipe"}, "validation": {}, "model": {}})");
   EXPECT_EQ(fault(),
-            "The channel 'train' comes in Pipe mode, which kiln cannot read yet: choose "
-            "File or FastFile for it.\n");
+            "The channel 'train' uses Pipe mode, which kiln does not support: use File or FastFile "
+            "mode.\n");
   write("inputdataconfig",
         R"({"train": {}, "validation": {}, "model": {"TrainingInputMode": "Pipe"}})");
-  EXPECT_NE(fault().find("The channel 'model' comes in Pipe mode"), std::string::npos);
+  EXPECT_NE(fault().find("The channel 'model' uses Pipe mode"), std::string::npos);
 }
 
 TEST_F(SageMaker, NeedsTheWholeModelUnpacked) {
@@ -213,8 +213,10 @@ TEST_F(SageMaker, NeedsTheWholeModelUnpacked) {
 
 TEST_F(SageMaker, TellsOfChannelsThatAreNotUsed) {
   write("inputdataconfig", R"({"train": {}, "training": {}, "valid": {}, "model": {}})");
-  EXPECT_EQ(job().warnings, (Words{"The channel 'training' is not used: --train-data-path is read "
-                                   "from the channel 'train'."}));
+  EXPECT_EQ(
+      job().warnings,
+      (Words{
+          "The channel 'training' is ignored: --train-data-path comes from the channel 'train'."}));
 }
 
 TEST_F(SageMaker, NamesWhatIsMissing) {
@@ -231,14 +233,15 @@ TEST_F(SageMaker, RefusesHostsThatCannotBe) {
     write("resourceconfig", text);
     EXPECT_NE(fault().find(words), std::string::npos) << text << fault();
   };
-  expect(R"({"current_host": "algo-3", "hosts": ["algo-1", "algo-2"]})",
-         "names this host 'algo-3', which is none of the job's hosts: algo-1 or algo-2");
-  expect(R"({"current_host": "a", "hosts": ["a", "a"]})", "names the host 'a' twice");
-  expect(R"({"current_host": "a", "hosts": ["a", 2]})", "has a host that is no name");
+  expect(
+      R"({"current_host": "algo-3", "hosts": ["algo-1", "algo-2"]})",
+      "gives 'algo-3' as the current host, which is not one of the job's hosts: algo-1 or algo-2");
+  expect(R"({"current_host": "a", "hosts": ["a", "a"]})", "lists the host 'a' twice");
+  expect(R"({"current_host": "a", "hosts": ["a", 2]})", "a host name that is not a string");
   for (const char* text :
        {R"({"hosts": ["a"]})", R"({"current_host": "a"})", R"({"current_host": "a", "hosts": "a"})",
         R"({"current_host": "a", "hosts": []})"})
-    expect(text, "does not name the hosts");
+    expect(text, "does not list the hosts");
 }
 
 TEST_F(SageMaker, RefusesFilesThatAreBrokenOrMissing) {
@@ -247,8 +250,7 @@ TEST_F(SageMaker, RefusesFilesThatAreBrokenOrMissing) {
     const std::string whole = read_file(path);
     for (const char* text : {"", "{", "[]", "\"text\"", "{} {}"}) {
       write(name, text);
-      EXPECT_NE(fault().find(name + ".json' does not hold a JSON object"), std::string::npos)
-          << text;
+      EXPECT_NE(fault().find(name + ".json' is not a JSON object"), std::string::npos) << text;
     }
     fs::remove(path);
     EXPECT_NE(fault().find(name + ".json' cannot be read"), std::string::npos);
@@ -264,11 +266,11 @@ TEST_F(SageMaker, RefusesWrongHyperparameters) {
   expect(R"({"learning_rat": "1"})",
          "'learning_rat' is not a hyperparameter of kiln. Did you mean "
          "'learning-rate'?");
-  expect(R"({"colour": "1"})", "`kiln train --help` lists them");
+  expect(R"({"color": "1"})", "`kiln train --help` lists them");
   expect(R"({"epochs": "[1, 2]"})", "'epochs' is '[1, 2]', a list or an object");
-  expect(R"({"epochs": {"a": 1}})", "'epochs' holds a list or an object");
-  expect(R"({"train_data_path": "x"})", "the job's channels decide");
-  expect(R"({"model-name": "resnet18"})", "the channel 'model' brings one");
+  expect(R"({"epochs": {"a": 1}})", "'epochs' is a list or an object");
+  expect(R"({"train_data_path": "x"})", "the job's channels");
+  expect(R"({"model-name": "resnet18"})", "the channel 'model' already provides one");
 }
 
 TEST_F(SageMaker, TellsOfTheJobsFaultsAndItsCommandsFaultsTogether) {

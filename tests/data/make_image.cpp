@@ -29,7 +29,7 @@ std::string taken(std::uint8_t* data, std::size_t size) {
 // One row in the channels of the form; `jpeg_write_scanlines` wants a mutable row.
 void fill_row(const std::uint8_t* rgb, int width, const JpegForm& form, std::uint8_t* row) {
   for (int x = 0; x < width; ++x, rgb += 3) {
-    if (form.grey) {
+    if (form.gray) {
       *row++ = rgb[0];
     } else {
       row = std::copy_n(rgb, 3, row);
@@ -78,12 +78,12 @@ std::string encode_jpeg(const Image& image, const JpegForm& form) {
   jpeg_mem_dest(&info, &data, &size);
   info.image_width = static_cast<JDIMENSION>(image.size.width);
   info.image_height = static_cast<JDIMENSION>(image.size.height);
-  info.input_components = form.grey ? 1 : form.cmyk ? 4 : 3;
-  info.in_color_space = form.grey ? JCS_GRAYSCALE : form.cmyk ? JCS_CMYK : JCS_RGB;
+  info.input_components = form.gray ? 1 : form.cmyk ? 4 : 3;
+  info.in_color_space = form.gray ? JCS_GRAYSCALE : form.cmyk ? JCS_CMYK : JCS_RGB;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, form.quality, TRUE);
   info.restart_in_rows = form.restart_rows;
-  if (!form.grey && !form.cmyk) {
+  if (!form.gray && !form.cmyk) {
     info.comp_info[0].h_samp_factor = form.chroma_width;
     info.comp_info[0].v_samp_factor = form.chroma_height;
   }

@@ -11,16 +11,16 @@ namespace kiln::test {
 // blue with both.
 Image gradient(int height, int width);
 
-// A picture in which every pixel has a colour of its own, and neighbours differ.
+// A picture in which every pixel has a color of its own, and neighbors differ.
 Image noise(int height, int width);
 
-// One colour all over.
+// One color all over.
 Image plain(int height, int width, std::uint8_t red, std::uint8_t green, std::uint8_t blue);
 
 struct JpegForm {
   int quality = 95;
   bool progressive = false;
-  bool grey = false;
+  bool gray = false;
   bool cmyk = false;  // inverted, as Adobe writes it; with black ink nowhere
   int restart_rows = 0;
   int chroma_width = 2;  // pixels that share a chroma sample, across and down

@@ -62,7 +62,7 @@ class Browser:
         return answer["result"]
 
     def show(self, width=1100, scheme="light", media=""):
-        """How wide the window is, which colour scheme its user likes, and the medium ("print")."""
+        """How wide the window is, which color scheme its user likes, and the medium ("print")."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", media=media,
                   features=[{"name": "prefers-color-scheme", "value": scheme}])

@@ -4,7 +4,7 @@ import math
 import random
 
 ANIMALS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-# A JPEG file of 8x8 grey pixels.
+# A JPEG file of 8x8 gray pixels.
 JPEG = ("/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAgGBgcGBQgHBwcJCQgKDBQNDAsLDBkSEw8UHRofHh0aHBwgJC4nICIsIxwcKDcpLDAx"
         "NDQ0Hyc5PTgyPC4zNDL/wAALCAAIAAgBAREA/8QAFAABAAAAAAAAAAAAAAAAAAAAAP/EABQQAQAAAAAAAAAAAAAAAAAAAAD/2gAI"
         "AQEAAD8AP//Z")
@@ -18,7 +18,7 @@ def totals(images, loss, top1, top5):
 
 
 def confusion(rng, counts, accuracy):
-    """Cells of a matrix in which neighbours are confused most."""
+    """Cells of a matrix in which neighbors are confused most."""
     cells = {}
     for truth, count in enumerate(counts):
         own = min(1, max(0, accuracy + rng.uniform(-.2, .15)))

@@ -160,7 +160,7 @@ class ArchiveTest(FlowTest):
                 break
         output = run.stdout.read()
         self.assertEqual(run.wait(), 0, output)
-        self.assertEqual(output.count("(left out)"), 2, output)
+        self.assertEqual(output.count("(skipped)"), 2, output)
         self.assertIn("Epoch 3,", output)
 
 

@@ -75,11 +75,11 @@ class CommandLineTest(FlowTest):
         config = self.folder / "run.yaml"
         config.write_text("epochs: 90\nbatch_size: 8\n")
         result = self.train(config=config, epochs=5, train_data_path=self.folder / "nowhere")
-        self.assertIn("says epochs 90, but --epochs 5 wins\n", result.stdout + result.stderr)
+        self.assertIn("is overridden by flags: epochs 90 -> 5\n", result.stdout + result.stderr)
 
     def test_missing_options_and_values(self):
         result = kiln("train", "--log-path", self.folder / "logs", "--epochs")
-        self.assert_fails(result, 2, 2, "--epochs is given without a value", *[f"{flag(name)} DIR is missing" for name in PATHS])
+        self.assert_fails(result, 2, 2, "--epochs needs a value", *[f"{flag(name)} DIR is missing" for name in PATHS])
 
     def test_unknown_command(self):
         result = kiln("trian")
@@ -88,7 +88,7 @@ class CommandLineTest(FlowTest):
 
     def test_paths_that_get_in_each_others_way(self):
         result = self.train(log_path=self.folder / "model/logs")
-        self.assert_refused(result, 2, "--log-path", "lies in --trained-model-path")
+        self.assert_refused(result, 2, "--log-path", "is inside --trained-model-path")
         self.assertFalse((self.folder / "model").exists())
         for target in (self.data / "train", self.data / "train/inner", self.data, self.untrained):
             with self.subTest(target=target):

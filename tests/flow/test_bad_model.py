@@ -69,7 +69,7 @@ class ModelTest(FlowTest):
             ranks = {"ranks": 2, "batch_size": 4} if len(made) == 2 else {}
             result = self.train(untrained_model_path=source, trained_model_path=target, log_path=logs, **ranks)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-            warning = f"'{source}' is a trained model: its weights are not used"
+            warning = f"'{source}' is a trained model: its weights are ignored"
             told = given == "first"
             self.assertEqual(result.stdout.count(f"warning: {warning}"), told)
             events = [json.loads(line) for line in (logs / "metrics.jsonl").read_text().splitlines()]

@@ -82,7 +82,7 @@ class OutputTest(FlowTest):
             resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
         result = kiln(*self.train_arguments(batch_size=48, image_size=2048, loader_threads=1, threads=1),
                       preexec=limit_memory)
-        self.assert_fails(result, 3, 138, "not enough memory", "--batch-size")
+        self.assert_fails(result, 3, 138, "Out of memory", "--batch-size")
 
 
 class StopTest(FlowTest):

@@ -108,7 +108,7 @@ class DeviceTest(FlowTest):
     def test_module_of_another_build(self):
         program = self.program_alone()
         shutil.copy(STAND_IN / "libcuda.so.1", program.parent / "libkiln_cuda.so")
-        self.assert_refused(GOOD, "libkiln_cuda.so is of another build", program=program)
+        self.assert_refused(GOOD, "libkiln_cuda.so is from a different build", program=program)
 
     def test_device_that_the_cuda_runtime_cannot_use(self):
         self.assert_refused(GOOD, "Stand-in GPU", "580.65.06", "CUDA 13.0 cannot use it", "580 or newer")

@@ -130,15 +130,15 @@ class StoppedTest(FailingTest):
                 os.kill(job.ranks()[rank], signal.SIGSTOP)
                 self.assert_failed(job, since, 3)
                 self.assertRegex(job.output,
-                                 rf"Not there: rank {rank} on host \S+, last heard (training|evaluating), epoch \d")
+                                 rf"Missing: rank {rank} on host \S+, last seen (training|evaluating), epoch \d")
                 self.assertRegex(job.output, r"This rank was (training|evaluating), epoch \d")
-                self.assert_error_info(72, f"Not there: rank {rank} on host ")
+                self.assert_error_info(72, f"Missing: rank {rank} on host ")
 
     def test_one_of_three(self):
         job, since = self.start_long(LAUNCH, 3, batch_size=4, collective_timeout=self.timeout), time.monotonic()
         os.kill(job.ranks()[1], signal.SIGSTOP)
-        self.assert_failed(job, since, 3, "Not there: rank 1 on host ")
-        self.assert_error_info(72, "Not there: rank 1 on host ")
+        self.assert_failed(job, since, 3, "Missing: rank 1 on host ")
+        self.assert_error_info(72, "Missing: rank 1 on host ")
         self.assertIn("ERROR ", job.log(2))
 
     def test_stall_warning(self):
@@ -153,7 +153,7 @@ class StoppedTest(FailingTest):
                 os.kill(stopped, signal.SIGCONT)
                 self.assertEqual(job.end(), 0, job.output)
                 self.assertRegex(job.log(0),
-                                 r"waiting since [1-9] s for the [a-z ]+ over all ranks. Not there: rank 1 on host ")
+                                 r"waiting for [1-9] s for the [a-z ]+ over all ranks. Missing: rank 1 on host ")
                 self.assert_whole_model()
 
 
@@ -295,14 +295,14 @@ class DifferentTest(FailingTest):
                     image = sorted(first.iterdir())[0]
                     image.rename(image.with_stem("another"))
                 job = self.start_apart(how, [(other, train)], train_data_path=train, valid_data_path=train, scan="each")
-                self.assert_refused_at_start(job, 18, "not the same everywhere: rank 1 on host ", *words)
+                self.assert_refused_at_start(job, 18, "differs between ranks: rank 1 on host ", *words)
 
     def test_number_of_ranks(self):
         for how in BOTH:
             with self.subTest(how=how):
                 self.new_folder()
                 job = self.start(how, expect_ranks=3)
-                self.assert_failed(job, time.monotonic(), 1, "This job has 2 ranks, but --expect-ranks asks for 3")
+                self.assert_failed(job, time.monotonic(), 1, "This job has 2 ranks, but --expect-ranks is 3")
                 self.assert_error_info(2000)
         self.new_folder()
         job = self.start_words(self.words(MPIRUN, 2), {"KILN_LAUNCHED": "3"})

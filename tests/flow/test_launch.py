@@ -114,7 +114,7 @@ class WrongCommandLineTest(LaunchTest):
 
     def test_auto_without_a_gpu_asks_for_a_number(self):
         result = self.launch("--ranks", "auto")
-        self.assert_refused(result, 1, "give a number of ranks")
+        self.assert_refused(result, 1, "set a number of ranks")
 
     def test_train_with_auto_and_without_a_gpu_is_one_process(self):
         result = kiln(*self.train_arguments(ranks="auto"), environment={"PATH": "/nonexistent"})
@@ -131,7 +131,7 @@ class WrongCommandLineTest(LaunchTest):
         inside = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}
         for result in (self.launch("--ranks", 2, environment=inside),
                        kiln(*self.train_arguments(ranks=2), environment=inside)):
-            self.assert_refused(result, 1, "a rank of an MPI job already")
+            self.assert_refused(result, 1, "already a rank of an MPI job")
 
 
 class RunTest(LaunchTest):

@@ -157,7 +157,7 @@ class BenchLoaderTest(FlowTest):
 
     def test_too_little_memory_names_its_own_options(self):
         result = kiln("bench", "loader", "--data", self.data / "val", "--size", 2048, "--batch-size", 1_000_000)
-        self.assert_refused(result, 3, "not enough memory", "--batch-size or --size, fewer --threads")
+        self.assert_refused(result, 3, "Out of memory", "--batch-size or --size, fewer --threads")
 
     def test_what_it_cannot_measure(self):
         self.assert_refused(kiln("bench", "loader"), 2, "--data PATH is missing")

@@ -64,7 +64,7 @@ class OwnPartsTest(FlowTest):
         (parts[1] / "val/dog/0.png").unlink()
         result = self.run_parts(*parts, shard_by="train", trained_model_path=self.folder / "other")
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
-        self.assertIn("Validation dataset is not the same everywhere", result.stdout + result.stderr)
+        self.assertIn("Validation dataset differs between ranks", result.stdout + result.stderr)
 
     def test_bad_images_are_counted_by_their_own_rank(self):
         parts = self.part(0, cat=8), self.part(1, cat=8)

@@ -72,10 +72,10 @@ class PackTest(FlowTest):
             self.assertLessEqual(path.stat().st_size, (1 << 20) + 1024)
 
     def test_short_side_reduces_only_larger_images(self):
-        self.assertIn("(48 reduced)", self.packed("--short-side", 20))
+        self.assertIn("(48 downscaled)", self.packed("--short-side", 20))
         inspected = kiln("inspect", self.folder / "shards", "--json")
         self.assertEqual(json.loads(inspected.stdout)["most_common_sizes"], [{"width": 20, "height": 20, "images": 48}])
-        self.assertIn("(0 reduced)", self.packed("--short-side", 32, target="same"))
+        self.assertIn("(0 downscaled)", self.packed("--short-side", 32, target="same"))
         stored = sorted(content for images in self.shards("same").values() for _, content in images)
         self.assertEqual(stored, sorted(files_below(self.data / "train").values()))
 
@@ -83,13 +83,13 @@ class PackTest(FlowTest):
         data = self.copy_data()
         bad = sorted(path for path in data.rglob("*") if path.is_file())[0]
         bad.write_bytes(b"no image")
-        self.assertIn("cannot be decoded and is packed as it is", self.packed("--short-side", 20, source=data))
+        self.assertIn("cannot be decoded and is packed unchanged", self.packed("--short-side", 20, source=data))
         self.assertIn(b"no image", [content for images in self.shards().values() for _, content in images])
 
     def test_inputs_and_outputs_that_are_refused(self):
         self.packed()
         self.assert_refused(self.pack(), 3, "is not empty")
-        self.assert_refused(self.pack(source=self.folder / "shards", target="shards/inner"), 2, "lies inside")
+        self.assert_refused(self.pack(source=self.folder / "shards", target="shards/inner"), 2, "is inside")
         plain = self.folder / "plain"
         plain.mkdir()
         shutil.copy(next((self.data / "train").rglob("*.jpg"), next((self.data / "train").rglob("*.png"), None)), plain)

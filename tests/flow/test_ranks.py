@@ -55,7 +55,7 @@ class RunTest(JobTest):
                 self.assert_whole_model()
                 self.assert_story(job, 2)
                 self.assertIsNone(self.error_info())
-                self.assertIn("a global batch of 16 images, learning rate 0.001 x 2 = 0.002", job.output)
+                self.assertIn("global batch of 16 images, learning rate 0.001 x 2 = 0.002", job.output)
                 self.assertIn("2 epochs of 3 steps of 16 images", job.output)
                 self.assertEqual(job.output.count("saved epoch"), 1)
 
@@ -148,7 +148,7 @@ class EqualityTest(JobTest):
     def test_accumulation(self):
         self.finish(MPIRUN, batch_size=4, accumulate=2, epochs=2, sync_batch_norm=True)
         log = (self.folder / "logs/70_driver_log_0.txt").read_text()
-        self.assertIn("a global batch of 16 images", log)
+        self.assertIn("global batch of 16 images", log)
         self.assertIn("Iter: [1/3]", log)
         self.assertEqual(len(self.training()["epochs"]), 2)
 

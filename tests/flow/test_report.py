@@ -23,7 +23,7 @@ class ReportTest(FlowTest):
         run = RunFile(epochs=2).write(self.folder / "run")
         result = kiln("report", run)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertIn("run/report.html' of a run that is finished, 2 of 2 epochs", result.stdout)
+        self.assertIn("run/report.html' for a run that is finished, 2 of 2 epochs", result.stdout)
         elsewhere = self.folder / "elsewhere.html"
         self.assertEqual(kiln("report", run / "metrics.jsonl", "--output-path", elsewhere).returncode, 0)
         self.assertEqual(elsewhere.read_bytes(), (run / "report.html").read_bytes())

@@ -97,7 +97,7 @@ class SuccessTest(SageMakerTest):
         (self.tree / "output/failure").write_text("of an earlier run")
         result = self.start()
         self.assert_trained(result)
-        self.assertIn("sagemaker_mpi_custom_mpi_options are not used", result.stdout)
+        self.assertIn("sagemaker_mpi_custom_mpi_options are ignored", result.stdout)
 
     def test_starts_several_ranks(self):
         self.lay_out({"sagemaker_mpi_num_of_processes_per_host": "2", "threads": "1"})
@@ -135,7 +135,7 @@ class FailureTest(SageMakerTest):
         cases = (({"epoch": "3"}, "'epoch' is not a hyperparameter of kiln. Did you mean 'epochs'?"),
                  ({"epochs": "three"}, "--epochs is 'three'"), ({"epochs": ""}, "--epochs is empty"),
                  ({"epochs": "{\"first\": 3}"}, "a list or an object"), ({"augment": "\"\""}, "--augment is empty"),
-                 ({"model_name": "resnet18"}, "the channel 'model' brings one"),
+                 ({"model_name": "resnet18"}, "the channel 'model' already provides one"),
                  ({"learning_rate": "0.1", "learning-rate": "0.2"}, "--learning-rate is given twice"))
         for hyperparameters, words in cases:
             with self.subTest(hyperparameters=hyperparameters):
@@ -164,7 +164,7 @@ class FailureTest(SageMakerTest):
 
     def test_pipe_mode(self):
         self.lay_out(TrainingInputMode="Pipe")
-        self.assert_failed(self.start(), 2, "comes in Pipe mode")
+        self.assert_failed(self.start(), 2, "uses Pipe mode")
 
     def test_no_model_is_made_for_a_run_that_cannot_begin(self):
         self.lay_out({"model_name": "resnet18", "epochs": "0"}, with_model=False)
@@ -182,7 +182,7 @@ class FailureTest(SageMakerTest):
         self.write("resourceconfig", {"current_host": "algo-2", "hosts": ["algo-1", "algo-2"]})
         key = self.folder / "hosts_key"
         key.write_text("no key")
-        self.assert_failed(self.start(more={"KILN_HOSTS_KEY": str(key)}), 1, f"'{key}' is no private key", "libcrypto): make one")
+        self.assert_failed(self.start(more={"KILN_HOSTS_KEY": str(key)}), 1, f"'{key}' is not a private key", "libcrypto): create one")
         if not os.path.exists("/etc/kiln/hosts_key"):
             self.assert_failed(self.start(more={"KILN_HOSTS_KEY": ""}), 1, "'/etc/kiln/hosts_key'")
 

@@ -151,7 +151,7 @@ class TwoHostsTest(FlowTest):
         jobs = self.long_job()
         jobs[0].kill()
         self.assert_end(jobs, 3, leader_code=-signal.SIGKILL)
-        self.assertIn("gone without the job's result", self.failure(1))
+        self.assertIn("disappeared without reporting the job's result", self.failure(1))
 
     def test_follower_is_killed(self):
         self.at_night()

@@ -53,7 +53,7 @@ class TrainTest(FlowTest):
     def test_image_size_and_normalization_are_as_asked(self):
         result = self.train(image_size=48, normalization="imagenet")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("48x48 (--image-size; other sizes: short side to 55, centre cut)", result.stdout)
+        self.assertIn("48x48 (--image-size; other sizes: short side to 55, center crop)", result.stdout)
         data = json.loads((self.folder / "model/training.json").read_text())["data"]
         self.assertEqual((data["image_size"], data["resize_short_side"]), ([48, 48], 55))
         self.assertEqual(data["normalization"]["mean"], [0.485, 0.456, 0.406])
@@ -76,7 +76,7 @@ class TrainTest(FlowTest):
 
     def test_a_learning_rate_that_rises_is_said(self):
         result = self.train(learning_rate=1e-9)
-        self.assertIn("the learning rate is below the schedule's floor and will rise to 1e-07", result.stdout)
+        self.assertIn("the learning rate is below the schedule's minimum and will rise to 1e-07", result.stdout)
         result = self.train(learning_rate=5e-5, num_warmup_steps=1)
         self.assertIn("warm-up will lower it", result.stdout)
         self.assertIn("the learning rate never reaches its peak", result.stdout)
@@ -129,13 +129,13 @@ class TrainTest(FlowTest):
                 result = self.train(trained_model_path=target, epochs=3, augment=augment, save="last", image_size=40, **way)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 models.add((target / "model").read_bytes())
-                kept = {"none": "nothing, as asked", "bytes": "files as stored"}.get(way["cache"], "decoded images")
-                self.assertIn(f"kept between epochs: {kept}", result.stdout)
+                kept = {"none": "off", "bytes": "files as stored"}.get(way["cache"], "decoded images")
+                self.assertIn(f"cache: {kept}", result.stdout)
             self.assertEqual(len(models), 1)
 
     def test_caches_that_are_refused(self):
         result = self.train(cache="decoded", augment="standard", epochs=0)
-        self.assert_fails(result, 2, 2, "--cache decoded keeps pixels, but --augment standard", "--epochs is 0")
+        self.assert_fails(result, 2, 2, "--augment standard changes them in every epoch", "--epochs is 0")
         self.assert_fails(self.train(cache="decoded", cache_bytes=3000), 1, 2000, "--cache-bytes is 3000")
         for limit in (1, 2000):  # less than the table, and little more
             self.assert_fails(self.train(cache="bytes", cache_bytes=limit), 1, 2000, f"--cache-bytes is {limit}", "one file")
@@ -146,7 +146,7 @@ class TrainTest(FlowTest):
             target = self.folder / f"model{len(outcomes)}"
             result = self.train(trained_model_path=target, loader_threads=loaders, augment=augment, save="last")
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("32x32 (as stored: all images have this size)", result.stdout)
+            self.assertIn("32x32 (all images have this size)", result.stdout)
             self.assertEqual(f"augmentation:     {augment} (" in result.stdout, augment != "none")
             self.assertEqual(f"  augmentation      {augment}\n" in result.stdout, augment != "none")
             data = json.loads((target / "training.json").read_text())["data"]
@@ -158,12 +158,12 @@ class TrainTest(FlowTest):
     def test_validation_has_its_own_size(self):
         result = self.train(image_size=32, eval_resize=72, eval_crop=64)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("validation size:  64x64 (short side to 72, centre cut)", result.stdout)
+        self.assertIn("validation size:  64x64 (short side to 72, center crop)", result.stdout)
         data = json.loads((self.folder / "model/training.json").read_text())["data"]
         self.assertEqual((data["image_size"], data["eval_size"], data["eval_resize_short_side"]), ([32, 32], [64, 64], 72))
         small = self.train(eval_resize=20, trained_model_path=self.folder / "small")
         self.assertEqual(small.returncode, 2, small.stderr)
-        self.assertIn("--eval-resize is 20, but validation looks at a centre of 32 pixels", small.stderr)
+        self.assertIn("--eval-resize is 20, smaller than the center crop of 32 pixels", small.stderr)
 
     def test_saves_the_best_epoch(self):
         result = self.train(epochs=3, learning_rate=0.05, patience=3)

@@ -76,7 +76,7 @@ TEST(SupervisedProcess, ADeathBySignalIsItsNumberAnd128) {
 TEST(SupervisedProcess, AProgramThatIsNotThereSaysSo) {
   SupervisedProcess process({{"/nonexistent/mpirun"}, {}});
   EXPECT_EQ(read_from(process.errors()),
-            "/nonexistent/mpirun cannot be run: No such file or directory\n");
+            "cannot run /nonexistent/mpirun: No such file or directory\n");
   EXPECT_EQ(end_of(process), 127);
 }
 

@@ -30,7 +30,7 @@ RANDOM = np.random.default_rng(7)
 
 
 def picture():
-    """Smooth colours, edges and noise, [H, W, 3]."""
+    """Smooth colors, edges and noise, [H, W, 3]."""
     y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
     smooth = np.stack([x * 2, y * 3, 255 - x - y], -1) % 256
     smooth[20:40, 30:60] = (250, 10, 40)
@@ -97,8 +97,8 @@ def add_jpeg(cases, rgb):
     cases.add("JPEG optimized, low quality", encoded(image, "JPEG", quality=20, optimize=True))
     cases.add("JPEG stored as RGB", encoded(image, "JPEG", keep_rgb=True))
     cases.add("JPEG restart markers", encoded(image, "JPEG", restart_marker_rows=1))
-    cases.add("JPEG grey", encoded(image.convert("L"), "JPEG"))
-    cases.add("JPEG grey progressive", encoded(image.convert("L"), "JPEG", progressive=True))
+    cases.add("JPEG gray", encoded(image.convert("L"), "JPEG"))
+    cases.add("JPEG gray progressive", encoded(image.convert("L"), "JPEG", progressive=True))
     inks = np.concatenate([rgb, alpha_of(HEIGHT, WIDTH)], -1)
     cases.add("JPEG CMYK", encoded(Image.fromarray(inks, "CMYK"), "JPEG"), tolerance=2)
     # The same four channels, declared as YCCK: Adobe's transform byte is the last of its marker.
@@ -115,21 +115,21 @@ def add_png(cases, rgb):
     alpha = alpha_of(HEIGHT, WIDTH)
     cases.add("PNG RGB", encoded(image, "PNG"))
     cases.add("PNG RGBA", encoded(Image.fromarray(np.concatenate([rgb, alpha], -1)), "PNG"))
-    cases.add("PNG RGB with a transparent colour", encoded(image, "PNG", transparency=(250, 10, 40)))
-    cases.add("PNG grey", encoded(image.convert("L"), "PNG"))
-    cases.add("PNG grey and alpha", encoded(image.convert("LA"), "PNG"))
+    cases.add("PNG RGB with a transparent color", encoded(image, "PNG", transparency=(250, 10, 40)))
+    cases.add("PNG gray", encoded(image.convert("L"), "PNG"))
+    cases.add("PNG gray and alpha", encoded(image.convert("LA"), "PNG"))
     for colors in (2, 4, 16, 256):
         paletted = image.quantize(colors)
         cases.add(f"PNG palette {colors}", encoded(paletted, "PNG"))
         cases.add(f"PNG palette {colors} transparent", encoded(paletted, "PNG", transparency=1))
     cases.add("PNG bilevel", encoded(image.convert("1"), "PNG"))
-    grey = rgb[..., 0]
+    gray = rgb[..., 0]
     for bits in (1, 2, 4):
-        cases.add(f"PNG grey {bits} bits", raw_png(packed(grey >> (8 - bits), bits), bits, 0))
+        cases.add(f"PNG gray {bits} bits", raw_png(packed(gray >> (8 - bits), bits), bits, 0))
     low = RANDOM.integers(0, 256, rgb.shape).astype(np.uint8)
     for name, samples, color_type in (
-            ("grey", rgb[..., :1], 0), ("RGB", rgb, 2),
-            ("grey and alpha", np.concatenate([rgb[..., :1], alpha], -1), 4),
+            ("gray", rgb[..., :1], 0), ("RGB", rgb, 2),
+            ("gray and alpha", np.concatenate([rgb[..., :1], alpha], -1), 4),
             ("RGBA", np.concatenate([rgb, alpha], -1), 6)):
         low = RANDOM.integers(0, 256, samples.shape).astype(np.uint8)
         wide = np.stack([samples, low], -1).reshape(HEIGHT, -1)
@@ -142,7 +142,7 @@ def add_tiff(cases, rgb):
     alpha = alpha_of(HEIGHT, WIDTH)
     for compression in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"):
         cases.add(f"TIFF RGB {compression}", encoded(image, "TIFF", compression=compression))
-        cases.add(f"TIFF grey {compression}", encoded(image.convert("L"), "TIFF", compression=compression))
+        cases.add(f"TIFF gray {compression}", encoded(image.convert("L"), "TIFF", compression=compression))
     cases.add("TIFF RGBA", encoded(Image.fromarray(np.concatenate([rgb, alpha], -1)), "TIFF"))
     cases.add("TIFF palette", encoded(image.quantize(200), "TIFF"))
     cases.add("TIFF bilevel", encoded(image.convert("1"), "TIFF"))
@@ -150,11 +150,11 @@ def add_tiff(cases, rgb):
     inks = np.concatenate([rgb, alpha], -1)
     cases.add("TIFF CMYK", encoded(Image.fromarray(inks, "CMYK"), "TIFF"), tolerance=2)
     cases.add("TIFF JPEG inside", encoded(image, "TIFF", compression="jpeg", quality=90))
-    cases.add("TIFF grey JPEG inside", encoded(image.convert("L"), "TIFF", compression="jpeg"))
+    cases.add("TIFF gray JPEG inside", encoded(image.convert("L"), "TIFF", compression="jpeg"))
     cases.add("TIFF predictor", encoded(image, "TIFF", compression="tiff_lzw", tiffinfo={317: 2}))
     wide = RANDOM.integers(0, 65536, (HEIGHT, WIDTH)).astype(np.uint16)
     high = np.repeat((wide >> 8).astype(np.uint8)[..., None], 3, -1)
-    cases.add("TIFF grey 16 bits", encoded(Image.fromarray(wide), "TIFF"), high)
+    cases.add("TIFF gray 16 bits", encoded(Image.fromarray(wide), "TIFF"), high)
     cases.add("TIFF tiled", tiled_tiff(rgb, 32))
     cases.add("TIFF planes", planar_tiff(rgb))
     cases.add("TIFF white is zero", planar_tiff(rgb[..., :1], photometric=0))
@@ -217,7 +217,7 @@ def add_others(cases, rgb):
     cases.add("WebP animation", encoded(image, "WEBP", save_all=True, append_images=frames, lossless=True))
     cases.add("BMP RGB", encoded(image, "BMP"))
     cases.add("BMP RGBA", encoded(with_alpha, "BMP"))
-    cases.add("BMP grey", encoded(image.convert("L"), "BMP"))
+    cases.add("BMP gray", encoded(image.convert("L"), "BMP"))
     cases.add("BMP palette", encoded(image.quantize(100), "BMP"))
     cases.add("BMP bilevel", encoded(image.convert("1"), "BMP"))
     cases.add("PPM", encoded(image, "PPM"))

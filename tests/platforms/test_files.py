@@ -52,7 +52,7 @@ class DescribeTest(unittest.TestCase):
     def test_bad_requests(self):
         self.assertIn("--format", self.refuse())
         self.assertIn("component, kubeflow", self.refuse("--format", "helm"))
-        self.assertIn("no step of a pipeline", self.refuse("--format", "component", "--command", "inspect"))
+        self.assertIn("cannot be a pipeline step", self.refuse("--format", "component", "--command", "inspect"))
         self.assertIn("Did you mean", self.refuse("--format", "component", "--command", "tran"))
 
 

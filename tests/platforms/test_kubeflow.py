@@ -131,7 +131,7 @@ class CommandTest(unittest.TestCase):
         for text in ("{{$.inputs.parameters['epochs']}}", '{"IfPresent": {"InputName": "epochs"}}'):
             done = subprocess.run([KILN, "train", "--epochs", text], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2)
-            self.assertIn("a placeholder that the pipeline has not filled in", done.stderr)
+            self.assertIn("a placeholder that the pipeline did not fill in", done.stderr)
 
 
 class PipelineTest(unittest.TestCase):

@@ -103,7 +103,7 @@ inline SampleTable::Iterator SampleTable::end() const {
   return {*this, size()};
 }
 
-// A folder of labelled images as the program sees it: which files, which classes, in list order.
+// A folder of labeled images as the program sees it: which files, which classes, in list order.
 //
 // Read from an ImageDirectory (`images.lst` and `_schema.json`), a COCO folder, class folders, or
 // archives.

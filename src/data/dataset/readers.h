@@ -24,7 +24,7 @@ struct DatasetContext {
   }
 };
 
-// The three kinds of labelled folder, each read by its own file; dataset.cpp chooses.
+// The three kinds of labeled folder, each read by its own file; dataset.cpp chooses.
 
 // Names that `_meta.yaml` gives, or their defaults.
 struct DirectoryNames {
@@ -109,7 +109,7 @@ ArchiveListing list_archive(const DatasetContext& context, const std::string& ar
 // The archive itself, or what it unpacks to. Error kInvalidDataset.
 OpenFile open_archive(const DatasetContext& context, const std::string& archive);
 
-// Labelled images inside archives: one archive with class folders in it, or a folder of shards.
+// Labeled images inside archives: one archive with class folders in it, or a folder of shards.
 
 // The archives right inside `root` where there are some, and neither folders nor images beside
 // them.
@@ -119,7 +119,7 @@ std::vector<std::string> find_shards(const std::filesystem::path& root);
 // its
 // `.cls` file where a tar has such files (WebDataset: KEY.jpg and KEY.cls; the class is a number, a
 // line of `classes.txt` beside the shards, or a name), else the folder it lies in, one below what
-// all images share. Without classes: every image, unlabelled. Error kInvalidDataset.
+// all images share. Without classes: every image, unlabeled. Error kInvalidDataset.
 Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives);
 
 }  // namespace kiln

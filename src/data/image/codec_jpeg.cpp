@@ -17,7 +17,7 @@ namespace kiln::codec {
 namespace {
 
 constexpr int kMaxScans = 500;          // a hostile progressive file repeats scans without end
-constexpr std::uint8_t kMissing = 128;  // mid grey for rows that the file does not hold
+constexpr std::uint8_t kMissing = 128;  // mid gray for rows that the file does not hold
 constexpr std::uint8_t kEndOfImage[2] = {0xff, JPEG_EOI};
 
 // Where the data ran out.
@@ -40,7 +40,7 @@ struct JpegReader {
   EarlyEnd end;
   Region window;                     // what is read; never beyond the image
   std::uint8_t* pixels = nullptr;    // the output, [H, W, 3] of the window
-  std::uint8_t* cmyk_row = nullptr;  // [W, 4], where the output colour space is CMYK
+  std::uint8_t* cmyk_row = nullptr;  // [W, 4], where the output color space is CMYK
 };
 
 JpegReader& reader_of(j_common_ptr info) {
@@ -58,7 +58,7 @@ JpegReader& reader_of(j_decompress_ptr info) {
   std::longjmp(reader.jump, 1);
 }
 
-// The first scan of the luminance holds the rows; later ones add colour or detail.
+// The first scan of the luminance holds the rows; later ones add color or detail.
 bool scan_brings_rows(const jpeg_decompress_struct& info) {
   if (info.Ss != 0 || info.Ah != 0) return false;
   for (int i = 0; i < info.comps_in_scan; ++i) {
@@ -204,7 +204,7 @@ bool all_bits_sent(const jpeg_decompress_struct& info) {
   return true;
 }
 
-// What is missing, as text; rows that are missing become grey. Throws when they are more than half.
+// What is missing, as text; rows that are missing become gray. Throws when they are more than half.
 std::string settle_damage(const JpegReader& reader, ImagePart& image) {
   const jpeg_decompress_struct& info = reader.info;
   const EarlyEnd& end = reader.end;
@@ -221,7 +221,7 @@ std::string settle_damage(const JpegReader& reader, ImagePart& image) {
     return text;
   }
   if (end.seen || (end.source_ended && !all_bits_sent(info))) {
-    return "JPEG data ends early: colour or detail is missing after scan " +
+    return "JPEG data ends early: color or detail is missing after scan " +
            std::to_string(info.input_scan_number);
   }
   if (end.corrupt) return "JPEG data is corrupt in places";
@@ -282,7 +282,7 @@ Region reduced(const Region& region, int reduction) {
 }
 
 // What must be decoded so that the pixels of `wanted` are as in the whole: chroma is upsampled from
-// its neighbours, up to two pixels away.
+// its neighbors, up to two pixels away.
 Region widened(const Region& wanted, ImageSize whole) {
   const int left = std::max(0, wanted.left - 2);
   const int right = std::min(whole.width, wanted.left + wanted.size.width + 2);
@@ -316,7 +316,7 @@ Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& 
   reader.info.scale_denom = static_cast<unsigned>(part.reduction);
   const bool is_whole = reader.window == whole;
   bool good = start(reader);
-  // Where detail was never sent the decoder smooths, which looks at the neighbours.
+  // Where detail was never sent the decoder smooths, which looks at the neighbors.
   if (!is_whole && good && !all_bits_sent(reader.info)) return Outcome::kNeedsWhole;
   good = good && (is_whole || narrow(reader)) && read_window(reader, part);
   if (!is_whole) {

@@ -11,7 +11,7 @@ namespace kiln::codec {
 namespace {
 
 constexpr std::size_t kMaxChunkBytes = std::size_t{64}
-                                       << 20;  // of colour profiles, texts and the like
+                                       << 20;  // of color profiles, texts and the like
 
 struct FreeContext {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }

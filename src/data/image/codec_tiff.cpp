@@ -1,4 +1,4 @@
-// TIFF by libtiff, from memory: the first page, as stored. Grey, RGB, palette and CMYK of 8 or 16
+// TIFF by libtiff, from memory: the first page, as stored. Gray, RGB, palette and CMYK of 8 or 16
 // bits are read sample by sample, so that alpha is dropped and not multiplied in; other forms
 // (bilevel, YCbCr, Lab, …) by libtiff's RGBA reader.
 #include <algorithm>

@@ -36,7 +36,7 @@ struct PixelView {
 };
 
 // Image file bytes -> RGB pixels, as Pillow's convert("RGB") gives them. The kind is told from the
-// bytes. JPEG (baseline, progressive, grey, CMYK, YCCK), PNG, BMP, PPM/PGM, TIFF, WebP. 16-bit
+// bytes. JPEG (baseline, progressive, gray, CMYK, YCCK), PNG, BMP, PPM/PGM, TIFF, WebP. 16-bit
 // samples keep their high byte. EXIF rotation is not applied. All functions are pure and may run in
 // any thread.
 

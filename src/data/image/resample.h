@@ -1,5 +1,5 @@
 // Antialiased bilinear resampling of 8-bit RGB, as Pillow's BILINEAR and torchvision's
-// antialias=True define it: a triangle filter as wide as the reduction, its weights normalised over
+// antialias=True define it: a triangle filter as wide as the reduction, its weights normalized over
 // the pixels that exist.
 //
 // Rows are combined first, then columns, one output row at a time, in 16-bit fixed point with 8

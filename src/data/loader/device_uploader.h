@@ -1,4 +1,4 @@
-// A host batch -> normalised images and labels on the device. A CPU takes the loader's floats as
+// A host batch -> normalized images and labels on the device. A CPU takes the loader's floats as
 // they lie; to a GPU bytes travel, and it scales them. One thread.
 //
 // The bytes travel on a stream of their own: while the GPU still computes on the batch before,

@@ -28,7 +28,7 @@ struct Pixels {
   std::size_t count() const { return height * width; }
 };
 
-// Where a pixel of the result comes from, in pixels from the centre: x = xx * x' + xy * y' + dx.
+// Where a pixel of the result comes from, in pixels from the center: x = xx * x' + xy * y' + dx.
 struct Affine {
   double xx = 1, xy = 0, dx = 0, yx = 0, yy = 1, dy = 0;
 };
@@ -38,11 +38,11 @@ std::uint8_t clamped(double value) {
 }
 
 // Without its fraction, as torchvision uses it.
-double grey_of(const std::uint8_t* rgb) {
+double gray_of(const std::uint8_t* rgb) {
   return std::floor(0.2989 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]);
 }
 
-// A shear keeps the corner where it is, so its centre is the corner.
+// A shear keeps the corner where it is, so its center is the corner.
 Affine motion_of(const DrawnOperation& drawn, const Pixels& image) {
   const double m = drawn.magnitude, x = static_cast<double>(image.width) / 2,
                y = static_cast<double>(image.height) / 2;
@@ -65,15 +65,15 @@ Affine motion_of(const DrawnOperation& drawn, const Pixels& image) {
 }
 
 void move(const Pixels& image, const Affine& from, const std::vector<std::uint8_t>& copy) {
-  const double centre_x = static_cast<double>(image.width) / 2 - 0.5;
-  const double centre_y = static_cast<double>(image.height) / 2 - 0.5;
+  const double center_x = static_cast<double>(image.width) / 2 - 0.5;
+  const double center_y = static_cast<double>(image.height) / 2 - 0.5;
   std::uint8_t* out = image.data;
   for (std::size_t row = 0; row < image.height; ++row) {
-    const double y = static_cast<double>(row) - centre_y;
+    const double y = static_cast<double>(row) - center_y;
     for (std::size_t column = 0; column < image.width; ++column, out += 3) {
-      const double x = static_cast<double>(column) - centre_x;
-      const double in_x = std::nearbyint(from.xx * x + from.xy * y + from.dx + centre_x);
-      const double in_y = std::nearbyint(from.yx * x + from.yy * y + from.dy + centre_y);
+      const double x = static_cast<double>(column) - center_x;
+      const double in_x = std::nearbyint(from.xx * x + from.xy * y + from.dx + center_x);
+      const double in_y = std::nearbyint(from.yx * x + from.yy * y + from.dy + center_y);
       if (in_x < 0 || in_y < 0 || in_x >= static_cast<double>(image.width) ||
           in_y >= static_cast<double>(image.height)) {
         std::memset(out, 0, 3);
@@ -86,7 +86,7 @@ void move(const Pixels& image, const Affine& from, const std::vector<std::uint8_
   }
 }
 
-// factor * value + (1 - factor) * other(pixel), where `other` may be a grey.
+// factor * value + (1 - factor) * other(pixel), where `other` may be a gray.
 template <typename Other>
 void blend(const Pixels& image, double factor, Other&& other) {
   for (std::size_t i = 0; i < image.count(); ++i) {
@@ -96,9 +96,9 @@ void blend(const Pixels& image, double factor, Other&& other) {
   }
 }
 
-double mean_grey(const Pixels& image) {
+double mean_gray(const Pixels& image) {
   double sum = 0;
-  for (std::size_t i = 0; i < image.count(); ++i) sum += grey_of(image.data + i * 3);
+  for (std::size_t i = 0; i < image.count(); ++i) sum += gray_of(image.data + i * 3);
   return sum / static_cast<double>(image.count());
 }
 
@@ -183,9 +183,9 @@ void change_colors(const DrawnOperation& drawn, const Pixels& image) {
     case ImageOperation::kBrightness:
       return blend(image, factor, [](const std::uint8_t*) { return 0.0; });
     case ImageOperation::kColor:
-      return blend(image, factor, grey_of);
+      return blend(image, factor, gray_of);
     case ImageOperation::kContrast:
-      return blend(image, factor, [mean = mean_grey(image)](const std::uint8_t*) { return mean; });
+      return blend(image, factor, [mean = mean_gray(image)](const std::uint8_t*) { return mean; });
     case ImageOperation::kPosterize: {
       const int kept = 0xff << (8 - static_cast<int>(drawn.magnitude)) & 0xff;
       return look_up(image, same_tables([&](int v) { return v & kept; }));

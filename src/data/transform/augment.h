@@ -12,7 +12,7 @@
 namespace kiln {
 
 // A part of 8 % to 100 % of the area and a width of 3/4 to 4/3 of the height (log-uniform), uniform
-// in place; after ten draws that do not fit, the largest centre whose ratio is within the range. As
+// in place; after ten draws that do not fit, the largest center whose ratio is within the range. As
 // torchvision's RandomResizedCrop chooses it.
 Region draw_crop(ImageSize whole, RandomSequence& random);
 
@@ -45,7 +45,7 @@ enum class ImageOperation {
 inline constexpr int kNumImageOperations = 14;
 
 // `magnitude`: the tangent of a shear, pixels of a translation, degrees of a rotation (against the
-// clock), what is added to the factor 1 of brightness, colour, contrast and sharpness, the bits
+// clock), what is added to the factor 1 of brightness, color, contrast and sharpness, the bits
 // that are kept, the lowest value that is inverted; of no meaning to the others.
 struct DrawnOperation {
   ImageOperation operation = ImageOperation::kIdentity;

@@ -27,7 +27,7 @@ struct Factors {
       out[i] = (static_cast<float>(rgb[i]) / 255.0F - factors.mean[i]) / factors.std[i];
 }
 
-// The same, for the compiler to vectorise with 8 numbers at once where the processor can. The
+// The same, for the compiler to vectorize with 8 numbers at once where the processor can. The
 // bits are the same.
 [[gnu::target("avx2")]] void scale_runs_avx2(const std::uint8_t* rgb, std::size_t num_runs,
                                              const Factors& factors, float* out) {
@@ -56,8 +56,8 @@ std::string text_of(ImageSize size) {
   return std::to_string(size.width) + " x " + std::to_string(size.height);
 }
 
-// Half of `excess`, rounded to the even neighbour as Python's round does.
-int centre_offset(int excess) {
+// Half of `excess`, rounded to the even neighbor as Python's round does.
+int center_offset(int excess) {
   const int half = excess / 2;
   return excess % 2 != 0 && half % 2 != 0 ? half + 1 : half;
 }
@@ -76,7 +76,7 @@ ResampleAxis axis_of(int begin, int length, int resized, int first, int count) {
   return {static_cast<double>(begin), static_cast<double>(length), resized, first, count};
 }
 
-Placing place_centre(ImageSize whole, const TransformSpec& plan) {
+Placing place_center(ImageSize whole, const TransformSpec& plan) {
   const ImageSize out = plan.output;
   ImageSize resized = whole;
   if (whole != out || !plan.keep_exact) {
@@ -87,9 +87,9 @@ Placing place_centre(ImageSize whole, const TransformSpec& plan) {
       throw ImageFault("resized to " + text_of(resized) + " it is smaller than " + text_of(out));
   }
   return {
-      axis_of(0, whole.height, resized.height, centre_offset(resized.height - out.height),
+      axis_of(0, whole.height, resized.height, center_offset(resized.height - out.height),
               out.height),
-      axis_of(0, whole.width, resized.width, centre_offset(resized.width - out.width), out.width)};
+      axis_of(0, whole.width, resized.width, center_offset(resized.width - out.width), out.width)};
 }
 
 // By how much the decoder may think the image shrinks: what every epoch takes the same is made of
@@ -212,7 +212,7 @@ std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& pl
   ImagePart& part = scratch_->part;
   const auto choose = [&](ImageSize whole) {
     random = before_crop;
-    placing = crops ? place_crop(draw_crop(whole, random), plan.output) : place_centre(whole, plan);
+    placing = crops ? place_crop(draw_crop(whole, random), plan.output) : place_center(whole, plan);
     return WantedPart{needed_region(placing.rows, placing.columns),
                       shrinks_by(placing, plan.augment)};
   };

@@ -16,7 +16,7 @@ namespace kiln {
 
 struct TransformSpec {
   ImageSize output;  // of every image in a batch
-  // What the short side is resized to before the centre of `output` size is cut; at least that
+  // What the short side is resized to before the center of `output` size is cut; at least that
   // size. 0: every image must have `output` size already, another size is a bad image. Of no use to
   // kStandard and kStrong, which take any size.
   int short_side = 0;
@@ -39,7 +39,7 @@ struct DrawKey {
   std::uint64_t image = 0;  // its number in the data set
 };
 
-// round(size * 256 / 224): the short side that goes with a centre of `size`.
+// round(size * 256 / 224): the short side that goes with a center of `size`.
 int usual_short_side(int size);
 
 // Bytes of a batch -> the numbers that a network takes.

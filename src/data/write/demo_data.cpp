@@ -54,9 +54,9 @@ Outline rectangle(double left, double top, double right, double bottom) {
 // Draws in coverage (255 inside), each shape about as large as the unit circle times `radius`.
 class ShapePainter {
  public:
-  ShapePainter(cv::Mat& coverage, cv::Point2d centre, double radius, double turn)
+  ShapePainter(cv::Mat& coverage, cv::Point2d center, double radius, double turn)
       : coverage_(coverage),
-        centre_(centre),
+        center_(center),
         radius_(radius),
         cosine_(std::cos(turn)),
         sine_(std::sin(turn)) {}
@@ -99,10 +99,10 @@ class ShapePainter {
   cv::Point place(cv::Point2d point) const {
     const double x = cosine_ * point.x - sine_ * point.y;
     const double y = sine_ * point.x + cosine_ * point.y;
-    return {cvRound(centre_.x + radius_ * x), cvRound(centre_.y + radius_ * y)};
+    return {cvRound(center_.x + radius_ * x), cvRound(center_.y + radius_ * y)};
   }
-  void disc(cv::Point2d centre, double radius, int value) {
-    cv::circle(coverage_, place(centre), cvRound(radius * radius_), cv::Scalar(value), cv::FILLED);
+  void disc(cv::Point2d center, double radius, int value) {
+    cv::circle(coverage_, place(center), cvRound(radius * radius_), cv::Scalar(value), cv::FILLED);
   }
   void polygon(const Outline& outline, int value) {
     std::vector<cv::Point> corners;
@@ -111,17 +111,17 @@ class ShapePainter {
   }
 
   cv::Mat& coverage_;
-  cv::Point2d centre_;
+  cv::Point2d center_;
   double radius_, cosine_, sine_;
 };
 
-using Colour = std::array<int, 3>;
+using Color = std::array<int, 3>;
 
-Colour draw_colour(RandomSequence& random, int low, int high) {
-  Colour colour;
-  for (int& channel : colour)
+Color draw_color(RandomSequence& random, int low, int high) {
+  Color color;
+  for (int& channel : color)
     channel = low + static_cast<int>(random.below(static_cast<std::uint64_t>(high - low)));
-  return colour;
+  return color;
 }
 
 double between(RandomSequence& random, double low, double high) {
@@ -174,16 +174,16 @@ std::string_view demo_class_name(int shape) {
 
 Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t index) {
   RandomSequence random({seed, static_cast<std::uint64_t>(shape), index});
-  const Colour ground = draw_colour(random, 0, kGroundBelow);
-  const Colour ink = draw_colour(random, kInkFrom, 256);
+  const Color ground = draw_color(random, 0, kGroundBelow);
+  const Color ink = draw_color(random, kInkFrom, 256);
 
   const double extent = size * kOversampling;
   const double radius = extent * between(random, 0.28, 0.4);
-  const cv::Point2d centre(extent * between(random, 0.43, 0.57),
+  const cv::Point2d center(extent * between(random, 0.43, 0.57),
                            extent * between(random, 0.43, 0.57));
   const double turn = between(random, -0.2, 0.2);
   cv::Mat large = cv::Mat::zeros(size * kOversampling, size * kOversampling, CV_8UC1);
-  ShapePainter(large, centre, radius, turn).paint(shape);
+  ShapePainter(large, center, radius, turn).paint(shape);
   cv::Mat coverage;
   cv::resize(large, coverage, cv::Size(size, size), 0, 0, cv::INTER_AREA);
 

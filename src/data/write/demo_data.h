@@ -14,7 +14,7 @@ constexpr int kMaxDemoClasses = 10;
 // "circle", "square", …; 0 <= shape < kMaxDemoClasses.
 std::string_view demo_class_name(int shape);
 
-// A pure function of its arguments: place, size, turn, colours and noise are drawn from (seed,
+// A pure function of its arguments: place, size, turn, colors and noise are drawn from (seed,
 // shape, index).
 Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t index);
 

@@ -1,4 +1,4 @@
-// A labelled image set as tar shards in WebDataset's naming: KEY.jpg and KEY.cls one after the
+// A labeled image set as tar shards in WebDataset's naming: KEY.jpg and KEY.cls one after the
 // other in NAME-000000.tar and so on, and `classes.txt`, whose lines are the names of the classes
 // by number. Format: https://github.com/webdataset/webdataset, "The WebDataset Format".
 #pragma once

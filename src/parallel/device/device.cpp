@@ -42,34 +42,35 @@ bool too_old(const NvidiaDriver& driver) {
          (driver.cuda_version > 0 && driver.cuda_version < kLeastCuda);
 }
 
-// Throws unless the driver and this process's device can be used; says nothing about the module.
+// Throws unless the driver and this process's device can be used; does not check the module.
 void require_usable(const NvidiaDriver& driver) {
   if (too_old(driver))
     refuse("The NVIDIA driver is too old (" + describe(driver) + "); " + kNeeded +
            ": update the driver.");
   if (!driver.library)
-    refuse("An NVIDIA device is there (" + describe(driver) +
+    refuse("An NVIDIA device is present (" + describe(driver) +
            "), but the driver's library libcuda.so.1 is missing; " + kNeeded +
            ": install it, or start a container with --gpus all.");
   if (!driver.fault.empty())
     refuse("The NVIDIA driver cannot be used (" + describe(driver) + "): " + driver.fault + "; " +
-           kNeeded + ": see what nvidia-smi says.");
+           kNeeded + ": run nvidia-smi for details.");
   if (driver.capability_major * 10 + driver.capability_minor < kLeastCapability)
     refuse("The GPU '" + driver.name + "' has " + capability_text(driver) +
            ", but this LibTorch needs 7.5 or higher.");
 }
 
-// Opens GPU support and starts the CUDA runtime with it.
+// Loads the GPU module and initializes the CUDA runtime.
 void require_module(const NvidiaDriver& driver) {
-  const std::string gpu = "The GPU '" + driver.name + "' is there (" + describe(driver) + "), but ";
+  const std::string gpu =
+      "The GPU '" + driver.name + "' is present (" + describe(driver) + "), but ";
   std::string fault;
   const CudaModule* module = open_cuda_module(&fault);
   if (module == nullptr)
     refuse(gpu + "kiln's GPU module libkiln_cuda.so could not be loaded: " + fault + "; " +
-           kNeeded + " and the module of the same build beside the program.");
+           kNeeded + " and the module from the same build next to the program.");
   if (const char* refusal = module->device_fault(driver.index); refusal != nullptr)
     refuse(gpu + "CUDA " + cuda_text(module->runtime_version()) + " cannot use it: " + refusal +
-           "; " + kNeeded + ": see what nvidia-smi says.");
+           "; " + kNeeded + ": run nvidia-smi for details.");
 }
 
 std::string module_path() {
@@ -80,7 +81,8 @@ std::string module_path() {
 struct Host {
   std::vector<std::size_t> ranks;
   std::set<std::string> gpus;
-  std::size_t most_seen = 0;  // by one rank: how many GPUs there are at least, where UUIDs lack
+  std::size_t most_seen =
+      0;  // by one rank: a lower bound on the number of GPUs if UUIDs are unknown
 
   std::size_t num_gpus() const { return std::max(gpus.size(), most_seen); }
 };
@@ -130,9 +132,8 @@ void find_mixed_kinds(const std::vector<RankDevice>& ranks, Problems& problems) 
   const auto number = [&](auto place) {
     return name_of(static_cast<std::size_t>(place - ranks.begin()), ranks);
   };
-  add(problems, "The ranks are on different kinds of device: " + number(on_gpu) + " found a GPU, " +
-                    number(on_cpu) +
-                    " computes on the CPU: give every rank a GPU, or use --device cpu.");
+  add(problems, "The ranks use different kinds of devices: " + number(on_gpu) + " found a GPU, " +
+                    number(on_cpu) + " has no GPU: give every rank a GPU, or use --device cpu.");
 }
 
 }  // namespace
@@ -144,8 +145,9 @@ Device choose_device(DeviceChoice wish, int local_rank) {
       driver.num_devices > 0 || !driver.fault.empty() || (driver.device_files && !driver.library);
   if (!present) {
     if (wish == DeviceChoice::kCuda)
-      refuse(std::string("--device cuda was asked for, but this process sees no NVIDIA device; ") +
-             kNeeded + ": check CUDA_VISIBLE_DEVICES, or start a container with --gpus all.");
+      refuse(
+          std::string("--device cuda is set, but no NVIDIA device is visible to this process; ") +
+          kNeeded + ": check CUDA_VISIBLE_DEVICES, or start a container with --gpus all.");
     return {.description = "CPU (no NVIDIA device found)"};
   }
   require_usable(driver);
@@ -186,7 +188,7 @@ const CudaModule* open_cuda_module(std::string* fault) {
   auto* entry = symbol<const CudaModule*()>(library, kCudaModuleSymbol);
   const CudaModule* module = entry == nullptr ? nullptr : entry();
   if (module == nullptr || module->version != kCudaModuleVersion) {
-    *fault = module_path() + " is of another build of kiln";
+    *fault = module_path() + " is from a different build of kiln";
     return nullptr;
   }
   return module;
@@ -201,7 +203,7 @@ Problems find_gpu_problems(const std::vector<RankDevice>& ranks) {
     add(problems, "Process count per node (" + std::to_string(host.ranks.size()) +
                       ") is greater than the processing units (" + std::to_string(host.num_gpus()) +
                       ") on host " + name +
-                      ": start no more ranks there than it has GPUs, or use --device cpu.");
+                      ": start at most one rank per GPU, or use --device cpu.");
   }
   std::map<std::string, std::vector<std::size_t>> users;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
@@ -210,8 +212,9 @@ Problems find_gpu_problems(const std::vector<RankDevice>& ranks) {
   for (const auto& [gpu, numbers] : users) {
     if (numbers.size() < 2) continue;
     add(problems, "Ranks " + listed(numbers) + " on host " + ranks[numbers.front()].host +
-                      " have the same GPU (" + gpu +
-                      "): let each see its own, or all of the host's (CUDA_VISIBLE_DEVICES).");
+                      " share the same GPU (" + gpu +
+                      "): set CUDA_VISIBLE_DEVICES so that each rank sees its own GPU or all GPUs "
+                      "of the host.");
   }
   find_mixed_kinds(ranks, problems);
   return problems;
@@ -222,7 +225,7 @@ std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks) {
   for (const auto& [name, host] : by_host(ranks)) {
     if (host.ranks.size() >= host.num_gpus()) continue;
     sentences.push_back(std::to_string(host.num_gpus() - host.ranks.size()) + " of the " +
-                        std::to_string(host.num_gpus()) + " GPUs of host " + name + " stay idle");
+                        std::to_string(host.num_gpus()) + " GPUs of host " + name + " are idle");
   }
   return sentences;
 }

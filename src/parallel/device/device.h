@@ -1,8 +1,7 @@
-// Which device this process computes on.
-//
-// GPU support is a module, libkiln_cuda.so beside the program, opened only where an NVIDIA driver
-// is. LibTorch caches its CUDA hooks at the first call into it, so `choose_device` must run before
-// any other use of LibTorch.
+// Selects the device that this process computes on.
+// GPU support is a module, libkiln_cuda.so next to the program, loaded only if an NVIDIA driver is
+// present. LibTorch caches its CUDA hooks at the first call into it, so `choose_device` must run
+// before any other use of LibTorch.
 #pragma once
 
 #include <string>
@@ -24,33 +23,31 @@ struct Device {
   std::vector<std::string> visible_uuids = {};  // of all GPUs that this process sees
 };
 
-// kAuto takes the CPU only where no NVIDIA device is present. A device that is there and cannot be
-// used (driver, compute capability, library, module, CUDA runtime), or kCuda without one, is Error
-// kFailedToCompleteOperation naming what was found, what is needed, and the remedy. Where it is a
-// GPU, the module is open and the CUDA runtime has started on it. kCpu asks no driver.
-//
-// A process that sees one GPU takes it, otherwise the one at its local rank, counted around:
-// whether that gives every rank its own is for gpu_assignment.h, when all ranks have chosen.
+// kAuto chooses the CPU only if no NVIDIA device is present. A device that is present but unusable
+// (driver, compute capability, library, module, CUDA runtime), or kCuda without one, is Error
+// kFailedToCompleteOperation naming what was found, what is needed, and the remedy. For a GPU, the
+// module is loaded and the CUDA runtime initialized on it. kCpu does not query the driver. A
+// process that sees one GPU uses it, otherwise the GPU at its local rank, modulo their number:
+// whether every rank has its own is checked below, once all ranks have chosen.
 Device choose_device(DeviceChoice wish, int local_rank = 0);
 
-// Bytes of GPU memory at most in use so far by this process; 0 on a CPU.
+// Peak GPU memory of this process, in bytes; 0 on a CPU.
 long long peak_device_memory(const Device& device);
 
-// Versions as the loaded libraries give them, for `kiln --version`; empty where a library is
-// missing.
+// Versions reported by the loaded libraries, for `kiln --version`; empty if a library is missing.
 struct CudaVersions {
   std::string cuda, cudnn, nccl;
 };
 CudaVersions cuda_versions();
 
-// The door to libkiln_cuda.so, GPU support beside the program.
+// Access to libkiln_cuda.so, the GPU module next to the program.
 
-// Opens the module at the first call; it stays open for the life of the process, as LibTorch's
-// hooks point into it. nullptr with a `fault` where it cannot be loaded or is of another build.
+// Loads the module at the first call; it stays loaded for the life of the process, since LibTorch's
+// hooks point into it. nullptr with a `fault` if it cannot be loaded or is from a different build.
 const CudaModule* open_cuda_module(std::string* fault);
 
-// Whether the ranks of a job have a GPU each. Pure functions over what every rank found, gathered
-// from all; a rank's place in the list is its number.
+// Checks that each rank of a job has its own GPU. Pure functions over what every rank found,
+// gathered from all and indexed by rank.
 struct RankDevice {
   std::string host = {};
   bool is_cuda = false;
@@ -59,12 +56,12 @@ struct RankDevice {
       {};  // UUIDs of all GPUs that it sees; empty texts when unknown
 };
 
-// All reasons why these ranks cannot train together, each Error kUserError, so exit code 1:
-// more ranks on a host than GPUs, which are the distinct UUIDs that its ranks see together; two
-// ranks on one GPU; ranks on CPUs beside ranks on GPUs. Empty for ranks on CPUs alone.
+// All reasons why these ranks cannot train together, each Error kUserError (exit code 1): more
+// ranks on a host than GPUs (the distinct UUIDs that its ranks see); two ranks on one GPU; a mix of
+// CPU and GPU ranks. Empty if all ranks are on CPUs.
 Problems find_gpu_problems(const std::vector<RankDevice>& ranks);
 
-// "2 of the 4 GPUs of host node7 stay idle", one a host where it is so.
+// "2 of the 4 GPUs of host node7 are idle", one sentence per affected host.
 std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks);
 
 }  // namespace kiln

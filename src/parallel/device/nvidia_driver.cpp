@@ -44,11 +44,11 @@ std::string describe_status(void* library, int status) {
   auto* explain = symbol<int(int, const char**)>(library, "cuGetErrorString");
   const char* text = nullptr;
   if (explain != nullptr && explain(status, &text) != 0) text = nullptr;
-  return "the CUDA driver answers with error " + std::to_string(status) +
+  return "the CUDA driver returned error " + std::to_string(status) +
          (text == nullptr ? "" : " (" + std::string(text) + ")");
 }
 
-// A device's number is its handle, too. Version 2 tells the parts of a divided GPU apart.
+// A device's index is also its handle. Version 2 distinguishes the MIG instances of a GPU.
 std::string device_uuid(void* library, int device) {
   using Uuid = std::array<unsigned char, 16>;
   auto* ask = symbol<int(Uuid*, int)>(library, "cuDeviceGetUuid_v2");
@@ -83,7 +83,7 @@ void ask_cuda(void* library, int local_rank, NvidiaDriver& driver) {
   for (const char* name : {"cuDriverGetVersion", "cuInit", "cuDeviceGetCount",
                            "cuDeviceGetAttribute", "cuDeviceGetName"})
     if (::dlsym(library, name) == nullptr) {
-      driver.fault = "libcuda.so.1 lacks the function " + std::string(name);
+      driver.fault = "libcuda.so.1 is missing the function " + std::string(name);
       return;
     }
   if (version(&driver.cuda_version) != 0) driver.cuda_version = 0;
@@ -123,7 +123,7 @@ struct GpuMeter::Library {
   };
   using Handle = void*;
 
-  // nullptr: there is nothing to measure with.
+  // nullptr if nothing can be measured.
   static std::unique_ptr<Library> open(const std::string& uuid) {
     void* file = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (file == nullptr) return nullptr;

@@ -1,5 +1,5 @@
-// What NVIDIA's libraries tell of a machine's GPUs, opened at run time: the driver's (libcuda), and
-// the management library's (NVML) load and power.
+// Queries NVIDIA's libraries about a machine's GPUs, loading them at run time: the driver
+// (libcuda), and the management library (NVML) for utilization and power.
 #pragma once
 
 #include <dlfcn.h>
@@ -12,15 +12,16 @@
 
 namespace kiln {
 
-// Functions of libraries that are opened at run time.
+// Functions of libraries loaded at run time.
 
-// nullptr where `library`, a handle of dlopen, has none of this name.
+// nullptr if `library`, a handle from dlopen, has no such symbol.
 template <typename Function>
 Function* symbol(void* library, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-// What the NVIDIA driver says, asked through dlopen so that no driver is needed to build or to run.
+// What the NVIDIA driver reports, queried through dlopen so that no driver is needed to build or
+// run.
 struct NvidiaDriver {
   bool device_files = false;  // /dev/nvidiactl or /proc/driver/nvidia/version is there
   bool library = false;       // libcuda.so.1 could be opened and is no stub of the CUDA toolkit
@@ -34,8 +35,8 @@ struct NvidiaDriver {
   int capability_major = 0, capability_minor = 0;
 };
 
-// The device for this process is the only one, or the one at its local rank (counted around, when
-// there are fewer). Never throws for what the driver answers: what is unknown stays empty.
+// The device for this process is the only one, or the one at its local rank (modulo their number).
+// Never throws: unknown values stay empty.
 NvidiaDriver ask_nvidia_driver(int local_rank = 0);
 
 // How busy a GPU is and what power it draws, as NVIDIA's management library (NVML) tells.
@@ -48,7 +49,7 @@ class GpuMeter {
   GpuMeter(const GpuMeter&) = delete;
   GpuMeter& operator=(const GpuMeter&) = delete;
 
-  // Takes some 10 microseconds.
+  // Takes about 10 microseconds.
   void sample();
   // Of the samples since the last call.
   std::optional<GpuLoad> take_average();

@@ -1,6 +1,6 @@
-// Sums and copies of tensors over all ranks. All ranks make the same calls in the same order, with
+// All-reduce and broadcast of tensors. All ranks make the same calls in the same order, with
 // tensors of the same length and type. Every call has a deadline: Error kTimeoutOccured naming the
-// collective, and FailedElsewhere when another rank failed; the job cannot go on after either.
+// collective, or FailedElsewhere if another rank failed; the job cannot continue after either.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,24 +19,24 @@ class Communicator {
 
   virtual ~Communicator() = default;
 
-  virtual int size() const = 0;  // how many ranks
+  virtual int size() const = 0;  // number of ranks
   // Starts to sum `values` over the ranks in place and returns. `values` is contiguous, float32,
   // float64, int64 or bfloat16, and must not be touched before wait().
   virtual Ticket all_reduce(const at::Tensor& values) = 0;
-  // That sum is in place: for the calling thread, or for later work on the device's current stream.
-  // Waits for no sum started after it.
+  // The result is available: to the calling thread, or to later work on the device's current
+  // stream. Does not wait for sums started later.
   virtual void wait(Ticket ticket) = 0;
   // Rank 0's values everywhere; contiguous. Ready on return, as after wait().
   virtual void broadcast(const at::Tensor& values) = 0;
-  // Seconds in which sums were under way, since the start; empty where they are not measured.
+  // Seconds during which sums were in flight, since the start; empty if not measured.
   virtual std::optional<double> all_reduce_seconds() const { return {}; }
-  // The same ranks once more, for sums that must not wait for those under way here. All ranks call
-  // it; the order of calls counts in each lane alone. Messages call its sums `sum_name`, a literal.
-  // There is one second lane: who asks again shares it.
+  // A second lane over the same ranks, for sums that must not wait for those in flight here. All
+  // ranks call it; calls must be ordered only within each lane. Messages call its sums `sum_name`,
+  // a literal. There is only one second lane: further calls share it.
   virtual std::unique_ptr<Communicator> second_lane(const char* sum_name) = 0;
 };
 
-// For one rank: every call returns at once, and tensors stay as they are.
+// For one rank: every call returns immediately and leaves tensors unchanged.
 std::unique_ptr<Communicator> make_local_communicator();
 
 // For tensors on the CPU. `mpi` must outlive it.

@@ -1,9 +1,7 @@
-// The gradients of all parameters, as views into a few flat buffers that are summed over the ranks
-// while backward still fills the others.
-//
-// A buffer is sent as soon as all its gradients are there, in the same order on every rank: the
-// parameters' reverse order, which is about the order in which backward reaches them. One thread
-// but for backward's own.
+// The gradients of all parameters, as views into a few flat buffers that are all-reduced while
+// backward is still filling the others. A buffer is sent as soon as all its gradients are complete,
+// in the same order on every rank: the reverse order of the parameters, which is roughly the order
+// in which backward reaches them. One thread, apart from backward's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,16 +16,17 @@
 namespace kiln {
 
 struct BucketPlan {
-  std::size_t first_bytes = 1 << 20;  // small, so that sending starts early
+  std::size_t first_bytes = 1 << 20;  // small, so that communication starts early
   std::size_t bytes = 25 << 20;
   bool bfloat16 = false;  // sum in bfloat16: half the traffic, three digits
 };
 
 class GradientBuckets {
  public:
-  // `parameters` in their final place and memory format, all of one floating-point type; their
-  // gradients become views of the buckets, of the parameters' own strides. `communicator` must
-  // outlive the buckets; with one rank nothing is sent and backward is not watched.
+  // `parameters` on their final device and in their final memory format, all of one floating-point
+  // type; their gradients become views into the buckets with the parameters' strides.
+  // `communicator` must outlive the buckets; with one rank nothing is sent and no hooks are
+  // installed.
   GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
                   Communicator& communicator);
   ~GradientBuckets();
@@ -38,14 +37,14 @@ class GradientBuckets {
   const std::vector<at::Tensor>& gradients() const;
   void zero();
 
-  // The next backward is the step's last: from now on full buckets are sent.
+  // The next backward is the step's last: complete buckets are sent from now on.
   void reduce_on_next_backward();
-  // After backward: sends what is left and waits for all sums. Every rank calls it once a step,
-  // also one whose batch was empty.
+  // After backward: sends the remaining buckets and waits for all sums. Every rank calls it once
+  // per step, even if its batch was empty.
   void wait();
 
   std::size_t num_buckets() const;
-  // Since the start; empty for one rank and where the communicator does not measure.
+  // Since the start; empty for one rank and if the communicator does not measure.
   std::optional<CommunicationTime> communication() const;
 
  private:

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kLeastNccl = 21800;
-constexpr double kClosePatience = 10;  // seconds for the other ranks at the end
+constexpr double kClosePatience = 10;  // seconds to wait for the other ranks at the end
 constexpr milliseconds kLookEvery(100);
 
 NcclType type_of(const at::Tensor& values) {
@@ -46,13 +46,13 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-// What the communicator, its watching thread and the thread that lets NCCL go have in common. The
-// last may hang in the driver and is then left behind, so all three share it.
+// State shared by the communicator, its watchdog thread and the thread that releases NCCL. The last
+// may hang in the driver and is then abandoned, so all three share ownership.
 struct Shared {
   struct Work {
     const char* name;
     std::uint64_t place;
-    Clock::time_point begin;  // or when the work before it was done
+    Clock::time_point begin;  // or when the preceding work was done
   };
 
   Shared(const NcclPlan& plan, std::unique_ptr<NcclGroup> given)
@@ -61,14 +61,14 @@ struct Shared {
   const double deadline_s;
   const NcclWatch watch;
 
-  // Every call into the group; taken before `mutex`, never while holding it.
+  // Guards every call into the group; locked before `mutex`, never while holding it.
   std::timed_mutex calling;
-  std::unique_ptr<NcclGroup> group;  // until it is let go
-  std::uint64_t num_seen = 0;        // marks that were seen to be passed
+  std::unique_ptr<NcclGroup> group;  // until it is released
+  std::uint64_t num_seen = 0;        // marks known to have been passed
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Work> works;  // started and not seen to be done; the set-up is the first
+  std::deque<Work> works;  // started and not known to be done; the setup is the first
   std::exception_ptr failure;
   bool failure_thrown = false, closing = false, is_free = false;
 
@@ -81,10 +81,10 @@ struct Shared {
   }
 };
 
-// Hands NCCL back, from a thread of its own as that may hang.
+// Releases NCCL on a separate thread, since that may hang.
 void let_go(const std::shared_ptr<Shared>& shared, bool politely) {
   std::thread([shared, politely] {
-    // A caller that does not come back from NCCL holds `calling`: then nothing can be freed.
+    // A caller stuck in NCCL holds `calling`: then nothing can be freed.
     const std::unique_lock calling(shared->calling, std::chrono::seconds(5));
     if (!calling.owns_lock()) return;
     try {
@@ -118,10 +118,10 @@ void fail(const std::shared_ptr<Shared>& shared, const std::string& sentence) {
 void fail_with_fault(const std::shared_ptr<Shared>& shared, const char* name,
                      const std::string& fault) {
   fail(shared, std::string("The ") + name + " over all ranks failed: " + first_line(fault) +
-                   ". See the driver logs of the other ranks, or run again with NCCL_DEBUG=INFO.");
+                   ". Check the driver logs of the other ranks, or rerun with NCCL_DEBUG=INFO.");
 }
 
-// The thread that watches what was started.
+// The watchdog thread.
 class Watcher {
  public:
   explicit Watcher(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
@@ -166,7 +166,7 @@ class Watcher {
     }
   }
 
-  // Drops what is done; finds NCCL's and CUDA's faults. A caller that is in the group asks itself.
+  // Drops finished work; detects NCCL and CUDA faults. A caller inside the group checks for itself.
   void ask_group() {
     const std::unique_lock calling(shared_->calling, std::try_to_lock);
     if (!calling.owns_lock()) return;
@@ -231,7 +231,7 @@ class NcclCommunicator : public Communicator {
   }
 
  private:
-  static constexpr const char* kSetUp = "set-up of NCCL";
+  static constexpr const char* kSetUp = "NCCL setup";
   static constexpr Ticket kNothing = 0;
 
   void add_work(const char* name) {
@@ -241,7 +241,7 @@ class NcclCommunicator : public Communicator {
     shared_->changed.notify_all();
   }
 
-  // `work` with the group, unless it has failed, in which case nobody may touch it any more.
+  // Runs `work` on the group, unless it has failed, after which it must not be used.
   template <typename Work>
   std::invoke_result_t<Work, NcclGroup&> call(Work&& work) {
     const std::lock_guard calling(shared_->calling);
@@ -261,8 +261,8 @@ class NcclCommunicator : public Communicator {
     return call([](NcclGroup& group) { return group.mark(); });
   }
 
-  // Returns when NCCL has taken the last call in: at once, but for the first ones, which connect
-  // the ranks. The watching thread keeps the deadline.
+  // Returns when NCCL has accepted the last call: immediately, except for the first ones, which
+  // connect the ranks. The watchdog thread enforces the deadline.
   void settle(const char* name) {
     for (auto nap = std::chrono::microseconds(20);; nap = std::min(nap * 2, kLongestNap)) {
       const NcclGroup::State state = call([&](NcclGroup& group) {
@@ -302,15 +302,15 @@ const CudaModule& module_with_nccl() {
   const CudaModule* module = open_cuda_module(&fault);
   if (module == nullptr)
     throw Error(ErrorCode::kFailedToCompleteOperation,
-                "kiln's GPU module libkiln_cuda.so, which brings NCCL, could not be loaded: " +
+                "kiln's GPU module libkiln_cuda.so, which provides NCCL, could not be loaded: " +
                     fault + ".");
   const int version = module->nccl_version();
   if (version < kLeastNccl)
     throw Error(ErrorCode::kFailedToCompleteOperation,
                 "NCCL " + std::to_string(version / 10000) + "." +
                     std::to_string(version % 10000 / 100) + "." + std::to_string(version % 100) +
-                    " was loaded, but kiln needs 2.18 or newer: take the libnccl.so.2 of its "
-                    "LibTorch, and look for another in LD_LIBRARY_PATH and LD_PRELOAD.");
+                    " was loaded, but kiln needs 2.18 or newer: use the libnccl.so.2 of its "
+                    "LibTorch, and check LD_LIBRARY_PATH and LD_PRELOAD for another one.");
   return *module;
 }
 
@@ -321,7 +321,7 @@ std::string make_nccl_id() {
   std::string id = module_with_nccl().make_nccl_id(&fault);
   if (id.empty())
     throw Error(ErrorCode::kFailedToCompleteOperation,
-                "NCCL cannot be used: " + fault + ". Run again with NCCL_DEBUG=INFO.");
+                "NCCL cannot be used: " + fault + ". Rerun with NCCL_DEBUG=INFO.");
   return id;
 }
 
@@ -332,7 +332,7 @@ std::unique_ptr<NcclGroup> join_nccl_group(const NcclSeat& seat) {
   } catch (const std::exception& fault) {
     throw Error(ErrorCode::kFailedToCompleteOperation,
                 "NCCL cannot be set up on GPU " + std::to_string(seat.device) + ": " +
-                    first_line(fault.what()) + ". See what nvidia-smi says.");
+                    first_line(fault.what()) + ". Run nvidia-smi for details.");
   }
 }
 

@@ -1,4 +1,4 @@
-// Collectives as something that can be polled, and lanes of them. For the MPI thread alone.
+// Pollable collectives, and lanes of them. For the MPI thread only.
 #pragma once
 
 #include <mpi.h>
@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-// One collective on its way.
+// One collective in flight.
 class PendingCollective {
  public:
   explicit PendingCollective(MPI_Request request) : request_(request) {}
@@ -27,7 +27,7 @@ class PendingCollective {
   std::optional<RingAllReduce> ring_;
 };
 
-// What MPI says of a status that is not MPI_SUCCESS.
+// MPI's text for a status other than MPI_SUCCESS.
 std::string mpi_error_text(int status);
 
 class MpiCollectives {
@@ -42,8 +42,8 @@ class MpiCollectives {
   MPI_Op bfloat16_sum_ = MPI_OP_NULL;
 };
 
-// Collectives over MPI communicators of their own: all are started at once, and they finish one
-// after the other. For the MPI thread alone.
+// Collectives over separate MPI communicators: all start immediately, and they finish in order. For
+// the MPI thread only.
 class MpiLane {
  public:
   using Clock = std::chrono::steady_clock;
@@ -66,7 +66,7 @@ class MpiLane {
   // The oldest, when it is done; a status other than MPI_SUCCESS ends it.
   std::optional<Done> take_done(int* status);
   const Running* oldest() const { return running_.empty() ? nullptr : &running_.front(); }
-  // The process stood still for so long, so nobody has waited meanwhile.
+  // The process was suspended for this long, which does not count as waiting.
   void forget(Clock::duration gap);
 
  private:

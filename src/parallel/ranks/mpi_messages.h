@@ -1,6 +1,6 @@
-// Small messages between ranks, beside the collectives: "what are you doing?", "this", "I failed".
-// They are answered while a collective is stuck, so a stall can be explained. For the MPI thread
-// alone.
+// Small messages between ranks, independent of collectives: status queries, status replies and
+// failure notices. They are answered even while a collective is stuck, so a stall can be explained.
+// For the MPI thread only.
 #pragma once
 
 #include <mpi.h>
@@ -25,16 +25,16 @@ struct RankFailure {
 class MpiMessages {
  public:
   explicit MpiMessages(MPI_Comm communicator);  // keeps a duplicate
-  void close();                                 // before MPI_Finalize, when all ranks are about to
+  void close();                                 // before MPI_Finalize, on all ranks
 
-  // Takes in what has arrived; answers questions with `mine`.
+  // Processes arrived messages; answers queries with `mine`.
   void poll(const PeerStatus& mine);
   void ask_all();
   void tell_all(const PeerStatus& mine);
   void tell_failure(int exit_code, const std::string& text);
 
   const std::vector<PeerStatus>& peers() const { return peers_; }  // [size]
-  // The failure of the lowest rank that told one.
+  // The failure of the lowest rank that reported one.
   const std::optional<RankFailure>& failure() const { return failure_; }
 
  private:

@@ -62,7 +62,7 @@ struct MpiThread::State {
   void fail(std::exception_ptr failure);
   void throw_if_failed() const;
 
-  // Written once before `ready`, then read by anybody.
+  // Written once before `ready`, then read by any thread.
   Ranks ranks;
 
   // The thread's own.
@@ -78,22 +78,22 @@ struct MpiThread::State {
   std::condition_variable wake, changed;
   bool ready = false, stopping = false;
   std::deque<Queued> queued;
-  std::set<std::uint64_t> under_way;      // tickets: places of what was queued and is not finished
-  std::uint64_t places = 0, started = 0;  // counts collectives elsewhere too
+  std::set<std::uint64_t> under_way;      // tickets: indices of queued, unfinished collectives
+  std::uint64_t places = 0, started = 0;  // also counts collectives of other libraries
   int waiters = 0;
   std::exception_ptr fault;
   std::string phase = "starting";
   bool patient = false;
   std::vector<std::string> hosts;
   std::optional<RankFailure> to_announce;
-  std::optional<bool> announced;      // what announce_failure() answered
+  std::optional<bool> announced;      // result of announce_failure()
   std::optional<int> lowest_failure;  // of the other ranks
   std::optional<int> abort_code;
   std::optional<std::vector<PeerStatus>> told_peers;  // for query_peers()
   bool news_wanted = false;
   std::map<std::string, double> seconds;
 
-  std::thread thread;  // last: starts when everything else is there
+  std::thread thread;  // last: starts after everything else is constructed
 };
 
 void MpiThread::State::open() {
@@ -102,16 +102,16 @@ void MpiThread::State::open() {
   for (std::size_t i = 0; i < kNumLanes; ++i) lanes.emplace_back(MPI_COMM_WORLD);
   MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks.size);
-  MPI_Comm neighbours = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank, MPI_INFO_NULL, &neighbours);
-  MPI_Comm_rank(neighbours, &ranks.local_rank);
-  MPI_Comm_size(neighbours, &ranks.local_size);
-  MPI_Comm_free(&neighbours);
+  MPI_Comm neighbors = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank, MPI_INFO_NULL, &neighbors);
+  MPI_Comm_rank(neighbors, &ranks.local_rank);
+  MPI_Comm_size(neighbors, &ranks.local_size);
+  MPI_Comm_free(&neighbors);
   messages.emplace(MPI_COMM_WORLD);
 }
 
 void MpiThread::State::run() {
-  ::prctl(PR_SET_TIMERSLACK, 1000UL);  // short naps are meant to be short
+  ::prctl(PR_SET_TIMERSLACK, 1000UL);  // so that short sleeps really are short
   open();
   {
     const std::lock_guard lock(mutex);
@@ -128,7 +128,8 @@ void MpiThread::State::run() {
   MPI_Finalize();
 }
 
-// A process that was stopped has not waited meanwhile: when it goes on, others are not to blame.
+// The time that a process was stopped (SIGSTOP) does not count as waiting: the others are not to
+// blame.
 void MpiThread::State::forget_suspension() {
   const Clock::time_point now = Clock::now();
   const Clock::duration gap = now - std::exchange(last_turn, now);
@@ -172,7 +173,7 @@ void MpiThread::State::finish(MpiLane& lane) {
     fail(std::make_exception_ptr(
         Error(ErrorCode::kTimeoutOccured, std::string("The ") + lane.oldest()->what.name +
                                               " over all ranks failed: " + mpi_error_text(status) +
-                                              ". See the driver logs of the other ranks.")));
+                                              ". Check the driver logs of the other ranks.")));
 }
 
 // Of all lanes.
@@ -186,7 +187,7 @@ const MpiLane::Running* MpiThread::State::oldest() const {
   return found;
 }
 
-// Takes in what other ranks say; a failure there ends every wait here.
+// Processes messages from other ranks; a failure there ends every wait here.
 void MpiThread::State::receive_status() {
   PeerStatus mine;
   {
@@ -201,7 +202,8 @@ void MpiThread::State::receive_status() {
   const std::vector<std::string> names = now(hosts);
   const auto rank_index = static_cast<std::size_t>(failure->rank);
   {
-    const std::lock_guard lock(mutex);  // before a wait ends by it: who wakes must know whose it is
+    const std::lock_guard lock(
+        mutex);  // before the wait ends: the thread that wakes must know which rank failed
     lowest_failure = failure->rank;
   }
   fail(std::make_exception_ptr(
@@ -210,7 +212,7 @@ void MpiThread::State::receive_status() {
                       failure->text, failure->exit_code)));
 }
 
-// For query_peers(): what is known, while the answers to the next call are asked for.
+// For query_peers(): returns what is known and queries the peers for the next call.
 void MpiThread::State::pass_news_on() {
   {
     const std::lock_guard lock(mutex);
@@ -222,7 +224,8 @@ void MpiThread::State::pass_news_on() {
   messages->ask_all();
 }
 
-// Now and then, unasked: a rank that stops answering has a last known phase.
+// Queries periodically even without a request, so that a rank that stops responding has a last
+// known phase.
 void MpiThread::State::tell(const PeerStatus& mine) {
   if (mine.phase == told_phase || seconds_since(told) < std::max(0.1, ranks.size / 80.0)) return;
   told_phase = mine.phase;
@@ -230,7 +233,7 @@ void MpiThread::State::tell(const PeerStatus& mine) {
   messages->tell_all(mine);
 }
 
-// Asks around when a collective waits, warns when it waits long, gives up at the deadline.
+// Queries the peers while a collective waits, warns when it waits long, gives up at the deadline.
 void MpiThread::State::watch() {
   {
     const std::lock_guard lock(mutex);
@@ -269,8 +272,8 @@ void MpiThread::State::handle_requests() {
   if (code) MPI_Abort(MPI_COMM_WORLD, *code);
 }
 
-// Somebody waits: give the core away and come back at once. A collective runs beside the training:
-// look now and then. Nothing runs: wait for work, and answer other ranks a few hundred times a
+// If a thread is waiting: yield the core and return immediately. If a collective overlaps with
+// training: poll now and then. If idle: wait for work, and answer other ranks a few hundred times a
 // second.
 void MpiThread::State::idle() {
   std::unique_lock lock(mutex);

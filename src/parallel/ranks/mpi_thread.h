@@ -1,10 +1,8 @@
-// The one thread of a process that makes MPI calls. Collectives are handed to it in order and
-// polled, so none blocks for ever: at the deadline, or when another rank says that it failed, every
-// wait ends with an exception. Between collectives the thread answers the other ranks' questions
-// about what this one is doing, which is how a stall gets a name.
-//
-// All ranks start the same collectives in the same order in each lane. Any thread may call; MPI is
-// finished by the destructor.
+// The only thread of a process that makes MPI calls. Collectives are queued to it in order and
+// polled, so none blocks forever: at the deadline, or when another rank reports a failure, every
+// wait ends with an exception. Between collectives the thread answers the other ranks' status
+// queries, so that a stall can be attributed. All ranks start the same collectives in the same
+// order in each lane. Any thread may call; the destructor finalizes MPI.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +18,10 @@ namespace kiln {
 
 class MpiThread {
  public:
-  // Starts MPI and blocks until it runs. The limits are those of one collective from its start on
+  // Initializes MPI and blocks until it is up. The limits apply to one collective from its start on
   // this rank; `warn` is called from the thread.
   MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn);
-  // Ends MPI, for which all ranks must have finished all collectives.
+  // Finalizes MPI; all ranks must have finished all collectives.
   ~MpiThread();
 
   struct Ranks {
@@ -32,7 +30,7 @@ class MpiThread {
   };
   const Ranks& ranks() const;
 
-  static constexpr std::uint64_t kDone = 0;  // a ticket that nobody has to wait for
+  static constexpr std::uint64_t kDone = 0;  // a ticket that is already done
   // A ticket for wait(). The tickets of one lane finish in order.
   std::uint64_t start(const Collective& collective);
   // Throws Error kTimeoutOccured at the deadline, FailedElsewhere when another rank failed; from
@@ -42,24 +40,25 @@ class MpiThread {
   // Throws what wait() would, now.
   void throw_if_failed() const;
 
-  // A collective of another library starts on this rank: its place among all collectives.
+  // Registers a collective of another library: returns its index among all collectives of this
+  // rank.
   std::uint64_t count_elsewhere();
-  // [size] what the other ranks said last; asks them again. Blocks for milliseconds.
+  // [size] the last known status of the other ranks; queries them again. Blocks for milliseconds.
   std::vector<PeerStatus> query_peers();
 
-  // Seconds in which a collective of this name was the oldest under way in its lane.
+  // Seconds during which a collective of this name was the oldest in flight in its lane.
   double seconds_of(const std::string& name) const;
 
-  // What this rank is doing, for the others' warnings: "training, epoch 2, step 17". While a rank
-  // is `patient`, the others wait for it past the deadline as long as it answers.
+  // This rank's phase, for the others' warnings: "training, epoch 2, step 17". While a rank is
+  // `patient`, the others wait for it past the deadline as long as it responds.
   void tell_phase(const std::string& phase, bool patient);
   std::string phase() const;
-  // Names ranks in messages: one host a rank.
+  // Sets the host name of each rank, for messages.
   void set_host_names(std::vector<std::string> hosts);
 
-  // Tells all ranks that this one failed, unless it last_seen so of another before. Then true when
-  // no lower rank says so within half a second: this rank is the one to report. Told once: called
-  // again, it gives the first answer at once.
+  // Notifies all ranks that this one failed, unless another failed first. Returns true if no lower
+  // rank does so within half a second: then this rank reports the failure. Repeated calls return
+  // the first result immediately.
   bool announce_failure(const std::string& text, int exit_code);
   // Ends the whole job with this exit code; does not return.
   [[noreturn]] void abort(int exit_code);

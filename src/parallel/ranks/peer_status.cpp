@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::chrono::seconds kSilence{10};  // of a rank that said that it takes long
+constexpr std::chrono::seconds kSilence{10};  // of a rank that announced a long phase
 
 bool is_silent(const PeerStatus& peers, std::chrono::duration<double> since) {
   return !peers.last_seen || std::chrono::steady_clock::now() - *peers.last_seen > since;
@@ -22,12 +22,12 @@ std::string missing_ranks(const PeerView& view) {
     const PeerStatus& peers = view.peers[other];
     const bool silent = is_silent(peers, view.silence);
     if (static_cast<int>(other) == view.rank || (peers.started >= view.ticket && !silent)) continue;
-    text += (text.empty() ? "Not there: rank " : "; rank ") + std::to_string(other);
+    text += (text.empty() ? "Missing: rank " : "; rank ") + std::to_string(other);
     if (other < view.hosts.size()) text += " on host " + view.hosts[other];
-    if (!peers.phase.empty()) text += (silent ? ", last heard " : ", ") + peers.phase;
-    if (silent) text += ", does not answer";
+    if (!peers.phase.empty()) text += (silent ? ", last seen " : ", ") + peers.phase;
+    if (silent) text += ", not responding";
   }
-  return text.empty() ? "All ranks have arrived, but their data has not: is the network up?"
+  return text.empty() ? "All ranks have started it, but data is not arriving: check the network."
                       : text + ".";
 }
 
@@ -70,12 +70,12 @@ void StallWatch::judge(const std::string& collective, double waited_s, PeerView 
       formatted("%.0f s for the %s over all ranks. ", waited_s, collective.c_str());
   if (waited_s - warned_s_ > limits_.stall_warning_s) {
     warned_s_ = waited_s;
-    warn_("waiting since " + story + missing_ranks(view));
+    warn_("waiting for " + story + missing_ranks(view));
   }
   if (waited_s > limits_.deadline_s && !missing_are_patient(view))
     throw Error(ErrorCode::kTimeoutOccured, "Waited " + story + missing_ranks(view) +
                                                 " This rank was " + doing +
-                                                ". --collective-timeout sets how long to wait.");
+                                                ". Use --collective-timeout to wait longer.");
 }
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// What a rank knows of the others beside the collectives, and how long it waits for one that does
-// not come.
+// What a rank knows about the others apart from collectives, and how long it waits for missing
+// ranks.
 #pragma once
 
 #include <chrono>
@@ -13,29 +13,30 @@ namespace kiln {
 
 struct PeerStatus {
   std::uint64_t started = 0;  // collectives it has started so far
-  bool patient = false;       // it may take long: the others wait as long as it answers
+  bool patient = false;       // in a long phase: the others wait as long as it responds
   std::string phase;
   std::optional<std::chrono::steady_clock::time_point> last_seen;  // empty: never
 };
 
-// The peers of all ranks, as rank `rank` sees them while it waits in its collective `ticket`.
+// The status of all ranks as seen by rank `rank` while it waits in its collective `ticket`.
 struct PeerView {
   const std::vector<PeerStatus>& peers;  // [size]
   const std::vector<std::string>& hosts;
   int rank = 0;
   std::uint64_t ticket = 0;
-  // A rank that has not answered for so long is told of as silent.
+  // A rank that has not responded for this long counts as silent.
   std::chrono::duration<double> silence = std::chrono::seconds(10);
 };
 
-// In sentences: which ranks have not started the collective or do not answer, and what they do.
+// In sentences: which ranks have not started the collective or are not responding, and their
+// phases.
 std::string missing_ranks(const PeerView& view);
 
-// True while ranks are missing that all said that they take long, and still answer.
+// True if every missing rank announced a long phase and still responds.
 bool missing_are_patient(const PeerView& view);
 
-// How long a collective may wait for the other ranks: after a while a warning says who is missing,
-// and again as often; at the deadline the wait ends. One thread.
+// Limits how long a collective waits for other ranks: a warning names missing ranks after an
+// interval, and again at that interval; the wait ends at the deadline. One thread.
 class StallWatch {
  public:
   struct Limits {
@@ -45,15 +46,15 @@ class StallWatch {
 
   StallWatch(Limits limits, std::function<void(const std::string&)> warn);
 
-  // Another collective waits now.
+  // A different collective is waiting now.
   void begin();
-  // True when the other ranks should be asked again what they do.
+  // True when the other ranks' status should be queried again.
   bool asks(double waited_s);
-  // True when judge() has something to say.
+  // True when judge() has something to report.
   bool judges(double waited_s) const;
-  // `waited_s` seconds after begin(). Warns; past the deadline, unless those who are missing said
-  // that they take long, throws Error kTimeoutOccured with the whole story. `doing` is this rank's
-  // phase; `view.silence` is set here.
+  // `waited_s` seconds after begin(). Warns; past the deadline, unless all missing ranks announced
+  // a long phase, throws Error kTimeoutOccured with the details. `doing` is this rank's phase;
+  // `view.silence` is set here.
   void judge(const std::string& collective, double waited_s, PeerView view,
              const std::string& doing);
 

@@ -1,4 +1,4 @@
-// Sums of large arrays around a ring of messages, and in bfloat16, for which MPI has no type.
+// Ring all-reduce for large arrays, including bfloat16, for which MPI has no type.
 #pragma once
 
 #include <mpi.h>
@@ -12,7 +12,7 @@
 
 namespace kiln {
 
-// Sums in bfloat16, the upper half of float32, for which MPI has no type.
+// Addition in bfloat16, the upper half of float32, for which MPI has no type.
 
 // sums[i] += more[i]: added as float32, rounded to the nearest, halves to even. NaN stays NaN.
 inline void add_bfloat16(void* sums, const void* more, std::size_t count) {
@@ -29,20 +29,19 @@ inline void add_bfloat16(void* sums, const void* more, std::size_t count) {
   }
 }
 
-// A sum over all ranks as a ring of point-to-point messages, polled. For large sums it is as fast
-// as MPI's own blocking one, where MPI's non-blocking one takes half as long again
-// (bench/collective.sh).
-//
-// The data is cut into as many chunks as there are ranks. First every chunk travels once around the
-// ring and gathers the ranks' values on its way; then each finished chunk travels around once more.
-// All ranks end with the same bits. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms
-// for clusters of workstations", 2009. For the MPI thread alone.
+// An all-reduce as a ring of point-to-point messages, polled. For large arrays it is as fast as
+// MPI's blocking all-reduce; MPI's non-blocking one takes 1.5 times as long (bench/collective.sh).
+// The data is split into one chunk per rank. First every chunk travels once around the ring and
+// accumulates the ranks' values (reduce-scatter); then each finished chunk travels around again
+// (all-gather). All ranks end with the same bits. Patarasuk and Yuan, "Bandwidth optimal all-reduce
+// algorithms for clusters of workstations", 2009. For the MPI thread only.
 class RingAllReduce {
  public:
   // `what` is a kAllReduce; `communicator` is used for nothing but ring sums, one after the other.
   RingAllReduce(MPI_Comm communicator, const Collective& what);
 
-  // Does what can be done now. True when the sum is there; a status other than MPI_SUCCESS ends it.
+  // Makes progress without blocking. True when the sum is complete; a status other than MPI_SUCCESS
+  // ends it.
   bool advance(int* status);
 
  private:
@@ -58,7 +57,7 @@ class RingAllReduce {
   Collective what_;
   int rank_ = 0, size_ = 1;
   std::size_t element_bytes_ = 1, chunk_bytes_ = 0;
-  int step_ = 0;  // size - 1 that sum, then size - 1 that spread
+  int step_ = 0;  // size - 1 steps of reduce-scatter, then size - 1 of all-gather
   bool posted_ = false;
   std::vector<char> incoming_;
   std::vector<Part> segments_;  // of the chunk that arrives in this step

@@ -35,7 +35,7 @@ Failure describe(const std::exception_ptr& failure) {
   }
 }
 
-// Texts as one: the length of each before it.
+// Packs texts into one, each preceded by its length.
 std::string joined(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) {
@@ -67,8 +67,8 @@ void World::join(StallWatch::Limits limits, int expected_size, Log& log) {
   log_ = &log;
   if (launcher.mpi) {
     require_shared_memory(launcher.local_size);
-    // Fast paths between processes of a container need a right that containers lack; MPI would warn
-    // at every message.
+    // Fast paths between the processes of a container need a capability that containers lack; MPI
+    // would warn at every message.
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     mpi_ =
         std::make_unique<MpiThread>(limits, [&log](const std::string& text) { log.warning(text); });
@@ -84,7 +84,7 @@ void World::check_size(int expected_size, const LaunchEnvironment& launcher) con
       "This job has " + std::to_string(size()) + (size() == 1 ? " rank" : " ranks") + ", but ";
   if (expected_size > 0 && size() != expected_size)
     throw Error(ErrorCode::kUserError,
-                found + "--expect-ranks asks for " + std::to_string(expected_size) +
+                found + "--expect-ranks is " + std::to_string(expected_size) +
                     ": was it started by mpirun, kiln launch or srun --mpi=pmix?");
   if (launcher.expected_size > 0 && size() != launcher.expected_size)
     throw Error(ErrorCode::kUserError, found + launcher.expectation);
@@ -203,15 +203,15 @@ bool World::announce_failure(const std::string& text, int exit_code) {
 int World::leave(int exit_code) {
   if (!mpi_) return exit_code;
   if (exit_code != 0 && exit_code < 128 && !agreed_failure_) {
-    // The others get a moment to write their logs before the launcher ends them. They wait longer,
-    // so that it names the rank that failed.
+    // Give the others a moment to write their logs before the launcher kills them. They wait
+    // longer, so that the launcher names the rank that failed.
     std::this_thread::sleep_for(std::chrono::seconds(reports_ ? 1 : 4));
     mpi_->abort(exit_code);
   }
   try {
     enter("leaving", true);
     barrier();
-  } catch (const std::exception&) {  // another rank will not come: the job ends with its failure
+  } catch (const std::exception&) {  // another rank is missing: the job ends with its failure
     mpi_->abort(exit_code == 0 ? 3 : exit_code);
   }
   mpi_.reset();

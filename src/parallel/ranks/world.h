@@ -1,9 +1,8 @@
-// The ranks of one job: who this process is among them, and what they agree on before and between
-// steps. Small host-side values only; tensors go through a Communicator.
-//
-// A world is of one until join() finds an MPI launcher; then everything below is a collective that
-// all ranks call in the same order. A collective throws Error kTimeoutOccured at the deadline, and
-// FailedElsewhere when another rank failed. One thread, but for enter() and mpi().
+// The ranks of one job: this process's rank, and the small host-side values they exchange before
+// and between steps. Tensors go through a Communicator. A world has one rank until join() detects
+// an MPI launcher; then everything below is a collective that all ranks call in the same order. A
+// collective throws Error kTimeoutOccured at the deadline, and FailedElsewhere if another rank
+// failed. One thread, except for enter() and mpi().
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,7 @@
 
 namespace kiln {
 
-// What travels between ranks as the bytes that it is.
+// Types exchanged between ranks as raw bytes.
 template <typename T>
 concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
                      !std::is_array_v<T> && !std::is_same_v<T, bool>;
@@ -33,9 +32,9 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Starts MPI where a launcher's variables are; `log` must outlive the world. Throws Error
-  // kUserError when the world is not as large as `expected_size` (0: as large as it comes), as
-  // kiln launch made it, or as Slurm's step.
+  // Initializes MPI if a launcher's environment variables are set; `log` must outlive the world.
+  // Throws Error kUserError if the number of ranks is not `expected_size` (0: any), the number that
+  // kiln launch started, or that of Slurm's step.
   void join(StallWatch::Limits limits, int expected_size, Log& log);
 
   int rank() const { return ranks_.rank; }
@@ -46,41 +45,41 @@ class World {
   const std::vector<std::string>& hosts() const { return hosts_; }  // [size]
   std::string name_of(int rank) const;                              // "rank 1 on host node7"
 
-  // What this rank does now, for the other ranks' warnings, the driver logs of ranks above 0, and
-  // kiln launch. While `patient`, the others wait past the deadline as long as this rank answers.
+  // This rank's phase, for the other ranks' warnings, the driver logs of ranks above 0, and kiln
+  // launch. While `patient`, the others wait past the deadline as long as this rank responds.
   void enter(const std::string& phase, bool patient = false);
   // A detail of the phase, for warnings only: "step 17".
   void at(const std::string& detail);
 
-  // What each rank gave, [size]. A plain value is one collective; lists and texts, whose lengths
-  // may differ, are two.
+  // All-gather: each rank's value, [size]. A plain value is one collective; lists and texts, whose
+  // lengths may differ, are two.
   template <PlainValue T>
   std::vector<T> gather(const T& mine);
   template <PlainValue T>
   std::vector<std::vector<T>> gather(const std::vector<T>& mine);
   std::vector<std::string> gather(const std::string& mine);
   std::vector<std::vector<std::string>> gather(const std::vector<std::string>& mine);
-  // What rank 0 gave.
+  // Broadcast: rank 0's value.
   template <PlainValue T>
   T broadcast(T of_rank_0);
   std::string broadcast(const std::string& of_rank_0);
   std::vector<double> sum(const std::vector<double>& values);  // of the same length everywhere
   void barrier();
 
-  // Runs `work`; returns when it succeeded on all ranks. Otherwise the lowest rank that failed
-  // rethrows what it met, and the others throw FailedElsewhere naming it.
+  // Runs `work`; returns if it succeeded on all ranks. Otherwise the lowest failed rank rethrows
+  // its exception, and the others throw FailedElsewhere naming it.
   void agree(const std::function<void()>& work);
 
-  // After a failure, before it is reported: tells the other ranks, once, as early as it is known.
-  // True when this rank is the one to write error_info.json.
+  // After a failure, before it is reported: notifies the other ranks, once, as early as possible.
+  // True if this rank must write error_info.json.
   bool announce_failure(const std::string& text, int exit_code);
-  // The end: waits for all ranks after a success or an agreed failure, and ends the job with
+  // The end: waits for all ranks after success or an agreed failure, and aborts the job with
   // `exit_code` otherwise. Returns `exit_code`.
   int leave(int exit_code);
 
   // How many collectives of this world this rank has waited for.
   std::uint64_t num_rounds() const { return num_rounds_; }
-  // The thread below, for the communicator that sums gradients; nullptr in a world of one.
+  // The underlying MPI thread, for the communicator that sums gradients; nullptr in a world of one.
   MpiThread* mpi() { return mpi_.get(); }
 
  private:
@@ -96,7 +95,7 @@ class World {
   Log* log_ = nullptr;
   std::uint64_t num_rounds_ = 0;
   bool agreed_failure_ = false;
-  bool reports_ = true;  // its failure, once it has one
+  bool reports_ = true;  // whether this rank reports its failure
 };
 
 template <PlainValue T>

@@ -3,7 +3,7 @@
 for (const svg of document.querySelectorAll('svg[data-frame]')) {
   const [xLow, xHigh, yLow, yHigh, left, right, bottom, top] = svg.dataset.frame.split(' ').map(Number);
   const lines = [...svg.querySelectorAll('g[data-x]')].map(line => ({
-    name: line.dataset.name, colour: [...line.classList].find(name => /^c\d$/.test(name)),
+    name: line.dataset.name, color: [...line.classList].find(name => /^c\d$/.test(name)),
     isStack: line.classList.contains('stack'),
     x: line.dataset.x.split(' ').map(Number), y: line.dataset.y.split(' ').map(Number),
   })).filter(line => line.x.length > 0);
@@ -33,11 +33,11 @@ for (const svg of document.querySelectorAll('svg[data-frame]')) {
     for (const line of lines) {
       const i = nearest(line.x, x);
       const row = tip.appendChild(document.createElement('p'));
-      row.className = line.colour;
+      row.className = line.color;
       row.append(line.name + ' ', Object.assign(document.createElement('b'), {textContent: shown(line.y[i])}));
       if (line.isStack) continue;
       const dot = create('circle', cursor);
-      dot.setAttribute('class', line.colour);
+      dot.setAttribute('class', line.color);
       dot.setAttribute('cx', leftOf(line.x[i]));
       dot.setAttribute('cy', topOf(line.y[i]));
       dot.setAttribute('r', 4);

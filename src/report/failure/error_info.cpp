@@ -36,10 +36,9 @@ FailureReport report_bug(const std::string& what) {
 }
 
 FailureReport out_of_memory() {
-  return report_errors(
-      {Error(ErrorCode::kModuleOutOfMemory,
-             "There is not enough memory: use a smaller --batch-size or --image-size, or a machine "
-             "with more.")});
+  return report_errors({Error(ErrorCode::kModuleOutOfMemory,
+                              "Out of memory: use a smaller --batch-size or --image-size, or a "
+                              "machine with more memory.")});
 }
 
 }  // namespace

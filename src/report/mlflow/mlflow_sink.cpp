@@ -87,7 +87,7 @@ std::string recall_name(std::string label) {
   return mlflow_name("Recall/class " + label);
 }
 
-// How much of each class is recognised. Labels that would share a name get their number.
+// How much of each class is recognized. Labels that would share a name get their number.
 std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
   const std::vector<std::string>& classes = run.start.data.classes;
   if (classes.size() > kMostClassesByName) return {};

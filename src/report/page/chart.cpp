@@ -82,7 +82,7 @@ std::string line_svg(const Series& series, const ChartFrame& frame) {
     if (points.size() <= kMostDots && !series.is_background && !series.holds)
       dots += formatted("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", left, top);
   }
-  const std::string attributes = formatted("g class=\"line c%d%s\" data-name=\"", series.colour,
+  const std::string attributes = formatted("g class=\"line c%d%s\" data-name=\"", series.color,
                                            series.is_background ? " background" : "") +
                                  escaped(series.name) + "\" data-x=\"" + xs + "\" data-y=\"" + ys +
                                  "\"";
@@ -108,7 +108,7 @@ std::string legend(const LineChart& chart) {
     if (!series.is_background)
       text += " " + element("b", escaped(value_text(series.points.back().y, chart.unit)));
     items += element(
-        formatted("li class=\"c%d%s\"", series.colour, series.is_background ? " background" : ""),
+        formatted("li class=\"c%d%s\"", series.color, series.is_background ? " background" : ""),
         text);
   }
   return element("ul class=\"legend\"", items);

@@ -43,7 +43,7 @@ std::string value_text(double value, Unit unit);
 
 struct Series {
   std::string name;
-  int colour = 0;              // 0 to 7, of report.css
+  int color = 0;               // 0 to 7, of report.css
   bool is_background = false;  // thin, and not in the table
   bool holds = false;          // each value since the whole epoch before it, as a stair
   std::vector<Point> points;   // x in epochs, ascending; y may be NaN or infinite

@@ -62,7 +62,7 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-constexpr int kNumColours = 8;
+constexpr int kNumColors = 8;
 constexpr std::size_t kMostName = 60;
 
 std::string name_html(const std::string& name) {
@@ -77,8 +77,8 @@ std::string figures_html(const std::vector<NamedRun>& runs) {
   for (const ComparisonRow& row : comparison_rows(runs)) {
     std::vector<std::string> cells;
     for (const std::string& cell : row.cells()) cells.push_back(escaped(cell));
-    cells[0] = element(formatted("span class=\"key c%zu\"", rows.size() % kNumColours),
-                       name_html(row.run));
+    cells[0] =
+        element(formatted("span class=\"key c%zu\"", rows.size() % kNumColors), name_html(row.run));
     rows.push_back(cells);
   }
   columns[0].is_number = false;
@@ -94,7 +94,7 @@ std::string chart_of(const std::vector<NamedRun>& runs, const char* title, Unit 
   LineChart chart{title, unit, {}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     Series series{
-        shortened(runs[i].name, kMostName), static_cast<int>(i % kNumColours), false, false, {}};
+        shortened(runs[i].name, kMostName), static_cast<int>(i % kNumColors), false, false, {}};
     for (const EpochRecord& epoch : runs[i].run.epochs)
       series.points.push_back({static_cast<double>(epoch.epoch), value(epoch)});
     chart.series.push_back(std::move(series));

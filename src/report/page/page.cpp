@@ -11,17 +11,17 @@ namespace kiln {
 namespace {
 
 template <typename Value>
-Series by_epoch(const RunRecord& run, const char* name, int colour, Value&& value) {
-  Series series{name, colour, false, false, {}};
+Series by_epoch(const RunRecord& run, const char* name, int color, Value&& value) {
+  Series series{name, color, false, false, {}};
   for (const EpochRecord& epoch : run.epochs)
     series.points.push_back({static_cast<double>(epoch.epoch), value(epoch)});
   return series;
 }
 
 template <typename Value>
-Series by_step(const RunRecord& run, const char* name, int colour, Value&& value) {
+Series by_step(const RunRecord& run, const char* name, int color, Value&& value) {
   // Before the first epoch has ended there is nothing else to look at.
-  Series series{name, colour, !run.epochs.empty(), false, {}};
+  Series series{name, color, !run.epochs.empty(), false, {}};
   for (const StepRecord& step : run.steps) {
     const double share = step.num_steps > 0 ? static_cast<double>(step.step) / step.num_steps : 1;
     series.points.push_back({step.epoch - 1 + share, value(step)});

@@ -36,7 +36,7 @@ std::string taken_for(const RunRecord& run, int label) {
          element("span class=\"quiet\"", grouped(matrix.at(label, most)));
 }
 
-// A cell of the matrix, coloured by its share of the row.
+// A cell of the matrix, colored by its share of the row.
 std::string matrix_cell(const ConfusionMatrix& matrix, int truth, int guess,
                         std::int64_t row_images) {
   const std::int64_t count = matrix.at(truth, guess);

@@ -84,7 +84,7 @@ constexpr std::size_t kNumParts = 7;
 constexpr std::array<const char*, kNumParts> kNames = {
     "waiting for images", "forward",        "backward",  "waiting for other ranks",
     "optimizer",          "other training", "validation"};
-constexpr std::array<int, kNumParts> kColours = {1, 4, 0, 3, 2, 7, 6};
+constexpr std::array<int, kNumParts> kColors = {1, 4, 0, 3, 2, 7, 6};
 constexpr std::size_t kMostBars = 100;
 
 // Some epochs that follow each other; the parts are averages in seconds.
@@ -136,7 +136,7 @@ std::string part_svg(const std::vector<Bar>& bars, std::size_t part, const Chart
     xs += formatted(xs.empty() ? "%.6g" : " %.6g", (bar.first_epoch - 1 + bar.last_epoch) / 2.0);
     ys += formatted(ys.empty() ? "%.6g" : " %.6g", bar.parts[part]);
   }
-  return element(formatted("g class=\"stack c%d\" data-name=\"%s\" data-x=\"", kColours[part],
+  return element(formatted("g class=\"stack c%d\" data-name=\"%s\" data-x=\"", kColors[part],
                            kNames[part]) +
                      xs + "\" data-y=\"" + ys + "\"",
                  "<path d=\"" + path + "\"/>") +
@@ -178,7 +178,7 @@ std::string time_chart(const std::vector<Bar>& bars, const Shown& shown) {
 std::string legend(const std::array<double, kNumParts>& shares, const Shown& shown) {
   std::string items;
   for (const std::size_t part : shown)
-    items += element(formatted("li class=\"c%d\"", kColours[part]),
+    items += element(formatted("li class=\"c%d\"", kColors[part]),
                      std::string(kNames[part]) + " " + element("b", percent(shares[part])));
   return element("ul class=\"legend stacked\"", items);
 }

@@ -14,7 +14,7 @@ std::string class_of(Judged judged) {
   return judged == Judged::kNote ? "note" : "warning";
 }
 
-// An icon that colour and shape tell apart, and a word for those who see neither.
+// An icon that color and shape tell apart, and a word for those who see neither.
 std::string icon(Judged judged) {
   const char* sign = judged == Judged::kGood ? "✓" : judged == Judged::kNote ? "i" : "!";
   const char* word = judged == Judged::kGood   ? "Good: "

@@ -150,7 +150,7 @@ TEST(Dataset, images_without_label_leave_training) {
             ErrorCode::kNotLabeledDataset);
 }
 
-Dataset labelled(const std::vector<std::string>& classes, const std::vector<int>& labels) {
+Dataset labeled(const std::vector<std::string>& classes, const std::vector<int>& labels) {
   Dataset set;
   set.name = "Validation dataset";
   set.classes = classes;
@@ -161,8 +161,8 @@ Dataset labelled(const std::vector<std::string>& classes, const std::vector<int>
 }
 
 TEST(MapClasses, goes_by_name) {
-  const Dataset train = labelled({"ant", "bee", "cat"}, {0, 1, 2});
-  Dataset valid = labelled({"bee", "cat", "unused"}, {1, 0, 1, -1});
+  const Dataset train = labeled({"ant", "bee", "cat"}, {0, 1, 2});
+  Dataset valid = labeled({"bee", "cat", "unused"}, {1, 0, 1, -1});
   map_classes(train, valid);
   EXPECT_EQ(valid.classes, train.classes);
   EXPECT_EQ(valid.samples[0].label, 2);
@@ -171,8 +171,8 @@ TEST(MapClasses, goes_by_name) {
 }
 
 TEST(MapClasses, names_the_classes_that_training_lacks) {
-  const Dataset train = labelled({"ant"}, {0});
-  Dataset valid = labelled({"ant", "dog"}, {0, 1, 1});
+  const Dataset train = labeled({"ant"}, {0});
+  Dataset valid = labeled({"ant", "dog"}, {0, 1, 1});
   const Error error = error_of([&] { map_classes(train, valid); });
   EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
   EXPECT_NE(error.message().find("1 class is not in the training dataset"), std::string::npos);

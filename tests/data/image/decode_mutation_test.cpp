@@ -35,7 +35,7 @@ TEST(DecodeMutation, Jpeg) {
   expect_no_crash(test::encode_jpeg(image));
   expect_no_crash(test::encode_jpeg(image, {.progressive = true}));
   expect_no_crash(test::encode_jpeg(image, {.cmyk = true}));
-  expect_no_crash(test::encode_jpeg(image, {.grey = true, .restart_rows = 1}));
+  expect_no_crash(test::encode_jpeg(image, {.gray = true, .restart_rows = 1}));
 }
 
 TEST(DecodeMutation, Png) {

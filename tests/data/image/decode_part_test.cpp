@@ -41,7 +41,7 @@ std::vector<Region> regions_of(ImageSize size) {
 
 TEST(DecodePart, HasThePixelsOfTheWholeForEveryFormOfJpeg) {
   const Image image = test::noise(75, 117);
-  std::vector<test::JpegForm> forms = {{.grey = true}, {.cmyk = true}, {.restart_rows = 1}};
+  std::vector<test::JpegForm> forms = {{.gray = true}, {.cmyk = true}, {.restart_rows = 1}};
   for (const bool progressive : {false, true})
     for (const int width : {1, 2, 4})
       for (const int height : {1, 2})
@@ -58,7 +58,7 @@ TEST(DecodePart, HasThePixelsOfTheWholeForEveryFormOfJpeg) {
       EXPECT_EQ(part.whole, whole.size);
       EXPECT_EQ(part.damage, "");
       ASSERT_EQ(differing(part, whole, wanted), 0)
-          << form.progressive << form.grey << form.cmyk << form.chroma_width << form.chroma_height
+          << form.progressive << form.gray << form.cmyk << form.chroma_width << form.chroma_height
           << " at " << wanted.top << " " << wanted.left << " " << wanted.size.height << " "
           << wanted.size.width;
       smaller += part.region.size.height < whole.size.height ? 1 : 0;

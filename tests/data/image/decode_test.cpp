@@ -48,7 +48,7 @@ std::vector<Encoded> every_kind(const Image& image) {
           {"PNG", "16 bit keeps the high byte", test::encode_png(image, 16), 0},
           {"PNG", "16 bit, alpha", test::encode_png(image, 16, true), 0},
           {"BMP", "24 bit", test::encode_bmp(image), 0},
-          {"PNM", "raw colour", test::encode_ppm(image), 0},
+          {"PNM", "raw color", test::encode_ppm(image), 0},
           {"TIFF", "8 bit", test::encode_tiff(image), 0},
           {"TIFF", "16 bit keeps the high byte", test::encode_tiff(image, 16), 0},
           {"WebP", "lossless", test::encode_webp_lossless(image), 0},
@@ -77,24 +77,24 @@ TEST(Decode, ReadsTheSizeFromThePrefix) {
   }
 }
 
-TEST(Decode, ReplicatesGrey) {
+TEST(Decode, ReplicatesGray) {
   const Image decoded =
-      decode_image(encode_jpeg(test::plain(16, 16, 90, 0, 0), {.grey = true})).image;
+      decode_image(encode_jpeg(test::plain(16, 16, 90, 0, 0), {.gray = true})).image;
   EXPECT_LE(test::largest_difference(decoded, test::plain(16, 16, 90, 90, 90)), 1);
 }
 
 TEST(Decode, ReadsEveryPnmForm) {
   using std::string_literals::operator""s;
-  const Image red_and_grey{{1, 2}, {255, 0, 0, 51, 51, 51}};
+  const Image red_and_gray{{1, 2}, {255, 0, 0, 51, 51, 51}};
   const Image black_and_white{{1, 2}, {0, 0, 0, 255, 255, 255}};
   const std::vector<std::pair<std::string, Image>> cases = {
       {"P1\n2 1\n10\n", black_and_white},
-      {"P2\n# grey\n2 1 15\n0 15\n", black_and_white},
-      {"P3 2 1 5\n5 0 0  1 1 1", red_and_grey},
+      {"P2\n# gray\n2 1 15\n0 15\n", black_and_white},
+      {"P3 2 1 5\n5 0 0  1 1 1", red_and_gray},
       {"P4\n2 1\n\x80"s, black_and_white},
       {"P5 2 1 255\n\x00\xff"s, black_and_white},
       {"P5 2 1 65535\n\x00\xff\xff\x00"s, black_and_white},
-      {"P6 2 1 5\n\x05\x00\x00\x01\x01\x01"s, red_and_grey}};
+      {"P6 2 1 5\n\x05\x00\x00\x01\x01\x01"s, red_and_gray}};
   for (const auto& [bytes, expected] : cases) {
     SCOPED_TRACE(bytes.substr(0, 2));
     EXPECT_EQ(test::largest_difference(decode_image(bytes).image, expected), 0);
@@ -149,7 +149,7 @@ TEST(Decode, NeverReadsPastACut) {
   }
 }
 
-TEST(TruncatedJpeg, KeepsTheRowsItHasAndGreysTheRest) {
+TEST(TruncatedJpeg, KeepsTheRowsItHasAndGraysTheRest) {
   const Image image = test::gradient(64, 64);
   for (const int restart_rows : {0, 1}) {
     const std::string whole = encode_jpeg(image, {.restart_rows = restart_rows});

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Images of one colour each: red is the index, so that a batch tells which ones it holds.
+// Images of one color each: red is the index, so that a batch tells which ones it holds.
 class BatchLoaderTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -72,7 +72,7 @@ TEST_F(DeviceFeedTest, ShowsTheLoadersFloatsOnTheCpu) {
   check(at::kCPU);
 }
 
-TEST_F(DeviceFeedTest, NormalisesOnAGpu) {
+TEST_F(DeviceFeedTest, NormalizesOnAGpu) {
   if (!gpu.is_cuda) GTEST_SKIP() << "needs a GPU: " << gpu.description;
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu.index));
   const LoaderThreads::Buffer buffer = host_form(device, kScaling).new_buffer(1 << 20);

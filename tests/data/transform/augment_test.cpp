@@ -34,7 +34,7 @@ TEST(DrawCrop, StaysInsideAndCoversItsRanges) {
   EXPECT_NEAR(widest, 1.333, 0.02);
 }
 
-TEST(DrawCrop, TakesTheCentreWhereNothingFits) {
+TEST(DrawCrop, TakesTheCenterWhereNothingFits) {
   RandomSequence random{1};
   EXPECT_EQ(draw_crop({10, 1000}, random), (Region{0, 493, {10, 13}}));
   EXPECT_EQ(draw_crop({1000, 9}, random), (Region{494, 0, {12, 9}}));
@@ -96,7 +96,7 @@ TEST(TrivialAugment, DrawsEveryOperationWithinItsRange) {
   expect(ImageOperation::kEqualize, 0, 0);
 }
 
-// [1, 3] grey pixels 10, 100, 200.
+// [1, 3] gray pixels 10, 100, 200.
 std::vector<int> applied(ImageOperation operation, double magnitude) {
   std::vector<std::uint8_t> pixels = {10, 10, 10, 100, 100, 100, 200, 200, 200}, copy;
   apply_operation({operation, magnitude}, pixels.data(), {1, 3}, copy);

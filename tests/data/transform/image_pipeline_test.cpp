@@ -55,12 +55,12 @@ Image mirrored(Image image) {
   return image;
 }
 
-TransformSpec centre_plan(int size) {
+TransformSpec center_plan(int size) {
   return {.output = {size, size}, .short_side = usual_short_side(size)};
 }
 
-TEST(ImagePipeline, CutsTheCentreOfTheResizedImage) {
-  const Image result = write(test::encode_png(test::gradient(300, 500)), centre_plan(224)).image;
+TEST(ImagePipeline, CutsTheCenterOfTheResizedImage) {
+  const Image result = write(test::encode_png(test::gradient(300, 500)), center_plan(224)).image;
   // Resized by 256 / 300; the cut begins 101 columns and 16 rows in.
   const double scale = 300.0 / 256.0;
   for (const int y : {0, 111, 223}) {
@@ -75,9 +75,9 @@ TEST(ImagePipeline, CutsTheCentreOfTheResizedImage) {
 
 TEST(ImagePipeline, EnlargesSmallImagesAndRefusesLinesOfPixels) {
   const Image result =
-      write(test::encode_png(test::plain(5, 3, 10, 20, 30)), centre_plan(32)).image;
+      write(test::encode_png(test::plain(5, 3, 10, 20, 30)), center_plan(32)).image;
   EXPECT_EQ(test::largest_difference(result, test::plain(32, 32, 10, 20, 30)), 0);
-  EXPECT_EQ(fault_of(test::encode_png(test::plain(1, 20000, 1, 2, 3)), centre_plan(224)),
+  EXPECT_EQ(fault_of(test::encode_png(test::plain(1, 20000, 1, 2, 3)), center_plan(224)),
             "too elongated to resize: 20000 x 1");
 }
 
@@ -87,7 +87,7 @@ TEST(ImagePipeline, KeepsBlackAndWhite) {
     for (const std::uint8_t value : {0, 255}) {
       const std::string bytes = test::encode_png(test::plain(side, side + 3, value, value, value));
       const Image expected = test::plain(40, 40, value, value, value);
-      EXPECT_EQ(test::largest_difference(write(bytes, centre_plan(40)).image, expected), 0) << side;
+      EXPECT_EQ(test::largest_difference(write(bytes, center_plan(40)).image, expected), 0) << side;
     }
   }
 }
@@ -107,7 +107,7 @@ TEST(ImagePipeline, TakesAnImageOfTheSizeAsItIs) {
 
 TEST(ImagePipeline, CutsWhereNothingIsResized) {
   const Image image = test::noise(37, 60);
-  const Image cut = write(test::encode_png(image), centre_plan(32)).image;
+  const Image cut = write(test::encode_png(image), center_plan(32)).image;
   for (int y = 0; y < 32; ++y) {
     const auto row = image.pixels.begin() + ((y + 2) * 60 + 14) * 3;
     EXPECT_TRUE(std::equal(row, row + 32 * 3, cut.pixels.begin() + y * 32 * 3)) << y;
@@ -160,7 +160,7 @@ TEST(ImagePipeline, DependsOnTheKeyAndNothingBefore) {
   const std::string bytes = test::encode_jpeg(test::noise(80, 60));
   const std::string other = test::encode_jpeg(test::noise(33, 250));
   for (const Augment augment : {Augment::kFlip, Augment::kStandard, Augment::kStrong}) {
-    TransformSpec plan = centre_plan(24);
+    TransformSpec plan = center_plan(24);
     plan.augment = augment;
     ImagePipeline used;
     std::vector<std::uint8_t> pixels(24 * 24 * 3);
@@ -175,7 +175,7 @@ TEST(ImagePipeline, DependsOnTheKeyAndNothingBefore) {
   }
 }
 
-// Blocks of one colour each, so that a lower resolution would mix what the full one keeps apart.
+// Blocks of one color each, so that a lower resolution would mix what the full one keeps apart.
 Image mosaic(int height, int width, int block) {
   const Image colors = test::noise(height / block + 1, width / block + 1);
   Image image{{height, width}, {}};
@@ -193,7 +193,7 @@ TEST(ImagePipeline, WithoutRandomPartsALargeJpegIsResizedFromAllOfItsPixels) {
   const std::string pixels = test::encode_ppm(decode_image(jpeg).image);
   for (const int size : {32, 100, 224}) {
     for (const Augment augment : {Augment::kNone, Augment::kFlip}) {
-      TransformSpec plan = centre_plan(size);
+      TransformSpec plan = center_plan(size);
       plan.augment = augment;
       EXPECT_EQ(test::largest_difference(write(jpeg, plan).image, write(pixels, plan).image), 0)
           << size;
@@ -225,7 +225,7 @@ TEST(ImagePipeline, WhatShrinksMuchIsAsGoodAsFromAFullDecode) {
     const std::string bytes = read_file(path);
     const std::string pixels = test::encode_ppm(decode_image(bytes).image);
     for (const int size : {32, 40, 52}) {
-      TransformSpec plan = centre_plan(size);
+      TransformSpec plan = center_plan(size);
       plan.augment = Augment::kStandard;
       const DrawKey key = {1, 2, static_cast<std::uint64_t>(compared)};
       worst = std::min(worst, peak_signal_to_noise(write(bytes, plan, key).image,
@@ -241,8 +241,8 @@ TEST(ImagePipeline, WhatShrinksMuchIsAsGoodAsFromAFullDecode) {
 TEST(ImagePipeline, TellsTheDamageOfWhatItCouldUse) {
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
   const std::string cut = jpeg.substr(0, jpeg.size() * 9 / 10);
-  EXPECT_TRUE(write(cut, centre_plan(32)).damage.starts_with("JPEG data ends early"));
-  EXPECT_EQ(write(jpeg, centre_plan(32)).damage, "");
+  EXPECT_TRUE(write(cut, center_plan(32)).damage.starts_with("JPEG data ends early"));
+  EXPECT_EQ(write(jpeg, center_plan(32)).damage, "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The demo data: repeatable, labelled by folder, distinct and readable.
+// The demo data: repeatable, labeled by folder, distinct and readable.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -55,7 +55,7 @@ TEST(GpuAssignment, TwoRanksOnOneGpuAreNamed) {
       sentences({gpu("x", "GPU-a", {"GPU-a"}), gpu("x", "GPU-b", {"GPU-b"}),
                  gpu("x", "GPU-a", {"GPU-a", "GPU-c"})});
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].find("Ranks 0 and 2 on host x have the same GPU (GPU-a)"), std::string::npos)
+  EXPECT_NE(found[0].find("Ranks 0 and 2 on host x share the same GPU (GPU-a)"), std::string::npos)
       << found[0];
 }
 
@@ -68,7 +68,7 @@ TEST(GpuAssignment, CpuBesideGpuIsRefused) {
   const std::vector<std::string> found =
       sentences({gpu("x", "GPU-a", {"GPU-a"}), RankDevice{.host = "y"}});
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].find("rank 1 on host y computes on the CPU"), std::string::npos) << found[0];
+  EXPECT_NE(found[0].find("rank 1 on host y has no GPU"), std::string::npos) << found[0];
 }
 
 TEST(GpuAssignment, CpusMayBeShared) {
@@ -80,7 +80,7 @@ TEST(GpuAssignment, CpusMayBeShared) {
 TEST(GpuAssignment, IdleGpusAreCounted) {
   const std::vector<std::string> all = {"GPU-a", "GPU-b", "GPU-c"};
   EXPECT_EQ(find_idle_gpus({gpu("x", "GPU-a", all)}),
-            std::vector<std::string>{"2 of the 3 GPUs of host x stay idle"});
+            std::vector<std::string>{"2 of the 3 GPUs of host x are idle"});
   EXPECT_TRUE(find_idle_gpus({gpu("x", "GPU-a", {"GPU-a"})}).empty());
 }
 

@@ -215,7 +215,7 @@ TEST_F(NcclTest, WhoWatchesKeepsTheDeadlineAndKnowsThePlace) {
   std::atomic<std::uint64_t> waited_at = 0;
   plan.watch.waiting = [&](const std::string&, std::uint64_t place, double) {
     waited_at = place;
-    if (!patient) throw Error(ErrorCode::kTimeoutOccured, "Not there: rank 1.");
+    if (!patient) throw Error(ErrorCode::kTimeoutOccured, "Missing: rank 1.");
   };
   script->gpu_is_stuck = true;
   const auto communicator = make();
@@ -225,7 +225,7 @@ TEST_F(NcclTest, WhoWatchesKeepsTheDeadlineAndKnowsThePlace) {
   EXPECT_NO_THROW(communicator->wait(1));
   EXPECT_EQ(waited_at, 42U);  // after the set-up
   patient = false;
-  EXPECT_EQ(failure_of(*communicator), "Not there: rank 1.");
+  EXPECT_EQ(failure_of(*communicator), "Missing: rank 1.");
 }
 
 TEST_F(NcclTest, ASetUpThatDoesNotEndMeetsTheDeadline) {
@@ -235,7 +235,7 @@ TEST_F(NcclTest, ASetUpThatDoesNotEndMeetsTheDeadline) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kTimeoutOccured);
-    EXPECT_NE(error.message().find("for the set-up of NCCL over all ranks"), std::string::npos);
+    EXPECT_NE(error.message().find("for the NCCL setup over all ranks"), std::string::npos);
   }
   EXPECT_EQ(script->aborts, 1);
 }
@@ -246,7 +246,7 @@ TEST_F(NcclTest, ASetUpThatFailsSaysWhy) {
     make();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(error.message().find("set-up of NCCL over all ranks failed: remote process exited."),
+    EXPECT_NE(error.message().find("NCCL setup over all ranks failed: remote process exited."),
               std::string::npos)
         << error.message();
   }

@@ -132,7 +132,7 @@ TEST_F(MpiRanks, TheLastRankToStartACollectiveElsewhereIsMissing) {
   if (!late) {
     mpi.count_elsewhere();
     const std::uint64_t place = mpi.count_elsewhere();  // the late rank's barrier is its first
-    const std::string expected = "Not there: " + world->name_of(ranks_ - 1) + ", loading.";
+    const std::string expected = "Missing: " + world->name_of(ranks_ - 1) + ", loading.";
     std::string missing;
     for (int i = 0; i < 100 && missing != expected; ++i) {
       missing = missing_ranks({mpi.query_peers(), world->hosts(), world->rank(), place});

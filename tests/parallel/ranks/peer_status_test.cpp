@@ -15,15 +15,15 @@ TEST(PeerStatus, TheMissingAreNamedWithHostAndPhase) {
   const std::vector<PeerStatus> peers = {just_heard(9, "training"), just_heard(7, "evaluating"),
                                          just_heard(9, "training")};
   const std::string text = missing_ranks({peers, kHosts, 0, 9});
-  EXPECT_EQ(text, "Not there: rank 1 on host b, evaluating.");
+  EXPECT_EQ(text, "Missing: rank 1 on host b, evaluating.");
 }
 
 TEST(PeerStatus, TheSilentAreNamedEvenWhenTheyHadArrived) {
   std::vector<PeerStatus> peers = {just_heard(9, ""), just_heard(9, "training"), {}};
   peers[1].last_seen = std::chrono::steady_clock::now() - std::chrono::seconds(60);
   const std::string text = missing_ranks({peers, kHosts, 0, 9});
-  EXPECT_NE(text.find("rank 1 on host b, last heard training, does not answer"), text.npos) << text;
-  EXPECT_NE(text.find("rank 2 on host c, does not answer"), text.npos) << text;
+  EXPECT_NE(text.find("rank 1 on host b, last seen training, not responding"), text.npos) << text;
+  EXPECT_NE(text.find("rank 2 on host c, not responding"), text.npos) << text;
 }
 
 TEST(PeerStatus, WithEverybodyThereTheNetworkIsSuspected) {

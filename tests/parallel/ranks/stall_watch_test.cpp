@@ -28,7 +28,7 @@ TEST_F(StallWatchTest, WarnsAgainAndAgain) {
   ASSERT_TRUE(stall.judges(3.1));
   judge(3.1);
   EXPECT_EQ(warnings.at(0),
-            "waiting since 3 s for the gradient sum over all ranks. Not there: rank 1 on host b, "
+            "waiting for 3 s for the gradient sum over all ranks. Missing: rank 1 on host b, "
             "loading.");
   EXPECT_FALSE(stall.judges(6));
   EXPECT_TRUE(stall.judges(6.2));
@@ -44,7 +44,7 @@ TEST_F(StallWatchTest, TheDeadlineTellsTheWholeStory) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kTimeoutOccured);
     EXPECT_EQ(error.message(),
-              "Waited 10 s for the gradient sum over all ranks. Not there: rank 1 on host b, "
+              "Waited 10 s for the gradient sum over all ranks. Missing: rank 1 on host b, "
               "loading. This rank was training, epoch 1. --collective-timeout sets how long to "
               "wait.");
   }

@@ -36,16 +36,16 @@ double extreme(const NamedTensor& item) {
   return item.tensor.abs().max().item<double>();
 }
 
-TEST(Initialisation, ResNetConvolutionsByFanOut) {
+TEST(Initialization, ResNetConvolutionsByFanOut) {
   expect_convolutions_with_fan(*fresh({.model_name = "resnet50"}), 0);
   expect_convolutions_with_fan(*fresh({.model_name = "resnext50_32x4d"}), 0);
 }
 
-TEST(Initialisation, DenseNetConvolutionsByFanIn) {
+TEST(Initialization, DenseNetConvolutionsByFanIn) {
   expect_convolutions_with_fan(*fresh({.model_name = "densenet121"}), 1);
 }
 
-TEST(Initialisation, NormalisationStartsAsIdentity) {
+TEST(Initialization, NormalizationStartsAsIdentity) {
   for (const char* name : {"resnet50", "densenet121"}) {
     for (const NamedTensor& item : fresh({.model_name = name})->state()) {
       const bool is_head = item.name.find("fc.") != std::string::npos ||
@@ -57,7 +57,7 @@ TEST(Initialisation, NormalisationStartsAsIdentity) {
   }
 }
 
-TEST(Initialisation, ResNetHeadIsUniform) {
+TEST(Initialization, ResNetHeadIsUniform) {
   const auto state = fresh({.model_name = "resnet18"})->state();
   const double bound = 1 / std::sqrt(512.0);
   for (std::size_t i = state.size() - 2; i < state.size(); ++i) {
@@ -68,7 +68,7 @@ TEST(Initialisation, ResNetHeadIsUniform) {
   }
 }
 
-TEST(Initialisation, DenseNetHeadHasNoBias) {
+TEST(Initialization, DenseNetHeadHasNoBias) {
   const auto state = fresh({.model_name = "densenet121"})->state();
   EXPECT_EQ(extreme(state.back()), 0.0);
   const double bound = 1 / std::sqrt(1024.0);
@@ -76,7 +76,7 @@ TEST(Initialisation, DenseNetHeadHasNoBias) {
   EXPECT_GT(extreme(state[state.size() - 2]), 0.98 * bound);
 }
 
-TEST(Initialisation, ZeroInitResidualZeroesTheLastNormOfEachBlock) {
+TEST(Initialization, ZeroInitResidualZeroesTheLastNormOfEachBlock) {
   for (const auto& [name, last] :
        {std::pair{"resnet18", ".bn2.weight"}, std::pair{"resnet50", ".bn3.weight"}}) {
     int zeroed = 0;
