@@ -1,5 +1,6 @@
 // argv -> the command that it names. One table (options.cpp) lists every option with type, range,
-// default, unit and help; parsing, range checks, `--help` and the README's tables come from it.
+// default, unit and help; parsing, range checks, `--help` and the tables of README.md and docs/ come
+// from it.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Every command and every option, once: parsing, range checks, help, and what `kiln describe`
-// prints (component files, schemas, the README's tables) are made from this table. What runs a
+// prints (component files, schemas, tables of docs/) are made from this table. What runs a
 // command is no part of it (commands/commands.h), so that it stays free of LibTorch and MPI.
 #pragma once
 
