@@ -1,5 +1,5 @@
 // argv -> the command that it names. One table (options.cpp) lists every option with type, range,
-// default, unit and help; parsing, range checks, `--help` and the tables of README.md and docs/ come
+// default, unit and help; parsing, range checks, `--help` and tables of docs/ come
 // from it.
 #pragma once
 
