@@ -1,7 +1,7 @@
 """init-model -> convert -> train on two nodes with two processes each, by Azure ML's SDK: python pipeline.py
 
 Submits to the workspace of config.json. Put your own compute (gpu-cluster here) and data assets (train-photos, valid-photos),
-and into the component files the image in your registry; README.md says how.
+and into the component files the image in your registry; docs/platforms.md says how.
 """
 import pathlib
 

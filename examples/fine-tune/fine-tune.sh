@@ -2,7 +2,7 @@
 # Fine-tune a pretrained ResNet-18 on your photos: fine-tune.sh WEIGHTS PHOTOS OUT [more options of kiln train]
 #
 # WEIGHTS: a state dict as torchvision publishes it (.pth) or .safetensors. PHOTOS: class folders in train and in val.
-# The learning rate is a tenth of what fresh weights take; images are normalized as the weights expect.
+# The learning rate, 0.01, is a first one to try; images are normalized as the weights expect.
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 weights=$1 photos=$2 out=$3

@@ -1,6 +1,6 @@
 """init-model -> convert -> train in Kubeflow Pipelines: python pipeline.py OUT.yaml, then upload that file.
 
-Put your own storage, and into the component files the image in your registry; README.md says how. train starts a process
+Put your own storage, and into the component files the image in your registry; docs/platforms.md says how. train starts a process
 for each GPU of its pod; for several pods see mpijob.yaml and trainjob.yaml.
 Pods run as the image's default user, root: a pipeline has no field for another, only the cluster's policies have.
 """

@@ -1,5 +1,5 @@
 // argv -> a command. One table (options.cpp) lists every option with type, range, default, unit and
-// help; parsing, range checks, `--help` and the README's tables come from it.
+// help; parsing, range checks, `--help` and the tables of docs/ come from it.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Every command and every option, once: parsing, range checks, help, and the output of `kiln
-// describe` (component files, schemas, the README's tables) are generated from this table. It does
+// describe` (component files, schemas, the tables of docs/) are generated from this table. It does
 // not say what runs a command (see commands/commands.h), so it stays free of LibTorch and MPI.
 #pragma once
 

@@ -1,4 +1,4 @@
-"""Files and tables in the repository are what `kiln describe` prints. KILN_RENEW=1 writes them anew."""
+"""Files and tables in the repository are what `kiln describe` and the sources say. KILN_RENEW=1 renews them."""
 import json
 import os
 import re
@@ -7,7 +7,54 @@ import unittest
 
 from platforms import COMPONENTS, KILN, KUBEFLOW, ROOT, describe, main
 
-README_TABLE = re.compile(r"(<!-- options:([a-z -]+) -->\n)(.*?)(\n<!-- /options -->)", re.S)
+# <!-- options:train --> has every option of a command, <!-- options:train epochs patience --> these alone, without ranges and
+# units. <!-- help:describe --> has what a command's --help says.
+OPTIONS = re.compile(r"(<!-- options:(bench [a-z]+|[a-z-]+)((?: [a-z-]+)*) -->\n)(.*?)(\n<!-- /options -->)", re.S)
+HELP = re.compile(r"(<!-- help:([a-z-]+) -->\n)(.*?)(\n<!-- /help -->)", re.S)
+ERRORS = re.compile(r"(<!-- errors -->\n)(.*?)(\n<!-- /errors -->)", re.S)
+
+
+def options_table(command, chosen):
+    table = describe("markdown", "--command", command)
+    if not chosen:
+        return table
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()[2:] if line]
+    rows = {row[0].strip("`"): (row[0], row[1], row[-1]) for row in rows}
+    lines = ["| option | default | meaning |", "|---|---|---|"]
+    lines += ["| " + " | ".join(rows[f"--{name}"]) + " |" for name in chosen.split()]
+    return "\n".join(lines) + "\n"
+
+
+def help_block(command):
+    done = subprocess.run([KILN, command, "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return f"```text\n{done.stdout}```"
+
+
+def source_errors():
+    """(number, id, exit code) of every error, as src/base/error.h and error.cpp have them."""
+    header = (ROOT / "src/base/error.h").read_text()
+    source = (ROOT / "src/base/error.cpp").read_text()
+    numbers = dict(re.findall(r"^  (k\w+) = (\d+),", re.search(r"enum class ErrorCode \{(.*?)\};", header, re.S)[1], re.M))
+    ids = dict(re.findall(r'case ErrorCode::(k\w+):\s+return "(\w+)";', source))
+    body = re.search(r"int exit_code\(ErrorCode code\) \{(.*?)\n\}", source, re.S)[1]
+    exits = {}
+    for cases, code in re.findall(r"((?:case ErrorCode::k\w+:\s+)+)return (\d+);", body):
+        exits.update(dict.fromkeys(re.findall(r"k\w+", cases), code))
+    others = re.search(r"default:\s+return (\d+);", body)[1]
+    assert numbers and set(numbers) == set(ids) and exits, "src/base/error.h and error.cpp are not read as expected"
+    return [(number, ids[name], exits.get(name, others)) for name, number in numbers.items()]
+
+
+def errors_table(old):
+    """Numbers, ids and exit codes are the source's; cause and remedy are kept here, and stay as they are."""
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in old.splitlines()[2:]]
+    texts = {row[1].strip("`"): row[3:5] for row in rows}
+    lines = ["| code | id | exit code | cause | what to do |", "|---|---|---|---|---|"]
+    for number, name, code in source_errors():
+        cause, remedy = texts.get(name, ("?", "?"))
+        lines.append(f"| {number} | `{name}` | {code} | {cause} | {remedy} |")
+    return "\n".join(lines)
 
 
 class CommittedTest(unittest.TestCase):
@@ -28,11 +75,35 @@ class CommittedTest(unittest.TestCase):
         found = {str(path.relative_to(ROOT)) for path in (ROOT / "components").rglob("*.yaml")}
         self.assertEqual(found, set(COMPONENTS.values()) - {"component.yaml"} | set(KUBEFLOW.values()))
 
-    def test_tables_of_the_readme(self):
-        readme = (ROOT / "README.md").read_text()
-        self.assertIn("<!-- options:train -->", readme)
-        renewed = README_TABLE.sub(lambda found: found[1] + describe("markdown", "--command", found[2]) + found[4], readme)
-        self.check(ROOT / "README.md", renewed)
+    def test_option_tables(self):
+        for name in ("README.md", "docs/options.md"):
+            with self.subTest(name=name):
+                text = (ROOT / name).read_text()
+                self.assertIn("<!-- options:train", text)
+                text = OPTIONS.sub(lambda found: found[1] + options_table(found[2], found[3]) + found[5], text)
+                text = HELP.sub(lambda found: found[1] + help_block(found[2]) + found[4], text)
+                self.check(ROOT / name, text)
+
+    def test_every_command_is_in_the_options(self):
+        listed = subprocess.run([KILN, "--help"], capture_output=True, text=True, timeout=60).stdout
+        commands = re.findall(r"^  ((?:bench )?[a-z][a-z-]*)  ", listed[listed.index("Commands:"):], re.M)
+        text = (ROOT / "docs/options.md").read_text()
+        found = [match[2] for match in OPTIONS.finditer(text)] + [match[2] for match in HELP.finditer(text)]
+        self.assertGreater(len(commands), 10)
+        self.assertEqual(sorted(found), sorted(commands))
+
+    def test_errors(self):
+        text = (ROOT / "docs/errors.md").read_text()
+        self.assertIn("<!-- errors -->", text)
+        renewed = ERRORS.sub(lambda found: found[1] + errors_table(found[2]) + found[3], text)
+        self.check(ROOT / "docs/errors.md", renewed)
+        self.assertNotIn("| ? |", renewed, "docs/errors.md: give every error a cause and a remedy")
+
+    def test_exit_codes(self):
+        text = (ROOT / "docs/errors.md").read_text()
+        listed = set(re.findall(r"^\| (\d+) \| [^`]", text, re.M))
+        bug = re.search(r"int exit_code = (\d+);", (ROOT / "src/report/failure/error_info.h").read_text())[1]
+        self.assertEqual({code for _, _, code in source_errors()} | {"0", bug, "130", "138", "143"}, listed)
 
 
 class DescribeTest(unittest.TestCase):

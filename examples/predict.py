@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Predict the classes of new photos with a model that Kiln trained: predict.py MODEL PHOTO...
+
+MODEL is the --trained-model-path of `kiln train`; needs torch, torchvision and Pillow. Prints, for each photo, the most
+probable classes. Photos are prepared as validation prepared them: MODEL/preprocessing.json says how.
+"""
+import csv
+import json
+import pathlib
+import re
+import sys
+
+import torch
+import torchvision
+from PIL import Image
+from torchvision.transforms import functional
+
+
+def load_network(folder):
+    """The trained network, in evaluation mode: logits of [N, 3, height, width]."""
+    name = re.search(r"^ *model_name: *(\S+)", (folder / "model_spec.yaml").read_text(), re.M)[1]
+    weights = torch.load(folder / "model", map_location="cpu", weights_only=True)
+    own = {key.removeprefix("model."): value for key, value in weights.items() if key.startswith("model.")}
+    head = weights.get("out_linear_model.weight")  # [classes, 1000]
+    if head is None:  # from fresh weights: torchvision's network with one output per class
+        classes = list(own.values())[-1].shape[0]  # the bias of the last layer
+        network = torchvision.models.get_model(name, weights=None, num_classes=classes)
+        network.load_state_dict(own)
+        return network.eval()
+    network = torchvision.models.get_model(name, weights=None)  # fine-tuned: keeps its 1000 outputs, then a linear layer
+    network.load_state_dict(own)
+    last = torch.nn.Linear(head.shape[1], head.shape[0])
+    last.load_state_dict({"weight": head, "bias": weights["out_linear_model.bias"]})
+    return torch.nn.Sequential(network, last).eval()
+
+
+def prepare(path, how):
+    """[3, height, width], as validation prepared it."""
+    image = Image.open(path).convert("RGB")
+    height, width = how["input_size"]
+    if how["resize_short_side"] is None:
+        if (image.height, image.width) != (height, width):
+            sys.exit(f"{path} is {image.width}x{image.height}, but the model takes {width}x{height} as stored: resize it first.")
+    elif not (how["keep_exact_size"] and (image.height, image.width) == (height, width)):
+        image = functional.resize(image, how["resize_short_side"])  # bilinear; of a Pillow image always antialiased
+    image = functional.center_crop(image, [height, width])
+    return functional.normalize(functional.to_tensor(image), how["mean"], how["std"])
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    folder = pathlib.Path(sys.argv[1])
+    how = json.loads((folder / "preprocessing.json").read_text())
+    with open(folder / "index_to_label.csv", newline="", encoding="utf-8") as file:
+        labels = [row["label"] for row in csv.DictReader(file)]
+    network = load_network(folder)
+    for path in sys.argv[2:]:
+        with torch.inference_mode():
+            probabilities = network(prepare(path, how).unsqueeze(0)).softmax(dim=1)[0]
+        best = probabilities.topk(min(3, len(labels)))
+        answers = (f"{labels[index]} {value:.1%}" for value, index in zip(best.values, best.indices))
+        print(f"{path}: {', '.join(answers)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""examples/predict.py beside kiln: for a model from fresh and one from pretrained weights, its answers for the validation images
+give the loss and the top-1 that kiln reported. predict_parity.py KILN. Exit code 77: no torchvision beside LibTorch.
+"""
+import contextlib
+import io
+import json
+import runpy
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch_packages  # noqa: F401, before torch
+
+import torch
+import torchvision
+
+SCRIPT = Path(__file__).resolve().parents[2] / "examples/predict.py"
+FRESH = []
+# Images of 48x48 are resized to 40 and cut to 32.
+PRETRAINED = ["--image-size", 32, "--eval-resize", 40, "--eval-crop", 32]
+
+
+def check(kiln, folder, data, name, weights, options):
+    def run(*arguments):
+        subprocess.run([kiln, *map(str, arguments)], check=True, capture_output=True, cwd=folder)
+    run("init-model", name, "--untrained-model-path", "untrained", *weights)
+    run("train", "--untrained-model-path", "untrained", "--train-data-path", data / "train", "--valid-data-path", data / "val",
+        "--trained-model-path", "model", "--epochs", 2, "--learning-rate", 0.01, "--save", "last", *options)
+    photos = sorted(str(path) for path in (data / "val").rglob("*.*") if path.suffix in (".jpg", ".png"))
+    told = json.loads((folder / "model/training.json").read_text())["epochs"][-1]
+    predict = runpy.run_path(str(SCRIPT))
+    how = json.loads((folder / "model/preprocessing.json").read_text())
+    with torch.inference_mode():
+        logits = predict["load_network"](folder / "model")(torch.stack([predict["prepare"](photo, how) for photo in photos]))
+    classes = sorted({Path(photo).parent.name for photo in photos})
+    truth = torch.tensor([classes.index(Path(photo).parent.name) for photo in photos])
+    loss = torch.nn.functional.cross_entropy(logits, truth).item()
+    # Pixels may differ by 1 of 255 where they are resized.
+    assert abs(loss - told["valid_loss"]) < 0.001 * told["valid_loss"], f"{name}: {loss}, but kiln reported {told['valid_loss']}"
+
+    said = io.StringIO()
+    sys.argv = [str(SCRIPT), str(folder / "model"), *photos]
+    with contextlib.redirect_stdout(said):
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    answers = [line.rsplit(": ", 1)[1].split()[0] for line in said.getvalue().splitlines()]
+    assert len(answers) == len(photos) > 10, said.getvalue()
+    right = sum(answer == Path(photo).parent.name for answer, photo in zip(answers, photos))
+    assert right == round(told["top1"] * len(photos)), f"{name}: {right} of {len(photos)} are right, not {told['top1']}"
+    kind = "given weights" if weights else "fresh weights"
+    print(f"{name}, {kind}: loss {loss:.6f} and {told['valid_loss']:.6f}, {right} of {len(photos)} right")
+
+
+def main(kiln):
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = Path(scratch)
+        for size in (32, 48):
+            subprocess.run([kiln, "demo-data", "--output-path", scratch / str(size), "--images", "90", "--size", str(size)],
+                           check=True, capture_output=True)
+        torch.manual_seed(1)
+        torch.save(torchvision.models.resnet18(weights=None).state_dict(), scratch / "resnet18.pth")
+        check(kiln, scratch, scratch / "32", "resnet18", [], FRESH)
+        check(kiln, scratch, scratch / "48", "resnet18", ["--weights", "resnet18.pth"], PRETRAINED)
+
+
+main(sys.argv[1])
