@@ -20,6 +20,7 @@ from platforms import KILN, ROOT, main
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_RUN = re.compile(r"#\s*not run by a test: \S")
 RUN_BY = re.compile(r"#\s*run by (\S+?)(?:,| \(|\s*$)")
+OF_OTHERS = {"--gpus", "--shm-size", "--ipc", "--read-only", "--network", "--mpi", "--help", "--version"}  # docker's, srun's
 PREPARE = {"kiln compare logs logs-before": "cp -r logs logs-before"}  # what is there before a line is run
 
 
@@ -92,6 +93,16 @@ class DocumentsTest(unittest.TestCase):
                 faults += [f"{path.relative_to(ROOT)}: {line}: {fault}" for fault in option_faults(line)]
         self.assertGreater(seen, 30)
         self.assertEqual(faults, [])
+
+    def test_options_in_text_exist(self):
+        """`--save last` on its own; docs/coming-from.md is about options of others."""
+        listed = subprocess.run([KILN, "--help"], capture_output=True, text=True, timeout=60).stdout
+        commands = re.findall(r"^  ((?:bench )?[a-z][a-z-]*)  ", listed[listed.index("Commands:"):], re.M)
+        known = set().union(*map(options_of, commands)) | OF_OTHERS
+        named = [(path.name, option) for path in DOCUMENTS if path.name != "coming-from.md"
+                 for option in re.findall(r"`(--[a-z][a-z0-9-]*)", path.read_text(encoding="utf-8"))]
+        self.assertGreater(len(named), 100)
+        self.assertEqual([pair for pair in named if pair[1] not in known], [])
 
     def test_markers_name_what_runs_them(self):
         faults = []

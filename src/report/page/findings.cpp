@@ -336,7 +336,7 @@ std::string biggest_cost(const StepTimes& times, double train, double all, doubl
   if (times.data_wait > 0.1 * train)
     return percent(times.data_wait / train) +
            " of each training step waited for images: more `--loader-threads`, `--cache` or `kiln "
-           "pack` would help; see docs/performance.md.";
+           "pack` would help; see Performance in the README.";
   if (times.communication > 0.15 * train)
     return percent(times.communication / train) +
            " of each training step waited for all-reduce over the ranks: `--gradient-dtype bf16`, "
