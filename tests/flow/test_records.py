@@ -135,7 +135,7 @@ class Records(flow.FlowTest):
         (self.folder / "metrics.jsonl").write_text("this is no run\n")
         result = flow.kiln("watch", self.folder)
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("is none that a training run wrote", result.stderr)
+        self.assertIn("was not written by a training run", result.stderr)
 
     def test_a_second_run_leaves_the_records_of_the_first_alone(self):
         logs = self.folder / "logs"

@@ -82,7 +82,7 @@ TEST(Findings, NameTheWeakestClass) {
   run.details.epoch = 5;
   run.details.confusion = matrix_of({{90, 10, 0}, {2, 98, 0}, {60, 10, 30}});
   const std::string text = all_of(run, Judged::kWarning);
-  EXPECT_HAS(text, "bird\u2069” only 30.0 % are recognized, most others are taken for “\u2068cat");
+  EXPECT_HAS(text, "bird\u2069” only 30.0 % are recognised, most others are taken for “\u2068cat");
 }
 
 TEST(Findings, WarnOfUnevenEmptyAndBad) {
