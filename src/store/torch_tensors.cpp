@@ -146,7 +146,7 @@ StateDict collect_tensors(const PickleValue& root, const StorageBytes& storage_b
                         std::string(describe(tensor.kind)) +
                         ", not a tensor; save model.state_dict() alone");
     }
-    if (!names.insert(key.text).second) fail(key.text, "is there twice");
+    if (!names.insert(key.text).second) fail(key.text, "appears twice");
     const PickleValue& storage = *tensor.items[0];
     const std::string_view bytes = storage_bytes(storage);
     const std::size_t width = byte_size(storage.dtype);

@@ -213,7 +213,7 @@ class Records(flow.FlowTest):
         (self.folder / "logs/metrics.jsonl").unlink()
         said = run.stdout.read()
         self.assertEqual(run.wait(), 0, said)
-        self.assertIn("metrics.jsonl' was removed while it was being written", said)
+        self.assertIn("metrics.jsonl' was removed while being written", said)
         self.assertRegex(said, r"lost              metrics.jsonl: \d+ records lost")
 
     def test_what_a_failed_run_lost_is_told(self):
