@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Loading images, kiln beside torchvision's DataLoader and DALI on the CPU: the same files, in turn, in one run, each ending at
-# normalized float batches of random resized crops, flipped half the time; then kiln's share of waiting where each step of 32
+# Loading images, kiln against torchvision's DataLoader and DALI on the CPU: the same files, in turn, in one run, each ending at
+# normalized float batches of random resized crops, randomly flipped; then kiln's share of waiting where each step of 32
 # small images takes 5 ms.
 #
 #   bench/loader.sh PEERS PHOTOS SMALL [RUNS]
 #
-# PEERS is a folder with loader_rates.py (a JSON line a loader); PHOTOS and SMALL are folders of images, brought to 224 and 32
+# PEERS is a folder with loader_rates.py (one JSON line per loader); PHOTOS and SMALL are folders of images, resized to 224 and 32
 # pixels. Needs the Python of tests/parity; KILN_DALI, where set, is a folder with DALI's package. Leave the machine alone.
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two ranks of one thread beside one rank of two threads, at the same global batch: images/s, the share of the job that is
-# neither training nor validation, the share that waited for images, and how much of the gradient sums ran behind backward.
+# Two ranks of one thread against one rank of two threads, at the same global batch: images/s, the share of the job that is
+# neither training nor validation, the share that waited for images, and how much of the gradient all-reduce overlapped with backward.
 #
 #   bench/scaling.sh TRAIN_DATA VALID_DATA [RUNS [EPOCHS [OPTIONS OF TRAIN...]]]
 #

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What telling a run costs: all sinks on, and a tracking server that hangs, beside no sinks, on the same images in one run.
+# The cost of reporting a run: all sinks on, and a tracking server that hangs, beside no sinks, on the same images in one run.
 #
 #   bench/sinks.sh TRAIN_DATA VALID_DATA [RUNS [EPOCHS [OPTIONS OF TRAIN...]]]
 #
-# Every step is told (--print-freq 1), ten times as often as by default. The server is a real `mlflow server` on this machine,
+# Every step is reported (--print-freq 1), ten times as often as by default. The server is a real `mlflow server` on this machine,
 # whose processor time is the machine's as well: images per processor second are kiln's alone. Jobs differ by several percent
-# by themselves, so kiln_sinks_bench tells each run once more at its own pace: how long training was held up, and all processor
-# time that telling took, are known to the microsecond, and are shown as shares of the job's. Needs the Python packages of
+# by themselves, so kiln_sinks_bench replays each run at its own pace: how long training was held up, and all processor
+# time that reporting took, are known to the microsecond, and are shown as shares of the job's. Needs the Python packages of
 # environment/install.sh. Leave the machine alone meanwhile.
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -17,7 +17,7 @@ kiln=${KILN:-$root/build/release/kiln}
 tell_again=${KILN_SINKS_BENCH:-$root/build/release/kiln_sinks_bench}
 [ -d "$root/.deps/mlflow" ] || { echo "sinks.sh: no MLflow: run environment/install.sh" >&2; exit 1; }
 work=$(mktemp -d)
-# A folder in which `logs` is none: neither a sink nor the log file can begin there.
+# A folder in which `logs` is a file: neither a sink nor the log file can begin there.
 mkdir "$work/off" "$work/all" "$work/hangs"
 touch "$work/off/logs"
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# kiln train beside Python trainers: the same images, options and threads, one after the other, several times.
+# kiln train against Python trainers: the same images, options and threads, one after the other, several times.
 #
 #   bench/train.sh PEERS TRAIN_DATA VALID_DATA [RUNS]
 #
-# PEERS is a folder with torchvision_train.py (a JSON line an epoch) and step_rates.py (the bare training step on random
+# PEERS is a folder with torchvision_train.py (one JSON line per epoch) and step_rates.py (the bare training step on random
 # data). Needs the Python of tests/parity (environment/install.sh). KILN_ORIGINAL, where set, is the Python of an environment
-# with the component that kiln replaces; it joins in. One table: medians, spreads and ratios. Leave the machine alone meanwhile.
+# with the component that kiln replaces; it is measured too. One table: medians, spreads and ratios. Leave the machine alone meanwhile.
 set -euo pipefail
 [ $# -ge 3 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 peers=$1 train=$(realpath "$2") valid=$(realpath "$3") runs=${4:-3}

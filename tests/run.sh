@@ -2,8 +2,8 @@
 # The one command: install what is missing, build, run every test.
 #
 #   tests/run.sh            what CI runs
-#   tests/run.sh --nightly  adds what is long: the cuda image and the whole cpu image, hundreds of killed runs, readers against
-#                           200,000 damaged files of each form, more jobs and examples, clang-tidy over everything
+#   tests/run.sh --nightly  adds the long tests: the cuda image and the whole cpu image, hundreds of killed runs, readers against
+#                           200,000 damaged files of each format, more jobs and examples, clang-tidy over everything
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --nightly ]; then export KILN_NIGHTLY=1; fi  # tests that are long by themselves
@@ -16,7 +16,7 @@ rm -f build-configure.log
 cmake --build --preset release
 echo "built in $((SECONDS - begin)) s"
 
-# The rooms without LibTorch once more, with sanitizers: they are the ones that read strangers' bytes.
+# The rooms without LibTorch once more, with sanitizers: they parse untrusted bytes.
 cmake --preset asan >/dev/null
 cmake --build --preset asan
 ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2

@@ -1,7 +1,6 @@
-// Errors as the designer names them: an id, a number, one sentence for the user, and an exit code.
-//
+// Errors in the designer's terms: an id, a number, a message for the user, and an exit code.
 // Any room throws `Error`; `main` catches it once. Faults that can be found together are collected
-// in `Problems` and thrown together, so that a user mends everything in one go. A fault of ours is
+// in `Problems` and thrown together, so that a user can fix them all at once. A bug is an
 // `InternalError`.
 #pragma once
 
@@ -36,7 +35,7 @@ enum class ErrorCode {
 std::string_view error_id(ErrorCode code);
 
 // 2: wrong command line. 3: failures while running (39, 72, 138, 160). 1: everything else the user
-// can mend.
+// can fix.
 int exit_code(ErrorCode code);
 
 class Error : public std::exception {
@@ -71,7 +70,7 @@ class Problems : public std::exception {
   std::vector<Error> errors_;
 };
 
-// A state that only a bug of this program can bring about; exit code 70.
+// A state that only a bug in this program can cause; exit code 70.
 class InternalError : public std::exception {
  public:
   explicit InternalError(std::string message) : message_(std::move(message)) {}
@@ -81,8 +80,8 @@ class InternalError : public std::exception {
   std::string message_;
 };
 
-// Another rank of this job failed, so this one cannot go on. That rank reports its failure; this
-// one only says whose it was.
+// Another rank of this job failed, so this one cannot continue. That rank reports the failure; this
+// one only says which rank it was.
 class FailedElsewhere : public std::exception {
  public:
   // `who`: "rank 1 on host node7". `text`: its failure in one line.

@@ -62,8 +62,8 @@ std::filesystem::path target_of(const std::filesystem::path& path) {
   if (kind == Kind::character || kind == Kind::block || kind == Kind::fifo || kind == Kind::socket)
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 "'" + path.string() +
-                    "' cannot be written: it is a device, pipe or socket, and this output takes "
-                    "its place under that name. Name a file.");
+                    "' cannot be written: it is a device, pipe or socket, which this output would "
+                    "replace. Choose a file.");
   if (!std::filesystem::is_symlink(path, fault)) return path;
   const std::filesystem::path target = std::filesystem::canonical(path, fault);
   return fault ? path : target;
@@ -126,13 +126,13 @@ std::string fault_of_relative_path(std::string_view path) {
   const auto shown = [&] { return "the path '" + std::string(path.substr(0, 200)) + "' "; };
   if (path.empty()) return "\"file_name\" is empty";
   if (path.size() > kMaxBytes) return shown() + "… is longer than 4096 bytes";
-  if (path.find('\0') != path.npos) return "\"file_name\" holds a zero byte";
-  if (path.front() == '/') return shown() + "is absolute, and must lie inside the directory";
+  if (path.find('\0') != path.npos) return "\"file_name\" contains a zero byte";
+  if (path.front() == '/') return shown() + "is absolute, but must be inside the directory";
   std::string_view part;
   for (std::string_view rest = path;;) {
     const std::size_t end = rest.find('/');
     part = rest.substr(0, end);
-    if (part == "..") return shown() + "holds '..', and must lie inside the directory";
+    if (part == "..") return shown() + "contains '..', but must be inside the directory";
     if (end == rest.npos) break;
     rest.remove_prefix(end + 1);
   }
@@ -258,7 +258,7 @@ void AppendedFile::append(std::string_view piece) {
   const ssize_t written = ::write(file_, piece.data(), piece.size());
   struct stat info {};
   if (::fstat(file_, &info) == 0 && info.st_nlink == 0)
-    throw std::runtime_error("'" + path_.string() + "' was removed while it was being written.");
+    throw std::runtime_error("'" + path_.string() + "' was removed while being written.");
   if (written == static_cast<ssize_t>(piece.size())) return;
   const int reason = written < 0 ? errno : ENOSPC;
   if (written > 0 && ::ftruncate(file_, before) == 0) ::lseek(file_, before, SEEK_SET);

@@ -78,7 +78,7 @@ std::string json_kind(const nlohmann::json& value) {
   if (value.is_null()) return "null";
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list";
-  if (value.is_string()) return "a text";
+  if (value.is_string()) return "a string";
   if (value.is_boolean()) return "true or false";
   return "a number";
 }

@@ -54,7 +54,7 @@ struct Log::Sinks {
   void note_lost_line(const std::string& reason) {
     if (num_lost_lines++ > 0) return;
     file_fault = "'" + file_path + "' cannot be written:" + reason.substr(reason.rfind(':') + 1);
-    warnings.push_back(file_fault + ". Training goes on without it.");
+    warnings.push_back(file_fault + ". Training continues without it.");
     std::fprintf(stderr, "warning: %s\n", warnings.back().c_str());
   }
 
@@ -108,7 +108,7 @@ void Log::open_file(const std::filesystem::path& path) {
   std::error_code none_there;
   if (std::filesystem::is_fifo(path, none_there))
     throw Error(ErrorCode::kFailedToWriteOutputs, "The log file '" + path.string() +
-                                                      "' is a pipe: remove it, or give another "
+                                                      "' is a pipe: remove it, or choose another "
                                                       "--log-path.");
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), true);
@@ -126,7 +126,7 @@ void Log::open_file(const std::filesystem::path& path) {
   } catch (const spdlog::spdlog_ex& failure) {
     throw Error(ErrorCode::kFailedToWriteOutputs, "The log file '" + path.string() +
                                                       "' cannot be written (" + failure.what() +
-                                                      "): give --log-path a folder that can.");
+                                                      "): set --log-path to a writable folder.");
   }
 }
 

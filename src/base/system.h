@@ -1,4 +1,4 @@
-// What the system gives this process, and asks of it: CPUs, memory, clocks, threads, stop signals.
+// System resources and events: CPUs, memory, clocks, threads, stop signals.
 #pragma once
 
 #include <chrono>
@@ -8,23 +8,23 @@
 
 namespace kiln {
 
-// The name that it goes by in its network.
+// This host's network name.
 std::string host_name();
 
 // Standard input, output and error that were closed lead to nowhere from now on, so that no file
 // that is opened later is taken for one of them. Before anything opens files.
 void open_standard_descriptors();
 
-// CPUs that this process may use: the affinity mask, cut by the control group's quota. At least 1.
+// CPUs available to this process: the affinity mask, limited by the cgroup quota. At least 1.
 int usable_cpus();
 
 // The largest resident memory so far, and that of now, in bytes.
 long long peak_memory_bytes();
 long long resident_memory_bytes();
 
-// From now on memory that is freed is used again and not given back to the system, which would
-// cost a page fault a page. malloc_trim() gives it back. Threads that mostly wait share it: so many
-// heaps as processors, and one.
+// From now on freed memory is reused instead of returned to the system, which would cost one page
+// fault per page. malloc_trim() returns it. Threads that mostly wait share it: number of processors
+// + 1 arenas.
 void keep_freed_memory();
 
 // Memory that may still be taken, in bytes: what the system calls available, within the control

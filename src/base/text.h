@@ -48,13 +48,13 @@ std::string shell_word(const std::string& word);
 // Separated by spaces.
 std::string shell_words(const std::vector<std::string>& words);
 
-// "Did you mean": the candidate most like a mistyped word.
+// "Did you mean": the candidate closest to a mistyped word.
 
 // Insertions, deletions and replacements of bytes that turn `a` into `b` (Levenshtein 1966).
 int edit_distance(std::string_view a, std::string_view b);
 
-// Empty when nothing is near: more than a third of the word (at least two bytes) would have to
-// change, and the word does not begin a candidate either. Equal candidates: the first.
+// Empty if nothing is close: more than a third of the word (at least two bytes) would have to
+// change, and no candidate starts with the word. On ties, the first.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);
 
 // " Did you mean 'epochs'?", with `prefix` before the name, or an empty text.

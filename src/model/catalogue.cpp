@@ -82,7 +82,7 @@ const KnownNetwork& known_network(std::string_view name) {
   std::string names;
   for (const std::string& known : network_names()) names += (names.empty() ? "" : ", ") + known;
   throw Error(ErrorCode::kInvalidModelDirectory,
-              "'" + std::string(name) + "' is not a known model; known are " + names + ".");
+              "'" + std::string(name) + "' is not a known model. Known models: " + names + ".");
 }
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// The networks that can be trained, and what is known of each before it is built. The command line
-// and the readers of model directories ask too, so there is no LibTorch here.
+// The supported networks and their static properties. Also used by the command line and the readers
+// of model directories, so there is no LibTorch here.
 #pragma once
 
 #include <array>
@@ -24,24 +24,24 @@ struct DenseNetShape {
   int num_init_features;
 };
 
-// Options that some networks have, as model_spec.yaml calls them.
+// Options of some networks, by their names in model_spec.yaml.
 inline constexpr std::string_view kMemoryEfficient = "memory_efficient";
 inline constexpr std::string_view kZeroInitResidual = "zero_init_residual";
 
-// What networks of one kind have in common.
+// Properties shared by a family of networks.
 struct NetworkFamily {
   std::string_view name;             // "ResNet"; the designer's class too
   std::string_view designer_module;  // the last part of its Python module
   std::string_view head;             // begins the names of the classifying layer's tensors: "fc."
   std::vector<std::string_view> options;
-  // The map that reaches the global pooling: layers of this joint stride come first, where a side
-  // that does not divide is rounded up; then layers of that one, where it is rounded down.
+  // Determine the size of the feature map before global pooling: layers with this combined stride
+  // come first, which round sides up; then layers with that stride, which round down.
   int stride_rounding_up;
   int stride_rounding_down;
 
   bool allows(std::string_view option) const;
   int stride() const { return stride_rounding_up * stride_rounding_down; }
-  // Of an image that leaves a map of one pixel.
+  // The size of an image whose feature map is one pixel.
   int smallest_side() const { return stride_rounding_up * (stride_rounding_down - 1) + 1; }
   // 0: the image is too small.
   int final_map_side(int image_side) const;

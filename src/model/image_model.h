@@ -40,11 +40,12 @@ class ImageModel {
   virtual std::vector<NamedTensor> named_parameters() const = 0;
   // Parameters and buffers in module order, as Python's state_dict() lists them.
   virtual std::vector<NamedTensor> state() const = 0;
-  // Moves to `device` and stores 4-D weights channels_last. Before an optimizer is made.
+  // Moves to `device` and stores 4-D weights as channels_last. Call it before creating an
+  // optimizer.
   virtual void prepare(const at::Device& device) = 0;
   virtual void to_float64() = 0;
-  // Every BatchNorm uses the joined batch of all ranks from now on. Not for memory-efficient
-  // DenseNets, whose recomputation in backward knows its own batch only.
+  // Every BatchNorm uses the batches of all ranks from now on. Not for memory-efficient DenseNets,
+  // whose recomputation in backward sees only this rank's batch.
   virtual void synchronize_batch_norm(const SumOverRanks& sum) = 0;
 };
 

@@ -1,4 +1,4 @@
-// BatchNorm over the joined batch of all ranks.
+// BatchNorm over the batches of all ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-// Sums a float64 vector over all ranks, in place. Every rank calls it in the same order, in forward
-// and in backward.
+// All-reduces a float64 vector in place. Every rank calls it in the same order, in forward and
+// backward.
 using SumOverRanks = std::function<void(at::Tensor&)>;
 
 struct BatchStatistics {

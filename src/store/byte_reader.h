@@ -1,4 +1,4 @@
-// Little-endian numbers and byte ranges out of untrusted bytes; whatever is not there is a
+// Reads little-endian numbers and byte ranges from untrusted bytes; out-of-range access throws
 // FormatFault.
 #pragma once
 
@@ -17,7 +17,7 @@ inline std::string_view range_of(std::string_view bytes, std::uint64_t offset, s
   if (offset > bytes.size() || size > bytes.size() - offset) {
     throw FormatFault(std::string(what) + " lies outside the file (" + std::to_string(size) +
                       " bytes at offset " + std::to_string(offset) + " of " +
-                      std::to_string(bytes.size()) + "); the file is cut off or damaged");
+                      std::to_string(bytes.size()) + "); the file is truncated or damaged");
   }
   return bytes.substr(offset, size);
 }

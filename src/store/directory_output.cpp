@@ -23,8 +23,8 @@ void make_folder(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (fs::is_directory(folder)) return;
   if (!error) error = std::make_error_code(std::errc::not_a_directory);
-  fail(folder, "cannot be made (" + system_words(error.value()) + ")",
-       "Choose another output or mend its permissions.");
+  fail(folder, "cannot be created (" + system_words(error.value()) + ")",
+       "Choose another output or fix its permissions.");
 }
 
 bool is_known_name(std::string_view name) {
@@ -71,8 +71,8 @@ void refuse_foreign_names(const fs::path& folder) {
     shown += (i == 0 ? "'" : ", '") + foreign[i] + "'";
   }
   if (foreign.size() > kShown) shown += " and " + std::to_string(foreign.size() - kShown) + " more";
-  fail(folder, "holds other files (" + shown + ")",
-       "Choose an empty folder, or one that holds an earlier model.");
+  fail(folder, "contains other files (" + shown + ")",
+       "Choose an empty folder, or one with an earlier model.");
 }
 
 void remove_file(const fs::path& path) {
@@ -80,8 +80,8 @@ void remove_file(const fs::path& path) {
   fs::remove(path, error);
   if (error) {
     fail(path.parent_path(),
-         "keeps its '" + path.filename().string() + "' (" + error.message() + ")",
-         "Mend its permissions or choose another output.");
+         "still has its '" + path.filename().string() + "' (" + error.message() + ")",
+         "Fix its permissions or choose another output.");
   }
 }
 
@@ -123,7 +123,7 @@ void prepare_model_output(const fs::path& folder) {
     refuse_foreign_names(folder);
     remove_leftovers(folder);
   } catch (const fs::filesystem_error& fault) {
-    fail(folder, "cannot be listed (" + fault.code().message() + ")", "Mend its permissions.");
+    fail(folder, "cannot be listed (" + fault.code().message() + ")", "Fix its permissions.");
   }
   DurableFile probe(folder / "probe");  // never committed, so it goes away under its temporary name
   probe.write("probe");

@@ -25,7 +25,7 @@ constexpr std::uint64_t kMaxLabelMap = 64 << 20;
 }
 
 std::string read_part(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX) {
-  const std::string remedy = "Make the model directory again or copy it completely.";
+  const std::string remedy = "Create the model directory again or copy all of it.";
   try {
     return read_file(path, max_bytes);
   } catch (const std::length_error&) {
@@ -39,7 +39,7 @@ void refuse_missing_or_empty(const std::filesystem::path& folder) {
   const auto refuse = [&](const std::string& fault) {
     throw Error(ErrorCode::kUserError,
                 "The model folder '" + folder.string() + "' " + fault +
-                    ". Give a folder that 'kiln init-model' or 'kiln train' has written.");
+                    ". Give a folder written by 'kiln init-model' or 'kiln train'.");
   };
   std::error_code error;
   const auto status = std::filesystem::status(folder, error);
@@ -74,8 +74,8 @@ std::vector<std::string> read_labels(const std::filesystem::path& path, int num_
 Preprocessing read_preprocessing(const std::filesystem::path& path, const ModelSpec& spec) {
   const Preprocessing found = parse_preprocessing(read_part(path, kMaxSpec), path.string());
   if (spec.normalization && *spec.normalization != found.normalization) {
-    fail(path, "has another mean or std than " + std::string(kSpecFile),
-         "Train the model again or copy its directory completely.");
+    fail(path, "has a different mean or std than " + std::string(kSpecFile),
+         "Train the model again or copy its whole directory.");
   }
   return found;
 }
@@ -102,7 +102,7 @@ std::string take_quoted_field(std::string_view& csv, std::size_t line) {
     if (c == '"') csv.remove_prefix(1);
     field += c;
   }
-  throw FormatFault("line " + std::to_string(line) + " opens a quote that is never closed");
+  throw FormatFault("line " + std::to_string(line) + " has an unterminated quote");
 }
 
 std::vector<std::string> take_line(std::string_view& csv, std::size_t line) {
@@ -124,7 +124,7 @@ std::vector<std::string> take_line(std::string_view& csv, std::size_t line) {
   }
   if (csv.starts_with('\r')) csv.remove_prefix(1);
   if (!csv.empty() && !csv.starts_with('\n')) {
-    throw FormatFault("line " + std::to_string(line) + " goes on behind a closed quote");
+    throw FormatFault("line " + std::to_string(line) + " continues after a closing quote");
   }
   if (!csv.empty()) csv.remove_prefix(1);
   return fields;
@@ -137,14 +137,13 @@ ModelSpec read_model_spec(const std::filesystem::path& folder) {
   std::error_code error;
   const std::filesystem::path meta_path = folder / kMetaFile;
   if (!std::filesystem::exists(meta_path, error)) {
-    fail(folder,
-         "has no _meta.yaml, so it is not a model directory, or one that was never finished",
-         "Give a folder that 'kiln init-model' or 'kiln train' has written.");
+    fail(folder, "has no _meta.yaml, so it is not a model directory, or an incomplete one",
+         "Give a folder written by 'kiln init-model' or 'kiln train'.");
   }
   const DirectoryMeta meta = read_directory_meta(meta_path);
   if (meta.type != "ModelDirectory") {
     fail(folder, "is of type '" + meta.type.substr(0, 100) + "', not ModelDirectory",
-         "Give a folder that 'kiln init-model' or 'kiln train' has written.");
+         "Give a folder written by 'kiln init-model' or 'kiln train'.");
   }
   const std::filesystem::path spec_path = folder / meta.model_spec;
   return parse_model_spec(read_part(spec_path, kMaxSpec), spec_path.string());
@@ -157,8 +156,8 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder) {
   try {
     directory.state = read_state_dict(read_part(model_path));
   } catch (const FormatFault& fault) {
-    fail(model_path, std::string("is not a model that can be read: ") + fault.what(),
-         "Make the model directory again or copy it completely.");
+    fail(model_path, std::string("is not a readable model: ") + fault.what(),
+         "Create the model directory again or copy all of it.");
   }
   std::error_code error;
   const std::filesystem::path labels_path = folder / kLabelMapFile;
@@ -230,7 +229,7 @@ std::vector<std::string> parse_label_map(std::string_view csv) {
     std::vector<std::string> fields = take_line(csv, line);
     if (fields[0] != std::to_string(labels.size())) {
       throw FormatFault("line " + std::to_string(line) + " has id '" + fields[0].substr(0, 40) +
-                        "' where " + std::to_string(labels.size()) + " is due");
+                        "' instead of " + std::to_string(labels.size()));
     }
     labels.push_back(std::move(fields[1]));
   }

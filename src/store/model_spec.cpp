@@ -39,8 +39,8 @@ class SpecReader {
 
   [[noreturn]] void fail(const std::string& fault) const {
     throw Error(ErrorCode::kInvalidModelDirectory,
-                "'" + where_ + "' is not a model specification that can be used: " + fault +
-                    ". Make the model directory again with 'kiln init-model'.");
+                "'" + where_ + "' is not a usable model specification: " + fault +
+                    ". Create the model directory again with 'kiln init-model'.");
   }
 
   YAML::Node map_at(const YAML::Node& parent, const std::string& key) const {
@@ -51,7 +51,7 @@ class SpecReader {
 
   std::string text_at(const YAML::Node& parent, const std::string& key) const {
     const YAML::Node node = required(parent, key);
-    if (!node.IsScalar() || node.Scalar().empty()) fail("its key '" + key + "' is not a text");
+    if (!node.IsScalar() || node.Scalar().empty()) fail("its key '" + key + "' is not a string");
     return node.Scalar();
   }
 
@@ -86,9 +86,9 @@ bool is_timestamp(const std::string& text) {
 // The original wants text here; its YAML reader makes a time of an unquoted '+00:00'.
 void check_time(const SpecReader& reader, const YAML::Node& time) {
   if (!time.IsDefined() || time.IsNull()) return;
-  if (!time.IsScalar()) reader.fail("its key 'time_created' is not a text");
+  if (!time.IsScalar()) reader.fail("its key 'time_created' is not a string");
   if (time.Tag() == "?" && is_timestamp(time.Scalar())) {
-    reader.fail("its key 'time_created' is not a text but a time (" + shortened(time.Scalar()) +
+    reader.fail("its key 'time_created' is not a string but a time (" + shortened(time.Scalar()) +
                 "); put it in quotes");
   }
 }
@@ -107,7 +107,7 @@ void read_parameter(const SpecReader& reader, const std::string& key, const YAML
   } else if (key == "num_classes") {
     int count = 0;
     if (!YAML::convert<int>::decode(value, count) || count < 1 || count > kMaxClasses) {
-      reader.fail("its key 'num_classes' is not a whole number above 0");
+      reader.fail("its key 'num_classes' is not a positive integer");
     }
     spec.num_classes = count;
   } else {
@@ -127,7 +127,7 @@ void read_model(const SpecReader& reader, const YAML::Node& extras, ModelSpec& s
   }
   reader.required(parameters, "pretrained");
   for (const auto& parameter : parameters) {
-    if (!parameter.first.IsScalar()) reader.fail("its init_params have a key that is not a text");
+    if (!parameter.first.IsScalar()) reader.fail("its init_params have a key that is not a string");
     read_parameter(reader, parameter.first.Scalar(), parameter.second, spec);
   }
 }
@@ -142,7 +142,7 @@ std::array<double, 3> read_channels(const SpecReader& reader, const YAML::Node& 
   for (std::size_t i = 0; i < values.size(); ++i) {
     const bool is_number = YAML::convert<double>::decode(list[i], values[i]);
     if (!is_number || !std::isfinite(values[i]) || (key == "std" && values[i] <= 0)) {
-      reader.fail("its key '" + key + "' is not a list of three usable numbers");
+      reader.fail("its key '" + key + "' is not a list of three valid numbers");
     }
   }
   return values;
@@ -223,7 +223,7 @@ DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
   const auto fail = [&](const std::string& fault) {
     return Error(
         ErrorCode::kInvalidModelDirectory,
-        "'" + meta_path.string() + "' " + fault + ". Give a folder that 'kiln init-model' made.");
+        "'" + meta_path.string() + "' " + fault + ". Give a folder written by 'kiln init-model'.");
   };
   try {
     const YAML::Node root = YAML::Load(read_file(meta_path, kMaxMeta));
@@ -232,7 +232,7 @@ DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
     if (meta.type.empty()) throw fail("has no key 'type'");
     if (meta.type == "ModelDirectory" && meta.model_spec.empty()) throw fail("has no key 'model'");
     if (meta.model_spec.find('/') != std::string::npos) {
-      throw fail("has the path '" + meta.model_spec + "' where a file name is due");
+      throw fail("has the path '" + meta.model_spec + "' instead of a file name");
     }
     return meta;
   } catch (const YAML::Exception& fault) {

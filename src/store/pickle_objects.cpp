@@ -114,7 +114,8 @@ void PickleMachine::read_class() {
   std::string_view lines[2];
   for (std::string_view& line : lines) {
     const std::size_t end = bytes_.substr(at_, kMaxClassName).find('\n');
-    if (end == std::string_view::npos) throw FormatFault("its pickle has an endless class name");
+    if (end == std::string_view::npos)
+      throw FormatFault("its pickle has an unterminated class name");
     line = take(end);
     take(1);
   }
@@ -133,8 +134,8 @@ void PickleMachine::stack_class() {
 void PickleMachine::push_class(std::string_view module, std::string_view name) {
   const std::string full = std::string(module) + ' ' + std::string(name);
   if (!is_known_class(full)) {
-    throw FormatFault("its pickle wants the Python object '" + dotted(full) +
-                      "', which no state dict needs; it is refused");
+    throw FormatFault("its pickle refers to the Python object '" + dotted(full) +
+                      "', which no state dict needs");
   }
   static constexpr std::string_view kKnown[] = {kOrderedDict, "torch._utils _rebuild_tensor_v2",
                                                 "torch._utils _rebuild_tensor",

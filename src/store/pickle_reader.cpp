@@ -22,7 +22,7 @@ PickleValue& PickleMachine::make(PickleKind kind) {
 }
 
 void PickleMachine::push(PickleValue* value) {
-  if (stack_.size() >= kMaxStack) throw FormatFault("its pickle needs too deep a stack");
+  if (stack_.size() >= kMaxStack) throw FormatFault("its pickle nests too deeply for the stack");
   stack_.push_back(value);
 }
 
@@ -262,13 +262,13 @@ std::string_view describe(PickleKind kind) {
     case PickleKind::kNone:
       return "None";
     case PickleKind::kBool:
-      return "a truth value";
+      return "a boolean";
     case PickleKind::kInt:
-      return "a whole number";
+      return "an integer";
     case PickleKind::kFloat:
       return "a number";
     case PickleKind::kString:
-      return "a text";
+      return "a string";
     case PickleKind::kTuple:
       return "a tuple";
     case PickleKind::kList:

@@ -24,8 +24,8 @@ std::string shown(const Json& value) {
 
 [[noreturn]] void fail(const std::string& where, const std::string& fault) {
   throw Error(ErrorCode::kInvalidModelDirectory,
-              "'" + where + "' does not say how images are prepared: " + fault +
-                  ". Train the model again or copy its directory completely.");
+              "'" + where + "' is not a valid preprocessing file: " + fault +
+                  ". Train the model again or copy its whole directory.");
 }
 
 class PreprocessingReader {
@@ -33,9 +33,9 @@ class PreprocessingReader {
   PreprocessingReader(const Json& root, const std::string& where) : root_(root), where_(where) {}
 
   Preprocessing read() const {
-    if (!root_.is_object()) fail(where_, "it is no JSON object");
+    if (!root_.is_object()) fail(where_, "it is not a JSON object");
     if (const Json& version = at("version"); version != kVersion) {
-      fail(where_, "its version is " + shown(version) + ", and this program reads version " +
+      fail(where_, "its version is " + shown(version) + ", but this program supports version " +
                        std::to_string(kVersion));
     }
     for (const auto& [key, value] : root_.items()) {

@@ -95,7 +95,7 @@ std::string shortened(const std::string& text) {
 
 std::uint64_t number_of(const Json& value, const std::string& name) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > INT64_MAX) {
-    throw FormatFault("its tensor " + shortened(name) + " has a size that is not a whole number");
+    throw FormatFault("its tensor " + shortened(name) + " has a size that is not an integer");
   }
   return value.get<std::uint64_t>();
 }
@@ -156,14 +156,15 @@ std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
   std::uint64_t at = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != at) {
-      throw FormatFault("the data of its tensor " + shortened(entry.name) +
-                        (entry.begin < at ? " overlap another's" : " leave a hole before them"));
+      throw FormatFault(
+          "the data of its tensor " + shortened(entry.name) +
+          (entry.begin < at ? " overlap another tensor's" : " leave a gap before them"));
     }
     at = entry.end;
   }
   if (at != data_size) {
     throw FormatFault("its tensors need " + std::to_string(at) + " bytes of data but it has " +
-                      std::to_string(data_size) + "; the file is cut off or damaged");
+                      std::to_string(data_size) + "; the file is truncated or damaged");
   }
   return entries;
 }
@@ -193,7 +194,7 @@ void rename_old_densenet_keys(StateDict& state) {
   std::unordered_set<std::string_view> names;
   for (const StoredTensor& tensor : state) {
     if (names.insert(tensor.name).second) continue;
-    throw FormatFault("it holds '" + tensor.name + "' under its old and its new name");
+    throw FormatFault("it contains '" + tensor.name + "' under both its old and its new name");
   }
 }
 

@@ -50,7 +50,7 @@ Storages read_storages(std::string_view bytes, const PickleValue& keys,
                         std::to_string(found->second->number) + " are declared");
     }
     const std::size_t width = byte_size(found->second->dtype);
-    if (count > bytes.size() / width) throw FormatFault(what + " is cut off");
+    if (count > bytes.size() / width) throw FormatFault(what + " is truncated");
     if (!storages.emplace(key->text, range_of(bytes, at + 8, count * width, what)).second) {
       throw FormatFault(what + " is listed twice");
     }
@@ -78,7 +78,7 @@ std::string inner_folder(const ZipArchive& archive) {
     const std::string folder = entry.name.substr(0, entry.name.size() - kPickle.size());
     if (folder.find('/') == folder.npos) return folder + '/';
   }
-  throw FormatFault("it is a zip without a data.pkl, so not one that torch.save wrote");
+  throw FormatFault("it is a zip without data.pkl, so torch.save did not write it");
 }
 
 void append_text(std::string& out, std::string_view text) {
@@ -163,7 +163,7 @@ bool begins_like_torch_legacy(std::string_view bytes) {
 
 StateDict read_torch_legacy(std::string_view bytes) {
   if (!begins_like_torch_legacy(bytes))
-    throw FormatFault("it lacks the magic number of torch.save");
+    throw FormatFault("it does not have the magic number of torch.save");
   std::string_view rest = bytes.substr(bytes.find("\x50\x19.") + 3);
   const auto next = [&rest] {
     PickleDocument document = read_pickle(rest);

@@ -131,7 +131,7 @@ std::string row_major_bytes(const Layout& layout, std::string_view storage, std:
 StateDict collect_tensors(const PickleValue& root, const StorageBytes& storage_bytes,
                           std::uint64_t max_bytes) {
   if (root.kind != PickleKind::kDict) {
-    throw FormatFault("it holds " + std::string(describe(root.kind)) +
+    throw FormatFault("it contains " + std::string(describe(root.kind)) +
                       ", not a state dict; save model.state_dict()");
   }
   StateDict state;
@@ -139,14 +139,14 @@ StateDict collect_tensors(const PickleValue& root, const StorageBytes& storage_b
   for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
     const PickleValue& key = *root.items[i];
     const PickleValue& tensor = *root.items[i + 1];
-    if (key.kind != PickleKind::kString) throw FormatFault("it has a key that is not a text");
+    if (key.kind != PickleKind::kString) throw FormatFault("it has a key that is not a string");
     if (!is_utf8(key.text)) throw FormatFault("it has a name that is not UTF-8");
     if (tensor.kind != PickleKind::kTensor) {
       throw FormatFault("its entry '" + std::string(key.text.substr(0, 200)) + "' is " +
                         std::string(describe(tensor.kind)) +
                         ", not a tensor; save model.state_dict() alone");
     }
-    if (!names.insert(key.text).second) fail(key.text, "is there twice");
+    if (!names.insert(key.text).second) fail(key.text, "appears twice");
     const PickleValue& storage = *tensor.items[0];
     const std::string_view bytes = storage_bytes(storage);
     const std::size_t width = byte_size(storage.dtype);

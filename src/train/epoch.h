@@ -14,8 +14,8 @@
 
 namespace kiln {
 
-// Where the time of training steps goes, part by part. On a GPU parts are measured by events in its
-// stream, so that nobody waits for it. One thread.
+// Time breakdown of training steps. On a GPU, parts are measured by events in its stream, so that
+// the host does not wait. One thread.
 class StepClock {
  public:
   explicit StepClock(const c10::Device& device);
@@ -44,7 +44,7 @@ struct EpochPlan {
   StepPlan step;
 };
 
-// Goes on from `state.epoch`, and keeps it current.
+// Continues from `state.epoch`, and keeps it current.
 class TrainEpoch : private StepContext {
  public:
   // All must outlive the epoch.

@@ -12,7 +12,7 @@
 
 namespace kiln {
 
-// Loss and accuracy as sums on the device; nothing is copied to the host until somebody reads.
+// Loss and accuracy as sums on the device; nothing is copied to the host until they are read.
 class MetricSums {
  public:
   explicit MetricSums(const at::Device& device);
@@ -26,7 +26,7 @@ class MetricSums {
   Totals totals() const;       // all of them
   int first_bad_step() const;  // the first step whose loss was not finite; 0: none
 
-  // Goes on from these sums, all of them finite.
+  // Continues from these sums, all of them finite.
   void set(const Totals& totals);
 
  private:
@@ -37,7 +37,7 @@ class MetricSums {
   std::int64_t count_ = 0, batch_count_ = 0;
 };
 
-// One pass over the validation images, a batch at a time: the sums, and what the model said of each
+// One pass over the validation images, one batch at a time: the sums, and the prediction for each
 // image. The caller owns the loop. One thread.
 struct Prediction {
   std::uint32_t sample = 0;  // index into the samples of the loader's set

@@ -1,5 +1,5 @@
-// What training makes small, and what is told of it. These are two functions: an objective that
-// helps training need not be the number that people compare.
+// The training objective, and the reported loss. These are two functions: an objective that helps
+// training need not be the number to compare.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@ using TrainingLoss = at::Tensor (*)(const at::Tensor& logits, const at::Tensor& 
 // A row of the table in loss.cpp. Throws InternalError for a name that no row has.
 TrainingLoss find_training_loss(const LossPlan& plan);
 
-// The sum of the images' cross-entropies, without a graph; what logs, reports and the choice of the
-// best epoch go by.
+// The sum of the images' cross-entropies, without a graph; used by logs, reports and the choice of
+// the best epoch.
 at::Tensor reported_loss(const at::Tensor& logits, const at::Tensor& labels);
 
 }  // namespace kiln

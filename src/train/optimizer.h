@@ -1,5 +1,5 @@
-// What changes the weights by their gradients. An optimizer is one file optimizer_NAME.cpp and one
-// row of the table in optimizer.cpp.
+// Updates weights from gradients. An optimizer is one file optimizer_NAME.cpp and one row of the
+// table in optimizer.cpp.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace kiln {
 
-// Parameters that are treated alike. A parameter in no group is frozen.
+// Parameters with the same settings. A parameter in no group is frozen.
 struct ParameterGroup {
   std::vector<NamedTensor> parameters;
   std::vector<at::Tensor> gradients;  // of the same order and strides (GradientBuckets)
@@ -24,16 +24,16 @@ std::vector<ParameterGroup> one_group(const ImageModel& model,
                                       const std::vector<at::Tensor>& gradients,
                                       const OptimizerPlan& plan);
 
-// One thread. The tensors of the groups are the model's and the buckets' own.
+// One thread. The tensors of the groups are those of the model and the buckets, not copies.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Changes every parameter in place; on a GPU queued, not waited for.
+  // Updates every parameter in place; on a GPU the work is queued, not waited for.
   virtual void step(double learning_rate) = 0;
 
-  // All that the next step depends on beside weights and gradients, named "momentum.PARAMETER".
-  // The tensors are the optimizer's own: whoever writes to them sets its state.
+  // The optimizer's state besides weights and gradients, named "momentum.PARAMETER". The tensors
+  // are not copies: writing to them sets the state.
   virtual std::vector<NamedTensor> state() const = 0;
 };
 

@@ -1,5 +1,5 @@
-// What training does to the weights, as plain values. `name` is a row of the table of makers in
-// optimizer.cpp, schedule.cpp and loss.cpp.
+// The training recipe as plain values. `name` is a row of the factory table in optimizer.cpp,
+// schedule.cpp or loss.cpp.
 #pragma once
 
 #include <string>

@@ -97,10 +97,10 @@ void require_equal_replicas(const ImageModel& model, World& world) {
     for (int rank = 1; rank < world.size(); ++rank)
       if (all[static_cast<std::size_t>(rank)][i] != all[0][i])
         throw Error(ErrorCode::kFailedToCompleteOperation,
-                    "The ranks' models have drifted apart: tensor '" + state[i].name + "' of " +
-                        world.name_of(rank) + " differs from " + world.name_of(0) +
-                        "'s. That is a fault of the hardware, the driver or kiln: train again, and "
-                        "report it if it comes back.");
+                    "The ranks' models have diverged from each other: tensor '" + state[i].name +
+                        "' of " + world.name_of(rank) + " differs from " + world.name_of(0) +
+                        "'s. This is a hardware, driver or kiln bug: train again, and report it if "
+                        "it recurs.");
 }
 
 }  // namespace kiln

@@ -1,6 +1,6 @@
-// Keeps the ranks' copies of a model alike: equal at the start, averaged statistics before
-// evaluation, and a check that they still are equal. Collectives: all ranks call them at the same
-// point; one rank alone is left as it is.
+// Keeps the ranks' replicas of a model identical: a broadcast at the start, averaged statistics
+// before evaluation, and an equality check. Collectives: all ranks call them at the same point;
+// no-ops for a single rank.
 #pragma once
 
 #include "model/image_model.h"

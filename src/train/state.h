@@ -1,4 +1,4 @@
-// Everything that training changes, in one struct: exactly what a checkpoint has to hold.
+// All mutable state of training in one struct: exactly what a checkpoint must contain.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct EarlyStopping {
   int strikes = 0;
   double previous_loss = std::numeric_limits<double>::infinity();
 
-  // One more strike when the loss did not fall below the previous epoch's, else none; true when
-  // `patience` strikes in a row are reached. `valid_loss` is finite.
+  // Counts consecutive epochs whose loss is not below the previous epoch's; true once `patience` is
+  // reached. `valid_loss` is finite.
   bool exhausted_after(double valid_loss) {
     strikes = valid_loss >= previous_loss ? strikes + 1 : 0;
     previous_loss = valid_loss;
@@ -33,8 +33,8 @@ struct EarlyStopping {
   }
 };
 
-// Everything that training changes: exactly what a checkpoint has to hold. All of it can be read
-// and set. What is random needs no state: it is drawn from `random_seed`, the epoch and the image.
+// All of it can be read and set. Randomness needs no state: it is a function of `random_seed`, the
+// epoch and the image.
 
 // The epoch whose weights are kept.
 struct BestEpoch {
@@ -57,7 +57,7 @@ struct EpochTimes {
   CommunicationTime communication;  // zero where it is not measured
 };
 
-// What the epoch under way has come to on this rank.
+// This rank's totals of the current epoch.
 struct EpochSums {
   explicit EpochSums(const at::Device& device) : metrics(device) {}
 
@@ -69,11 +69,11 @@ struct EpochSums {
 };
 
 // Images of one dataset that could not be decoded, or only in part; the same on all ranks, unless
-// each has a shard of its own.
+// each has its own shard.
 struct ImageFaults {
   std::set<std::uint32_t> samples;  // index into the dataset's samples
   std::vector<ImageFaultRecord> records;
-  int num_bad = 0;  // left out; the other records are damaged images, which are used
+  int num_bad = 0;  // skipped; the other records are damaged images, which are used
 };
 
 // Parameters and buffers as they are now, on the host, row-major.

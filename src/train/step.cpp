@@ -4,8 +4,8 @@
 
 namespace kiln {
 
-// The order below is the whole algorithm: the mean loss over all images of the step, of all ranks
-// and batches, goes backward through the network; gradients meet; the optimizer steps.
+// The order below is the whole algorithm: backward of the mean loss over all images of the step
+// (all ranks and batches); all-reduce of the gradients; optimizer step.
 bool TrainStep::run(StepContext& context, double learning_rate) {
   bool has_trained = plan_.num_ranks > 1;  // another rank may have
   for (int i = 1; i <= plan_.batches_per_step; ++i) {

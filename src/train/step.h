@@ -1,5 +1,4 @@
-// One training step: the algorithm, and nothing else. Clocks and records stand around it
-// (epoch.h).
+// One training step: only the algorithm. Timing and records are in epoch.h.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ struct StepPlan {
   int batch_size = 1;        // images of a whole batch
   int batches_per_step = 1;  // their gradients make one step
   int num_ranks = 1;
-  // BatchNorm over 1x1 maps cannot take one image: a batch below this is passed over.
+  // BatchNorm over 1x1 maps cannot normalize a single image: smaller batches are skipped.
   int smallest_batch = 1;
   bool train_on_empty_batches = false;  // synchronized BatchNorm needs every rank in every batch
   LossPlan loss = {};
@@ -24,10 +23,10 @@ struct StepPlan {
   std::int64_t images() const { return std::int64_t{batch_size} * batches_per_step * num_ranks; }
 };
 
-// What a step is about to do, for those who measure it.
+// The phases of a step, for timing.
 enum class StepPhase { kBackward, kCommunication, kOptimizer, kDone };
 
-// What stands around a step: where its batches come from, and who hears of its phases.
+// The surroundings of a step: the source of its batches, and the observer of its phases.
 class StepContext {
  public:
   virtual ~StepContext() = default;
@@ -42,8 +41,8 @@ class TrainStep {
   TrainStep(TrainState& state, const StepPlan& plan)
       : state_(state), plan_(plan), loss_(find_training_loss(plan.loss)) {}
 
-  // Takes the next batches, together with the other ranks, and changes the weights; false: no batch
-  // is left. On a GPU queued, not waited for.
+  // Trains on the next batches, together with the other ranks, and updates the weights; false if no
+  // batch is left. On a GPU the work is queued, not waited for.
   bool run(StepContext& context, double learning_rate);
 
  private:

@@ -42,14 +42,14 @@ class FolderTest(FlowTest):
         for name in ("cat", "dog"):
             (bare / name).mkdir(parents=True)
             (bare / name / "readme.txt").write_text("to come")
-        self.assert_fails(self.train(train_data_path=bare), 1, 18, "bare", "no image is in it", ".jpg")
+        self.assert_fails(self.train(train_data_path=bare), 1, 18, "bare", "it contains no images", ".jpg")
 
     def test_a_class_without_images(self):
         train = self.copy_data()
         (train / "zebra").mkdir()
         result = self.train(train_data_path=train)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("1 folder without an image is no class: 'zebra'", result.stdout)
+        self.assertIn("1 folder without images is not a class: 'zebra'", result.stdout)
 
         made = self.image_directory()
         schema = json.loads((made / "_schema.json").read_text())
@@ -66,7 +66,7 @@ class FolderTest(FlowTest):
         self.assert_fails(self.train(train_data_path=self.untrained), 1, 18, self.untrained, "'ModelDirectory'")
         image = next((self.data / "train").rglob("*.png"))
         self.assert_fails(self.train(valid_data_path=image), 1, 18, "Validation dataset", "is a file")
-        self.assert_fails(self.train(train_data_path=self.data), 1, 24, "lie deeper than one folder")
+        self.assert_fails(self.train(train_data_path=self.data), 1, 24, "more than one folder deep")
 
     def test_what_may_not_be_read(self):
         for spoil, words in [(lambda data: data, ["Training dataset"]),
@@ -140,7 +140,7 @@ class FolderTest(FlowTest):
         circle.mkdir()
         (circle / "a").symlink_to(circle / "b")
         (circle / "b").symlink_to(circle / "a")
-        self.assert_fails(self.train(train_data_path=circle), 1, 18, "in a circle", "'a', 'b'")
+        self.assert_fails(self.train(train_data_path=circle), 1, 18, "circular", "'a', 'b'")
 
     def test_mixed_sizes_become_224(self):
         other = self.folder / "larger"
@@ -246,13 +246,13 @@ class ListTest(FlowTest):
             return changed(image_info={**good["image_info"], "file_name": name})
         for fault, words in [
                 (path("../secret.png"), "'..'"), (path("a/../../secret.png"), "'..'"), (path("/etc/passwd"), "absolute"),
-                (path("a\0b.png"), "zero byte"), (path("_schema.json"), "a file of the directory itself"),
+                (path("a\0b.png"), "zero byte"), (path("_schema.json"), "a metadata file of the directory"),
                 (path(7), '"file_name" is'), (path(None), 'no "file_name"'), (path(""), "is empty"), (path("a" * 5000), "4096"),
                 (changed(image_info=[]), '"image_info" is'), (changed(category=7), '"category" is'),
                 (changed(category="zebra"), "'zebra'"), (changed(id="x"), '"id" is'), (changed(id=1.5), '"id" is'),
                 (changed(image_info={**good["image_info"], "width": "a", "height": 2}), '"width"'),
                 (changed(image_info={**good["image_info"], "width": -1, "height": 2}), '"width"'),
-                (lines[0], "already that of line 1"), ("not json", "not valid JSON"), ("[1, 2]", "where an object belongs"),
+                (lines[0], "already that of line 1"), ("not json", "not valid JSON"), ("[1, 2]", "instead of an object"),
                 (lines[0][:20], "not valid JSON"), ("[" * 100000, "deep")]:
             with self.subTest(fault=fault[:60]):
                 self.assert_list_is_refused(lines, fault, words)
@@ -274,7 +274,7 @@ class ListTest(FlowTest):
     def test_empty_and_missing_lists(self):
         made = self.image_directory()
         (made / "images.lst").write_text("")
-        self.assert_fails(self.train(train_data_path=made), 1, 18, "lists no image")
+        self.assert_fails(self.train(train_data_path=made), 1, 18, "its list is empty")
         (made / "images.lst").unlink()
         self.assert_fails(self.train(train_data_path=made), 1, 18, "images.lst cannot be read")
 
@@ -285,7 +285,7 @@ class ListTest(FlowTest):
                            ('{"columnAttributes": []}', "no column of images"),
                            (schema.replace('"id": 1,', '"id": 0,'), "twice"), (schema.replace('"id": 1,', '"id": -1,'), "-1"),
                            (schema.replace('"id": 1,', '"id": 10000000000,'), "10000000000"),
-                           (schema.replace('"id": 1,', '"id": "1",'), "where a whole number belongs"),
+                           (schema.replace('"id": 1,', '"id": "1",'), "instead of an integer"),
                            (schema.replace("COCO_classification", "COCO_detection"), "COCO_detection")]:
             with self.subTest(word=word):
                 (made / "_schema.json").write_text(text)
@@ -320,7 +320,7 @@ class ListTest(FlowTest):
                              ({"annotations": [{"image_id": 1000, "category_id": 0}]}, "no image has the id 1000"),
                              ({"images": whole["images"] + [{"id": 99, "file_name": "../x.png"}]}, "'..'"),
                              ({"images": whole["images"] + [{"id": 99, "file_name": "x.png"}]}, "'x.png' is missing"),
-                             ({"images": whole["images"] + whole["images"][:1]}, "is there twice")]:
+                             ({"images": whole["images"] + whole["images"][:1]}, "appears twice")]:
             with self.subTest(word=word):
                 (coco / "labels.json").write_text(json.dumps({**whole, **change}))
                 self.assert_fails(self.train(train_data_path=coco), 1, 18, "labels.json", word)
@@ -331,7 +331,7 @@ class ListTest(FlowTest):
         for number, image in enumerate(sorted((self.data / "train").rglob("*.png"))[:3]):
             shutil.copy(image, flat / f"{number}.png")
         (flat / "labels.json").write_text('{"images": [')
-        self.assert_fails(self.train(train_data_path=flat), 1, 24, "'labels.json' is left out")
+        self.assert_fails(self.train(train_data_path=flat), 1, 24, "'labels.json' is ignored")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ class ModelTest(FlowTest):
         whole = json.loads(path.read_text())
         for content, word in [("", "not valid JSON"), (json.dumps({**whole, "version": 9}), "version is 9"),
                               (json.dumps({**whole, "input_size": [0, 32]}), "'input_size' is [0,32]"),
-                              (json.dumps({**whole, "std": [1, 1, 1]}), "another mean or std")]:
+                              (json.dumps({**whole, "std": [1, 1, 1]}), "a different mean or std")]:
             with self.subTest(word=word):
                 path.write_text(content)
                 self.assert_fails(self.train(untrained_model_path=self.folder / "trained"), 1, 159, path, word)
@@ -114,14 +114,14 @@ class ModelTest(FlowTest):
         for part in range(20):
             with self.subTest(part=part):
                 self.assert_refused_as_model(whole[:len(whole) * part // 20])
-        self.assert_refused_as_model(whole[:-8], "cut off or damaged")
+        self.assert_refused_as_model(whole[:-8], "truncated or damaged")
 
     def test_model_files_of_other_kinds(self):
         whole = (self.untrained / "model").read_bytes()
         for content, word in [
                 (b"GGUF" + whole[4:], "begins neither like"), (b"", "it is empty"), (b"<!DOCTYPE html>" * 100, "begins neither"),
                 (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
-                (zipped(b"", name="word/document.xml"), "without a data.pkl"),
+                (zipped(b"", name="word/document.xml"), "without data.pkl"),
                 (whole[:len(whole) // 2] + bytes([whole[len(whole) // 2] ^ 255]) + whole[len(whole) // 2 + 1:], "checksum")]:
             with self.subTest(word=word):
                 self.assert_refused_as_model(content, word)
@@ -147,7 +147,7 @@ class ModelTest(FlowTest):
                 (b"\x80\x02" + b"(" * 2_000_000, "too deep"), (b"\x80\x02" + b"]" * 2_000_000, "more than 1000000 values"),
                 (b"\x80\x02}j\xff\xff\xff\x7f.", "memo"), (b"\x80\x02}r\xff\xff\xff\x7f.", "memo"),
                 (b"\x80\x02X\xff\xff\xff\xffa.", ""), (b"\x80\x02}", ""), (b"\x80\x09}.", "protocol 9"),
-                (pickle.dumps([1, 2], 2), "a list, not a state dict"), (pickle.dumps({"a": 1}, 2), "'a' is a whole number")]:
+                (pickle.dumps([1, 2], 2), "a list, not a state dict"), (pickle.dumps({"a": 1}, 2), "'a' is an integer")]:
             with self.subTest(pickled=pickled[:20]):
                 self.assert_refused_as_model(zipped(pickled), word)
 
@@ -175,7 +175,7 @@ class ModelTest(FlowTest):
         for line, word in [
                 ("layers: [2, 2, 2, 2]", "no parameter 'layers'"), ("layers: [-1, 2000000000]", "'layers'"),
                 ("growth_rate: many", "no parameter 'growth_rate'"), ("width_per_group: -64", "'width_per_group'"),
-                ("memory_efficient: true", "no parameter 'memory_efficient'"), ("? [1]\n    : 2", "not a text"),
+                ("memory_efficient: true", "no parameter 'memory_efficient'"), ("? [1]\n    : 2", "not a string"),
                 ("num_classes: -1", "'num_classes' is not"), ("num_classes: 0", "'num_classes' is not"),
                 ("num_classes: many", "'num_classes' is not"), ("num_classes: 1e30", "'num_classes' is not"),
                 ("num_classes: 99999999999999999999", "'num_classes' is not"), ("num_classes: 1000001", "'num_classes' is not"),

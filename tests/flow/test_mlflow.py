@@ -140,13 +140,13 @@ class MlflowTest(JobTest):
         gone.stop()
         refused = (401, {"Content-Type": "application/json"}, json.dumps({"message": f"no {TOKEN}"}).encode())
         return {"down": (gone, "Failed to connect"),
-                "refuses": (self.relay(lambda *_: refused), r"it answers 401 \(no \*\*\*\): check MLFLOW_TRACKING_TOKEN"),
-                "elsewhere": (self.relay(lambda *_: (404, {}, b"<html>")), "it answers 404"),
-                "fails": (self.relay(lambda *_: (500, {}, b"")), "it answers 500"),
-                "garbage": (self.relay(lambda *_: PAGE), "something that is no JSON: a log-in page"),
+                "refuses": (self.relay(lambda *_: refused), r"HTTP status 401 \(no \*\*\*\): check MLFLOW_TRACKING_TOKEN"),
+                "elsewhere": (self.relay(lambda *_: (404, {}, b"<html>")), "HTTP status 404"),
+                "fails": (self.relay(lambda *_: (500, {}, b"")), "HTTP status 500"),
+                "garbage": (self.relay(lambda *_: PAGE), "the response is not JSON: a login page"),
                 "hangs": (self.relay(lambda *_: HANG), "timed out"),
                 "dies": (self.relay(dies), "Empty reply"),
-                "busy": (self.relay(lambda *_: (429, {"Retry-After": "999"}, b"")), "it answers 429")}
+                "busy": (self.relay(lambda *_: (429, {"Retry-After": "999"}, b"")), "HTTP status 429")}
 
     def test_no_failure_of_a_server_stops_training(self):
         relays = self.failing_relays()
@@ -155,8 +155,8 @@ class MlflowTest(JobTest):
             with self.subTest(server=name):
                 self.assert_trained(job)
                 relay, reason = relays[name]
-                self.assertRegex(job.output, f"warning: MLflow at {relay.url} does not take all of this run: .*{reason}")
-                self.assertEqual(job.output.count("does not take all"), 1)
+                self.assertRegex(job.output, f"warning: MLflow at {relay.url} did not accept all data of this run: .*{reason}")
+                self.assertEqual(job.output.count("did not accept all"), 1)
                 lost = rf"^  lost +MLflow: (\d+) of \1 points.*could not be sent: .*{reason}"
                 self.assertRegex(job.output, re.compile(lost, re.M))
         self.assertIn("training.json, how the run ended could not be sent: Empty reply", jobs["dies"].output)
@@ -164,7 +164,7 @@ class MlflowTest(JobTest):
     def test_a_run_id_that_does_not_exist_is_said(self):
         job = self.begin(self.server.url, settings={"MLFLOW_RUN_ID": "0" * 32})
         self.assert_trained(job)
-        self.assertRegex(job.output, r"it answers 404 \(.*not found.*\): MLFLOW_RUN_ID must name a run of this server")
+        self.assertRegex(job.output, r"HTTP status 404 \(.*not found.*\): MLFLOW_RUN_ID must name a run of this server")
 
     def test_kubeflow_gets_its_files_and_file_stores_are_refused(self):
         given = {"name": "m", "uri": "s3://b/m", "type": {"schemaTitle": "system.Metrics"}}

@@ -135,7 +135,7 @@ class Records(flow.FlowTest):
         (self.folder / "metrics.jsonl").write_text("this is no run\n")
         result = flow.kiln("watch", self.folder)
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("is none that a training run wrote", result.stderr)
+        self.assertIn("was not written by a training run", result.stderr)
 
     def test_a_second_run_leaves_the_records_of_the_first_alone(self):
         logs = self.folder / "logs"
@@ -213,7 +213,7 @@ class Records(flow.FlowTest):
         (self.folder / "logs/metrics.jsonl").unlink()
         said = run.stdout.read()
         self.assertEqual(run.wait(), 0, said)
-        self.assertIn("metrics.jsonl' was removed while it was being written", said)
+        self.assertIn("metrics.jsonl' was removed while being written", said)
         self.assertRegex(said, r"lost              metrics.jsonl: \d+ records lost")
 
     def test_what_a_failed_run_lost_is_told(self):

@@ -104,7 +104,7 @@ TEST_F(ModelDirectoryTest, DamagedPreprocessingIsNamed) {
   Preprocessing other = trained().preprocessing;
   other.normalization.mean[2] = 0.4;
   put("preprocessing.json", format_preprocessing(other));
-  expect_error(ErrorCode::kInvalidModelDirectory, "another mean or std", read);
+  expect_error(ErrorCode::kInvalidModelDirectory, "a different mean or std", read);
   put("preprocessing.json", "{}");
   expect_error(ErrorCode::kInvalidModelDirectory, "preprocessing.json", read);
   put("preprocessing.json", std::string(70000, ' '));

@@ -71,7 +71,7 @@ TEST(ModelSpec, FaultsAreNamed) {
   expect("densenet121", "resnet18", "'resnet18'");
   expect("pretrained: false", "pretrained: perhaps", "neither true nor false");
   expect("memory_efficient", "growth_rate", "'growth_rate'");
-  expect("+0000", "+00:00", "not a text but a time");
+  expect("+0000", "+00:00", "not a string but a time");
   expect("flavor:", "file_name: x\nflavor:", "Python pickle");
   expect("flavor:", "[", "not valid YAML");
   EXPECT_EQ(fault_of(yaml, "2026-01-02T03:04:05.678901+0000", "'2026-01-02T03:04:05+00:00'"),

@@ -1,5 +1,5 @@
-// Archives as files in which images have a place: tar and zip are read where they stand, compressed
-// tars are unpacked first. Nothing here knows of images.
+// Archives: tar and zip are read in place, compressed tars are unpacked first. Independent of
+// images.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace kiln {
 class OpenFile {
  public:
   OpenFile() = default;
-  // Throws std::system_error naming the path; EISDIR, EINVAL for what is no regular file.
+  // Throws std::system_error naming the path; EISDIR, EINVAL for anything but a regular file.
   explicit OpenFile(const std::filesystem::path& path);
   ~OpenFile();
   OpenFile(OpenFile&& other) noexcept;
@@ -24,14 +24,15 @@ class OpenFile {
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
-  // A file without a name in `folder`: its space is given back with the last descriptor, however
-  // the process ends.
+  // An unnamed file in `folder`: its space is freed with the last descriptor, however the process
+  // ends.
   static OpenFile unnamed(const std::filesystem::path& folder);
 
   bool is_open() const { return descriptor_ >= 0; }
   std::uint64_t size() const;
 
-  // Bytes read: less than `size` only where the file ends. Throws std::system_error.
+  // Returns the bytes read: fewer than `size` only at the end of the file. Throws
+  // std::system_error.
   std::size_t read_at(std::uint64_t offset, char* target, std::size_t size) const;
   void append(std::string_view bytes);
 
@@ -44,7 +45,7 @@ class ArchiveFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Where the bytes of an archive's member stand.
+// The location of an archive member's bytes.
 struct ArchiveMember {
   enum class Packing : std::uint8_t {
     kPlain,     // `stored_size` bytes from `offset` (tar)
@@ -60,7 +61,7 @@ struct ArchiveMember {
   Packing packing = Packing::kPlain;
 };
 
-// The members of an uncompressed tar: names and places, nothing unpacked.
+// Lists the members of an uncompressed tar: names and locations.
 // Formats: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header"; GNU tar manual, "Basic
 // Tar Format" (long names, numbers in base 256).
 struct ArchiveEntry {
@@ -69,7 +70,7 @@ struct ArchiveEntry {
   std::uint64_t size = 0;
 };
 
-// Calls `visit` for every regular file, in order; folders, links and devices are passed over.
+// Calls `visit` for every regular file, in order; folders, links and devices are skipped.
 // Checks every header's checksum, every size against the file, every name (relative, no ".."), and
 // the end mark. Throws ArchiveFault, std::system_error.
 void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&)>& visit);
@@ -77,8 +78,8 @@ void list_tar(const OpenFile& file, const std::function<void(const ArchiveEntry&
 // Whether the first block of `file` is a header of a tar.
 bool is_tar(const OpenFile& file);
 
-// Members of a tar as bytes: POSIX.1-2017, pax, "ustar Interchange Format". No time, owner or host
-// is in them, so the same images make the same bytes.
+// Writes tar members: POSIX.1-2017, pax, "ustar Interchange Format". No time, owner or host is
+// stored, so the same images produce the same bytes.
 
 // Header, data and padding. `name` has at most 100 bytes, `bytes` fewer than 8 GiB; InternalError
 // otherwise.
@@ -87,11 +88,11 @@ std::string tar_member(std::string_view name, std::string_view bytes);
 // The end mark.
 std::string tar_end();
 
-// The entries of a zip, from its directory alone: stored or deflated, zip64 where needed.
+// Lists the entries of a zip from its central directory: stored or deflated, with zip64.
 // Format: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
 using ZipVisit = std::function<void(std::string_view name, const ArchiveMember&)>;
 
-// Calls `visit` for every file, in the directory's order; folders and links are passed over. Checks
+// Calls `visit` for every file, in the directory's order; folders and links are skipped. Checks
 // names (relative, no ".."), places (inside the file, none within another) and sizes (what deflate
 // can reach). Throws ArchiveFault, std::system_error. `name` is valid during the visit.
 void list_zip(const OpenFile& file, const ZipVisit& visit);
@@ -102,21 +103,20 @@ void list_zip(std::string_view bytes, const ZipVisit& visit);
 constexpr std::size_t kZipHeaderBytes = 30;
 std::uint64_t zip_data_offset(std::string_view local_header, const ArchiveMember& member);
 
-// Compressed tars, unpacked so that their members can be read by place.
+// Compressed tars are unpacked so that their members can be read at random.
 
 // Whether `file` begins as gzip, bzip2 or Zstandard data does.
 bool is_compressed(const OpenFile& file);
 
-// Why the folder for temporary files does not take it: a clause that begins with that folder, such
-// as "'/tmp' does not take it: No space left on device".
+// Why the folder for temporary files cannot hold it: a clause such as "'/tmp' cannot hold it: No
+// space left on device".
 class SpoolFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What `path` unpacks to, in a file without a name in the folder for temporary files (TMPDIR, else
-// /tmp): its space comes back when this process ends, however it ends. Throws ArchiveFault: cut
-// off, damaged, or larger than 1 GiB and 200 times what it was unpacked from. SpoolFault.
-// std::system_error of the archive itself.
+// Unpacks `path` to an unnamed file in the folder for temporary files (TMPDIR, else /tmp), whose
+// space is freed when this process ends. Throws ArchiveFault: cut off, damaged, or larger than 1
+// GiB and 200 times what it was unpacked from. SpoolFault. std::system_error of the archive itself.
 OpenFile unpacked(const std::filesystem::path& path);
 
 }  // namespace kiln

@@ -39,11 +39,11 @@ fs::path temporary_folder() {
   try {
     return fs::temp_directory_path();
   } catch (const fs::filesystem_error& fault) {
-    throw SpoolFault("'" + fault.path1().string() + "' is no folder");
+    throw SpoolFault("'" + fault.path1().string() + "' is not a folder");
   }
 }
 
-// Takes what comes out, and refuses a bomb.
+// Receives the output, and rejects decompression bombs.
 class Spool {
  public:
   explicit Spool(const fs::path& packed) : folder_(temporary_folder()) {
@@ -59,11 +59,10 @@ class Spool {
     size_ += bytes.size();
     if (size_ > ratio_limit_) {
       throw ArchiveFault("it unpacks to more than " + std::to_string(kMaxRatio) +
-                         " times its size, as no images do");
+                         " times its size, which images never do");
     }
     if (size_ > limit_)
-      throw SpoolFault("it takes more than nine tenths of the free space of '" + folder_.string() +
-                       "'");
+      throw SpoolFault("it needs more than 90 % of the free space of '" + folder_.string() + "'");
     in_folder([&] { file_.append(bytes); });
   }
 
@@ -75,7 +74,7 @@ class Spool {
     try {
       action();
     } catch (const std::system_error& fault) {
-      throw SpoolFault("'" + folder_.string() + "' does not take it: " + fault.code().message());
+      throw SpoolFault("'" + folder_.string() + "' cannot hold it: " + fault.code().message());
     }
   }
 
@@ -84,7 +83,7 @@ class Spool {
   std::uint64_t size_ = 0, limit_ = 0, ratio_limit_ = 0;
 };
 
-// zlib itself: libarchive does not compare gzip's checksums.
+// zlib, since libarchive does not verify gzip checksums.
 void unpack_gzip(const fs::path& path, Spool& spool) {
   struct Close {
     void operator()(gzFile_s* file) const { gzclose_r(file); }
@@ -111,8 +110,8 @@ void unpack_others(const fs::path& path, Spool& spool) {
   const auto check = [&](int result) {
     if (result >= ARCHIVE_WARN) return;
     const char* text = archive_error_string(reader.get());
-    throw ArchiveFault(std::string("it is cut off or damaged (") + (text ? text : "no reason") +
-                       ")");
+    throw ArchiveFault(std::string("it is cut off or damaged (") +
+                       (text ? text : "unknown reason") + ")");
   };
   check(archive_read_open_filename(reader.get(), path.c_str(), kPortion));
   archive_entry* entry = nullptr;
@@ -130,7 +129,7 @@ void unpack_others(const fs::path& path, Spool& spool) {
 
 }  // namespace
 
-// O_NONBLOCK: a named pipe is refused, not waited for.
+// O_NONBLOCK: reject a named pipe instead of waiting for it.
 OpenFile::OpenFile(const std::filesystem::path& path)
     : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (descriptor_ < 0) fail(errno, "'" + path.string() + "'");

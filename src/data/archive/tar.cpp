@@ -89,7 +89,7 @@ class TarWalk {
       window_begin_ = offset;
       window_.resize(std::max<std::size_t>(size, kWindowBytes));
       window_.resize(file_.read_at(offset, window_.data(), window_.size()));
-      if (window_.size() < size) throw ArchiveFault("it became shorter while it was read");
+      if (window_.size() < size) throw ArchiveFault("it was truncated while being read");
     }
     return std::string_view(window_).substr(offset - window_begin_, size);
   }
@@ -99,7 +99,7 @@ class TarWalk {
     std::optional<std::uint64_t> size = number(header, 124, 12);
     const bool is_extra = kind == 'x' || kind == 'g' || kind == 'L' || kind == 'K';
     if (!is_extra && pax_size_) size = pax_size_;
-    if (!size) throw ArchiveFault("an entry's size is no number");
+    if (!size) throw ArchiveFault("the size of an entry is not a number");
     const bool has_data = std::string_view("123456").find(kind) == std::string_view::npos;
     const std::uint64_t data = at_ + kBlock;
     if (has_data && *size > end_ - std::min(end_, data)) bytes(data, *size);  // throws
@@ -111,7 +111,7 @@ class TarWalk {
     }
     if (std::string_view("1234567").find(kind) == std::string_view::npos && kind != '\0' &&
         kind != '0') {
-      throw ArchiveFault(std::string("it holds an entry of the kind '") + kind +
+      throw ArchiveFault(std::string("it contains an entry of type '") + kind +
                          "' (sparse or split), which cannot be read in place");
     }
     const std::string name = name_of(header);
@@ -123,7 +123,7 @@ class TarWalk {
   void visit_entry(std::string_view name, std::uint64_t offset, std::uint64_t size) {
     while (name.starts_with("./")) name.remove_prefix(2);
     if (const std::string fault = fault_of_relative_path(name); !fault.empty())
-      throw ArchiveFault("in it " + fault);
+      throw ArchiveFault("it contains a bad name: " + fault);
     visit_({name, offset, size});
   }
 
@@ -161,10 +161,10 @@ class TarWalk {
 
   void read_pax_record(char kind, std::string_view key, std::string_view value) {
     if (key.starts_with("GNU.sparse."))
-      throw ArchiveFault("it holds a sparse file, which cannot be read in place");
+      throw ArchiveFault("it contains a sparse file, which cannot be read in place");
     if (key != "path" && key != "size") return;
     if (kind == 'g')
-      throw ArchiveFault("a pax header in it gives all entries one " + std::string(key));
+      throw ArchiveFault("a pax header in it sets one value for all entries: " + std::string(key));
     if (key == "path") {
       long_name_ = std::string(value);
       return;
@@ -172,15 +172,15 @@ class TarWalk {
     std::uint64_t size = 0;
     const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), size);
     if (fault != std::errc() || end != value.data() + value.size())
-      throw ArchiveFault("a pax header in it gives a size that is no number");
+      throw ArchiveFault("a pax header in it has a size that is not a number");
     pax_size_ = size;
   }
 
-  // Another tar behind the end mark would be left out without a word.
+  // A tar after the end marker would be ignored silently.
   void check_end() {
     const std::uint64_t size = std::min(end_ - at_, kMaxPadding);
     if (!is_zero(bytes(at_, size)))
-      throw ArchiveFault("more follows behind its end mark, as when archives are joined");
+      throw ArchiveFault("data follows its end marker, as in concatenated archives");
   }
 
   const OpenFile& file_;

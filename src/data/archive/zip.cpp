@@ -40,10 +40,10 @@ struct Source {
 
   std::string part(std::uint64_t offset, std::uint64_t length) const {
     if (offset > size || length > size - offset)
-      throw ArchiveFault("its zip directory points behind its end");
+      throw ArchiveFault("its zip directory points beyond its end");
     std::string bytes(length, '\0');
     if (read_at(offset, bytes.data(), length) < length)
-      throw ArchiveFault("it became shorter while it was read");
+      throw ArchiveFault("it was truncated while being read");
     return bytes;
   }
 };
@@ -68,7 +68,7 @@ Directory find_directory(const Source& zip) {
   const std::string tail = zip.part(zip.size - tail_size, tail_size);
   const std::size_t end = find_end(tail);
   if (number<std::uint16_t>(tail, end + 4) != 0)
-    throw ArchiveFault("it is one part of a zip that was split over several files");
+    throw ArchiveFault("it is one part of a multi-file zip");
   Directory directory{number<std::uint16_t>(tail, end + 10), number<std::uint32_t>(tail, end + 12),
                       number<std::uint32_t>(tail, end + 16)};
   if (end >= kLocator64Size &&
@@ -111,16 +111,16 @@ void read_zip64_extra(std::string_view extra, ArchiveMember& member) {
 void check_entry(const Entry& entry, std::uint16_t flags, std::uint16_t method) {
   const std::string shown = "its entry '" + std::string(entry.name.substr(0, 200)) + "' ";
   if (const std::string fault = fault_of_relative_path(entry.name); !fault.empty())
-    throw ArchiveFault("in it " + fault);
+    throw ArchiveFault("it contains a bad name: " + fault);
   if ((flags & kEncryptedFlags) != 0) throw ArchiveFault(shown + "is encrypted");
   if (method != 0 && method != 8) {
     throw ArchiveFault(shown + "is compressed by method " + std::to_string(method) +
-                       ", and only stored and deflated ones can be read");
+                       ", but only stored and deflated entries are supported");
   }
   const ArchiveMember& member = entry.member;
   const bool possible = method == 0 ? member.size == member.stored_size
                                     : member.size / kMaxDeflateRatio <= member.stored_size;
-  if (!possible) throw ArchiveFault(shown + "has a size that cannot be true");
+  if (!possible) throw ArchiveFault(shown + "has an impossible size");
 }
 
 // Takes one entry off the front of `bytes`.
@@ -198,7 +198,7 @@ void list_zip(std::string_view bytes, const ZipVisit& visit) {
 std::uint64_t zip_data_offset(std::string_view local_header, const ArchiveMember& member) {
   if (local_header.size() < kZipHeaderBytes ||
       number<std::uint32_t>(local_header, 0) != kLocalSignature)
-    throw ArchiveFault("the zip has no such entry at its place");
+    throw ArchiveFault("the zip has no such entry at the recorded offset");
   return member.offset + kZipHeaderBytes + number<std::uint16_t>(local_header, 26) +
          number<std::uint16_t>(local_header, 28);
 }

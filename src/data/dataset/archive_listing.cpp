@@ -26,13 +26,13 @@ auto named(const DatasetContext& context, const std::string& archive, Action&& a
   try {
     return action();
   } catch (const ArchiveFault& fault) {
-    context.fail(shown + "cannot be used: " + fault.what() + ". Make it again, or take it out.");
+    context.fail(shown + "cannot be used: " + fault.what() + ". Create it again, or remove it.");
   } catch (const SpoolFault& fault) {
-    context.fail(shown + "is compressed, and the folder for temporary files has no place for it: " +
-                     fault.what() +
-                     ". Name another folder with TMPDIR, on a local disk with enough room, or "
-                     "unpack the archive.",
-                 ErrorCode::kUserError);
+    context.fail(
+        shown +
+            "is compressed, but the folder for temporary files cannot hold it: " + fault.what() +
+            ". Set TMPDIR to a folder on a local disk with enough space, or unpack the archive.",
+        ErrorCode::kUserError);
   } catch (const std::system_error& fault) {
     context.fail(shown + "cannot be read: " + fault.code().message() +
                  ". Check it and its permissions.");
@@ -43,7 +43,7 @@ std::string_view base_name(std::string_view name) {
   return name.substr(name.rfind('/') + 1);
 }
 
-// Not hidden, and no companion of one that macOS adds.
+// Neither hidden nor a macOS companion file.
 bool is_image(std::string_view name) {
   return has_image_extension(base_name(name)) && !base_name(name).starts_with('.') &&
          !name.starts_with("__MACOSX/");
@@ -55,7 +55,7 @@ std::string_view key_of(std::string_view name) {
   return name.substr(0, name.find('.', begin));
 }
 
-// Gives each image the label whose `.cls` file has its key.
+// Assigns each image the label in the `.cls` file with the same key.
 class Labels {
  public:
   explicit Labels(ArchiveListing& listing) : listing_(listing) {}
@@ -94,7 +94,7 @@ void check_names(const SampleTable& images) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end())
-    throw ArchiveFault("'" + std::string(twice->substr(0, 200)) + "' is in it twice");
+    throw ArchiveFault("'" + std::string(twice->substr(0, 200)) + "' appears in it twice");
 }
 
 bool is_zip(const OpenFile& file) {
@@ -151,12 +151,11 @@ ArchiveListing list_archive(const DatasetContext& context, const std::string& ar
   listing.file = std::move(open.file);
   named(context, archive, [&] { list_members(listing); });
   if (open.is_unpacked) {
-    listing.note =
-        "'" + path_of(context, archive).string() + "' is compressed: it takes " +
-        std::to_string(listing.file.size() >> 20) + " MiB of '" +
-        fs::temp_directory_path().string() +
-        "' until this process ends (TMPDIR names another folder; an uncompressed tar, or "
-        "'kiln pack', needs none)";
+    listing.note = "'" + path_of(context, archive).string() + "' is compressed: it uses " +
+                   std::to_string(listing.file.size() >> 20) + " MiB of '" +
+                   fs::temp_directory_path().string() +
+                   "' until this process ends (set TMPDIR to use another folder; uncompressed tars "
+                   "and 'kiln pack' shards need no space)";
   }
   return listing;
 }

@@ -21,7 +21,7 @@ constexpr const char* kClassesName = "classes.txt";
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors begin a file with it
 constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
 
-// Every archive stays open: with many of them, more than the usual 1024 files.
+// Every archive stays open, which may exceed the usual limit of 1024 files.
 void allow_open_files(std::size_t count) {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > count + 256) return;
@@ -34,7 +34,7 @@ bool is_number(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Gives the images of all archives their labels and their order.
+// Assigns labels and order to the images of all archives.
 class Assembly {
  public:
   Assembly(const DatasetContext& context, std::vector<ArchiveListing> listings,
@@ -87,7 +87,7 @@ class Assembly {
     set_.classes = read_classes();
     if (!set_.classes.empty() && set_.classes.size() <= most) {
       context_.fail(std::string(kClassesName) + " names " + std::to_string(set_.classes.size()) +
-                    " classes, but a .cls file gives class " + std::to_string(most) +
+                    " classes, but a .cls file has class " + std::to_string(most) +
                     ". Add a line for each class.");
     }
     for (std::size_t id = set_.classes.size(); id <= most; ++id)
@@ -178,11 +178,11 @@ class Assembly {
     }
     const auto note = [&](std::size_t count, const std::string& where) {
       if (count > 0)
-        set_.notes.push_back("images left out because they lie " + where + ": " +
+        set_.notes.push_back("images skipped because they are " + where + ": " +
                              std::to_string(count));
     };
     note(num_deep, "in folders inside class folders");
-    note(num_beside, "beside the class folders");
+    note(num_beside, "next to the class folders");
   }
 
   const DatasetContext& context_;
@@ -210,7 +210,7 @@ std::vector<std::string> find_shards(const fs::path& root) {
 
 Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives) {
   if (archives.size() > kMaxArchives)
-    context.fail("it holds more than 65535 archives. Make larger ones.");
+    context.fail("it contains more than 65535 archives. Pack the images into larger ones.");
   allow_open_files(archives.size());
   Dataset set;
   set.kind = Dataset::Kind::kArchives;
@@ -228,7 +228,8 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
   Assembly(context, std::move(listings), archives, set).run();
   if (set.samples.empty()) {
     context.fail(
-        std::string("no image is in it. Give an archive with one folder of images a class; ") +
+        std::string(
+            "it contains no images. Give an archive with one folder of images per class; ") +
         kImageNamesAdvice);
   }
   set.schema_json = schema_text(set.classes);

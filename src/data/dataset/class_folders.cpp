@@ -1,7 +1,6 @@
 // Folders whose names are the labels, one level deep; or images anywhere below, without labels.
-//
-// Links are followed wherever they lead. A file counts as an image by its extension: whether it is
-// one is found when it is decoded.
+// Links are followed wherever they lead. A file counts as an image by its extension; its contents
+// are checked when it is decoded.
 #include <algorithm>
 #include <set>
 
@@ -78,7 +77,7 @@ std::string counted(std::size_t count, const std::string& one, const std::string
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
-// Gathers what is left out, by reason, so that the notes stay short.
+// Collects skipped entries by reason, so that the notes stay short.
 struct LeftOut {
   std::vector<std::string> loops, broken_links, deep_folders, empty_folders, root_images, repeated;
   std::size_t num_hidden_images = 0;
@@ -95,21 +94,21 @@ struct LeftOut {
       if (names.empty()) return;
       notes.push_back(counted(names.size(), one, many) + ": " + name_some(names));
     };
-    note(loops, "link leads back to a folder above it and is left out",
-         "links lead back to a folder above them and are left out");
-    note(broken_links, "link leads nowhere or in a circle and is left out",
-         "links lead nowhere or in a circle and are left out");
-    note(repeated, "link leads to a folder that is read already and is left out",
-         "links lead to folders that are read already and are left out");
-    note(empty_folders, "folder without an image is no class",
-         "folders without an image are no classes");
-    note(deep_folders, "folder inside a class folder is left out",
-         "folders inside class folders are left out");
-    note(root_images, "image beside the class folders is left out",
-         "images beside the class folders are left out");
+    note(loops, "link points to a folder above it and is skipped",
+         "links point to a folder above them and are skipped");
+    note(broken_links, "link is broken or circular and is skipped",
+         "links are broken or circular and are skipped");
+    note(repeated, "link points to a folder that is already included and is skipped",
+         "links point to folders that are already included and are skipped");
+    note(empty_folders, "folder without images is not a class",
+         "folders without images are not classes");
+    note(deep_folders, "folder inside a class folder is skipped",
+         "folders inside class folders are skipped");
+    note(root_images, "image next to the class folders is skipped",
+         "images next to the class folders are skipped");
     if (num_hidden_images > 0) {
       notes.push_back(counted(num_hidden_images, "image is", "images are") +
-                      " left out because of a name that begins with a dot");
+                      " skipped because of a name that begins with a dot");
     }
     return notes;
   }
@@ -220,8 +219,7 @@ class UnlabeledWalk {
     const fs::path folder = context_.root / prefix;
     if (depth > kMaxDepth) {
       context_.fail("the folder '" + folder.string() +
-                    "' lies more than 100 levels deep. Give a "
-                    "folder with one folder a class in it.");
+                    "' is more than 100 levels deep. Give a folder with one subfolder per class.");
     }
     seen_.insert(fs::canonical(folder));
     const Listing listing = list_folder(folder, context_);
@@ -275,8 +273,8 @@ Dataset read_folders(const DatasetContext& context) {
   if (set.samples.empty()) {
     std::string notes;
     for (const std::string& note : set.notes) notes += " (" + note + ")";
-    context.fail("no image is in it" + notes +
-                 ". Give a folder with one folder of images a class; " + kImageNamesAdvice);
+    context.fail("it contains no images" + notes +
+                 ". Give a folder with one folder of images per class; " + kImageNamesAdvice);
   }
   set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);

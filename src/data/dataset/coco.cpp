@@ -42,14 +42,14 @@ class CocoReader {
  private:
   [[noreturn]] void fail(const std::string& list, std::size_t position, const std::string& what) {
     context_.fail(file_ + ", " + list + " entry " + std::to_string(position + 1) + ": " + what +
-                  ". Mend the file.");
+                  ". Fix the file.");
   }
 
   std::int64_t integer(const json& entry, const char* key, const char* list, std::size_t position) {
     const auto found = entry.find(key);
     const bool fits = found != entry.end() && found->is_number_integer() &&
                       !(found->is_number_unsigned() && found->get<std::uint64_t>() > INT64_MAX);
-    if (!fits) fail(list, position, std::string("\"") + key + "\" is no whole number");
+    if (!fits) fail(list, position, std::string("\"") + key + "\" is not an integer");
     return found->get<std::int64_t>();
   }
 
@@ -57,7 +57,7 @@ class CocoReader {
                           std::size_t position) {
     const auto found = entry.find(key);
     if (found == entry.end() || !found->is_string()) {
-      fail(list, position, std::string("\"") + key + "\" is no text");
+      fail(list, position, std::string("\"") + key + "\" is not a string");
     }
     return found->get_ref<const std::string&>();
   }
@@ -78,7 +78,7 @@ class CocoReader {
     const json& images = document_["images"];
     for (std::size_t i = 0; i < images.size(); ++i) {
       const json& image = images[i];
-      if (!image.is_object()) fail("images", i, "is no object");
+      if (!image.is_object()) fail("images", i, "is not an object");
       Sample item;
       item.id = integer(image, "id", "images", i);
       item.file_name = text(image, "file_name", "images", i);
@@ -86,7 +86,7 @@ class CocoReader {
       const std::string fault = fault_of_relative_path(item.file_name);
       if (!fault.empty()) fail("images", i, fault);
       if (!items_by_id_.emplace(item.id, set_.samples.size()).second) {
-        fail("images", i, "the id " + std::to_string(item.id) + " is there twice");
+        fail("images", i, "the id " + std::to_string(item.id) + " appears twice");
       }
       set_.samples.push_back(item);
     }
@@ -95,18 +95,19 @@ class CocoReader {
   void read_categories() {
     const auto categories = document_.find("categories");
     if (categories == document_.end() || !categories->is_array() || categories->empty()) {
-      context_.fail(file_ + " has no list \"categories\". Add it, with an id and a name a class.");
+      context_.fail(file_ +
+                    " has no list \"categories\". Add it, with an id and a name for each class.");
     }
     std::set<std::string> names;
     for (std::size_t i = 0; i < categories->size(); ++i) {
       const json& category = (*categories)[i];
-      if (!category.is_object()) fail("categories", i, "is no object");
+      if (!category.is_object()) fail("categories", i, "is not an object");
       const std::int64_t id = integer(category, "id", "categories", i);
       const std::string& name = text(category, "name", "categories", i);
       if (id < 0 || id > kMaxClassId) fail("categories", i, "its id is not between 0 and 99999");
       if (name.empty()) fail("categories", i, "its name is empty");
       if (!names.insert(name).second || !names_by_id_.emplace(id, name).second) {
-        fail("categories", i, "its id or its name is there twice");
+        fail("categories", i, "its id or its name is a duplicate");
       }
     }
     set_.classes.resize(names_by_id_.rbegin()->first + 1, "Others");
@@ -122,9 +123,9 @@ class CocoReader {
         {"bbox", "object detection"}};
     for (const auto& [key, task] : kOtherTasks) {
       if (!annotation.contains(key)) continue;
-      context_.fail(file_ + " holds annotations for " + task + " (\"" + key +
-                    "\"), which cannot train a classifier. Give a COCO file for classification: "
-                    "one image_id and category_id an annotation.");
+      context_.fail(file_ + " contains annotations for " + task + " (\"" + key +
+                    "\"), which cannot be used to train a classifier. Give a COCO file for "
+                    "classification, with an image_id and a category_id per annotation.");
     }
   }
 
@@ -132,7 +133,7 @@ class CocoReader {
     const json& annotations = document_["annotations"];
     for (std::size_t i = 0; i < annotations.size(); ++i) {
       const json& annotation = annotations[i];
-      if (!annotation.is_object()) fail("annotations", i, "is no object");
+      if (!annotation.is_object()) fail("annotations", i, "is not an object");
       check_task(annotation);
       const std::int64_t image_id = integer(annotation, "image_id", "annotations", i);
       const std::int64_t category = integer(annotation, "category_id", "annotations", i);
@@ -146,8 +147,8 @@ class CocoReader {
       const int label = set_.samples.label(item->second);
       if (label >= 0 && label != category) {
         fail("annotations", i,
-             "gives the image " + std::to_string(image_id) +
-                 " a second class, and only one is used");
+             "assigns image " + std::to_string(image_id) +
+                 " a second class, but only one is supported");
       }
       set_.samples.set_label(item->second, static_cast<int>(category));
     }
@@ -186,12 +187,12 @@ std::optional<Dataset> read_coco(const DatasetContext& context, std::vector<std:
       set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
       return set;
     } catch (const JsonFault& fault) {
-      notes.push_back("'" + file + "' is left out: line " + std::to_string(fault.line()) + " " +
+      notes.push_back("'" + file + "' is ignored: line " + std::to_string(fault.line()) + " " +
                       fault.what());
     } catch (const std::system_error& fault) {
-      notes.push_back("'" + file + "' is left out: " + fault.code().message());
+      notes.push_back("'" + file + "' is ignored: " + fault.code().message());
     } catch (const std::length_error&) {
-      notes.push_back("'" + file + "' is left out: it is larger than 512 MiB");
+      notes.push_back("'" + file + "' is ignored: it is larger than 512 MiB");
     }
   }
   return std::nullopt;

@@ -13,7 +13,7 @@ namespace kiln {
 namespace {
 
 std::string_view take(std::string_view& bytes, std::uint64_t size) {
-  if (size > bytes.size()) throw std::length_error("the image list is cut short");
+  if (size > bytes.size()) throw std::length_error("the image list is truncated");
   const std::string_view taken = bytes.substr(0, size);
   bytes.remove_prefix(size);
   return taken;
@@ -31,7 +31,7 @@ template <typename Column>
 void take_column(std::string_view& bytes, Column& column) {
   std::uint64_t count = 0;
   std::memcpy(&count, take(bytes, sizeof count).data(), sizeof count);
-  if (count > bytes.size()) throw std::length_error("the image list is cut short");
+  if (count > bytes.size()) throw std::length_error("the image list is truncated");
   const std::string_view taken = take(bytes, count * sizeof(typename Column::value_type));
   column.resize(count);
   if (count > 0) std::memcpy(column.data(), taken.data(), taken.size());
@@ -54,8 +54,7 @@ bool check_root(const DatasetContext& context) {
   if (!fs::is_directory(status)) {
     if (has_archive_extension(context.root.filename().string())) return true;
     context.fail(
-        "it is a file where a folder of images belongs. Give the folder, or an archive that ends "
-        "in "
+        "it is a file instead of a folder of images. Give the folder, or an archive that ends in "
         ".zip, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst.");
   }
   const fs::directory_iterator first(context.root, fault);
@@ -63,7 +62,7 @@ bool check_root(const DatasetContext& context) {
     context.fail("it cannot be read: " + fault.message() + ". Check its permissions.");
   }
   if (first == fs::directory_iterator()) {
-    context.fail("it is empty. Give a folder with one folder of images a class.");
+    context.fail("it is empty. Give a folder with one folder of images per class.");
   }
   return false;
 }
@@ -178,7 +177,7 @@ SampleTable SampleTable::take_from(std::string_view& bytes) {
               fits(samples.ids_.size()) && fits(samples.members_.size()) &&
               (count == 0 ? 0 : samples.ends_.back()) == samples.names_.size();
   for (std::size_t i = 1; good && i < count; ++i) good = samples.ends_[i - 1] <= samples.ends_[i];
-  if (!good) throw std::length_error("the image list contradicts itself");
+  if (!good) throw std::length_error("the image list is inconsistent");
   return samples;
 }
 
@@ -229,10 +228,11 @@ Dataset read_labeled_dataset(const fs::path& root, const std::string& name) {
   Dataset set = read_dataset(root, name);
   if (!set.labeled()) {
     std::string advice =
-        "Give a folder with one folder of images a class, whose name is the label.";
+        "Give a folder with one folder of images per class, named after the class.";
     if (has_unlabeled_depth(set)) {
       advice =
-          "Its images lie deeper than one folder: give the folder that holds the class folders.";
+          "Its images are more than one folder deep: give the folder that contains the class "
+          "folders.";
     }
     std::string notes;  // a COCO file that could not be read is named here
     for (const std::string& note : set.notes) notes += "; " + note;
@@ -246,13 +246,13 @@ Dataset read_labeled_dataset(const fs::path& root, const std::string& name) {
   }
   set.samples.shrink_to_fit();
   if (set.samples.empty()) {
-    context.fail(listed == 0 ? "it lists no image. Add images to it."
+    context.fail(listed == 0 ? "its list is empty. Add images to it."
                              : "none of its " + std::to_string(listed) +
-                                   " images has a label. Add labels, or give another data set.");
+                                   " images has a label. Add labels, or use another dataset.");
   }
   if (set.samples.size() < listed) {
     set.notes.push_back(std::to_string(listed - set.samples.size()) + " of " +
-                        std::to_string(listed) + " images have no label and are left out");
+                        std::to_string(listed) + " images have no label and are skipped");
   }
   return set;
 }
@@ -288,7 +288,7 @@ void map_classes(const Dataset& train, Dataset& valid) {
     context.fail(std::to_string(lacking.size()) +
                  (lacking.size() == 1 ? " class is" : " classes are") +
                  " not in the training dataset '" + train.root.string() + "': " + names +
-                 ". Add images of them to the training data, or take them out here.");
+                 ". Add images of them to the training data, or remove them here.");
   }
   for (std::size_t i = 0; i < valid.samples.size(); ++i) {
     if (const int label = valid.samples.label(i); label >= 0)

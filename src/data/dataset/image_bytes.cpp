@@ -19,7 +19,7 @@ constexpr std::uint64_t kMaxRatio = 100;
 
 void read_exactly(const OpenFile& file, std::uint64_t offset, char* target, std::size_t size) {
   if (file.read_at(offset, target, size) == size) return;
-  throw ImageFault("its archive is shorter than when it was listed");
+  throw ImageFault("its archive was truncated after it was listed");
 }
 
 // Where the bytes begin that follow the local header of a zip's member.
@@ -45,7 +45,7 @@ void inflate_bytes(const std::string& packed, std::size_t size, std::string& buf
   const bool full = stream.avail_out == 0;
   inflateEnd(&stream);
   if (end == Z_STREAM_END && full) return;
-  throw ImageFault("the zip entry does not inflate to the size that its directory says");
+  throw ImageFault("the zip entry does not inflate to the size in the zip directory");
 }
 
 void read_member(const Dataset& set, const ArchiveMember& member, std::size_t limit,
@@ -54,7 +54,7 @@ void read_member(const Dataset& set, const ArchiveMember& member, std::size_t li
   if (std::max(member.size, member.stored_size) > kMaxImageBytes)
     throw ImageFault("the file is larger than 1 GiB");
   if (member.size > kMaxCalmBytes && member.size / kMaxRatio > member.stored_size)
-    throw ImageFault("it inflates to more than 100 times its size, as no image does");
+    throw ImageFault("it inflates to more than 100 times its size, which images never do");
   const OpenFile& file = set.archives[member.archive].file;
   if (member.packing == Packing::kPlain) {
     buffer.resize(std::min<std::size_t>(member.size, limit));
@@ -69,7 +69,7 @@ void read_member(const Dataset& set, const ArchiveMember& member, std::size_t li
   if (member.packing == Packing::kDeflated) inflate_bytes(packed, member.size, buffer);
   const uLong checksum =
       crc32_z(0, reinterpret_cast<const unsigned char*>(buffer.data()), buffer.size());
-  if (checksum != member.checksum) throw ImageFault("its checksum in the zip is wrong");
+  if (checksum != member.checksum) throw ImageFault("its zip checksum is wrong");
 }
 
 void read_own_file(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer) {
@@ -111,7 +111,7 @@ class Reader {
   // Of things that take a byte each at least.
   std::size_t count() {
     const auto value = static_cast<std::uint64_t>(number());
-    if (value > left_.size()) throw InternalError("the image list is cut short");
+    if (value > left_.size()) throw InternalError("the image list is truncated");
     return value;
   }
   std::vector<std::string> texts() {
@@ -123,7 +123,7 @@ class Reader {
 
  private:
   std::string_view next(std::size_t size) {
-    if (size > left_.size()) throw InternalError("the image list is cut short");
+    if (size > left_.size()) throw InternalError("the image list is truncated");
     const std::string_view taken = left_.substr(0, size);
     left_.remove_prefix(size);
     return taken;
@@ -142,7 +142,7 @@ void require_consistent(const Dataset& set) {
     good = set.samples.label(i) >= -1 && set.samples.label(i) < num_classes &&
            (member == nullptr || member->archive < set.archives.size());
   }
-  if (!good) throw InternalError("the image list contradicts itself");
+  if (!good) throw InternalError("the image list is inconsistent");
 }
 
 }  // namespace
@@ -193,7 +193,7 @@ Dataset dataset_of(std::string_view bytes, SetParts parts) {
   set.kind = static_cast<Dataset::Kind>(reader.number());
   set.classes = reader.texts();
   const std::vector<std::string> texts = reader.texts();
-  if (texts.size() != 3) throw InternalError("the image list is not this program's");
+  if (texts.size() != 3) throw InternalError("the image list is from another program");
   set.list_name = texts[0];
   set.schema_json = texts[1];
   set.samples_json = texts[2];

@@ -61,13 +61,13 @@ Entries entries_of_json(const std::string& text) {
 Entries entries_of_yaml(const std::string& text) {
   try {
     const YAML::Node document = YAML::Load(text);
-    if (!document.IsMap()) throw JsonFault(1, "is not a table of names and values");
+    if (!document.IsMap()) throw JsonFault(1, "is not a mapping");
     Entries entries;
     for (const char* key : kMetaKeys) {
       const YAML::Node value = document[key];
       if (!value.IsDefined()) continue;
       if (!value.IsScalar())
-        throw JsonFault(value.Mark().line + 1, std::string(key) + " is no text");
+        throw JsonFault(value.Mark().line + 1, std::string(key) + " is not a string");
       entries.emplace_back(key, value.Scalar());
     }
     return entries;
@@ -172,9 +172,9 @@ DirectoryNames read_directory_names(const DatasetContext& context) {
   if (fs::exists(fs::symlink_status(context.root / kMetaName, ignored))) meta = read_meta(context);
   const std::string type = name_in(meta, "type", "ImageDirectory", context);
   if (type != "ImageDirectory") {
-    context.fail("it is of the kind '" + type.substr(0, 80) +
-                 "' (its _meta.yaml says so) where an ImageDirectory belongs. Give a folder of "
-                 "images, or an ImageDirectory that 'kiln convert' wrote.");
+    context.fail("it is of type '" + type.substr(0, 80) +
+                 "' (according to its _meta.yaml) instead of ImageDirectory. Give a folder of "
+                 "images, or an ImageDirectory written by 'kiln convert'.");
   }
   return {.list = name_in(meta, "image_list", kListName, context),
           .schema = name_in(meta, "schema", kSchemaName, context),
@@ -212,7 +212,7 @@ Dataset read_image_directory(const DatasetContext& context) {
          {std::string(kMetaName), names.list, names.schema, names.samples}) {
       if (normal != own) continue;
       context.fail(names.list + ", line " + std::to_string(listed.lines[i]) + ": the path '" +
-                   file + "' is a file of the directory itself, not an image. Take the line out.");
+                   file + "' is a metadata file of the directory, not an image. Remove the line.");
     }
   }
   check_listed_files(set, listed.lines, names.list, context);
@@ -250,7 +250,7 @@ void check_listed_files(Dataset& set, const std::vector<int>& lines, const std::
   if (faults.size() > kMaxNamed) named += ", …";
   context.fail(list + " lists " + std::to_string(set.samples.size()) + " images, of which " +
                std::to_string(faults.size()) + " cannot be used: " + named +
-               ". Bring the files back, or take their lines out of the list.");
+               ". Restore the files, or remove their lines from the list.");
 }
 
 }  // namespace kiln

@@ -31,7 +31,7 @@ const json* find(const json& object, const std::string& key) {
 }
 
 const std::string& text_of(const json& value, const std::string& what) {
-  if (!value.is_string()) fault(what + " is " + json_kind(value) + " where a text belongs");
+  if (!value.is_string()) fault(what + " is " + json_kind(value) + " instead of a string");
   return value.get_ref<const std::string&>();
 }
 
@@ -39,7 +39,7 @@ std::int64_t integer_of(const json& value, const std::string& what) {
   const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
   if (!value.is_number_integer() || too_large) {
     fault(what + " is " + (value.is_number() ? value.dump() : json_kind(value)) +
-          " where a whole number belongs");
+          " instead of an integer");
   }
   return value.get<std::int64_t>();
 }
@@ -61,8 +61,8 @@ void read_categories(const json& categories, ListSchema& schema) {
             std::to_string(kMaxClassId));
     }
     if (name.empty()) fault("category " + std::to_string(id) + " has an empty name");
-    if (!ids.insert(id).second) fault("category id " + std::to_string(id) + " is there twice");
-    if (!names.insert(name).second) fault("category '" + name + "' is there twice");
+    if (!ids.insert(id).second) fault("category id " + std::to_string(id) + " appears twice");
+    if (!names.insert(name).second) fault("category '" + name + "' appears twice");
     if (schema.classes.size() <= static_cast<std::size_t>(id)) {
       schema.classes.resize(id + 1, "Others");
       schema.is_category.resize(id + 1, false);
@@ -87,8 +87,8 @@ void read_column(const json& column, ListSchema& schema, bool& has_image) {
   if (annotation == nullptr) return;
   const std::string& type = text_of(*annotation, "\"annotation_type\"");
   if (type != "COCO_classification") {
-    fault("its labels are of the kind '" + type.substr(0, 80) +
-          "', and only COCO_classification (one class an image) can be used");
+    fault("its labels are of type '" + type.substr(0, 80) +
+          "', but only COCO_classification (one class per image) is supported");
   }
   if (!schema.label_key.empty()) fault("two columns hold labels (\"annotation_type\")");
   const json* categories = find(*properties, "categories");
@@ -120,7 +120,7 @@ class LineReader {
 
   void read(std::string_view text, int line, ListedImages& images) {
     const json row = parse_json(text);
-    if (!row.is_object()) fault("is " + json_kind(row) + " where an object belongs");
+    if (!row.is_object()) fault("is " + json_kind(row) + " instead of an object");
     Sample item;
     read_image(row, item);
     read_label(row, item);
@@ -134,7 +134,7 @@ class LineReader {
     const json* info = find(row, schema_.image_key);
     if (info == nullptr) fault("has no \"" + schema_.image_key + "\"");
     if (!info->is_object()) {
-      fault("\"" + schema_.image_key + "\" is " + json_kind(*info) + " where an object belongs");
+      fault("\"" + schema_.image_key + "\" is " + json_kind(*info) + " instead of an object");
     }
     const json* path = find(*info, "file_name");
     if (path == nullptr) fault("has no \"file_name\"");
@@ -151,7 +151,7 @@ class LineReader {
   static int side(const json& value, const std::string& what) {
     const std::int64_t pixels = integer_of(value, what);
     if (pixels < 1 || pixels > INT32_MAX) {
-      fault(what + " " + std::to_string(pixels) + " is no size of an image");
+      fault(what + " " + std::to_string(pixels) + " is not a valid image size");
     }
     return static_cast<int>(pixels);
   }
@@ -264,7 +264,7 @@ ListedImages parse_image_list(std::string_view bytes, const std::string& file,
       reader.read(text, line, images);
     } catch (const JsonFault& found) {
       context.fail(file + ", line " + std::to_string(line) + ": " + found.what() +
-                   ". Mend this line, or write the ImageDirectory again.");
+                   ". Fix this line, or write the ImageDirectory again.");
     }
   }
   return images;

@@ -103,7 +103,7 @@ struct ArchiveListing {
 };
 
 // `archive` is relative to the root, or empty. Error kInvalidDataset: damaged, cut off, a path that
-// leads out of it, a name that is there twice.
+// leads out of it, a name that appears twice.
 ArchiveListing list_archive(const DatasetContext& context, const std::string& archive);
 
 // The archive itself, or what it unpacks to. Error kInvalidDataset.

@@ -21,7 +21,7 @@ struct FreePixels {
   void operator()(stbi_uc* pixels) const { stbi_image_free(pixels); }
 };
 
-// stb reads zeros behind the end, so that a file cut short would pass as black.
+// stb reads zeros beyond the end, so a truncated file would decode to black.
 void check_length(std::string_view bytes, ImageSize size) {
   const bool old = little32(bytes, 14) == kOldHeader;
   if (bytes.size() < 34) throw ImageFault("BMP data ends early");
@@ -39,7 +39,7 @@ void check_length(std::string_view bytes, ImageSize size) {
 void decode_bmp(std::string_view bytes, ImagePart& part) {
   const ImageSize size = read_bmp_size(bytes);
   check_length(bytes, size);
-  if (bytes.size() > 0x7fffffff) throw ImageFault("a BMP file over 2 GiB is not supported");
+  if (bytes.size() > 0x7fffffff) throw ImageFault("a BMP file larger than 2 GiB is not supported");
   int width = 0, height = 0, channels = 0;
   const std::unique_ptr<stbi_uc, FreePixels> pixels(
       stbi_load_from_memory(reinterpret_cast<const stbi_uc*>(bytes.data()),
@@ -49,7 +49,7 @@ void decode_bmp(std::string_view bytes, ImagePart& part) {
     if (reason == "outofmem") throw std::bad_alloc();
     throw ImageFault("broken BMP: " + reason);
   }
-  if (ImageSize{height, width} != size) throw ImageFault("broken BMP: its size is not clear");
+  if (ImageSize{height, width} != size) throw ImageFault("broken BMP: inconsistent size");
   const auto target = begin_whole(size, part);
   std::memcpy(target.data(), pixels.get(), target.size());
 }

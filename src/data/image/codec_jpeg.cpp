@@ -246,7 +246,7 @@ ImageSize open_image(JpegReader& reader, std::string_view bytes) {
   const ImageSize size = checked_size(reader.info.image_width, reader.info.image_height);
   const int components = reader.info.num_components;
   if (components != 1 && components != 3 && components != 4) {
-    throw ImageFault("a JPEG of " + std::to_string(components) + " channels is not supported");
+    throw ImageFault("a JPEG with " + std::to_string(components) + " channels is not supported");
   }
   reader.info.out_color_space = components == 4 ? JCS_CMYK : JCS_RGB;
   return size;
@@ -368,7 +368,7 @@ void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& pa
 ImageSize read_jpeg_size(std::string_view bytes) {
   std::size_t at = 2;
   while (at + 4 <= bytes.size()) {
-    if (bytes[at] != '\xff') throw ImageFault("broken JPEG: no marker where one must stand");
+    if (bytes[at] != '\xff') throw ImageFault("broken JPEG: missing marker");
     const auto marker = static_cast<std::uint8_t>(bytes[at + 1]);
     if (marker == 0xff) {  // fill byte
       ++at;

@@ -1,5 +1,5 @@
-// PBM, PGM and PPM, plain and raw (netpbm's pbm(5), pgm(5), ppm(5)). An own reader: stb knows
-// neither the plain forms nor maxima other than 255.
+// PBM, PGM and PPM, plain and raw (netpbm's pbm(5), pgm(5), ppm(5)). A custom reader, since stb
+// supports neither the plain formats nor maxima other than 255.
 #include <algorithm>
 #include <string>
 
@@ -42,7 +42,7 @@ class Cursor {
       value = value * 10 + static_cast<std::uint32_t>(bytes_[at_++] - '0');
       ++digits;
     }
-    if (digits == 0) throw ImageFault("broken PNM: no number where one must stand");
+    if (digits == 0) throw ImageFault("broken PNM: missing number");
     return value;
   }
 
@@ -76,7 +76,7 @@ Header read_header(std::string_view bytes) {
   header.size = checked_size(width, height);
   if (!header.bitmap) header.maximum = next();
   if (header.maximum < 1 || header.maximum > 65535) {
-    throw ImageFault("broken PNM: its maximum is " + std::to_string(header.maximum));
+    throw ImageFault("broken PNM: invalid maximum " + std::to_string(header.maximum));
   }
   if (cursor.at_end()) fail_in_header("PNM");
   cursor.skip_one();

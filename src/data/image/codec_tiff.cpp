@@ -202,7 +202,7 @@ class BlockReader {
     const std::uint64_t pixels = std::uint64_t{layout.block_width} * layout.block_height;
     const std::uint64_t needed = pixels * plane_samples() * bytes_a_sample();
     if (size <= 0 || static_cast<std::uint64_t>(size) != needed || needed > kMaxBlockBytes) {
-      throw ImageFault("broken TIFF: its strips or tiles have no plausible size");
+      throw ImageFault("broken TIFF: implausible size of strips or tiles");
     }
     block_.resize(static_cast<std::size_t>(size));
     samples_.resize(static_cast<std::size_t>(pixels * kept_samples()));
@@ -282,7 +282,7 @@ void read_by_rgba(TIFF* tiff, const Source& source, ImageSize size, std::uint8_t
   char reason[1024] = {};
   TIFFSetField(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
   if (TIFFRGBAImageOK(tiff, reason) == 0)
-    throw ImageFault("TIFF of an unsupported form: " + std::string(reason));
+    throw ImageFault("unsupported TIFF format: " + std::string(reason));
   const auto width = static_cast<std::uint32_t>(size.width);
   const auto height = static_cast<std::uint32_t>(size.height);
   std::vector<std::uint32_t> pixels(std::size_t{width} * height);

@@ -16,7 +16,7 @@ const std::uint8_t* data_of(std::string_view bytes) {
 [[noreturn]] void fail(VP8StatusCode status) {
   if (status == VP8_STATUS_OUT_OF_MEMORY) throw std::bad_alloc();
   if (status == VP8_STATUS_NOT_ENOUGH_DATA) throw ImageFault("WebP data ends early");
-  if (status == VP8_STATUS_UNSUPPORTED_FEATURE) throw ImageFault("WebP of an unsupported form");
+  if (status == VP8_STATUS_UNSUPPORTED_FEATURE) throw ImageFault("unsupported WebP format");
   throw ImageFault("broken WebP data");
 }
 
@@ -56,7 +56,7 @@ Frame first_frame(std::string_view bytes) {
 
 void decode_into(std::string_view data, std::uint8_t* pixels, std::size_t bytes_left, int stride) {
   WebPDecoderConfig config;
-  if (WebPInitDecoderConfig(&config) == 0) throw ImageFault("libwebp has another version");
+  if (WebPInitDecoderConfig(&config) == 0) throw ImageFault("incompatible libwebp version");
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA = {pixels, stride, bytes_left};
@@ -77,7 +77,7 @@ void decode_webp(std::string_view bytes, ImagePart& part) {
     const WebPBitstreamFeatures inner = features_of(frame.data);
     if (frame.x + static_cast<std::size_t>(inner.width) > static_cast<std::size_t>(size.width) ||
         frame.y + static_cast<std::size_t>(inner.height) > static_cast<std::size_t>(size.height)) {
-      throw ImageFault("broken WebP: a frame outside the canvas");
+      throw ImageFault("broken WebP: frame outside the canvas");
     }
   }
   const auto pixels = begin_whole(size, part);

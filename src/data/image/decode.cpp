@@ -99,7 +99,7 @@ void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& pa
     choose(part.whole);  // which may refuse it
   } catch (const ImageFault&) {
     if (part.pixels.size() > kWholeImageBytes)
-      part.pixels = {};  // a broken header promises anything
+      part.pixels = {};  // a broken header may claim any size
     throw;
   }
 }
@@ -123,7 +123,7 @@ ImageSize checked_size(std::uint64_t width, std::uint64_t height) {
   if (width > kMaxSide || height > kMaxSide ||
       width * height > static_cast<std::uint64_t>(kMaxImagePixels)) {
     throw ImageFault("too large: " + std::to_string(width) + " x " + std::to_string(height) +
-                     " is over the size limit of " + std::to_string(kMaxImagePixels) + " pixels");
+                     " exceeds the limit of " + std::to_string(kMaxImagePixels) + " pixels");
   }
   return {static_cast<int>(height), static_cast<int>(width)};
 }
@@ -170,8 +170,8 @@ void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb) {
 
 void fail_in_header(std::string_view kind) {
   throw ImageFault("the " + std::string(kind) +
-                   " header does not end within the bytes read: the file is cut short, or its "
-                   "header lies further back");
+                   " header does not end within the bytes read: the file is truncated, or its "
+                   "header is too large");
 }
 
 }  // namespace codec

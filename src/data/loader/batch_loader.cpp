@@ -203,8 +203,8 @@ void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& deco
   } catch (const std::bad_alloc&) {
     const fs::path path = set_.root / set_.samples.file_name(plan_.order[position]);
     throw Error(ErrorCode::kModuleOutOfMemory,
-                "There is not enough memory to load the image '" + path.string() +
-                    "': use fewer threads to load, or a machine with more.");
+                "Out of memory while loading the image '" + path.string() +
+                    "': use fewer --loader-threads, or a machine with more memory.");
   }
 }
 

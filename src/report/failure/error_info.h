@@ -1,4 +1,4 @@
-// error_info.json: how the designer learns whether a run failed and why. Also tells the user on the
+// error_info.json, which tells the designer whether and why a run failed; and error output on the
 // console.
 #pragma once
 
@@ -16,18 +16,18 @@ namespace kiln {
 std::string error_info_of_success();
 std::string error_info_of(const std::string& id, int code, const std::string& message);
 
-// The message in such a text; empty where there is none.
+// The message in such a text; empty if there is none.
 std::string message_of_error_info(const std::string& text);
 
 // Where the file goes: `./outputs/module_statistics` under Azure ML (AZUREML_RUN_ID is set), else
 // inside `log_path`.
 std::filesystem::path error_info_path(const std::filesystem::path& log_path);
 
-// Makes the folder and writes the file whole; a folder that cannot be written is only said, never
-// thrown, as the error that is being reported matters more.
+// Creates the folder and writes the file atomically; failures are only logged, never thrown, since
+// the error being reported matters more.
 void write_error_info(const std::filesystem::path& path, const std::string& text, Log& log);
 
-// What an exception comes to: its lines for the console, error_info.json, and the exit code.
+// The report of an exception: console lines, error_info.json, and exit code.
 struct FailureReport {
   std::vector<std::string> messages;
   std::string error_info;  // empty: another rank writes it

@@ -73,15 +73,15 @@ void set_limits(CURL* handle, double timeout_s) {
   }
 }
 
-// Curl's own words name the server, and what http_proxy holds: a password too.
+// Curl's messages include the server and the value of http_proxy, which may hold a password.
 std::string failure_words(CURLcode code, const std::string& reason) {
-  if (code == CURLE_URL_MALFORMAT) return "the address is none";
-  if (code == CURLE_WRITE_ERROR) return "its answer is too long";
+  if (code == CURLE_URL_MALFORMAT) return "the URL is malformed";
+  if (code == CURLE_WRITE_ERROR) return "the response is too long";
   if (code == CURLE_SSL_CACERT_BADFILE)
-    return "the certificates of MLFLOW_TRACKING_SERVER_CERT_PATH cannot be read";
+    return "the certificates in MLFLOW_TRACKING_SERVER_CERT_PATH cannot be read";
   if (code == CURLE_COULDNT_RESOLVE_PROXY || reason.find("proxy") != std::string::npos)
-    return "the proxy that http_proxy or https_proxy names cannot be used";
-  if (code == CURLE_UNSUPPORTED_PROTOCOL) return "it does not answer as a web server does";
+    return "the proxy in http_proxy or https_proxy cannot be used";
+  if (code == CURLE_UNSUPPORTED_PROTOCOL) return "the response is not HTTP";
   return reason.empty() ? curl_easy_strerror(code) : reason;
 }
 
@@ -143,7 +143,7 @@ HttpAnswer HttpClient::send(const HttpCall& call) {
 
 HttpAnswer PersistentHttp::call(HttpCall call) {
   const double timeout_s = call.timeout_s;
-  HttpAnswer answer{.failure = "no time was left"};
+  HttpAnswer answer{.failure = "timed out"};
   double pause = kFirstPause;
   for (int attempt = 1;; ++attempt) {
     const double left = seconds_left();
@@ -185,7 +185,7 @@ bool PersistentHttp::wait(double pause, double at_least) {
 }
 
 std::string failure_text(const HttpAnswer& answer) {
-  return answer.status == 0 ? answer.failure : "it answers " + std::to_string(answer.status);
+  return answer.status == 0 ? answer.failure : "HTTP status " + std::to_string(answer.status);
 }
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// HTTP over libcurl: one call at a time, and calls that are made again where that may help.
+// HTTP over libcurl: single calls, and calls with retries.
 #pragma once
 
 #include <chrono>
@@ -12,12 +12,12 @@
 
 namespace kiln {
 
-// One HTTP call at a time, over libcurl: a deadline, TLS, a login. Redirects are not followed, so
-// that a login goes to nobody else.
+// One HTTP call at a time, over libcurl, with deadline, TLS and login. Redirects are not followed,
+// so that credentials go to no other server.
 struct HttpLogin {
-  std::string token = {};  // bearer; where it is empty, user and password if there is one
+  std::string token = {};  // bearer token; if empty, user and password are used, if any
   std::string user = {}, password = {};
-  std::string ca_file = {};  // PEM: trusted instead of the system's certificates
+  std::string ca_file = {};  // PEM file, trusted instead of the system's certificates
   bool insecure_tls = false;
 };
 
@@ -27,16 +27,16 @@ struct HttpCall {
   std::string url = {};
   std::string json = {};            // of kPost
   std::filesystem::path file = {};  // of kPut
-  double timeout_s = 5;             // 0: as long as bytes move
+  double timeout_s = 5;             // 0: no limit while data is transferred
 };
 
-// So few bytes a second for so long are none.
+// A transfer slower than this for this long counts as stalled.
 inline constexpr long kHttpStallBytes = 10'000, kHttpStallSeconds = 60;
 
 struct HttpAnswer {
-  int status = 0;  // 0: there was none
+  int status = 0;  // 0: no response
   std::string body = {};
-  std::string failure = {};  // of status 0: why
+  std::string failure = {};  // if status is 0: the reason
   double retry_after_s = 0;
 
   bool ok() const { return status >= 200 && status < 300; }
@@ -50,34 +50,35 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // Throws std::system_error for a file that cannot be read; everything else is in the answer.
+  // Throws std::system_error for a file that cannot be read; all other failures are in the answer.
   HttpAnswer send(const HttpCall& call);
 
  private:
   HttpLogin login_;
-  void* handle_;  // CURL; keeps its connection from call to call
+  void* handle_;  // CURL; reuses its connection between calls
 };
 
-// HTTP calls that are made again where that may help: after 429 (as long as Retry-After says), 5xx
-// and calls without an answer, waiting from half a second to half a minute in between.
+// HTTP calls with retries: after 429 (obeying Retry-After), 5xx and calls without a response, with
+// a backoff from half a second to half a minute.
 class PersistentHttp {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `complain` hears the reason, on the calling thread, when three attempts in a row failed.
+  // `complain` is called with the reason, on the calling thread, after three failed attempts in a
+  // row.
   PersistentHttp(const HttpLogin& login, std::function<void(const std::string&)> complain)
       : client_(login), complain_(std::move(complain)) {}
 
-  // Returns when an attempt was answered for good, or when there is no time left for another: then
-  // that attempt's failure. One thread.
+  // Returns the first final response, or the last failure if there is no time for another attempt.
+  // One thread.
   HttpAnswer call(HttpCall call);
 
-  // From now on no attempt begins, and none with a timeout lasts, beyond `end`. Any thread.
+  // From now on no attempt starts, and none with a timeout lasts, beyond `end`. Any thread.
   void end_by(Clock::time_point end);
 
  private:
   double seconds_left();
-  // Shortens `pause`, but not `at_least`, when the end comes near. False: it comes before that.
+  // Shortens `pause` near the end, but not below `at_least`. False: the end comes before that.
   bool wait(double pause, double at_least);
 
   HttpClient client_;
@@ -87,7 +88,7 @@ class PersistentHttp {
   Clock::time_point end_ = Clock::time_point::max();
 };
 
-// "it answers 503", "Connection refused".
+// "HTTP status 503", "Connection refused".
 std::string failure_text(const HttpAnswer& answer);
 
 }  // namespace kiln

@@ -17,7 +17,7 @@ constexpr std::size_t kMostNameBytes = 250, kMostParamBytes = 500, kMostTagBytes
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::kUserError, "MLFLOW_TRACKING_URI " + what +
-                                         ", so this run is not sent to MLflow. Give it the address "
+                                         ", so this run is not sent to MLflow. Set it to the URL "
                                          "of an MLflow server: http://, https:// or azureml://.");
 }
 
@@ -70,8 +70,7 @@ void blot_out(const std::string& secret, std::string* text) {
     text->replace(at, secret.size(), "***");
 }
 
-// What the server said beside the status; empty for pages that are no JSON. It may repeat how it
-// was logged in to.
+// The message in the response; empty for non-JSON pages. It may repeat credentials.
 std::string message_of(const std::string& body, const HttpLogin& login) {
   const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("message") || !json["message"].is_string()) return "";
@@ -95,8 +94,8 @@ std::string mlflow_server_url(const std::string& tracking_uri, std::string* user
   std::string rest = tracking_uri.substr(colon + 3);
   if (rest.find('@', std::min(rest.find_first_of("/?#"), rest.size())) != std::string::npos)
     refuse(
-        "has an @ behind its host. In a user's name or password write / as %2F, ? as %3F, # as %23 "
-        "and @ as %40. As it stands it cannot be read");
+        "has an @ after the host and cannot be parsed. In a user name or password, write / as %2F, "
+        "? as %3F, # as %23 and @ as %40");
   rest.resize(std::min(rest.find_first_of("?#"), rest.size()));
   while (rest.ends_with('/')) rest.pop_back();
   const std::size_t at = rest.substr(0, rest.find('/')).rfind('@');
@@ -107,7 +106,7 @@ std::string mlflow_server_url(const std::string& tracking_uri, std::string* user
     *password = decoded(login.substr(std::min(divider + 1, login.size())));
     rest = rest.substr(at + 1);
   }
-  if (rest.empty() || rest.front() == '/') refuse("names no host");
+  if (rest.empty() || rest.front() == '/') refuse("has no host");
   return (scheme == "azureml" ? "https" : scheme) + "://" + rest;
 }
 
@@ -172,8 +171,7 @@ Json MlflowServer::ask(HttpCall call) {
   if (!answer.ok()) fail(answer);
   Json json = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    throw MlflowFailure(
-        "it answers with something that is no JSON: a log-in page, or another server");
+    throw MlflowFailure("the response is not JSON: a login page, or another server");
   return json;
 }
 
@@ -205,7 +203,7 @@ std::string MlflowServer::experiment_of_name() {
         .get<std::string>();
   } catch (const MlflowFailure& refused) {
     try {
-      return find();  // another job was faster
+      return find();  // another job created it first
     } catch (const NotFound&) {
       throw MlflowFailure(refused.what());
     }
@@ -232,7 +230,7 @@ void MlflowServer::open_run() try {
   if (settings_.run_id.empty()) throw MlflowFailure(what);
   throw MlflowFailure(what + ": MLFLOW_RUN_ID must name a run of this server, or be unset");
 } catch (const Json::exception&) {
-  throw MlflowFailure("it answers without a run: is it an MLflow server?");
+  throw MlflowFailure("the response has no run: check that it is an MLflow server");
 }
 
 std::string MlflowServer::run_page() const {
@@ -255,9 +253,9 @@ void MlflowServer::upload(const std::filesystem::path& file, const std::string& 
                           double timeout_s) try {
   if (!artifact_uri_.starts_with(kProxyScheme) ||
       artifact_uri_.starts_with(std::string(kProxyScheme) + "/"))
-    throw MlflowFailure("the run keeps its files under '" +
+    throw MlflowFailure("the run stores its artifacts under '" +
                         printable(artifact_uri_.substr(0, artifact_uri_.find(':'))) +
-                        ":', and Kiln writes only through the server's artifact proxy");
+                        ":', but Kiln supports only the server's artifact proxy");
   const std::string place =
       url_path_encoded(artifact_uri_.substr(std::string_view(kProxyScheme).size()));
   const HttpAnswer answer =

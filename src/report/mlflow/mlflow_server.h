@@ -1,6 +1,6 @@
-// What one run says to an MLflow tracking server over REST
-// (https://mlflow.org/docs/latest/rest-api.html), within the limits of the open server and, where
-// those are lower, of Azure ML.
+// Client for one run on an MLflow tracking server over REST
+// (https://mlflow.org/docs/latest/rest-api.html), within the limits of the open-source server and,
+// where lower, of Azure ML.
 #pragma once
 
 #include <cstdint>
@@ -28,59 +28,57 @@ struct MlflowPoint {
   std::int64_t step = 0;
 };
 
-// Where the REST calls of a MLFLOW_TRACKING_URI go, without a slash at the end. A user and password
-// in it are taken out into the last two. Throws Error kUserError for stores that are no server.
+// The base URL of REST calls for a MLFLOW_TRACKING_URI, without a trailing slash. User and password
+// are moved to the last two arguments. Throws Error kUserError for stores that are not servers.
 std::string mlflow_server_url(const std::string& tracking_uri, std::string* user,
                               std::string* password);
 
-// Only letters, digits and `_-.: /`, at most 250 of them.
+// Only letters, digits and `_-.: /`, at most 250 characters.
 std::string mlflow_name(std::string_view text);
 
 std::string log_metrics_json(const std::string& run_id, std::span<const MlflowPoint> points);
 std::string log_params_json(const std::string& run_id, const TextPairs& params);
 std::string log_tags_json(const std::string& run_id, const TextPairs& tags);
 
-// Bytes that may not stand in a URL as %41.
+// Percent-encodes bytes that are not allowed in a URL.
 std::string url_encoded(std::string_view text);
-// The same of a path, some of which may be encoded already.
+// The same for a path that may be partly encoded already.
 std::string url_path_encoded(std::string_view path);
 
-// What one run says to an MLflow tracking server over REST
-// (https://mlflow.org/docs/latest/rest-api.html).
+// Client for one run on an MLflow tracking server.
 
 // As MLflow's own clients read them from the environment.
 struct MlflowSettings {
   std::string tracking_uri = {};
   HttpLogin login = {};
   std::string run_id = {};  // empty: a run is created, and ended
-  // Of a run that is created; both empty: the server's default.
+  // For a new run; both empty: the server's default.
   std::string experiment_id = {}, experiment_name = {};
 };
 
-// Why the server did not do what was asked, as a part of a sentence, without secrets.
+// Why a request failed, as part of a sentence, without secrets.
 class MlflowFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Every call but end_by() comes from one thread, waits for the server, and throws MlflowFailure.
+// Every call except end_by() comes from one thread, waits for the server, and throws MlflowFailure.
 class MlflowServer {
  public:
-  // `complain` hears why a call is tried again and again. Throws Error for an address that is none.
+  // `complain` is called with the reason for repeated retries. Throws Error for a malformed URL.
   MlflowServer(MlflowSettings settings, std::function<void(const std::string&)> complain);
 
   const std::string& url() const { return url_; }
-  // Must come first. Takes the given run, or creates one in an experiment that is created if need
-  // be.
+  // Call it first. Continues the given run, or creates one, and its experiment if needed.
   void open_run();
   std::string run_page() const;  // for a browser
 
   void log_metrics(std::span<const MlflowPoint> points);
   void log_params(const TextPairs& params);
   void log_tags(const TextPairs& tags);
-  // `timeout_s` as HttpCall's.
+  // `timeout_s` as in HttpCall.
   void upload(const std::filesystem::path& file, const std::string& name, double timeout_s);
-  void end_run(const char* status);  // a run that was given stays as it is
+  void end_run(const char* status);  // a given run is left open
 
   // PersistentHttp::end_by(); any thread.
   void end_by(PersistentHttp::Clock::time_point end) { http_.end_by(end); }

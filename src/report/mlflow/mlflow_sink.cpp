@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-// Without blanks and line ends around it, as files of secrets have them.
+// Trims whitespace, which files with secrets often have.
 std::string setting(const char* name) {
   const char* value = std::getenv(name);
   std::string text = value == nullptr ? "" : value;
@@ -29,14 +29,14 @@ bool is_true(const std::string& text) {
 
 using Clock = PersistentHttp::Clock;
 
-// Points are collected for so long before a call.
+// Points are batched for this long.
 constexpr auto kCollecting = std::chrono::seconds(2);
 constexpr auto kFlush = std::chrono::seconds(10);
-// After the model, for how the run ended.
+// Reserved after the model upload, for the run's status.
 constexpr auto kLastWord = std::chrono::seconds(5);
 constexpr double kCallSeconds = 5;
 
-// In calls that the server takes.
+// Split into calls within the server's limits.
 template <typename Send>
 void in_portions(const TextPairs& pairs, Send&& send) {
   for (std::size_t i = 0; i < pairs.size(); i += kMostMlflowPairs) {
@@ -45,7 +45,7 @@ void in_portions(const TextPairs& pairs, Send&& send) {
   }
 }
 
-// Azure ML takes 50 names a run; this leaves room for the others.
+// Azure ML accepts 50 names per run; this leaves room for the others.
 constexpr std::size_t kMostClassesByName = 20;
 
 TextPairs params_of(const RunStart& start) {
@@ -55,7 +55,7 @@ TextPairs params_of(const RunStart& start) {
                                {"ranks", std::to_string(start.num_ranks)},
                                {"global batch", std::to_string(start.global_batch)},
                                {"classes", std::to_string(start.data.classes.size())}});
-  // Open MLflow servers before 2.0 and Azure ML refuse empty values.
+  // MLflow servers before 2.0 and Azure ML reject empty values.
   std::erase_if(params, [](const auto& param) { return param.second.empty(); });
   return params;
 }
@@ -81,13 +81,13 @@ std::vector<MlflowPoint> points_of(const std::vector<Metric>& metrics, double ti
   return points;
 }
 
-// A label is no path: servers refuse names such as "a/../b".
+// Servers reject names that look like paths, such as "a/../b".
 std::string recall_name(std::string label) {
   std::replace(label.begin(), label.end(), '/', '_');
   return mlflow_name("Recall/class " + label);
 }
 
-// How much of each class is recognized. Labels that would share a name get their number.
+// Recall per class. Labels whose names would collide get their number.
 std::vector<MlflowPoint> recalls_of(const RunRecord& run) {
   const std::vector<std::string>& classes = run.start.data.classes;
   if (classes.size() > kMostClassesByName) return {};
@@ -240,7 +240,7 @@ void MlflowSender::send_rest() {
 }
 
 void MlflowSender::send_model() {
-  log_.info("MLflow:           sending the model directory");
+  log_.info("MLflow:           uploading the model directory");
   attempt("the model directory", [&] {
     for (const auto& entry : std::filesystem::directory_iterator(end_.model)) {
       const std::string name = entry.path().filename();
@@ -252,7 +252,7 @@ void MlflowSender::send_model() {
   server_.end_by(Clock::now() + kLastWord);
 }
 
-// False: `send` failed, and `what` (where it is not empty) is lost.
+// False: `send` failed, and `what` (if not empty) is lost.
 template <typename Send>
 bool MlflowSender::attempt(const std::string& what, Send&& send) try {
   send();
@@ -266,7 +266,7 @@ bool MlflowSender::attempt(const std::string& what, Send&& send) try {
 void MlflowSender::warn_once(const std::string& reason) {
   if (std::exchange(warned_, true)) return;
   first_reason_ = reason;
-  log_.warning("MLflow at " + server_.url() + " does not take all of this run: " + reason +
+  log_.warning("MLflow at " + server_.url() + " did not accept all data of this run: " + reason +
                ". Training is not affected.");
 }
 

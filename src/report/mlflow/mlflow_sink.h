@@ -32,17 +32,17 @@ struct MlflowEnd {
 // add() and end() come from one thread. The log must outlive it.
 class MlflowSender {
  public:
-  // Throws Error for an address that is none; whether a server is there shows later.
+  // Throws Error for a malformed URL; does not check whether the server exists.
   MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log);
-  ~MlflowSender();  // without end(): gives up what was not sent
+  ~MlflowSender();  // without end(): drops unsent data
   MlflowSender(const MlflowSender&) = delete;
   MlflowSender& operator=(const MlflowSender&) = delete;
 
-  // Returns at once. Beyond kMostWaiting points the oldest are lost.
+  // Returns immediately. Beyond kMostWaiting points the oldest are dropped.
   void add(std::vector<MlflowPoint> points);
-  // Takes 10 seconds at most, and as long as the model's bytes move where there is one.
+  // Takes at most 10 seconds, plus the upload of the model, if any.
   void end(MlflowEnd end);
-  // What could not be sent, and why; after end(). Empty: nothing.
+  // What could not be sent, and why; call after end(). Empty: nothing.
   std::string lost() const;
 
   static constexpr std::size_t kMostWaiting = 10'000;
@@ -78,12 +78,12 @@ class MlflowSender {
 // A run on an MLflow tracking server: parameters and tags once, metrics while it trains, files and
 // its status at the end.
 struct MlflowFiles {
-  std::vector<std::filesystem::path> files;  // sent at the end, as far as they are there
+  std::vector<std::filesystem::path> files;  // sent at the end, if they exist
   bool whole_model = false;                  // else only its training.json
 };
 
-// The log must outlive it. Throws Error for an address that is none; a server that fails is warned
-// of in the log, later, and costs no more than memory for MlflowSender::kMostWaiting points.
+// The log must outlive it. Throws Error for a malformed URL; later server failures are logged as
+// warnings and cost at most the memory for MlflowSender::kMostWaiting points.
 std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings, MlflowFiles files, Log& log);
 
 }  // namespace kiln

@@ -19,7 +19,7 @@ double round_step(double least) {
   return 10 * power;
 }
 
-// What of `stretch` thinned() keeps, in order.
+// The points of `stretch` that thinned() keeps, in order.
 void keep_extremes(const Point* begin, const Point* end, std::vector<Point>* kept) {
   const Point *lowest = nullptr, *highest = nullptr, *odd = nullptr;
   for (const Point* point = begin; point != end; ++point) {
@@ -40,7 +40,7 @@ constexpr std::size_t kMostPoints = 600;
 constexpr std::size_t kMostRows = 200;
 constexpr std::size_t kMostDots = 40;
 
-// What the words and the table tell of.
+// The series that the label and the table cover.
 std::vector<const Series*> told(const LineChart& chart) {
   std::vector<const Series*> series;
   for (const Series& one : chart.series)
@@ -60,7 +60,7 @@ ChartFrame frame_of(const LineChart& chart) {
   return frame;
 }
 
-// The values as the script reads them, and the line, broken where a value is not finite.
+// The values for the script, and the line, interrupted where a value is not finite.
 std::string line_svg(const Series& series, const ChartFrame& frame) {
   std::string path, xs, ys, dots;
   bool pen_is_down = false;
@@ -97,7 +97,7 @@ std::string mark_svg(const LineChart& chart, const ChartFrame& frame) {
          element(formatted("text class=\"mark\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\"",
                            left + (at_right ? -5 : 5), kHeight - kBottom - 6,
                            at_right ? "end" : "start"),
-                 "kept");
+                 "saved");
 }
 
 std::string legend(const LineChart& chart) {
@@ -120,10 +120,10 @@ std::string in_words(const LineChart& chart) {
     text += " " + series->name + " from " + value_text(series->points.front().y, chart.unit) +
             " to " + value_text(series->points.back().y, chart.unit) + ".";
   }
-  return text + " The values are in the table below.";
+  return text + " The table below has the values.";
 }
 
-// A row for each x; of many rows only some, evenly.
+// One row per x; evenly sampled if there are many.
 std::string value_table(const LineChart& chart) {
   const std::vector<const Series*> series = told(chart);
   std::vector<Column> columns = {{"epoch"}};
@@ -177,7 +177,7 @@ std::string Scale::mark_text(double value) const {
 }
 
 Scale round_scale(double low, double high, int most, double smallest_step) {
-  // What is flat needs some height, and what cannot be told apart is flat.
+  // A flat series needs some height; values too close to distinguish count as flat.
   const double size = std::max(std::abs(low), std::abs(high));
   if (!(high - low > 1e-9 * size) || high - low < 1e-30) {
     const double room = size > 0 ? 0.1 * size : 1;

@@ -42,7 +42,7 @@ std::string value_of(const RunRecord& run, const std::string& option) {
   return "";
 }
 
-// Characters, as far as a terminal's columns go by them.
+// Length in characters, taken as terminal columns.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
 }
@@ -112,7 +112,7 @@ std::string charts_html(const std::vector<NamedRun>& runs) {
                [](const EpochRecord& epoch) { return epoch.train.loss(); }) +
       chart_of(runs, "Images per second", Unit::kPlain,
                [](const EpochRecord& epoch) { return epoch.train_images_per_second; });
-  return section("curves", "How they learned", element("div class=\"charts\"", "\n" + charts));
+  return section("curves", "Training curves", element("div class=\"charts\"", "\n" + charts));
 }
 
 std::string differences_html(const std::vector<NamedRun>& runs) {
@@ -124,8 +124,8 @@ std::string differences_html(const std::vector<NamedRun>& runs) {
     for (const std::string& value : difference.values)
       rows.back().push_back(value.empty() ? "–" : name_html(value));
   }
-  return section("options", "In what they differ",
-                 rows.empty() ? element("p", "All options that matter are the same.")
+  return section("options", "Differences",
+                 rows.empty() ? element("p", "All relevant options are equal.")
                               : table("Options that differ", columns, rows));
 }
 
@@ -180,13 +180,15 @@ std::string comparison_finding(const std::vector<NamedRun>& runs) {
            "little "
            "about which is better.";
   const double p = one.top1_accuracy(), q = other.top1_accuracy();
-  // The normal approximation of the difference of two independent shares.
+  // Normal approximation for the difference of two independent proportions.
   const double reach =
       1.96 * std::sqrt((p * (1 - p) + q * (1 - q)) / static_cast<double>(one.count));
   const std::string lead = formatted("The best run leads by %.1f points of top-1", 100 * (p - q));
-  if (p - q > reach) return lead + ": more than chance explains.";
-  return lead + formatted(": with %s validation images, up to %.1f may be chance.",
-                          grouped(one.count).c_str(), 100 * reach);
+  if (p - q > reach) return lead + ", which is statistically significant.";
+  return lead +
+         formatted(
+             ", but with %s validation images differences up to %.1f points may be due to chance.",
+             grouped(one.count).c_str(), 100 * reach);
 }
 
 std::string comparison_text(const std::vector<NamedRun>& runs) {

@@ -20,7 +20,7 @@ Series by_epoch(const RunRecord& run, const char* name, int color, Value&& value
 
 template <typename Value>
 Series by_step(const RunRecord& run, const char* name, int color, Value&& value) {
-  // Before the first epoch has ended there is nothing else to look at.
+  // Before the end of the first epoch there is nothing else to show.
   Series series{name, color, !run.epochs.empty(), false, {}};
   for (const StepRecord& step : run.steps) {
     const double share = step.num_steps > 0 ? static_cast<double>(step.step) / step.num_steps : 1;
@@ -29,15 +29,15 @@ Series by_step(const RunRecord& run, const char* name, int color, Value&& value)
   return series;
 }
 
-// The designer's rate, whose first step of an epoch ends before its backward pass: none of use
-// here.
+// In the designer's rate the first step of an epoch ends before its backward pass, so it is not
+// shown.
 double step_speed(const StepRecord& step) {
   return step.step > 1 ? step.batch_images_per_second : std::numeric_limits<double>::quiet_NaN();
 }
 
 class HtmlReport : public RunSink {
  public:
-  // An earlier run's page would look like this one's, should it be killed.
+  // If this run is killed, an earlier run's page would be mistaken for its own.
   explicit HtmlReport(std::filesystem::path path) : path_(std::move(path)) {
     ::unlink(path_.c_str());
   }
@@ -57,7 +57,7 @@ std::string curves_html(const RunRecord& run) {
   loss.series = {
       by_epoch(run, "training", 1, [](const EpochRecord& epoch) { return epoch.train.loss(); }),
       by_epoch(run, "validation", 0, [](const EpochRecord& epoch) { return epoch.valid.loss(); }),
-      by_step(run, "single steps", 1, [](const StepRecord& step) { return step.batch.loss(); })};
+      by_step(run, "steps", 1, [](const StepRecord& step) { return step.batch.loss(); })};
   LineChart accuracy{"Top-1 accuracy", Unit::kPercent, {}, kept};
   accuracy.series = {by_epoch(run, "training", 1,
                               [](const EpochRecord& epoch) { return epoch.train.top1_accuracy(); }),
@@ -68,18 +68,17 @@ std::string curves_html(const RunRecord& run) {
                      })};
   LineChart rate{"Learning rate", Unit::kPlain, {}};
   rate.series = {
-      by_epoch(run, "whole epochs", 2,
-               [](const EpochRecord& epoch) { return epoch.learning_rate; }),
-      by_step(run, "single steps", 2, [](const StepRecord& step) { return step.learning_rate; })};
+      by_epoch(run, "epochs", 2, [](const EpochRecord& epoch) { return epoch.learning_rate; }),
+      by_step(run, "steps", 2, [](const StepRecord& step) { return step.learning_rate; })};
   rate.series.front().holds = true;
   LineChart speed{"Images per second", Unit::kPlain, {}};
-  speed.series = {by_epoch(run, "whole epochs", 3,
+  speed.series = {by_epoch(run, "epochs", 3,
                            [](const EpochRecord& epoch) { return epoch.train_images_per_second; }),
-                  by_step(run, "single steps", 3, step_speed)};
+                  by_step(run, "steps", 3, step_speed)};
   std::string charts;
   for (const LineChart* chart : {&loss, &accuracy, &rate, &speed})
     charts += line_chart_html(*chart);
-  return section("curves", "How it learned", "<div class=\"charts\">\n" + charts + "</div>");
+  return section("curves", "Training curves", "<div class=\"charts\">\n" + charts + "</div>");
 }
 
 std::string section(const std::string& id, const std::string& heading, const std::string& html) {

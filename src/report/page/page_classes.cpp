@@ -1,4 +1,4 @@
-// What the kept model makes of each class: the table, the confusion matrix and the worst mistakes.
+// The saved model's results by class: the table, the confusion matrix and the worst mistakes.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@ constexpr int kMostMatrixRows = 40;
 constexpr std::size_t kMostPairs = 12;
 constexpr std::size_t kMostImages = 24;
 constexpr std::size_t kMostImageBytes = 400'000;
-constexpr int kSmallImage = 96;  // pixels; up to here a thumbnail is enlarged pixel by pixel
+constexpr int kSmallImage = 96;  // pixels; thumbnails up to this size are scaled without smoothing
 
 std::string name_html(const RunRecord& run, int label) {
   return element("bdi", escaped(class_name(run.start.data, label)));
@@ -27,7 +27,7 @@ std::string share_html(double share) {
                  percent(share));
 }
 
-// What the class is most often taken for, and how often; empty for never.
+// The class's most frequent wrong prediction and its count; empty for none.
 std::string taken_for(const RunRecord& run, int label) {
   const ConfusionMatrix& matrix = run.details.confusion;
   const int most = most_often_taken_for(matrix, label);
@@ -51,7 +51,7 @@ std::string matrix_table(const RunRecord& run, const CondensedMatrix& small) {
   std::vector<std::string> names;
   for (const int label : small.labels) names.push_back(name_html(run, label));
   if (small.num_others > 0) names.push_back(formatted("%d others", small.num_others));
-  std::string head = "<th class=\"text corner\">truth ↓ guess →</th>";
+  std::string head = "<th class=\"text corner\">true ↓ predicted →</th>";
   for (const std::string& name : names) head += element("th scope=\"col\"", element("span", name));
   std::string body;
   const ConfusionMatrix& counts = small.counts;
@@ -67,7 +67,7 @@ std::string matrix_table(const RunRecord& run, const CondensedMatrix& small) {
   return element(
       "div class=\"scrolls\" tabindex=\"0\" role=\"region\" aria-label=\"Confusion matrix\"",
       element(counts.num_classes > 15 ? "table class=\"matrix dense\"" : "table class=\"matrix\"",
-              "<caption>Images by what they are and what they were taken for</caption>" +
+              "<caption>Images by true class and predicted class</caption>" +
                   element("thead", element("tr", head)) + element("tbody", body)));
 }
 
@@ -76,13 +76,14 @@ std::string pairs_table(const RunRecord& run) {
   for (const Confusion& pair : worst_confusions(run.details.confusion, kMostPairs))
     rows.push_back({name_html(run, pair.truth), name_html(run, pair.guess), grouped(pair.images)});
   if (rows.empty()) return "";
-  return table("Confused most often", {{"truth", false}, {"taken for", false}, {"images"}}, rows);
+  return table("Confused most often", {{"true class", false}, {"predicted", false}, {"images"}},
+               rows);
 }
 
 std::string mistake(const RunRecord& run, const JudgedImage& image, const std::string& encoded) {
   const DataRecord& data = run.start.data;
   const bool small = data.eval_height > 0 && data.eval_height <= kSmallImage;
-  const std::string alt = class_name(data, image.truth) + " taken for " +
+  const std::string alt = class_name(data, image.truth) + " predicted as " +
                           class_name(data, image.guess) + ", " + percent(image.confidence);
   return element(
              "figure",
@@ -112,33 +113,34 @@ std::string classes_html(const RunRecord& run) {
   }
   if (rows.empty()) return "";
   std::string lead = formatted(
-      "Of the model of epoch %d, the worst class first. Recall: the share of a class that is "
-      "found. Precision: the share of the answers with this class that are right.",
+      "Results of the model of epoch %d, worst class first. Recall: share of the class's images "
+      "that are classified correctly. Precision: share of the predictions of this class that are "
+      "correct.",
       run.details.epoch);
   if (rows.size() < scores.size())
-    lead += formatted(" Shown are %zu of %zu classes.", rows.size(), scores.size());
-  return section("classes", "Class by class",
+    lead += formatted(" Showing %zu of %zu classes.", rows.size(), scores.size());
+  return section("classes", "Results by class",
                  element("p", lead) + table("Classes, worst recall first",
                                             {{"class", false},
                                              {"recall"},
                                              {"precision"},
                                              {"images"},
-                                             {"found"},
+                                             {"correct"},
                                              {"training images"},
-                                             {"most often taken for", false}},
+                                             {"most confused with", false}},
                                             rows));
 }
 
 std::string confusion_html(const RunRecord& run) {
   if (run.details.confusion.empty()) return "";
   const CondensedMatrix small = condensed(run.details.confusion, kMostMatrixRows);
-  std::string lead = "A row is what the images are, a column what they were taken for.";
+  std::string lead = "Rows are true classes, columns are predicted classes.";
   if (small.num_others > 0)
     lead += formatted(
-        " Shown are the %zu classes with most errors; the last row and column are the "
-        "other %d together.",
+        " Showing the %zu classes with the most errors; the last row and column combine the other "
+        "%d.",
         small.labels.size(), small.num_others);
-  return section("confusion", "What is taken for what",
+  return section("confusion", "Confusion matrix",
                  element("p", lead) +
                      element("div class=\"beside\"", matrix_table(run, small) + pairs_table(run)));
 }
@@ -154,11 +156,12 @@ std::string mistakes_html(const RunRecord& run) {
     if (++num_shown == kMostImages) break;
   }
   if (figures.empty()) return "";
-  return section("mistakes", "Surest and wrong",
-                 element("p",
-                         "Validation images whose wrong answer it was most certain of: hard "
-                         "ones, or ones with a wrong label.") +
-                     element("div class=\"mistakes\"", "\n" + figures));
+  return section(
+      "mistakes", "Most confident mistakes",
+      element(
+          "p",
+          "Misclassified validation images with the highest confidence: hard or mislabeled ones.") +
+          element("div class=\"mistakes\"", "\n" + figures));
 }
 
 }  // namespace kiln

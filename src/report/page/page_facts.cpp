@@ -1,4 +1,4 @@
-// The end of the report: warnings, data, and all that is needed to do the run again.
+// The end of the report: warnings, data, and everything needed to repeat the run.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -17,7 +17,7 @@ constexpr std::size_t kMostItems = 50;  // of a list
 constexpr std::size_t kMostClasses = 1000;
 constexpr std::size_t kMostText = 500;  // characters of one item
 
-// "and 12 more" where only kMostItems of `count` are shown.
+// "and 12 more" if only kMostItems of `count` are shown.
 std::string more(std::size_t count) {
   return count <= kMostItems ? "" : element("p", formatted("and %zu more", count - kMostItems));
 }
@@ -38,8 +38,7 @@ std::string fault_table(const std::vector<ImageFaultRecord>& faults) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < std::min(faults.size(), kMostItems); ++i)
     rows.push_back({value_html(faults[i].file), escaped(faults[i].data_set),
-                    value_html(faults[i].fault),
-                    faults[i].damaged ? "yes, as far as it goes" : "no"});
+                    value_html(faults[i].fault), faults[i].damaged ? "partially" : "no"});
   if (rows.empty()) return "";
   return table("Faulty images", {{"file", false}, {"of", false}, {"fault", false}, {"used", false}},
                rows) +
@@ -66,14 +65,14 @@ std::string count_table(const DataRecord& data) {
 
 std::string size_text(int height, int width, int short_side) {
   std::string text = formatted("%d × %d pixels", width, height);
-  if (short_side > 0) text += formatted(", short side to %d, then cut", short_side);
+  if (short_side > 0) text += formatted(", short side to %d, then cropped", short_side);
   return text;
 }
 
 std::string imbalance_text(const std::vector<long long>& counts) {
   if (counts.empty()) return "unknown";
   const auto [smallest, largest] = std::minmax_element(counts.begin(), counts.end());
-  std::string text = grouped(*smallest) + " to " + grouped(*largest) + " images a class";
+  std::string text = grouped(*smallest) + " to " + grouped(*largest) + " images per class";
   if (*smallest > 0)
     text +=
         formatted(" (1 : %.3g)", static_cast<double>(*largest) / static_cast<double>(*smallest));
@@ -87,7 +86,7 @@ constexpr std::array<const char*, kNumParts> kNames = {
 constexpr std::array<int, kNumParts> kColors = {1, 4, 0, 3, 2, 7, 6};
 constexpr std::size_t kMostBars = 100;
 
-// Some epochs that follow each other; the parts are averages in seconds.
+// Consecutive epochs; the parts are averages in seconds.
 struct Bar {
   int first_epoch = 0, last_epoch = 0;
   std::array<double, kNumParts> parts{};
@@ -143,9 +142,9 @@ std::string part_svg(const std::vector<Bar>& bars, std::size_t part, const Chart
          "\n";
 }
 
-using Shown = std::vector<std::size_t>;  // the parts that took any time to speak of
+using Shown = std::vector<std::size_t>;  // the parts that took a noticeable time
 
-// Of the time of all epochs.
+// Shares of the time of all epochs.
 std::array<double, kNumParts> shares_of(const std::vector<EpochRecord>& epochs) {
   std::array<double, kNumParts> shares{};
   for (const EpochRecord& epoch : epochs)
@@ -171,8 +170,7 @@ std::string time_chart(const std::vector<Bar>& bars, const Shown& shown) {
   frame.x.high = last;
   std::string stacks;
   for (const std::size_t part : shown) stacks += part_svg(bars, part, frame);
-  return frame.svg(
-      "Seconds of each epoch by what they went into. The values are in the table below.", stacks);
+  return frame.svg("Seconds of each epoch by activity. The table below has the values.", stacks);
 }
 
 std::string legend(const std::array<double, kNumParts>& shares, const Shown& shown) {
@@ -220,10 +218,9 @@ std::string data_html(const RunRecord& run) {
       {"validation size",
        size_text(data.eval_height, data.eval_width, data.eval_resize_short_side)},
       {"augmentation", data.augment},
-      {"normalization",
-       data.normalization + formatted(": mean %.3g %.3g %.3g, deviation %.3g %.3g %.3g",
-                                      data.mean[0], data.mean[1], data.mean[2], data.std[0],
-                                      data.std[1], data.std[2])}};
+      {"normalization", data.normalization + formatted(": mean %.3g %.3g %.3g, std %.3g %.3g %.3g",
+                                                       data.mean[0], data.mean[1], data.mean[2],
+                                                       data.std[0], data.std[1], data.std[2])}};
   return section("data", "Data",
                  pairs_table("Data", "", facts) + folded("Images by class", count_table(data)));
 }
@@ -235,18 +232,18 @@ std::string settings_html(const RunRecord& run) {
   if (run.end.peak_memory_bytes > 0)
     results.emplace_back("peak memory", bytes_text(run.end.peak_memory_bytes));
   if (run.end.peak_device_bytes > 0)
-    results.emplace_back("peak memory of the GPU", bytes_text(run.end.peak_device_bytes));
-  results.emplace_back("images a step", std::to_string(start.global_batch));
-  results.emplace_back("steps an epoch", std::to_string(start.steps_per_epoch));
+    results.emplace_back("peak GPU memory", bytes_text(run.end.peak_device_bytes));
+  results.emplace_back("images per step", std::to_string(start.global_batch));
+  results.emplace_back("steps per epoch", std::to_string(start.steps_per_epoch));
   return section(
-      "again", "Do it again",
+      "again", "Reproduce",
       element("pre tabindex=\"0\"", element("code id=\"command\"", escaped(start.command))) +
           pairs_table("The run", "", results) +
           folded("All options", pairs_table("Options", "option", start.options)) +
           folded("Versions", pairs_table("Versions", "part", start.versions)));
 }
 
-// Where the time of each epoch went, as a stack of its parts.
+// The time of each epoch, stacked by activity.
 
 std::string time_html(const RunRecord& run) {
   const std::string finding = time_finding(run);
@@ -259,7 +256,7 @@ std::string time_html(const RunRecord& run) {
                                             time_chart(bars, shown) +
                                             folded("Values", time_table(bars, shown)));
   const std::string words = element("p", prose(finding)) + legend(shares, shown);
-  return section("time", "Where the time went",
+  return section("time", "Time breakdown",
                  element("div class=\"charts\"", element("div", words) + figure));
 }
 

@@ -14,7 +14,7 @@ std::string class_of(Judged judged) {
   return judged == Judged::kNote ? "note" : "warning";
 }
 
-// An icon that color and shape tell apart, and a word for those who see neither.
+// An icon distinguished by color and shape, with a word for screen readers.
 std::string icon(Judged judged) {
   const char* sign = judged == Judged::kGood ? "✓" : judged == Judged::kNote ? "i" : "!";
   const char* word = judged == Judged::kGood   ? "Good: "
@@ -31,7 +31,7 @@ std::string tile(const std::string& name, const std::string& figure_html, const 
          "\n";
 }
 
-// Value, interval and what guessing would reach, on a line from 0 to 1.
+// Value, confidence interval and guessing baseline, on a scale from 0 to 1.
 std::string interval_bar(double value, const Interval& interval, double guessing) {
   return element(
       formatted("span class=\"interval\" aria-hidden=\"true\" style=\"--value:%.2f%%;--low:%.2f%%;"
@@ -52,7 +52,7 @@ std::string accuracy_tile(const Accuracy& accuracy) {
   return tile(
       accuracy.name + formatted(", epoch %d", accuracy.epoch),
       figure(accuracy.id, accuracy.value, percent(accuracy.value)),
-      interval_bar(accuracy.value, accuracy.interval, accuracy.guessing) + "95 % sure: " +
+      interval_bar(accuracy.value, accuracy.interval, accuracy.guessing) + "95 % interval: " +
           figure(accuracy.id + "-low", accuracy.interval.low, percent(accuracy.interval.low)) +
           " to " +
           figure(accuracy.id + "-high", accuracy.interval.high, percent(accuracy.interval.high)));
@@ -63,7 +63,7 @@ std::string accuracy_tiles(const RunSummary& summary) {
   const double guessing = summary.largest_share;
   return accuracy_tile({"best-top1", "Best top-1", best.valid.top1_accuracy(),
                         top1_interval(best.valid), guessing, best.epoch}) +
-         accuracy_tile({"best-top5", "Its top-5", best.valid.top5_accuracy(),
+         accuracy_tile({"best-top5", "Top-5 of that epoch", best.valid.top5_accuracy(),
                         top5_interval(best.valid), 0, best.epoch}) +
          accuracy_tile({"last-top1", "Last top-1", last.valid.top1_accuracy(),
                         top1_interval(last.valid), guessing, last.epoch}) +
@@ -73,8 +73,8 @@ std::string accuracy_tiles(const RunSummary& summary) {
 
 std::string saved_text(const RunEnd& end) {
   if (end.saved_epoch == 0)
-    return end.status == RunStatus::kRunning ? "no model is written yet" : "no model was kept";
-  return formatted("epoch %d was kept", end.saved_epoch);
+    return end.status == RunStatus::kRunning ? "no model written yet" : "no model was saved";
+  return formatted("epoch %d was saved", end.saved_epoch);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The metrics of a run by the names under which every sink shows them: the original component's
-// seven, and our own. Own names group by what stands before the slash.
+// The metrics of a run under the names that all sinks use: the original component's seven, and
+// ours. Ours are grouped by the part before the slash.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@ struct Metric {
   double value = 0;  // may be NaN or infinite
 };
 
-// Over the epoch's number.
+// Indexed by epoch number.
 std::vector<Metric> epoch_metrics(const EpochRecord& epoch);
-// Over global_step().
+// Indexed by global_step().
 std::vector<Metric> step_metrics(const StepRecord& step);
 
 // Steps since training began, from 1.
 long long global_step(const StepRecord& step);
 
-// The epoch line's figures as Amazon SageMaker reads them off the console.
+// The metrics that Amazon SageMaker parses from the epoch line on the console.
 
 // A JSON list of {"Name", "Regex"}, as MetricDefinitions of a training job; the first group of each
 // expression is the value in epoch_line() (report/sinks/log_lines.h).

@@ -27,18 +27,18 @@ Json metrics_json(const std::vector<Metric>& metrics) {
 
 [[noreturn]] void refuse_unreadable(const std::filesystem::path& file, int error) {
   refuse("'" + file.string() + "' cannot be read: " + system_words(error) +
-         ". Check its permissions, and that it is a file.");
+         ". Check that it is a file, and its permissions.");
 }
 
 [[noreturn]] void refuse_as_record(const std::filesystem::path& file, const Error& error) {
-  refuse("'" + file.string() + "' is no record of a run. " + error.what());
+  refuse("'" + file.string() + "' is not a run record. " + error.what());
 }
 
-// What is wrong with a line, in plain words.
+// The fault of a line.
 std::string fault_text(const std::exception& failure) {
-  if (dynamic_cast<const Json::parse_error*>(&failure) != nullptr) return "it is not JSON";
+  if (dynamic_cast<const Json::parse_error*>(&failure) != nullptr) return "not valid JSON";
   if (dynamic_cast<const Json::exception*>(&failure) != nullptr)
-    return "a field is missing, or holds something else than it should";
+    return "a field is missing or has the wrong type";
   return failure.what();
 }
 
@@ -58,7 +58,8 @@ void add_run_line(std::string_view text, RunRecord* run) {
   if (event == "end") from_json(line, run->end);
 }
 
-// Whole lines; returns where the rest begins, which a run that was killed, or is at it, leaves.
+// Parses complete lines; returns the offset of the rest, an unfinished line of a killed or running
+// process.
 std::size_t add_lines(std::string_view text, std::uint64_t offset, RunRecord* run) {
   std::size_t begin = 0;
   for (std::size_t end; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
@@ -66,7 +67,7 @@ std::size_t add_lines(std::string_view text, std::uint64_t offset, RunRecord* ru
       add_run_line(text.substr(begin, end - begin), run);
     } catch (const std::exception& failure) {
       refuse("The line at byte " + std::to_string(offset + begin) +
-             " is none that a training run wrote: " + fault_text(failure) + ".");
+             " was not written by a training run: " + fault_text(failure) + ".");
     }
   }
   return begin;
@@ -159,7 +160,7 @@ RunRecord parse_run(std::string_view text) {
   RunRecord run;
   add_lines(text, 0, &run);
   if (run.start.time == 0)
-    refuse("There is no \"start\" line: no training run wrote it, or none has begun yet.");
+    refuse("It has no \"start\" line: no training run wrote it, or the run has not started yet.");
   return run;
 }
 
@@ -172,7 +173,7 @@ RunRecord read_run(const std::filesystem::path& path) {
   const std::filesystem::path file = record_of(path);
   std::error_code fault;
   if (!std::filesystem::exists(file, fault) && !fault)
-    refuse("There is no '" + file.string() + "': give a --log-path that `kiln train` has used.");
+    refuse("'" + file.string() + "' does not exist: give the --log-path of a `kiln train` run.");
   try {
     return parse_run(read_file(file, kMostBytes));
   } catch (const Error& error) {
@@ -190,13 +191,13 @@ void refuse_records(const std::filesystem::path& output,
     if (std::filesystem::equivalent(output, record_of(path), none_there))
       throw Error(ErrorCode::kUserError,
                   "'" + output.string() +
-                      "' is the record of a run, and the page would take its place. Give another "
+                      "' is the record of a run, which the page would overwrite. Choose another "
                       "--output-path.");
   }
 }
 
 bool RunFollower::read_news() {
-  constexpr std::size_t kHead = 64;  // holds the time of the start
+  constexpr std::size_t kHead = 64;  // includes the start time
   std::error_code fault;
   const auto kind = std::filesystem::status(file_, fault).type();
   if (kind == std::filesystem::file_type::not_found) return false;

@@ -1,5 +1,5 @@
-// `metrics.jsonl`: a run, a line an event, written through, so that it is whole up to the moment a
-// run is killed; and read back into the run it came from.
+// `metrics.jsonl`: a run, one line per event, flushed at once, so that it is complete up to the
+// moment a run is killed; and its reader.
 //
 // Every line is a JSON object with "event": "start", "step", "warning", "epoch" or "end", and
 // "time" in Unix seconds. Numbers that are not finite are the strings "NaN", "Infinity" and
@@ -22,11 +22,11 @@ namespace kiln {
 
 inline constexpr const char* kRunFileName = "metrics.jsonl";
 
-// Begins the file anew. Throws std::runtime_error.
+// Truncates the file. Throws std::runtime_error.
 std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path);
 
-// The run in `text`; a last line that is cut short is passed over, unknown keys and events are
-// too. Throws Error kInvalidDataset, with the place, for text that is no such file.
+// The run in `text`; an incomplete last line and unknown keys and events are ignored. Throws Error
+// kInvalidDataset, with the position, if the text is not a run record.
 RunRecord parse_run(std::string_view text);
 
 // `path` may be the file, or the folder that holds it (a --log-path).
@@ -34,18 +34,18 @@ std::filesystem::path record_of(const std::filesystem::path& path);
 // Throws Error.
 RunRecord read_run(const std::filesystem::path& path);
 
-// Throws Error kUserError where `output`, a page that is to be written, is the record of one of the
-// runs, by whatever name.
+// Throws Error kUserError if `output`, a page about to be written, is the record of one of the
+// runs, even under another name.
 void refuse_records(const std::filesystem::path& output, const std::vector<std::string>& log_paths);
 
-// A run that goes on, by what its file grows by.
+// Follows the growing file of a running job.
 class RunFollower {
  public:
   explicit RunFollower(std::filesystem::path file) : file_(std::move(file)) {}
 
-  // Takes what is new, whole lines only; false: nothing is. A run that began the file anew takes
-  // the place of the one before. A file that is not there has nothing new. Throws Error for one
-  // that cannot be read, or is no such file.
+  // Reads new complete lines; false if there are none, or no file. If a new run has truncated the
+  // file, it replaces the previous one. Throws Error if the file cannot be read or is not a run
+  // record.
   bool read_news();
 
   const RunRecord& run() const { return run_; }
@@ -59,12 +59,12 @@ class RunFollower {
   std::string head_;  // the first bytes, to know the file by
 };
 
-// training.json: what a training run was asked, saw and did.
+// training.json: the options, data and results of a training run.
 
-// `run.end` is not looked at: the file is written before the run has ended.
+// Does not use run.end.status: the file is written before the run has ended.
 std::string format_training_json(const RunRecord& run, const RunEnd& end);
 
-// Judged images as text and back, for the way from one rank to another.
+// Serialization of predictions, to send them between ranks.
 
 std::string pack_judged_images(const std::vector<JudgedImage>& images);
 std::vector<JudgedImage> unpack_judged_images(const std::string& text);

@@ -1,4 +1,4 @@
-// A run's records as JSON and back, from one list of fields each.
+// Conversion of a run's records to and from JSON, from one list of fields each.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@
 
 namespace kiln {
 
-// What all JSON that is written here shares: numbers, pairs of texts, and how it becomes text.
+// Shared by all JSON output: numbers, pairs of strings, and serialization.
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no word for numbers that are not finite.
+// JSON cannot represent non-finite numbers.
 inline Json as_json(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -39,7 +39,7 @@ inline void from_json(const Json& json, double& value) {
   else if (text == "Infinity" || text == "-Infinity")
     value = (text[0] == '-' ? -1 : 1) * std::numeric_limits<double>::infinity();
   else
-    throw std::invalid_argument("'" + text + "' is no number");
+    throw std::invalid_argument("'" + text + "' is not a number");
 }
 
 inline Json as_json(const TextPairs& pairs) {
@@ -52,8 +52,8 @@ inline void from_json(const Json& json, TextPairs& pairs) {
   for (const auto& [name, value] : json.items()) pairs.emplace_back(name, value.get<std::string>());
 }
 
-// In ASCII, whatever the texts in it hold: bytes that are no UTF-8 become U+FFFD. `indent`: -1 for
-// a single line, else of spaces.
+// ASCII only; bytes that are not valid UTF-8 become U+FFFD. `indent`: -1 for a single line, else
+// number of spaces.
 inline std::string json_text(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
@@ -203,10 +203,9 @@ concept HasFields = requires(T& record) {
   visit_fields(record, [](const char*, auto&) {});
 };
 
-// Values of a run's records as JSON and back, each pair side by side.
-//
-// from_json() leaves what it does not find as it was, and throws nlohmann::json::exception or
-// std::invalid_argument for what does not fit.
+// Conversion of single values to and from JSON, each pair side by side.
+// from_json() leaves missing members unchanged, and throws nlohmann::json::exception or
+// std::invalid_argument for invalid ones.
 
 inline constexpr std::array kStatusNames = {"running", "finished", "stopped", "failed"};
 inline constexpr int kMostClasses = 100'000;
@@ -220,12 +219,12 @@ requires std::same_as<T, bool> || std::same_as<T, std::string>
 void from_json(const Json& json, T& value) {
   json.get_to(value);
 }
-// All of a record's are counts, or begin at 0; the limit leaves room to reckon with them.
+// All integers of a record are counts or indices; the limit leaves headroom for arithmetic.
 template <std::integral T>
 requires(!std::same_as<T, bool>) void from_json(const Json& json, T& value) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<T>::max() / 4);
   if (!json.is_number_unsigned() || json.get<std::uint64_t>() > kMost)
-    throw std::invalid_argument(json_text(json).substr(0, 30) + " is no count");
+    throw std::invalid_argument(json_text(json).substr(0, 30) + " is not a count");
   json.get_to(value);
 }
 
@@ -248,7 +247,7 @@ inline void from_json(const Json& json, Thumbnail& thumbnail) {
   thumbnail.jpeg = from_base64(json.at("jpeg").get<std::string>());
 }
 
-// Only what is not 0, as [truth, guess, count].
+// Only nonzero cells, as [truth, guess, count].
 inline Json as_json(const ConfusionMatrix& matrix) {
   Json cells = Json::array();
   for (int truth = 0; !matrix.empty() && truth < matrix.num_classes; ++truth)
@@ -259,15 +258,15 @@ inline Json as_json(const ConfusionMatrix& matrix) {
 inline void from_json(const Json& json, ConfusionMatrix& matrix) {
   from_json(json.at("num_classes"), matrix.num_classes);
   const auto size = static_cast<std::size_t>(matrix.num_classes);
-  // Its square is the memory taken, whatever a broken file says.
+  // Memory grows with its square, so do not trust a broken file.
   if (size > kMostClasses || (size > 2000 && size > json.at("cells").size()))
-    throw std::invalid_argument("a confusion matrix of too many classes");
+    throw std::invalid_argument("a confusion matrix with too many classes");
   matrix.counts.assign(size * size, 0);
   for (const Json& cell : json.at("cells")) {
     std::size_t truth = 0, guess = 0;
     from_json(cell.at(0), truth);
     from_json(cell.at(1), guess);
-    if (truth >= size || guess >= size) throw std::invalid_argument("a class that is not there");
+    if (truth >= size || guess >= size) throw std::invalid_argument("a class out of range");
     from_json(cell.at(2), matrix.counts[truth * size + guess]);
   }
 }
@@ -314,7 +313,7 @@ Json as_json(const Record& record) {
 }
 template <HasFields Record>
 void from_json(const Json& json, Record& record) {
-  if (!json.is_object()) throw std::invalid_argument("no object where one belongs");
+  if (!json.is_object()) throw std::invalid_argument("expected an object");
   visit_fields(record, [&](const char* name, auto& member) {
     const auto found = json.find(name);
     if (found != json.end()) from_json(*found, member);

@@ -1,6 +1,6 @@
-// A training run as it is told: what it set out to do, what it went through and how it ended. The
-// sinks (run_sink.h) get it piece by piece; `metrics.jsonl` holds it whole and gives it back
-// (run_file.h), so a report can be made by the run itself or from its file.
+// The record of a training run: its plan, its epochs and how it ended. Sinks (run_sink.h) receive
+// it piece by piece; `metrics.jsonl` stores all of it (run_file.h), so a report can be created by
+// the run itself or from the file.
 #pragma once
 
 #include <string>
@@ -27,23 +27,23 @@ struct DataRecord {
 
 struct RunStart {
   double time = 0;      // Unix seconds
-  TextPairs options;    // every option as used
+  TextPairs options;    // every option with its effective value
   TextPairs versions;   // of the program and its libraries
-  std::string command;  // what repeats the run, quoted for a shell
+  std::string command;  // the command line that repeats the run, quoted for a shell
   std::string model;    // "resnet18"
-  std::string device;   // as the console names it
-  TextPairs plan = {};  // what it found and will do, as the console tells it: label, text
+  std::string device;   // as shown on the console
+  TextPairs plan = {};  // the plan, as shown on the console: label, text
   long long num_parameters = 0;
   int num_ranks = 1;
   int num_epochs = 0;
   int steps_per_epoch = 0;
-  int global_batch = 0;  // images a step, over all ranks
+  int global_batch = 0;  // images per step, over all ranks
   DataRecord data;
 };
 
 enum class RunStatus {
-  kRunning,   // or killed: nothing says how it ended
-  kFinished,  // all epochs, or patience ran out
+  kRunning,   // or killed: the record has no end
+  kFinished,  // all epochs, or early stopping
   kStopped,   // by a signal
   kFailed,
 };
@@ -62,13 +62,13 @@ struct RunEnd {
 
 struct RunRecord {
   RunStart start;
-  std::vector<StepRecord> steps;  // those that were printed
+  std::vector<StepRecord> steps;  // the printed ones
   std::vector<EpochRecord> epochs;
   std::vector<std::string> warnings;
   ValidationDetails details;  // of the kept epoch
   RunEnd end;
-  // Not in the file. While the run ends: the sinks that have taken all of it, and what the others,
-  // and the log, have lost.
+  // Not in the file. At the end of the run: the sinks that lost nothing, and what the others and
+  // the log have lost.
   std::vector<std::string> whole_sinks, losses;
 };
 

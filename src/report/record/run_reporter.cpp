@@ -28,7 +28,7 @@ void RunReporter::tell(Guarded& guarded, Call&& call, bool is_record) {
     if (guarded.num_failed++ > 0) return;
     guarded.first_failure = failure.what();
     log_.warning(std::string(guarded.sink->name()) + ": " + failure.what() +
-                 " Training goes on without it.");
+                 " Training continues without it.");
   }
 }
 
@@ -84,7 +84,7 @@ void RunReporter::end(RunEnd end) {
   note_losses();
 }
 
-// As far as it has come: a sink knows how those before it ended.
+// Updated one by one: a sink sees how those before it ended.
 void RunReporter::note_losses() {
   run_.losses = never_made_;
   run_.whole_sinks.clear();

@@ -1,4 +1,4 @@
-// Where a run's numbers go, and what hands them there.
+// Destinations of a run's record, and the reporter that feeds them.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,12 @@
 
 namespace kiln {
 
-// Somewhere that a run's numbers go: the console, a file, a tracking server. Rank 0 has them all,
-// the others the console's, which is their driver log.
+// A destination of a run's record: the console, a file, a tracking server. Rank 0 has all of them,
+// other ranks only the console's, which is their driver log.
 
-// Calls come from the training thread, in the order of the run, and should return at once: what is
-// slow belongs on a thread of the sink's own. A sink may throw anything: RunReporter then warns
-// once, counts what was lost, and training goes on. After a start() that
-// threw the sink is told nothing more.
+// Called from the training thread, in the order of the run; calls should return quickly: slow work
+// belongs on the sink's own thread. A sink may throw anything: RunReporter then warns once, counts
+// lost records, and training continues. After start() has thrown, the sink is not called again.
 class RunSink {
  public:
   virtual ~RunSink() = default;
@@ -26,22 +25,22 @@ class RunSink {
 
   virtual void start(const RunStart& /*start*/) {}
   virtual void step(const StepRecord& /*step*/) {}
-  // After every step, printed or not, and after every batch of validation: time and place alone.
+  // After every step, printed or not, and after every validation batch: time and position only.
   virtual void progress(const StepRecord& /*timing*/) {}
   virtual void validating(const StepRecord& /*at*/) {}
   virtual void warning(const std::string& /*text*/) {}
-  // `details` is there for an epoch whose model is kept, else nullptr.
+  // `details` is set for an epoch whose model is kept, else nullptr.
   virtual void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) {}
-  // Once, last; `run` is the whole of it. Sinks end in the order in which they were added, so a
-  // later one may send the files of those before.
+  // Called once, last, with the complete run. Sinks end in the order in which they were added, so a
+  // later one may upload the files of earlier ones.
   virtual void end(const RunRecord& /*run*/) {}
 
-  // What was lost without an exception (sent in the background), for the closing block: "12 of 340
-  // points could not be sent: connection refused". Asked after end(); empty: nothing.
+  // Losses without an exception (in background uploads), for the closing block: "12 of 340 points
+  // could not be sent: connection refused". Called after end(); empty: nothing.
   virtual std::string lost() const { return {}; }
 };
 
-// Hands a run's numbers, and the log's warnings, to every sink, and keeps them. No sink can stop
+// Passes a run's record and the log's warnings to every sink, and keeps them. No sink can interrupt
 // training.
 
 // One thread. The log must outlive it.
@@ -49,7 +48,7 @@ class RunReporter {
  public:
   explicit RunReporter(Log& log) : log_(log) {}
 
-  // A sink that cannot be made is warned of and left out.
+  // A sink that cannot be created is reported as a warning and omitted.
   void add(const std::function<std::unique_ptr<RunSink>()>& make);
 
   void start(RunStart start);
@@ -69,7 +68,7 @@ class RunReporter {
     std::string first_failure;
     bool has_begun = true, has_ended = false;
   };
-  // Progress is not a record: missing it is no loss.
+  // Progress is not part of the record: missing it is not a loss.
   template <typename Call>
   void tell(Guarded& guarded, Call&& call, bool is_record);
   template <typename Call>

@@ -40,7 +40,7 @@ void note_largest_class(const std::vector<long long>& counts, RunSummary* summar
   summary->largest_share = static_cast<double>(*largest) / static_cast<double>(summary->num_valid);
 }
 
-// The time of the last event, for runs that did not say how they ended.
+// The time of the last event, for runs whose record has no end.
 double last_time(const RunRecord& run) {
   double time = run.start.time;
   if (!run.steps.empty()) time = std::max(time, run.steps.back().time);
@@ -59,7 +59,7 @@ std::int64_t num_errors(const ClassScore& score) {
   return score.images + score.guesses - 2 * score.hits;
 }
 
-// The classes of the matrix in their order; of too many those with most errors.
+// The classes of the matrix in order; if there are too many, those with the most errors.
 std::vector<int> shown_labels(const ConfusionMatrix& matrix, int most) {
   std::vector<ClassScore> scores = scores_by_label(matrix);
   if (matrix.num_classes > most) {

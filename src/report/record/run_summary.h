@@ -1,5 +1,4 @@
-// What the record of a run comes to: its figures with their confidence, scores of single classes,
-// and names fit to be shown.
+// Summary of a run record: metrics with confidence intervals, per-class scores, and display names.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +11,27 @@
 
 namespace kiln {
 
-// How far an accuracy that was measured on some images may be from that on all images of the kind.
+// The uncertainty of an accuracy measured on a sample of images.
 struct Interval {
   double low = 0, high = 1;
 };
 
-// The 95 % interval of a share, of which `hits` of `count` were seen. E. B. Wilson, Probable
-// Inference, the Law of Succession, and Statistical Inference, Journal of the American Statistical
-// Association 22 (1927): it stays within 0 and 1, and holds for few images and shares near 1.
-// 0 to 1 for a count of 0.
+// The 95 % Wilson score interval of a proportion, observed as `hits` of `count`. E. B. Wilson,
+// Probable Inference, the Law of Succession, and Statistical Inference, Journal of the American
+// Statistical Association 22 (1927): it stays within 0 and 1, and is valid for few images and
+// proportions near 1. 0 to 1 for a count of 0.
 Interval wilson_interval(std::int64_t hits, std::int64_t count);
 
-// What the record of a run comes to: the figures that reports and comparisons begin with.
+// The main figures of a run, for reports and comparisons.
 struct RunSummary {
   const EpochRecord* best = nullptr;  // the best top-1, then the lowest validation loss
   const EpochRecord* last = nullptr;  // both null before the end of the first epoch
   double images_per_second = 0;       // over all training time; 0: unknown
-  double seconds = 0;                 // of the run, as far as it went
+  double seconds = 0;                 // of the run so far
   StepTimes times;                    // sums over the epochs
   double train_seconds = 0, valid_seconds = 0;
-  int largest_class = -1;                  // of the validation images; -1: their counts are unknown
-  double largest_share = 0;                // the accuracy of always answering it
+  int largest_class = -1;    // of the validation images; -1: their counts are unknown
+  double largest_share = 0;  // majority-class baseline: the accuracy of always predicting it
   long long num_train = 0, num_valid = 0;  // images
 };
 
@@ -51,45 +50,45 @@ std::string status_text(const RunEnd& end);
 // "resnet18 on cifar10-small": the model, and the folder that holds the data.
 std::string run_title(const RunStart& start);
 
-// "71.3 %"; "100 %" and "0 %" only for just that.
+// "71.3 %"; "100 %" and "0 %" only for exactly that.
 std::string percent(double share);
 
 // "2026-03-01 14:05 UTC".
 std::string utc_text(double unix_seconds);
 
-// Names of classes for people: any text that a data set holds, made fit to be shown.
+// Display names of classes: any text from a dataset, made printable.
 
 // Printable, and cut to `most` characters with an ellipsis.
 std::string shortened(std::string_view text, std::size_t most);
 
-// Of the class `label`, at most 40 characters; "class 7" where the record has no name for it.
+// Of class `label`, at most 40 characters; "class 7" if the record has no name for it.
 std::string class_name(const DataRecord& data, int label);
 
-// The same in quotes for a sentence, between the isolating marks of Unicode (UAX 9), so that a
-// right-to-left name does not turn the sentence around.
+// The same in quotes, between Unicode directional isolates (UAX 9), so that a right-to-left name
+// does not reorder the sentence.
 std::string quoted_class(const DataRecord& data, int label);
 
-// Of the class `label` in `counts`; 0 where there is none.
+// The count of class `label`; 0 if there is none.
 long long count_of(const std::vector<long long>& counts, int label);
 
-// What a confusion matrix says of single classes and of pairs of them.
+// Per-class and pairwise statistics of a confusion matrix.
 struct ClassScore {
   int label = 0;             // index into the classes
   std::int64_t images = 0;   // of this class
-  std::int64_t guesses = 0;  // images taken for it, rightly or not
+  std::int64_t guesses = 0;  // images predicted as this class, correctly or not
   std::int64_t hits = 0;
-  // The share of its images that were found, and of its guesses that were right; NaN: of none.
+  // Recall and precision; NaN if there are no images or predictions.
   double recall() const;
   double precision() const;
 };
 
-// In the order of the labels; none of an empty matrix.
+// In label order; empty for an empty matrix.
 std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix);
 
 // Worst recall first, then more images first; classes without images last.
 std::vector<ClassScore> class_scores(const ConfusionMatrix& matrix);
 
-// What images of the class `truth` are taken for most often, when not for it; -1: they never are.
+// The most frequent wrong prediction for images of class `truth`; -1: none.
 int most_often_taken_for(const ConfusionMatrix& matrix, int truth);
 
 struct Confusion {
@@ -97,11 +96,11 @@ struct Confusion {
   std::int64_t images = 0;
 };
 
-// The `most` pairs of different classes that were confused most often.
+// The `most` most frequently confused pairs of classes.
 std::vector<Confusion> worst_confusions(const ConfusionMatrix& matrix, std::size_t most);
 
-// A matrix of at most `most` rows: where there are more classes, those with most errors (images
-// missed and images wrongly claimed), and in the last row and column all others together.
+// A matrix of at most `most` rows: if there are more classes, those with the most errors (false
+// negatives and false positives), with all others combined in the last row and column.
 struct CondensedMatrix {
   ConfusionMatrix counts;
   std::vector<int> labels;  // of the rows; the row of the others has none

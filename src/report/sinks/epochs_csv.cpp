@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-// Python's float() and the usual table readers take these words.
+// Python's float() and common CSV readers accept these words.
 std::string number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";

@@ -25,7 +25,7 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
-// So that a checksum of data that holds checksums stays strong.
+// Keeps checksums of data that contains checksums strong.
 std::uint32_t masked(std::uint32_t crc) {
   constexpr std::uint32_t kMaskDelta = 0xA282EAD8;
   return std::rotr(crc, 15) + kMaskDelta;

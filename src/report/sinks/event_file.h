@@ -1,4 +1,4 @@
-// Events in TensorBoard's form: Protocol Buffers messages in TFRecord framing.
+// TensorBoard events: Protocol Buffers messages in TFRecord framing.
 //
 // Field numbers are those of tensorflow/core/util/event.proto, framework/summary.proto,
 // framework/tensor.proto and tensorboard/plugins/hparams/plugin_data.proto.
@@ -35,8 +35,8 @@ std::uint32_t crc32c(std::string_view bytes);
 // length, masked CRC of it, bytes, masked CRC of these; little-endian.
 std::string tfrecord(std::string_view bytes);
 
-// A confusion matrix as a picture: rows are the true classes, columns the guesses, and the darker a
-// cell, the larger its share of its row.
+// A confusion matrix as an image: rows are true classes, columns are predictions, and darker cells
+// hold a larger share of their row.
 struct Picture {
   int side = 0;     // pixels
   std::string png;  // the file

@@ -95,9 +95,9 @@ std::unique_ptr<RunSink> make_kfp_artifact(const std::string& executor_input) tr
                                        outputs.at("outputFile").get<std::string>());
 } catch (const Json::exception&) {
   throw Error(ErrorCode::kUserError,
-              "--kfp-executor-input is not the JSON that Kubeflow Pipelines puts in for "
+              "--kfp-executor-input is not the JSON that Kubeflow Pipelines substitutes for "
               "{executorInput: null}, with an output artifact of type Metrics, so its Metrics tab "
-              "will stay empty: leave the option out, or declare such an output.");
+              "will stay empty: omit the option, or declare such an output.");
 }
 
 std::unique_ptr<RunSink> make_kfp_metrics_file(const std::filesystem::path& path) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kLeastBar = 8, kMostBar = 24;
 
-// Empty where there is no room for one.
+// Empty if it does not fit.
 std::string bar(double share, int width, bool utf8) {
   if (width < kLeastBar) return "";
   const int inside = width - 2;
@@ -26,7 +26,7 @@ double share_of(const StepRecord& at) {
   return static_cast<double>(at.step) / at.num_steps;
 }
 
-// How far an epoch is, as text and as a bar, and the first of `ends` that leaves room for one.
+// The progress of an epoch as text and as a bar, and the first of `ends` that leaves room for one.
 std::string live_line(const StepRecord& at, const std::vector<std::string>& ends,
                       const LiveLine& live) {
   const std::string epoch = formatted("epoch %d/%d ", at.epoch, at.num_epochs);

@@ -18,11 +18,11 @@ std::string epoch_line(const EpochRecord& record);
 // `learning rate 0.05, train images/s 512.31`, and with several ranks how long gradients took.
 std::string rates_line(const EpochRecord& record);
 
-// What a terminal shows in place of these two, in 79 columns: `epoch 2: train loss 0.1160, top-1
+// What a terminal shows instead of these two, in 79 columns: `epoch 2: train loss 0.1160, top-1
 // 95.62 %; valid loss 0.0283, top-1 98.00 %`.
 std::string epoch_news(const EpochRecord& record);
 
-// How a terminal shows a run that goes on.
+// The live line of a running job.
 struct LiveLine {
   double loss = 0, top1 = 0;  // of the epoch so far, as last printed
   int columns = 80;           // that the line may take
@@ -36,8 +36,8 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live);
 // `epoch 3/20 [###...] 12/40  validation`; of `at` the epoch and the step.
 std::string validation_line(const StepRecord& at, const LiveLine& live);
 
-// A line an epoch under a heading, 20 epochs at most: the first, the last, the kept one, which has
-// a star, and some between.
+// One line per epoch under a heading, at most 20: the first, the last, the saved one, marked by a
+// star, and some in between.
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// The sinks of a run, a maker each.
+// Factories for the sinks of a run.
 #pragma once
 
 #include <filesystem>
@@ -10,37 +10,37 @@
 
 namespace kiln {
 
-// A run as the console and the driver log tell it: the plan, the progress, the closing block. The
-// same words for the run itself and for `kiln watch`.
+// The console and driver log of a run: the plan, progress and closing block. Used by the run itself
+// and by `kiln watch`.
 
-// `log` must outlive the sink. `page` is named at the end where the sink that writes it took all.
-// To be added last: its end tells what the others have lost.
+// `log` must outlive the sink. `page` is named at the end if its sink lost nothing. Add it last:
+// its end() reports what the other sinks have lost.
 std::unique_ptr<RunSink> make_console(Log& log, const std::filesystem::path& page);
 
-// `epochs.csv`: a row an epoch, a column a metric (metrics.h).
+// `epochs.csv`: one row per epoch, one column per metric (metrics.h).
 
 inline constexpr const char* kEpochsFileName = "epochs.csv";
 
-// Begins the file anew; every row is written through. Throws std::runtime_error.
+// Truncates the file; every row is flushed. Throws std::runtime_error.
 std::unique_ptr<RunSink> make_epochs_csv(const std::filesystem::path& path);
 
-// TensorBoard's event file: the metrics as scalars, the confusion matrix and judged images as
-// pictures, the options as hyperparameters.
+// TensorBoard's event file: metrics as scalars, the confusion matrix and predictions as images,
+// options as hyperparameters.
 
-// Begins a new event file in `folder`, which it makes, in place of those that kiln left there.
-// Throws std::exception.
+// Creates `folder` and a new event file in it, replacing earlier ones of kiln. Throws
+// std::exception.
 std::unique_ptr<RunSink> make_tensorboard(const std::filesystem::path& folder);
 
 // A run's metrics for Kubeflow Pipelines.
 
-// KFP 2: what its launcher puts in for `{executorInput: null}`, a JSON text. At the end the metrics
+// KFP 2: the JSON that its launcher substitutes for `{executorInput: null}`. At the end the metrics
 // of the saved epoch become metadata of the output artifact of type Metrics (or else the one named
 // "metrics"), in `outputs.outputFile`, which the launcher reads and the Metrics tab shows. Throws
-// Error kUserError where the text has no such artifact.
+// Error kUserError if the JSON has no such artifact.
 std::unique_ptr<RunSink> make_kfp_artifact(const std::string& executor_input);
 
-// KFP 1: `{"metrics": [{"name", "numberValue", "format"}]}`, names in lower case with dashes. That
-// format knows only finite numbers: others are left out.
+// KFP 1: `{"metrics": [{"name", "numberValue", "format"}]}`, names in lower case with dashes. Only
+// finite numbers are allowed; others are omitted.
 std::unique_ptr<RunSink> make_kfp_metrics_file(const std::filesystem::path& path);
 
 }  // namespace kiln

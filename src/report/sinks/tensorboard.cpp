@@ -50,7 +50,7 @@ std::string event_file_name(double time) {
   return formatted("events.out.tfevents.%.0f.", time) + host_name() + std::string(kEnding);
 }
 
-// TensorBoard would show the run before as a part of this one.
+// TensorBoard would show the previous run as part of this one.
 void remove_earlier(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (entry.path().filename().string().starts_with("events.out.tfevents.") &&
@@ -62,7 +62,7 @@ ProtoMessage metadata(std::string_view plugin, std::string_view content) {
   return ProtoMessage().message(1, ProtoMessage().text(1, plugin).text(2, content));
 }
 
-// As TensorFlow 2 writes hyperparameters: an empty float scalar whose metadata is what counts.
+// As TensorFlow 2 writes hyperparameters: an empty float scalar that carries metadata.
 ProtoMessage hyperparameter_value(std::string_view tag, const ProtoMessage& data) {
   constexpr int kFloat = 1;
   const ProtoMessage scalar = ProtoMessage().integer(1, kFloat).message(2, ProtoMessage());
@@ -77,7 +77,7 @@ class Tensorboard : public RunSink {
     fs::create_directories(folder, fault);
     if (fault)
       throw std::runtime_error("The folder '" + folder.string() +
-                               "' cannot be made: " + system_words(fault.value()) + ".");
+                               "' cannot be created: " + system_words(fault.value()) + ".");
     remove_earlier(folder);
   }
 
@@ -142,7 +142,7 @@ class Tensorboard : public RunSink {
         start.time, 0);
   }
 
-  // Names of classes are in the descriptions only: a tag has to stay the same over the epochs.
+  // Class names are only in the descriptions: a tag must stay the same across epochs.
   void write_pictures(const ValidationDetails& details, const EpochRecord& epoch) {
     ProtoMessage summary;
     const auto add = [&](const std::string& tag, const std::string& description,
@@ -153,7 +153,7 @@ class Tensorboard : public RunSink {
     };
     if (!details.confusion.empty()) {
       const Picture picture = confusion_picture(details.confusion);
-      add("Confusion matrix", "Rows: true classes; columns: guesses; in the order of the classes.",
+      add("Confusion matrix", "Rows: true classes; columns: predictions; in class order.",
           image(picture.side, picture.side, picture.png));
     }
     const auto add_all = [&](const std::string& group, const std::vector<JudgedImage>& images) {
@@ -179,7 +179,7 @@ class Tensorboard : public RunSink {
 
   std::string verdict_text(const JudgedImage& judged) const {
     const auto name = [&](int id) { return printable(classes_.at(static_cast<std::size_t>(id))); };
-    return name(judged.truth) + ", taken for " + name(judged.guess) +
+    return name(judged.truth) + ", predicted as " + name(judged.guess) +
            formatted(" (%.1f %%): ", 100 * judged.confidence) + printable(judged.file);
   }
 

@@ -124,22 +124,22 @@ TEST_F(ArchiveTest, a_class_file_beyond_the_list_is_refused) {
 TEST_F(ArchiveTest, empty_and_cut_archives_are_refused) {
   const std::string good = tar_of({{"cat/1.jpg", std::string(600, 'x')}, {"cat/2.jpg", "y"}});
   expect_fault("", "is empty");
-  expect_fault(std::string(10240, '\0'), "no image is in it");
+  expect_fault(std::string(10240, '\0'), "it contains no images");
   for (const std::size_t size : {513UL, 700UL, 1536UL, 1600UL, 2048UL, 2560UL})
     expect_fault(good.substr(0, size), "cut off");
   expect_fault(good.substr(0, 100), "neither zip nor tar");
-  expect_fault(good + good, "behind its end mark");
+  expect_fault(good + good, "follows its end marker");
 }
 
 TEST_F(ArchiveTest, paths_that_lead_out_are_refused) {
   expect_fault(tar_of({{"/etc/cat/1.jpg", ""}}), "is absolute");
-  expect_fault(tar_of({{"cat/../../1.jpg", ""}}), "holds '..'");
-  expect_fault(tar_of({{"..", ""}}), "holds '..'");
+  expect_fault(tar_of({{"cat/../../1.jpg", ""}}), "contains '..'");
+  expect_fault(tar_of({{"..", ""}}), "contains '..'");
 }
 
 TEST_F(ArchiveTest, names_that_are_there_twice_are_refused) {
   expect_fault(tar_of({{"cat/1.jpg", "a"}, {"dog/1.jpg", "b"}, {"cat/1.jpg", "c"}}),
-               "'cat/1.jpg' is in it twice");
+               "'cat/1.jpg' appears in it twice");
 }
 
 TEST_F(ArchiveTest, links_and_folders_are_passed_over_and_sparse_files_refused) {

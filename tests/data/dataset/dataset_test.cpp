@@ -105,7 +105,7 @@ TEST(UnlabeledFolder, finds_images_at_any_depth_and_survives_loops) {
   EXPECT_NE(joined(set.notes).find("'one/two/up'"), std::string::npos) << joined(set.notes);
   const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
-  EXPECT_NE(error.message().find("folder that holds the class folders"), std::string::npos);
+  EXPECT_NE(error.message().find("folder that contains the class folders"), std::string::npos);
 }
 
 TEST(Dataset, missing_empty_and_wrong_inputs_are_error_18) {
@@ -122,7 +122,8 @@ TEST(Dataset, missing_empty_and_wrong_inputs_are_error_18) {
   EXPECT_NE(message_of(scratch / "data.zip").find("neither zip nor tar"), std::string::npos);
   EXPECT_NE(message_of(scratch.path()).find("data.zip' cannot be used"), std::string::npos);
   fs::rename(scratch / "data.zip", scratch / "data.txt");
-  EXPECT_NE(message_of(scratch / "data.txt").find("is a file where a folder"), std::string::npos);
+  EXPECT_NE(message_of(scratch / "data.txt").find("is a file instead of a folder"),
+            std::string::npos);
   EXPECT_NE(message_of(scratch.path()).find("no image"), std::string::npos);
   fs::create_symlink("ring", scratch / "ring");
   message_of(scratch / "ring");
@@ -138,7 +139,7 @@ TEST(Dataset, images_without_label_leave_training) {
   const Dataset set = read_labeled_dataset(scratch.path(), "Training dataset");
   ASSERT_EQ(set.samples.size(), 1U);
   EXPECT_EQ(set.samples[0].id, 1);
-  EXPECT_EQ(joined(set.notes), "1 of 2 images have no label and are left out\n");
+  EXPECT_EQ(joined(set.notes), "1 of 2 images have no label and are skipped\n");
   scratch.put("images.lst", "{\"image_info\": {\"file_name\": \"a.jpg\"}, \"id\": 0}\n");
   EXPECT_EQ(error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); }).code(),
             ErrorCode::kInvalidDataset);
@@ -215,7 +216,7 @@ TEST_F(CocoTest, classification_is_read) {
   EXPECT_EQ(set.samples[0].size, (ImageSize{.height = 3, .width = 4}));
   EXPECT_EQ(set.samples[1].label, 1);
   EXPECT_EQ(set.samples[1].id, 9);
-  EXPECT_NE(joined(set.notes).find("'broken.json' is left out"), std::string::npos);
+  EXPECT_NE(joined(set.notes).find("'broken.json' is ignored"), std::string::npos);
 }
 
 TEST_F(CocoTest, other_tasks_and_faults_are_error_18) {

@@ -55,8 +55,8 @@ TEST_F(ListTest, a_good_list_is_read_in_order) {
 }
 
 TEST_F(ListTest, paths_out_of_the_directory_are_refused) {
-  expect_line_fault(R"({"image_info": {"file_name": "../a.jpg"}, "id": 1})", "holds '..'");
-  expect_line_fault(R"({"image_info": {"file_name": "x/../../a.jpg"}, "id": 1})", "holds '..'");
+  expect_line_fault(R"({"image_info": {"file_name": "../a.jpg"}, "id": 1})", "contains '..'");
+  expect_line_fault(R"({"image_info": {"file_name": "x/../../a.jpg"}, "id": 1})", "contains '..'");
   expect_line_fault(R"({"image_info": {"file_name": "/etc/passwd"}, "id": 1})", "is absolute");
   expect_line_fault(R"({"image_info": {"file_name": ""}, "id": 1})", "is empty");
   expect_line_fault(R"({"image_info": {"file_name": "a\u0000.jpg"}, "id": 1})", "zero byte");
@@ -68,21 +68,21 @@ TEST_F(ListTest, paths_out_of_the_directory_are_refused) {
 }
 
 TEST_F(ListTest, wrong_types_are_refused) {
-  expect_line_fault("7", "a number where an object belongs");
-  expect_line_fault("[]", "a list where an object belongs");
+  expect_line_fault("7", "a number instead of an object");
+  expect_line_fault("[]", "a list instead of an object");
   expect_line_fault("{}", "has no \"image_info\"");
-  expect_line_fault(R"({"image_info": "a.jpg"})", "a text where an object belongs");
+  expect_line_fault(R"({"image_info": "a.jpg"})", "a string instead of an object");
   expect_line_fault(R"({"image_info": {}})", "has no \"file_name\"");
-  expect_line_fault(R"({"image_info": {"file_name": 3}})", "a number where a text belongs");
+  expect_line_fault(R"({"image_info": {"file_name": 3}})", "a number instead of a string");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "category": 1, "id": 1})",
-                    "a number where a text belongs");
-  expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "id": "1"})", "whole number");
+                    "a number instead of a string");
+  expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "id": "1"})", "integer");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "id": 1.5})",
-                    "1.5 where a whole number");
+                    "1.5 instead of an integer");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "id": 99999999999999999999})",
-                    "whole number");
+                    "integer");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg", "width": -1, "height": 2}, "id": 1})",
-                    "no size of an image");
+                    "not a valid image size");
 }
 
 TEST_F(ListTest, broken_lines_are_refused) {
@@ -139,14 +139,14 @@ TEST_F(ListTest, broken_schemas_are_refused) {
   expect_schema_fault(with_label(R"({"annotation_type": "COCO_classification"})"),
                       "lists no \"categories\"");
   expect_schema_fault(with_categories("[]"), "not a list of classes");
-  expect_schema_fault(with_categories(R"([{"id": "0", "name": "cat"}])"), "whole number");
+  expect_schema_fault(with_categories(R"([{"id": "0", "name": "cat"}])"), "integer");
   expect_schema_fault(with_categories(R"([{"id": -1, "name": "cat"}])"), "not between 0 and");
   expect_schema_fault(with_categories(R"([{"id": 4000000000, "name": "cat"}])"),
                       "not between 0 and");
   expect_schema_fault(with_categories(R"([{"id": 0, "name": "a"}, {"id": 0, "name": "b"}])"),
-                      "is there twice");
+                      "appears twice");
   expect_schema_fault(with_categories(R"([{"id": 0, "name": "a"}, {"id": 1, "name": "a"}])"),
-                      "is there twice");
+                      "appears twice");
 }
 
 TEST_F(ListTest, a_missing_schema_or_list_is_an_error_not_another_reading) {
@@ -170,11 +170,11 @@ TEST_F(ListTest, meta_may_be_json_and_give_other_names) {
 TEST_F(ListTest, broken_meta_is_refused) {
   scratch_.put("images.lst", std::string(kGoodLine) + "\n");
   scratch_.put("_meta.yaml", "type: ModelDirectory\n");
-  expect_fault("it is of the kind 'ModelDirectory'", "kiln convert");
+  expect_fault("it is of type 'ModelDirectory'", "kiln convert");
   scratch_.put("_meta.yaml", "type: ImageDirectory\nimage_list: [1\n");
   expect_fault("_meta.yaml, line ", "not valid YAML");
   scratch_.put("_meta.yaml", "type: ImageDirectory\nimage_list: ../images.lst\n");
-  expect_fault("_meta.yaml: image_list", "holds '..'");
+  expect_fault("_meta.yaml: image_list", "contains '..'");
   scratch_.put("_meta.yaml", "{\"type\": 5}");
   expect_fault("_meta.yaml, line 1", "type is a number");
   scratch_.put("_meta.yaml", std::string(60000, '['));

@@ -45,8 +45,8 @@ TEST_F(StallWatchTest, TheDeadlineTellsTheWholeStory) {
     EXPECT_EQ(error.code(), ErrorCode::kTimeoutOccured);
     EXPECT_EQ(error.message(),
               "Waited 10 s for the gradient sum over all ranks. Missing: rank 1 on host b, "
-              "loading. This rank was training, epoch 1. --collective-timeout sets how long to "
-              "wait.");
+              "loading. This rank was training, epoch 1. Use --collective-timeout to wait "
+              "longer.");
   }
 }
 

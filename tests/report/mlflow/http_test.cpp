@@ -70,7 +70,7 @@ TEST(PersistentHttp, ComplainsOnceOfWhatLasts) {
   ScriptServer server = server_of({{.status = 500}});
   std::vector<std::string> complaints;
   EXPECT_EQ(get(server.url(), 4, &complaints).status, 500);
-  EXPECT_EQ(complaints, std::vector<std::string>{"it answers 500"});
+  EXPECT_EQ(complaints, std::vector<std::string>{"HTTP status 500"});
 }
 
 TEST(PersistentHttp, SaysWhoIsNotThere) {

@@ -50,8 +50,8 @@ TEST(MlflowText, RefusesWhatIsNoServer) {
   EXPECT_NE(refusal_of("sqlite:///mlflow.db").find("begins with 'sqlite:'"), std::string::npos);
   EXPECT_NE(refusal_of("databricks://profile").find("begins with 'databricks:'"),
             std::string::npos);
-  EXPECT_NE(refusal_of("http://").find("names no host"), std::string::npos);
-  EXPECT_NE(refusal_of("http:///path").find("names no host"), std::string::npos);
+  EXPECT_NE(refusal_of("http://").find("has no host"), std::string::npos);
+  EXPECT_NE(refusal_of("http:///path").find("has no host"), std::string::npos);
 }
 
 TEST(MlflowText, KeepsNamesWithinWhatServersTake) {

@@ -169,7 +169,7 @@ TEST(MlflowSink, NeverRepeatsASecretThatTheServerRepeats) {
   Log log;
   const std::string lost =
       tell(small_run(), {.tracking_uri = server.url(), .login = {.token = "geheim"}}, log);
-  EXPECT_NE(lost.find("it answers 401 (bad: Bearer ***): check MLFLOW_TRACKING_TOKEN"),
+  EXPECT_NE(lost.find("HTTP status 401 (bad: Bearer ***): check MLFLOW_TRACKING_TOKEN"),
             std::string::npos)
       << lost;
   ASSERT_EQ(log.take_warnings().size(), 1u);
@@ -179,7 +179,7 @@ TEST(MlflowSink, SaysThatARunIsNotThere) {
   ScriptServer server([](const Request&) { return Reply{.status = 404, .body = "<html>"}; });
   Log log;
   const std::string lost = tell(small_run(), {.tracking_uri = server.url(), .run_id = "no"}, log);
-  EXPECT_NE(lost.find("points could not be sent: it answers 404: MLFLOW_RUN_ID must name a run"),
+  EXPECT_NE(lost.find("points could not be sent: HTTP status 404: MLFLOW_RUN_ID must name a run"),
             std::string::npos)
       << lost;
   EXPECT_EQ(server.requests().size(), 1u);
@@ -189,7 +189,7 @@ TEST(MlflowSink, TakesAPageForAFailure) {
   ScriptServer server([](const Request&) { return Reply{.body = "<html>Log in"}; });
   Log log;
   const std::string lost = tell(small_run(), {.tracking_uri = server.url()}, log);
-  EXPECT_NE(lost.find("something that is no JSON: a log-in page"), std::string::npos) << lost;
+  EXPECT_NE(lost.find("the response is not JSON: a login page"), std::string::npos) << lost;
 }
 
 TEST(MlflowSink, CountsOnlyTheCallsThatAreRefused) {
@@ -204,7 +204,7 @@ TEST(MlflowSink, CountsOnlyTheCallsThatAreRefused) {
   run.steps.resize(200);
   const std::string lost = tell(run, {.tracking_uri = server.url()}, log);
   EXPECT_TRUE(lost.starts_with("250 of 6")) << lost;
-  EXPECT_NE(lost.find("could not be sent: it answers 400 (no)"), std::string::npos) << lost;
+  EXPECT_NE(lost.find("could not be sent: HTTP status 400 (no)"), std::string::npos) << lost;
   EXPECT_EQ(server.requests_to("runs/update").size(), 1u);
 }
 
@@ -256,7 +256,7 @@ TEST_F(MlflowFilesTest, SaysThatAStoreIsOutOfReach) {
   });
   const std::string lost = tell_with_files(server, /*whole_model=*/true);
   EXPECT_NE(lost.find("report.html, training.json, the model directory could not be sent: the run "
-                      "keeps its files under 'abfss:'"),
+                      "stores its artifacts under 'abfss:'"),
             std::string::npos)
       << lost;
   EXPECT_EQ(log_.take_warnings().size(), 1u);

@@ -84,13 +84,13 @@ TEST(Comparison, SortsShowsAndDiffers) {
   const std::string text = comparison_text(runs);
   EXPECT_TRUE(has(text, "better  resnet18  6/6     85.0 %      81.2 to 88.2"));
   EXPECT_TRUE(has(text, "--learning-rate  0.02    0.01   0.01"));
-  EXPECT_TRUE(has(text, "leads by 10.0 points of top-1: more than chance explains."));
+  EXPECT_TRUE(has(text, "leads by 10.0 points of top-1, which is statistically significant."));
   EXPECT_TRUE(has(comparison_html(runs), "<th scope=\"row\" class=\"text\">learning-rate</th>"));
 }
 
 TEST(Comparison, SaysWhatMayBeChance) {
   RunRecord better = sample_run(6), worse = sample_run(5);
-  EXPECT_TRUE(has(comparison_finding({{"a", better}, {"b", worse}}), "may be chance"));
+  EXPECT_TRUE(has(comparison_finding({{"a", better}, {"b", worse}}), "may be due to chance"));
   worse.start.data.valid_path = "elsewhere";
   EXPECT_TRUE(
       has(comparison_finding({{"a", better}, {"b", worse}}), "different validation images"));
