@@ -110,7 +110,7 @@ std::string output_name(const Dataset& set, std::size_t position) {
 [[noreturn]] void fail_to_read(const Dataset& set, const std::string& file,
                                const std::string& why) {
   const DatasetContext context{.root = set.root, .name = set.name};
-  context.fail("'" + file + "' cannot be used: " + why + ". Mend the file, or take it out.");
+  context.fail("'" + file + "' cannot be used: " + why + ". Fix the file, or remove it.");
 }
 
 std::string read_list(const Dataset& set) {

@@ -62,7 +62,7 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
   } catch (const ImageFault& fault) {
     const DatasetContext context{.root = set.root, .name = set.name};
     context.fail("'" + std::string(set.samples.file_name(i)) + "' cannot be used: " + fault.what() +
-                 ". Mend the file, or take it out.");
+                 ". Fix the file, or remove it.");
   }
   if (plan.short_side == 0) return packed;
   try {
