@@ -1,12 +1,8 @@
 #!/usr/bin/env bash
-# The one command: install what is missing, build, run every test.
-#
-#   tests/run.sh            what CI runs
-#   tests/run.sh --nightly  adds the long tests: the cuda image and the whole cpu image, hundreds of killed runs, readers against
-#                           200,000 damaged files of each format, more jobs and examples, clang-tidy over everything
+# The one command: install what is missing, build the release, run its tests, and show the slowest. What takes longer
+# (sanitizers, lint, containers) is in tests/check.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if [ "${1:-}" = --nightly ]; then export KILN_NIGHTLY=1; fi  # tests that are long by themselves
 
 environment/install.sh
 
@@ -16,21 +12,17 @@ rm -f build-configure.log
 cmake --build --preset release
 echo "built in $((SECONDS - begin)) s"
 
-# The rooms without LibTorch once more, with sanitizers: they parse untrusted bytes.
-cmake --preset asan >/dev/null
-cmake --build --preset asan
-ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
-
-# The loader's threads.
-cmake --preset tsan >/dev/null
-cmake --build --preset tsan
-TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_loader_test --gtest_brief=1
-
-# Two jobs share the cores, so their threads had better sleep than spin while they wait (a quarter less time).
-OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure --no-tests=error -j 2
-
-if [ "${1:-}" = --nightly ]; then
-  tests/nightly/kill_runs.py --kills 300
-  tests/nightly/fuzz_readers.sh
-  .ci/lint --all
-fi
+# Two jobs share the cores, so their threads sleep instead of spinning while they wait: a quarter less time.
+begin=$SECONDS
+status=0
+OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure --no-tests=error -j 2 -LE container \
+  --output-junit "$PWD/build/release/tests.xml" || status=$?
+echo "tested in $((SECONDS - begin)) s; the slowest tests:"
+python3 - build/release/tests.xml <<'PYTHON'
+import sys
+import xml.etree.ElementTree as tree
+cases = [(float(case.get("time")), case.get("name")) for case in tree.parse(sys.argv[1]).getroot().iter("testcase")]
+for seconds, name in sorted(cases, reverse=True)[:20]:
+    print(f"{seconds:8.1f} s  {name}")
+PYTHON
+exit $status

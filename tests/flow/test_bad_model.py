@@ -73,8 +73,8 @@ class ModelTest(FlowTest):
             told = given == "first"
             self.assertEqual(result.stdout.count(f"warning: {warning}"), told)
             events = [json.loads(line) for line in (logs / "metrics.jsonl").read_text().splitlines()]
-            self.assertEqual([event["text"].startswith(warning) for event in events if event["event"] == "warning"],
-                             [True] * told)
+            warnings = [event["text"] for event in events if event["event"] == "warning"]
+            self.assertEqual(sum(text.startswith(warning) for text in warnings), told)
             if told:
                 self.assertLess(result.stdout.index(warning), result.stdout.index("plan:  "))
                 page = html.unescape((logs / "report.html").read_text())
@@ -140,7 +140,7 @@ class ModelTest(FlowTest):
         for protocol in (2, 4):
             with self.subTest(protocol=protocol):
                 self.assert_refused_as_model(zipped(pickle.dumps({"a": Command(f"touch {mark}")}, protocol)),
-                                             "'posix.system'", "refused")
+                                             "'posix.system'")
         self.assertFalse(mark.exists())
         for pickled, word in [
                 (b"\x80\x02\xff.", "0xff"), (b"\x80\x02}\x81.", "NEWOBJ"), (b"\x80\x02I1\n.", "INT"),

@@ -96,7 +96,7 @@ void unpack_gzip(const fs::path& path, Spool& spool) {
     spool.append({buffer.data(), static_cast<std::size_t>(got)});
   int fault = Z_OK;
   const std::string text = gzerror(file.get(), &fault);
-  if (fault != Z_OK) throw ArchiveFault("it is cut off or damaged (" + text + ")");
+  if (fault != Z_OK) throw ArchiveFault("it is truncated or damaged (" + text + ")");
 }
 
 void unpack_others(const fs::path& path, Spool& spool) {
@@ -110,7 +110,7 @@ void unpack_others(const fs::path& path, Spool& spool) {
   const auto check = [&](int result) {
     if (result >= ARCHIVE_WARN) return;
     const char* text = archive_error_string(reader.get());
-    throw ArchiveFault(std::string("it is cut off or damaged (") +
+    throw ArchiveFault(std::string("it is truncated or damaged (") +
                        (text ? text : "unknown reason") + ")");
   };
   check(archive_read_open_filename(reader.get(), path.c_str(), kPortion));

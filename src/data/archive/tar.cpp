@@ -82,7 +82,7 @@ class TarWalk {
   // Views into the window; valid until the next call.
   std::string_view bytes(std::uint64_t offset, std::uint64_t size) {
     if (offset > end_ || size > end_ - offset) {
-      throw ArchiveFault("it is cut off after " + std::to_string(end_) +
+      throw ArchiveFault("it is truncated after " + std::to_string(end_) +
                          " bytes, in the middle of an entry or before its end mark");
     }
     if (offset < window_begin_ || offset + size > window_begin_ + window_.size()) {

@@ -59,7 +59,7 @@ std::size_t find_end(std::string_view tail) {
       return at;
     }
   }
-  throw ArchiveFault("it has no zip directory at its end; it is cut off or damaged");
+  throw ArchiveFault("it has no zip directory at its end; it is truncated or damaged");
 }
 
 Directory find_directory(const Source& zip) {

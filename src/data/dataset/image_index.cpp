@@ -110,6 +110,12 @@ bool is_settled(const Dataset& set, std::int64_t scan_begin_ns) {
                   "with --index.");
 }
 
+// False also where nobody may look.
+bool is_there(const fs::path& file) {
+  std::error_code fault;
+  return fs::exists(file, fault);
+}
+
 // For an index that nobody named: false where there is none to be.
 bool make_folder_of(const fs::path& file) {
   std::error_code fault;
@@ -147,7 +153,9 @@ fs::path index_in_cache(const fs::path& root) {
   if (cache.empty()) cache = folder_of("HOME");
   if (cache.empty()) return {};
   if (cache == folder_of("HOME")) cache /= ".cache";
-  const fs::path real = fs::weakly_canonical(root);
+  std::error_code fault;
+  const fs::path real = fs::weakly_canonical(root, fault);
+  if (fault) return {};
   return cache / "kiln" /
          formatted("%s-%016llx.index", real.filename().c_str(),
                    static_cast<unsigned long long>(fnv1a(real.native())));
@@ -169,9 +177,9 @@ void write_index(const fs::path& file, const Dataset& set) {
 
 Dataset read_indexed_dataset(const fs::path& root, const std::string& name, const IndexUse& use) {
   const std::int64_t begin_ns = now_ns();
-  const fs::path file = !use.file.empty()                    ? use.file
-                        : fs::exists(root / kShardIndexName) ? root / kShardIndexName
-                                                             : index_in_cache(root);
+  const fs::path file = !use.file.empty()                  ? use.file
+                        : is_there(root / kShardIndexName) ? root / kShardIndexName
+                                                           : index_in_cache(root);
   std::string note;
   std::optional<Dataset> found = read_index(file, !use.file.empty(), root, note);
   const bool is_new = !found;

@@ -128,8 +128,7 @@ void MpiThread::State::run() {
   MPI_Finalize();
 }
 
-// The time that a process was stopped (SIGSTOP) does not count as waiting: the others are not to
-// blame.
+// Time suspended (SIGSTOP) does not count as waiting: the others are not to blame.
 void MpiThread::State::forget_suspension() {
   const Clock::time_point now = Clock::now();
   const Clock::duration gap = now - std::exchange(last_turn, now);
@@ -224,8 +223,7 @@ void MpiThread::State::pass_news_on() {
   messages->ask_all();
 }
 
-// Queries periodically even without a request, so that a rank that stops responding has a last
-// known phase.
+// Queries periodically even without a request, so that a rank that falls silent has a last phase.
 void MpiThread::State::tell(const PeerStatus& mine) {
   if (mine.phase == told_phase || seconds_since(told) < std::max(0.1, ranks.size / 80.0)) return;
   told_phase = mine.phase;
@@ -272,9 +270,8 @@ void MpiThread::State::handle_requests() {
   if (code) MPI_Abort(MPI_COMM_WORLD, *code);
 }
 
-// If a thread is waiting: yield the core and return immediately. If a collective overlaps with
-// training: poll now and then. If idle: wait for work, and answer other ranks a few hundred times a
-// second.
+// A thread waits: yield the core. A collective overlaps with training: poll now and then. Idle:
+// wait for work, and answer other ranks a few hundred times a second.
 void MpiThread::State::idle() {
   std::unique_lock lock(mutex);
   if (!queued.empty()) return;

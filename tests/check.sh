@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# What tests/run.sh does not do: sanitizers, containers, lint. Wants the build of tests/run.sh.
+#
+#   tests/check.sh            what CI runs after tests/run.sh
+#   tests/check.sh --nightly  adds what takes hours: the cuda image and the whole cpu image, hundreds of killed runs, the
+#                             readers with 200,000 damaged files of each format, more jobs and examples, clang-tidy for
+#                             every unit
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "${1:-}" = --nightly ]; then export KILN_NIGHTLY=1; fi  # tests that are long by themselves
+
+# The rooms without LibTorch once more, with sanitizers: they are the ones that read strangers' bytes.
+cmake --preset asan >/dev/null
+cmake --build --preset asan
+ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
+
+# The loader's threads.
+cmake --preset tsan >/dev/null
+cmake --build --preset tsan
+TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_loader_test --gtest_brief=1
+
+ctest --test-dir build/release --output-on-failure --no-tests=error -L container
+
+if [ "${1:-}" = --nightly ]; then
+  OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure -j 2 -LE container
+  tests/nightly/kill_runs.py --kills 300
+  tests/nightly/fuzz_readers.sh
+  .ci/lint --all
+else
+  .ci/lint
+fi
