@@ -230,7 +230,7 @@ class BrowserTest(FlowTest):
         broken.end |= {"status": "failed", "failure": "The loss is NaN."}
         yield "without numbers", broken, "failed", "The run failed after 4 of 4 epochs: The loss is NaN."
         many = RunFile(classes=[f"class {number}" for number in range(1000)], epochs=2, valid_per_class=3).judge()
-        yield "a thousand classes", many, "finished", "the other 961 together"
+        yield "a thousand classes", many, "finished", "the other 961"
         yield "one epoch of one class", RunFile(classes=["only"], epochs=1), "finished", "There is only one class"
         stopped = RunFile(epochs=2)
         stopped.end["status"] = "stopped"
