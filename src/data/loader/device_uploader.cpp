@@ -43,7 +43,7 @@ DeviceUploader::DeviceUploader(const at::Device& device, ImageSize size, int bat
   copies_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
 
-// On the device, for the current stream to use; `host` may change when this returns.
+// On the device, ready for the current stream; `host` may be changed after the return.
 at::Tensor DeviceUploader::copied(const at::Tensor& host) const {
   const c10::Stream current = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
   at::Tensor there;
@@ -52,7 +52,7 @@ at::Tensor DeviceUploader::copied(const at::Tensor& host) const {
     there = host.to(device_, /*non_blocking=*/true);
   }
   copies_->synchronize();
-  there.record_stream(current);  // its memory was taken on the other stream
+  there.record_stream(current);  // its memory was allocated on the other stream
   return there;
 }
 

@@ -11,16 +11,17 @@
 namespace kiln {
 namespace {
 
-// A read that waits longer is worth a thread of its own: a page-cached file takes a twentieth. What
-// its bytes take to copy is not waiting.
+// A read that waits longer is worth a thread of its own; one from the page cache takes a twentieth
+// of that. Time spent copying the bytes does not count as waiting.
 constexpr double kSlowRead = 400e-6;
 constexpr double kCopiedBytesPerSecond = 2e9;
 constexpr double kSmoothing = 1.0 / 16;
-// They wait for storage and need no core.
+// Readers wait for storage and need no core.
 constexpr int kMostReaders = 16;
 
-// What the decoder that needed most has needed, of files and images that are not huge. All get it
-// then, so that memory is level once each image was met, not once each decoder has met the largest.
+// The largest memory that any decoder has needed so far, except for huge files and images. All
+// decoders reserve it, so that memory is stable once every image has been seen once, not once every
+// decoder has seen the largest.
 struct Need {
   std::size_t pixels = 0, file = 0;
 
@@ -51,13 +52,13 @@ struct LoaderThreads::State {
 
   std::mutex mutex;
   std::condition_variable decoders_wake, readers_wake, somebody_left;
-  std::vector<BatchSource*> jobs;  // the first is served first
+  std::vector<BatchSource*> jobs;  // in order of service
   std::multimap<std::size_t, Buffer> rooms;
   std::vector<std::string> file_rooms;
   std::size_t ahead_bytes = 0;
   Need need;
   bool stopping = false;
-  std::vector<std::jthread> decoders, readers;  // last, so that they end first
+  std::vector<std::jthread> decoders, readers;  // last, so that they stop first
 };
 
 LoaderThreads::BatchSource* LoaderThreads::State::claim(bool (BatchSource::*take)(std::size_t*),
@@ -200,7 +201,7 @@ std::string LoaderThreads::take_file_buffer() {
   }
   try {
     if (buffer.capacity() < state_->need.file) std::string(state_->need.file, '\0').swap(buffer);
-  } catch (const std::bad_alloc&) {  // who reads the file meets that again, and can tell
+  } catch (const std::bad_alloc&) {  // whoever reads the file runs into it, and reports it
   }
   return buffer;
 }

@@ -1,5 +1,5 @@
-// Which images a rank takes, so that N ranks see together what one would: a pure function of the
-// order and the rank.
+// The images of each rank, so that N ranks together see what a single one would: a pure function of
+// the order and the rank.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@ namespace kiln {
 struct Shard {
   int rank = 0;
   int num_ranks = 1;
-  int batch_size = 1;        // images a rank takes at once
-  int batches_per_step = 1;  // that make one step (gradient accumulation)
+  int batch_size = 1;        // images per batch of one rank
+  int batches_per_step = 1;  // batches per step (gradient accumulation)
 
-  std::int64_t images_per_step() const {  // of all ranks
+  std::int64_t images_per_step() const {  // over all ranks
     return std::int64_t{num_ranks} * batch_size * batches_per_step;
   }
 };
 
-// The global batch is the next num_ranks * batch_size entries of `order`; a rank takes its slice.
-// What does not fill a whole step of all ranks is left out.
+// The global batch is the next num_ranks * batch_size entries of `order`; each rank takes its
+// slice. Images left over after the last full step of all ranks are dropped.
 inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32_t>& order,
                                                    const Shard& share) {
   const auto batch = static_cast<std::size_t>(share.batch_size);
@@ -36,7 +36,7 @@ inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32
   return mine;
 }
 
-// Every num_ranks-th of `count` images, from `rank` on: every image is one rank's.
+// Every num_ranks-th of `count` images, starting at `rank`: each image belongs to one rank.
 inline std::vector<std::uint32_t> validation_indices(std::uint32_t count, const Shard& share) {
   std::vector<std::uint32_t> mine;
   for (auto i = static_cast<std::uint32_t>(share.rank); i < count;

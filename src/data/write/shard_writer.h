@@ -1,6 +1,6 @@
-// A labeled image set as tar shards in WebDataset's naming: KEY.jpg and KEY.cls one after the
-// other in NAME-000000.tar and so on, and `classes.txt`, whose lines are the names of the classes
-// by number. Format: https://github.com/webdataset/webdataset, "The WebDataset Format".
+// A labeled dataset as tar shards with WebDataset's names: KEY.jpg followed by KEY.cls in
+// NAME-000000.tar and so on, and `classes.txt` with the class names, one per line, in the order of
+// their ids. Format: https://github.com/webdataset/webdataset, "The WebDataset Format".
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 namespace kiln {
 
 struct ShardPlan {
-  std::string name;               // of the shards
-  std::uint64_t shard_bytes = 0;  // a shard ends before it grows beyond that
-  int short_side = 0;             // images with a longer one are reduced to it; 0: bytes as stored
-  int quality = 92;               // of the JPEG that a reduced image becomes
-  bool even_shards = false;  // every shard has as many images (or one less), classes spread alike
+  std::string name;                  // of the shards
+  std::uint64_t shard_bytes = 0;     // maximum size of a shard
+  int short_side = 0;                // larger images are resized to this; 0: bytes as stored
+  int quality = 92;                  // JPEG quality of resized images
+  bool even_shards = false;          // shards differ by one image at most, overall and per class
   std::vector<std::uint32_t> order;  // of the set's samples
 };
 
@@ -25,15 +25,16 @@ struct PackedShards {
   std::size_t num_shards = 0;
   std::uint64_t num_bytes = 0;
   std::size_t num_reduced = 0;
-  std::vector<std::string> undecodable;  // to be reduced, and kept as they are
+  std::vector<std::string> undecodable;  // not resized, but packed as they are
 };
 
-// Refuses `folder` before work starts, Error kFailedToWriteOutputs: it cannot be written, it holds
-// anything but names that begin with a dot, or it is the input, inside it or around it.
+// Checks `folder` before work starts. Error kFailedToWriteOutputs if it cannot be written, if it
+// contains anything except names that begin with a dot, or if it is the input, inside it or a
+// parent of it.
 void prepare_shard_output(const std::filesystem::path& folder, const std::filesystem::path& input);
 
-// Memory: a few hundred images. All shards appear together, after the last one is complete. Error
-// kInvalidDataset: an image cannot be read; kFailedToWriteOutputs.
+// Holds a few hundred images in memory. All shards appear together once the last one is complete.
+// Error kInvalidDataset if an image cannot be read; kFailedToWriteOutputs.
 PackedShards write_shards(const Dataset& set, ShardPlan plan, const std::filesystem::path& folder);
 
 }  // namespace kiln
