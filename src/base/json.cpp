@@ -34,7 +34,7 @@ void check_depth(std::string_view text) {
   }
 }
 
-// The library's text without its prefix, shortened and printable.
+// The library's message without its prefix, shortened and printable.
 std::string reason_of(std::string_view what) {
   const std::size_t column = what.find("column ");
   const std::size_t colon = what.find(": ", column == std::string_view::npos ? 0 : column);
@@ -46,7 +46,7 @@ std::string reason_of(std::string_view what) {
   return reason;
 }
 
-// The parser keeps the last of two equal keys, so they are caught while it runs.
+// The parser keeps the last of equal keys, so repeated ones are detected while it runs.
 nlohmann::json parse_with_unique_keys(std::string_view text) {
   using Event = nlohmann::json::parse_event_t;
   std::vector<std::set<std::string>> keys;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/json.h"
 #include "base/system.h"
+#include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 
@@ -123,15 +123,6 @@ bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
       std::mismatch(target.begin(), target.end(), canonical_root.begin(), canonical_root.end());
   (void)end;
   return !fault && rest == target.end();
-}
-
-bool is_utf8(const std::string& text) {
-  try {
-    quote_json(text);
-    return true;
-  } catch (const std::invalid_argument&) {
-    return false;
-  }
 }
 
 // One class folder, read on its own.
