@@ -1,9 +1,8 @@
-// Model directories on disk: read one, write an untrained one, write a trained one.
+// Reads model directories, and writes untrained and trained ones.
 //
 // Directories may be mount points, so they are filled file by file under temporary names and become
-// valid with
-// `_meta.yaml`, the last to be renamed; over an earlier directory its `_meta.yaml` is removed
-// first.
+// valid with `_meta.yaml`, which is renamed last; when replacing an earlier directory, its
+// `_meta.yaml` is removed first.
 #pragma once
 
 #include <filesystem>
@@ -21,18 +20,18 @@ namespace kiln {
 struct ModelDirectory {
   ModelSpec spec;
   StateDict state;
-  std::vector<std::string> labels;  // from index_to_label.csv; empty when untrained
-  // None when untrained, and in directories that other programs or older versions wrote.
+  std::vector<std::string> labels;  // from index_to_label.csv; empty if untrained
+  // Empty if untrained, and for directories of other programs or older versions.
   std::optional<Preprocessing> preprocessing;
 };
 
-// Errors as formats.md of the designer: 2000 (UserError) for a missing or empty folder, 159 for
-// everything in it. `read_model_spec` reads `_meta.yaml` and `model_spec.yaml` alone.
+// Errors as in the designer's list: 2000 (UserError) for a missing or empty folder, 159 for its
+// contents. `read_model_spec` reads only `_meta.yaml` and `model_spec.yaml`.
 ModelSpec read_model_spec(const std::filesystem::path& folder);
 ModelDirectory read_model_directory(const std::filesystem::path& folder);
 
-// Refuses `folder` before work starts: Error kFailedToWriteOutputs when it cannot be created or
-// written (a probe file is written and removed), or when it holds anything but an earlier model
+// Checks `folder` before work starts: Error kFailedToWriteOutputs if it cannot be created or
+// written (a probe file is written and removed), or if it contains anything except an earlier model
 // directory, leftovers of a killed run, names that begin with a dot, and lost+found. Creates
 // missing parents. Removes leftovers.
 void prepare_model_output(const std::filesystem::path& folder);
@@ -42,7 +41,7 @@ struct OutputFile {
   std::string bytes;
 };
 
-// Writes all files, `_meta.yaml` last whatever its place in the list.
+// Writes all files; `_meta.yaml` comes last, wherever it is in the list.
 void write_directory(const std::filesystem::path& folder, const std::vector<OutputFile>& files);
 
 // The files of a directory, `_meta.yaml` included.
@@ -59,7 +58,7 @@ struct TrainedModel {
 // _schema.json, _samples.json, training.json.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 
-// `0,airplane` with a header line `,label`; double quotes only where needed.
+// `0,airplane` with a header line `,label`; quoted only if necessary.
 std::string format_label_map(const std::vector<std::string>& labels);
 std::vector<std::string> parse_label_map(std::string_view csv);
 

@@ -12,7 +12,7 @@ struct OpcodeName {
   std::string_view name;
 };
 
-// The opcodes that the reader does not know by itself.
+// Opcodes outside of the supported subset.
 constexpr std::array kOpcodeNames{
     OpcodeName{'0', "POP"},
     OpcodeName{'1', "POP_MARK"},
@@ -108,7 +108,7 @@ bool find_storage_class(std::string_view name, DType& dtype) {
   return false;
 }
 
-// Classes, calls and storages in pickles: the few that state dicts consist of.
+// The few classes, calls and storages that state dicts consist of.
 
 void PickleMachine::read_class() {
   std::string_view lines[2];
@@ -168,7 +168,7 @@ void PickleMachine::reduce() {
   throw FormatFault("its pickle calls the storage class '" + std::string(callee->text) + "'");
 }
 
-// Python 3 makes it without arguments, Python 2 from a list of pairs.
+// Python 3 creates it without arguments, Python 2 from a list of pairs.
 void PickleMachine::ordered_dict(const PickleValue& arguments) {
   PickleValue& dict = make(PickleKind::kDict);
   if (arguments.items.empty()) return;
@@ -203,7 +203,7 @@ void PickleMachine::build() {
   top(PickleKind::kDict, "BUILD");
 }
 
-// ("storage", class, key, device, elements), in old files also a view: None or (key, first element,
+// ("storage", class, key, device, elements); in old files also a view: None or (key, first element,
 // elements).
 void PickleMachine::persistent_id() {
   const PickleValue* id = pop();

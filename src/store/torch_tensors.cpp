@@ -15,7 +15,7 @@ constexpr std::size_t kMaxDimensions = 64;
 
 struct Layout {
   std::vector<std::int64_t> shape, strides;  // in elements
-  std::uint64_t first = 0;                   // element of the storage
+  std::uint64_t first = 0;                   // element in the storage
   std::uint64_t count = 1;
 };
 
@@ -70,7 +70,7 @@ bool is_row_major(const Layout& layout) {
   return true;
 }
 
-// `data` begins at the layout's first element.
+// `data` starts at the layout's first element.
 template <std::size_t kWidth>
 void gather(const Layout& layout, const char* data, char* out) {
   const std::size_t inner = layout.shape.size() - 1;

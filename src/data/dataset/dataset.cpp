@@ -41,7 +41,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 10;
 
-// Throws unless there is something to read; true: an archive.
+// Throws unless there is something to read. True for an archive.
 bool check_root(const DatasetContext& context) {
   std::error_code fault;
   const fs::file_status status = fs::status(context.root, fault);
@@ -74,7 +74,7 @@ bool has_unlabeled_depth(const Dataset& set) {
          });
 }
 
-// Ids by name; where unused ids share a name with a class, the id that has images.
+// Ids by name; if unused ids have the name of a class, the id that has images.
 std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
   std::vector<bool> is_used(set.classes.size(), false);
   for (const Sample& item : set.samples) {
@@ -234,7 +234,7 @@ Dataset read_labeled_dataset(const fs::path& root, const std::string& name) {
           "Its images are more than one folder deep: give the folder that contains the class "
           "folders.";
     }
-    std::string notes;  // a COCO file that could not be read is named here
+    std::string notes;  // names the COCO files that could not be read
     for (const std::string& note : set.notes) notes += "; " + note;
     context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,
                  ErrorCode::kNotLabeledDataset);
