@@ -41,8 +41,8 @@ class MetricSums {
 // image. The caller owns the loop. One thread.
 struct Prediction {
   std::uint32_t sample = 0;  // index into the samples of the loader's set
-  std::int32_t truth = 0, guess = 0;
-  float confidence = 0;  // softmax of the guess
+  std::int32_t label = 0, predicted = 0;
+  float confidence = 0;  // softmax of the predicted class
 };
 
 class Evaluator {
@@ -65,9 +65,9 @@ class Evaluator {
   DeviceUploader& uploader_;
   MetricSums metrics_;
   int steps_ = 0;
-  std::vector<Prediction> verdicts_;
-  // [N] a batch: what was guessed stays on the device until all of it is there.
-  std::vector<at::Tensor> confidences_, guesses_;
+  std::vector<Prediction> predictions_;
+  // [N] a batch: predictions stay on the device until all are complete.
+  std::vector<at::Tensor> confidences_, predicted_;
 };
 
 }  // namespace kiln

@@ -194,7 +194,7 @@ std::string describe(Dataset::Kind kind) {
     case Dataset::Kind::kArchives:
       return "archive";
   }
-  throw InternalError("unknown kind of image set");
+  throw InternalError("unknown kind of dataset");
 }
 
 Dataset read_dataset(const fs::path& root, const std::string& name) {

@@ -81,8 +81,8 @@ class SampleTable::Iterator {
   using pointer = void;
   using reference = Sample;
 
-  Iterator(const SampleTable& samples, std::size_t i) : items_(&samples), i_(i) {}
-  Sample operator*() const { return (*items_)[i_]; }
+  Iterator(const SampleTable& samples, std::size_t i) : samples_(&samples), i_(i) {}
+  Sample operator*() const { return (*samples_)[i_]; }
   Iterator& operator++() {
     ++i_;
     return *this;
@@ -90,7 +90,7 @@ class SampleTable::Iterator {
   bool operator==(const Iterator& other) const { return i_ == other.i_; }
 
  private:
-  const SampleTable* items_;
+  const SampleTable* samples_;
   std::size_t i_;
 };
 

@@ -111,9 +111,9 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   ImageCache* const cache_;
   const bool caches_pixels_;
   const std::size_t batch_size_, num_batches_;
-  const std::size_t pixel_bytes_;                // of one image
-  const std::size_t batch_bytes_, place_bytes_;  // as returned: bytes or floats
-  const TransformSpec decoded_plan_;             // what the cache stores
+  const std::size_t pixel_bytes_;               // of one image
+  const std::size_t batch_bytes_, slot_bytes_;  // as returned: bytes or floats
+  const TransformSpec decoded_plan_;            // what the cache stores
 
   // Under the pool's mutex.
   std::condition_variable batch_done_, read_done_;
@@ -144,7 +144,7 @@ BatchLoader::State::State(const Dataset& set, LoaderThreads& pool, Plan plan, Im
       num_batches_((plan_.order.size() + batch_size_ - 1) / batch_size_),
       pixel_bytes_(image_bytes(plan_.pixels)),
       batch_bytes_(plan_.batch_bytes()),
-      place_bytes_(batch_bytes_ / batch_size_),
+      slot_bytes_(batch_bytes_ / batch_size_),
       decoded_plan_(before_mirroring(plan_.pixels, cache)),
       slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
   pool_.add(*this);
@@ -188,7 +188,7 @@ void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& deco
   const std::size_t index = position % batch_size_;
   Slot& slot = slot_of(position);
   SampleSlot& place = slot.places[index];
-  std::uint8_t* target = slot.batch.pixels.get() + index * place_bytes_;
+  std::uint8_t* target = slot.batch.pixels.get() + index * slot_bytes_;
   try {
     if (plan_.scaling) {
       decoder.pixels.resize(pixel_bytes_);
@@ -219,8 +219,8 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Deco
     std::memcpy(target, kept.data(), kept.size());
   } else {
     const std::string_view bytes = bytes_of(position, decoder);
-    damage = decoder.path.write(bytes, decoded_plan_, key, target);
-    note(decoder.path.times());
+    damage = decoder.pipeline.write(bytes, decoded_plan_, key, target);
+    note(decoder.pipeline.times());
     if (caches_pixels_ && damage.empty())
       cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
   }
@@ -348,8 +348,8 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
     if (!place.good) continue;
     const std::size_t target = batch.samples.size();
     if (target != i)
-      std::memcpy(batch.pixels.get() + target * place_bytes_, batch.pixels.get() + i * place_bytes_,
-                  place_bytes_);
+      std::memcpy(batch.pixels.get() + target * slot_bytes_, batch.pixels.get() + i * slot_bytes_,
+                  slot_bytes_);
     batch.labels.push_back(set_.samples.label(sample));
     batch.samples.push_back(sample);
   }

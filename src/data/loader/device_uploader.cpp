@@ -19,15 +19,15 @@ at::Tensor per_channel(const std::array<double, 3>& values, const at::Device& de
 
 }  // namespace
 
-HostBatchLayout host_form(const at::Device& device, const Normalization& scaling) {
+HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling) {
   if (device.is_cpu()) return {LoaderThreads::ordinary_buffer, scaling};
-  const auto pinned_room = [](std::size_t bytes) {
+  const auto pinned_buffer = [](std::size_t bytes) {
     const at::Tensor pinned = at::empty({static_cast<std::int64_t>(bytes)},
                                         at::TensorOptions(at::kByte).pinned_memory(true));
     return LoaderThreads::Buffer(pinned.mutable_data_ptr<std::uint8_t>(),
                                  [pinned](std::uint8_t*) {});
   };
-  return {pinned_room, {}};
+  return {pinned_buffer, {}};
 }
 
 DeviceUploader::DeviceUploader(const at::Device& device, ImageSize size, int batch_size,
@@ -56,7 +56,7 @@ at::Tensor DeviceUploader::copied(const at::Tensor& host) const {
   return there;
 }
 
-DeviceBatch DeviceUploader::put(const HostBatch& batch) {
+DeviceBatch DeviceUploader::upload(const HostBatch& batch) {
   const c10::AutoGradMode no_grad(false);
   const std::array<std::int64_t, 4> shape = {batch.count, size_.height, size_.width, 3};
   const at::Tensor labels =

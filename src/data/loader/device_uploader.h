@@ -26,7 +26,7 @@ struct HostBatchLayout {
   LoaderThreads::NewBuffer new_buffer;   // pinned for a GPU, which can then copy asynchronously
   std::optional<Normalization> scaling;  // for BatchLoader::Plan
 };
-HostBatchLayout host_form(const at::Device& device, const Normalization& scaling);
+HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling);
 
 class DeviceUploader {
  public:
@@ -36,7 +36,7 @@ class DeviceUploader {
   // `batch` has the device's layout. On a CPU the images share its memory. Labels, and images on a
   // GPU, are in the uploader's memory: valid until the next upload(), on a GPU for work queued on
   // the current stream before it.
-  DeviceBatch put(const HostBatch& batch);
+  DeviceBatch upload(const HostBatch& batch);
 
   const at::Device& device() const { return device_; }
 

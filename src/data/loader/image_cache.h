@@ -43,7 +43,7 @@ class ImageCache {
   std::size_t memory_bytes() const;
 
  private:
-  char* room_for(std::size_t size);  // call under mutex_; nullptr: it does not fit
+  char* allocate(std::size_t size);  // call under mutex_; nullptr: it does not fit
 
   const CacheKind kind_;
   const std::size_t limit_bytes_;

@@ -26,11 +26,11 @@ struct Need {
   std::size_t pixels = 0, file = 0;
 
   void give(LoaderThreads::Decoder& decoder) const {
-    decoder.path.reserve(pixels);
+    decoder.pipeline.reserve(pixels);
     if (decoder.bytes.capacity() < file) std::string(file, '\0').swap(decoder.bytes);
   }
   void learn(const LoaderThreads::Decoder& decoder) {
-    pixels = std::max(pixels, std::min(decoder.path.capacity(), kWholeImageBytes));
+    pixels = std::max(pixels, std::min(decoder.pipeline.capacity(), kWholeImageBytes));
     file = std::max(file, std::min(decoder.bytes.capacity(), kWholeImageBytes));
   }
 };
@@ -52,9 +52,9 @@ struct LoaderThreads::State {
 
   std::mutex mutex;
   std::condition_variable decoders_wake, readers_wake, somebody_left;
-  std::vector<BatchSource*> jobs;  // in order of service
-  std::multimap<std::size_t, Buffer> rooms;
-  std::vector<std::string> file_rooms;
+  std::vector<BatchSource*> sources;  // in order of service
+  std::multimap<std::size_t, Buffer> buffers;
+  std::vector<std::string> file_buffers;
   std::size_t ahead_bytes = 0;
   Need need;
   bool stopping = false;
@@ -63,7 +63,7 @@ struct LoaderThreads::State {
 
 LoaderThreads::BatchSource* LoaderThreads::State::claim(bool (BatchSource::*take)(std::size_t*),
                                                         std::size_t* position) const {
-  for (BatchSource* source : jobs) {
+  for (BatchSource* source : sources) {
     if (!(source->*take)(position)) continue;
     ++source->num_busy_;
     return source;
@@ -165,7 +165,7 @@ std::mutex& LoaderThreads::mutex() {
 void LoaderThreads::add(BatchSource& source) {
   {
     const std::scoped_lock lock(state_->mutex);
-    state_->jobs.push_back(&source);
+    state_->sources.push_back(&source);
   }
   wake_decoders();
   wake_readers();
@@ -173,18 +173,18 @@ void LoaderThreads::add(BatchSource& source) {
 
 void LoaderThreads::remove(BatchSource& source) {
   std::unique_lock lock(state_->mutex);
-  std::erase(state_->jobs, &source);
+  std::erase(state_->sources, &source);
   state_->somebody_left.wait(lock, [&] { return source.num_busy_ == 0; });
 }
 
 LoaderThreads::Buffer LoaderThreads::take_buffer(std::size_t bytes) {
-  if (auto kept = state_->rooms.extract(bytes)) return std::move(kept.mapped());
+  if (auto kept = state_->buffers.extract(bytes)) return std::move(kept.mapped());
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) throw std::bad_alloc();
   return state_->plan.new_buffer(bytes);
 }
 
 void LoaderThreads::give_buffer_back(std::size_t bytes, Buffer buffer) {
-  state_->rooms.emplace(bytes, std::move(buffer));
+  state_->buffers.emplace(bytes, std::move(buffer));
 }
 
 LoaderThreads::Buffer LoaderThreads::ordinary_buffer(std::size_t bytes) {
@@ -195,9 +195,9 @@ LoaderThreads::Buffer LoaderThreads::ordinary_buffer(std::size_t bytes) {
 
 std::string LoaderThreads::take_file_buffer() {
   std::string buffer;
-  if (!state_->file_rooms.empty()) {
-    buffer = std::move(state_->file_rooms.back());
-    state_->file_rooms.pop_back();
+  if (!state_->file_buffers.empty()) {
+    buffer = std::move(state_->file_buffers.back());
+    state_->file_buffers.pop_back();
   }
   try {
     if (buffer.capacity() < state_->need.file) std::string(state_->need.file, '\0').swap(buffer);
@@ -207,11 +207,11 @@ std::string LoaderThreads::take_file_buffer() {
 }
 
 void LoaderThreads::give_file_buffer_back(std::string buffer) {
-  if (buffer.capacity() <= kWholeImageBytes) state_->file_rooms.push_back(std::move(buffer));
+  if (buffer.capacity() <= kWholeImageBytes) state_->file_buffers.push_back(std::move(buffer));
 }
 
 bool LoaderThreads::may_read_ahead(const BatchSource& source) const {
-  const bool is_first = state_->jobs.front() == &source;
+  const bool is_first = state_->sources.front() == &source;
   return state_->ahead_bytes < (is_first ? kReadAheadBytes : kReadAheadBytes / 2);
 }
 
