@@ -15,7 +15,7 @@ constexpr Normalization kScaling = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}
 
 class DeviceUploaderTest : public testing::Test {
  protected:
-  // Before anything else of LibTorch.
+  // Before any other call into LibTorch.
   static void SetUpTestSuite() { gpu = choose_device(DeviceChoice::kAuto); }
 
   // Fills it as the loader would.
