@@ -174,12 +174,13 @@ void PickleMachine::ordered_dict(const PickleValue& arguments) {
   if (arguments.items.empty()) return;
   const PickleValue& pairs = *arguments.items[0];
   if (arguments.items.size() != 1 || pairs.kind != PickleKind::kList) {
-    throw FormatFault("its pickle makes an OrderedDict of something that is not a list of pairs");
+    throw FormatFault(
+        "its pickle creates an OrderedDict from something other than a list of pairs");
   }
   for (const PickleValue* pair : pairs.items) {
     const bool sequence = pair->kind == PickleKind::kList || pair->kind == PickleKind::kTuple;
     if (!sequence || pair->items.size() != 2) {
-      throw FormatFault("its pickle makes an OrderedDict of something that is not a pair");
+      throw FormatFault("its pickle creates an OrderedDict from something other than pairs");
     }
     dict.items.insert(dict.items.end(), pair->items.begin(), pair->items.end());
   }
@@ -191,8 +192,7 @@ void PickleMachine::tensor(const PickleValue& arguments, bool first_version) {
   const auto is = [&](std::size_t i, PickleKind kind) { return items[i]->kind == kind; };
   if (items.size() < least || items.size() > least + 1 || !is(0, PickleKind::kStorage) ||
       !is(1, PickleKind::kInt) || !is(2, PickleKind::kTuple) || !is(3, PickleKind::kTuple)) {
-    throw FormatFault(
-        "its pickle has a tensor that is not made of storage, offset, shape, strides");
+    throw FormatFault("its pickle has a tensor without storage, offset, shape and strides");
   }
   make(PickleKind::kTensor).items.assign(items.begin(), items.begin() + 4);
 }
