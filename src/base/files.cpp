@@ -230,7 +230,7 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
   return hash;
 }
 
-// O_NONBLOCK: a pipe without a reader is rejected, not waited for.
+// O_NONBLOCK: a pipe without a reader is refused and not waited for.
 AppendedFile::AppendedFile(std::filesystem::path path)
     : path_(std::move(path)),
       file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666)) {

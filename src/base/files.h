@@ -20,11 +20,11 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
 // clause; empty if it does.
 std::string fault_of_relative_path(std::string_view path);
 
-// A file that appears under its name only once it is complete: it is written under a temporary name
-// beside it (`.kiln-tmp-<name>-<number>`), synced, read back, compared by checksum, and renamed,
-// and the folder is synced. If several programs write the same file, the last one wins, with its
-// whole content. A symbolic link stays, and its target is replaced; a device or pipe is refused.
-// The destructor removes an uncommitted file. One thread. Every failure is Error
+// A file that does not exist under its name until it is complete: written to a name of its own
+// beside it (`.kiln-tmp-<name>-<number>`), synced, read back and compared by checksum, then
+// renamed, and the folder synced. Of programs that write one file at once the last one's stands,
+// whole. A link stays, and what it leads to is replaced; a device or pipe is refused. The
+// destructor removes what was not committed. One thread. Every failure is Error
 // kFailedToWriteOutputs naming path and reason (disk full, …).
 class DurableFile {
  public:
@@ -55,26 +55,26 @@ class DurableFile {
 // DurableFile in one call.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
-// Makes creations, renames and removals in `folder` survive a power failure. Network file systems
-// that do not support it are ignored.
+// So that what was made, renamed or removed in `folder` survives a power cut. Network file systems
+// that refuse this are let be.
 void sync_folder(const std::filesystem::path& folder);
 
-// The system's message for an error number. If permissions are missing, it also names the user,
-// which inside a container is seldom the one outside.
+// The system's words for the error number; where permissions are lacking, with the user who lacks
+// them: inside a container that is seldom the one outside.
 std::string system_words(int error);
 
-// Temporary files of DurableFile, left in `folder` by a killed run.
+// Files of DurableFile that a killed run left in `folder`.
 bool is_leftover(std::string_view file_name);
 void remove_leftovers(const std::filesystem::path& folder);
 
 // FNV-1a, 64 bit, continued from `hash`. Not collision-resistant.
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 14695981039346656037ULL);
 
-// A file to which whole records are appended while the program runs: a reader never finds a partial
-// one, even after a kill.
+// A file that grows by whole pieces while the program runs, so that a reader, or whoever looks
+// after a kill, finds no half of one.
 class AppendedFile {
  public:
-  // Truncates it, unless another program is appending to it. Throws std::runtime_error, as append()
+  // Begins it anew, unless another program appends to it. Throws std::runtime_error, as append()
   // does.
   explicit AppendedFile(std::filesystem::path path);
   // Whether a program is appending to it.

@@ -46,7 +46,7 @@ std::string reason_of(std::string_view what) {
   return reason;
 }
 
-// The parser keeps the last of equal keys, so repeated ones are detected while it runs.
+// The parser keeps the last of two equal keys, so they are caught while it runs.
 nlohmann::json parse_with_unique_keys(std::string_view text) {
   using Event = nlohmann::json::parse_event_t;
   std::vector<std::set<std::string>> keys;

@@ -28,7 +28,7 @@ enum class RepeatedKeys { kLastWins, kRefused };
 // Strict: one value, UTF-8, at most kMaxJsonDepth deep. Throws JsonFault.
 nlohmann::json parse_json(std::string_view text, RepeatedKeys repeated = RepeatedKeys::kLastWins);
 
-// The type of a value in messages: "a string", "a number", …
+// The value's kind as a reader of JSON calls it: "a text", "a number", …
 std::string json_kind(const nlohmann::json& value);
 
 // ASCII only, in double quotes. Throws std::invalid_argument when `text` is not UTF-8.

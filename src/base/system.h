@@ -50,22 +50,24 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
-// Calls `work(0)` to `work(count - 1)` on at most `num_threads` threads, including the caller's. If
-// any call throws, no further ones start, and the exception with the lowest index is rethrown.
+// Independent pieces of work, spread over a few threads for as long as one call lasts.
+
+// Runs `work(0)` to `work(count - 1)` on at most `num_threads` threads, the caller's among them. If
+// any throws, no new ones begin, and the exception of the lowest number is rethrown.
 void in_parallel(std::size_t count, int num_threads, const std::function<void(std::size_t)>& work);
 
-// Stop signals as a flag. Process-wide, as signals are: install once, in a command that can stop
-// early.
+// Stop signals as a flag. Process-wide, since signals are: install once, in the command that can
+// stop early.
 
-// Process 1 of a container has no default action for signals and would run until it is killed. With
-// this it exits on a stop signal, with the usual exit code, like any other process.
+// Process 1 of a container has no default action for signals and would go on until it is killed:
+// from now on it ends on a stop signal, with its exit code, as every other process does.
 void end_on_stop_signals_as_process_1();
 
-// Records SIGTERM, SIGINT and SIGUSR1 from now on; a second one ends the process at once with its
-// exit code.
+// From now on SIGTERM, SIGINT and SIGUSR1 are remembered; a second one ends the process at once
+// with its exit code.
 void install_stop_signals();
 
-// The first stop signal received, or 0. The corresponding exit code is 128 + the signal number.
+// The first stop signal received, or 0. The exit code that goes with it is 128 + the number.
 int stop_signal();
 
 }  // namespace kiln

@@ -76,7 +76,7 @@ struct CommunicationTime {
 
 // Load of this rank's GPU as reported by NVIDIA's management library, averaged over an epoch.
 struct GpuLoad {
-  double utilization_percent = 0;
+  double utilisation_percent = 0;
   double power_watts = 0;
 };
 
@@ -97,13 +97,13 @@ struct EpochRecord {
   std::optional<GpuLoad> gpu;                      // of rank 0
   // Processor time of rank 0 over wall time x compute threads, at most 1; 0: on a GPU.
   double cpu_share = 0;
-  int bad_train_images = 0, bad_valid_images = 0;  // skipped since the start of the run
+  int bad_train_images = 0, bad_valid_images = 0;  // left out since the run began
 };
 
-// Predictions by true class.
+// How many images of each class were taken for which.
 struct ConfusionMatrix {
   int num_classes = 0;
-  std::vector<std::int64_t> counts;  // [truth * num_classes + guess]; empty above 2000 classes
+  std::vector<std::int64_t> counts;  // [truth * num_classes + guess]; empty: above 2000 classes
 
   bool empty() const { return counts.empty(); }
   std::int64_t at(int truth, int guess) const {

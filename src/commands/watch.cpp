@@ -24,7 +24,7 @@ class Watcher {
  public:
   explicit Watcher(Log& log) : log_(log), console_(make_console(log, {})) {}
 
-  void show(const RunRecord& run) {
+  void tell(const RunRecord& run) {
     if (run.start.time != shown_start_) show_start(run.start);
     for (; shown_warnings_ < run.warnings.size(); ++shown_warnings_)
       log_.info("warning: " + run.warnings[shown_warnings_]);
@@ -33,7 +33,7 @@ class Watcher {
     if (run.end.status == RunStatus::kRunning && !run.steps.empty()) show_step(run.steps.back());
   }
 
-  void show_end(const RunRecord& run) {
+  void tell_end(const RunRecord& run) {
     if (run.end.status == RunStatus::kRunning) return;
     console_->end(run);
     log_.info(status_text(run.end) + " after " + duration_text(run.end.total_seconds) +
@@ -80,12 +80,12 @@ int run(const WatchConfig& config, Process& process) {
   if (!follower.has_begun())
     log.info("waiting for '" + record.string() + "', which a run creates first");
   while (follower.run().end.status == RunStatus::kRunning && stop_signal() == 0) {
-    if (follower.has_begun()) watcher.show(follower.run());
+    if (follower.has_begun()) watcher.tell(follower.run());
     std::this_thread::sleep_for(kBetweenLooks);
     follower.read_news();
   }
-  if (follower.has_begun()) watcher.show(follower.run());
-  watcher.show_end(follower.run());
+  if (follower.has_begun()) watcher.tell(follower.run());
+  watcher.tell_end(follower.run());
   return 0;
 }
 

@@ -42,9 +42,9 @@ bool is_model_directory(const fs::path& meta_path) {
   }
 }
 
-// Names that do not belong to a model directory, sorted. A killed run leaves a directory without
-// `_meta.yaml`, with the specification as its first file; other files with such names belong to
-// somebody else.
+// Names that are not of a model directory, sorted. A killed run leaves parts of one without
+// `_meta.yaml`, of which the specification is the first; other files of such names are somebody
+// else's.
 std::vector<std::string> foreign_names(const fs::path& folder) {
   std::vector<std::string> known, foreign;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -85,7 +85,7 @@ void remove_file(const fs::path& path) {
   }
 }
 
-// Files of an earlier model that are not part of the new one would contradict it.
+// Files of an earlier model that the new one lacks would contradict it.
 void remove_stale(const fs::path& folder, const std::vector<OutputFile>& files) {
   for (const std::string_view name : kOwnFiles) {
     const bool is_new = std::any_of(files.begin(), files.end(),

@@ -1,8 +1,9 @@
 // Reads model directories, and writes untrained and trained ones.
 //
 // Directories may be mount points, so they are filled file by file under temporary names and become
-// valid with `_meta.yaml`, which is renamed last; when replacing an earlier directory, its
-// `_meta.yaml` is removed first.
+// valid with
+// `_meta.yaml`, the last to be renamed; over an earlier directory its `_meta.yaml` is removed
+// first.
 #pragma once
 
 #include <filesystem>
@@ -25,13 +26,13 @@ struct ModelDirectory {
   std::optional<Preprocessing> preprocessing;
 };
 
-// Errors as in the designer's list: 2000 (UserError) for a missing or empty folder, 159 for its
-// contents. `read_model_spec` reads only `_meta.yaml` and `model_spec.yaml`.
+// Errors as formats.md of the designer: 2000 (UserError) for a missing or empty folder, 159 for
+// everything in it. `read_model_spec` reads `_meta.yaml` and `model_spec.yaml` alone.
 ModelSpec read_model_spec(const std::filesystem::path& folder);
 ModelDirectory read_model_directory(const std::filesystem::path& folder);
 
-// Checks `folder` before work starts: Error kFailedToWriteOutputs if it cannot be created or
-// written (a probe file is written and removed), or if it contains anything except an earlier model
+// Refuses `folder` before work starts: Error kFailedToWriteOutputs when it cannot be created or
+// written (a probe file is written and removed), or when it holds anything but an earlier model
 // directory, leftovers of a killed run, names that begin with a dot, and lost+found. Creates
 // missing parents. Removes leftovers.
 void prepare_model_output(const std::filesystem::path& folder);
@@ -41,7 +42,7 @@ struct OutputFile {
   std::string bytes;
 };
 
-// Writes all files; `_meta.yaml` comes last, wherever it is in the list.
+// Writes all files, `_meta.yaml` last whatever its place in the list.
 void write_directory(const std::filesystem::path& folder, const std::vector<OutputFile>& files);
 
 // The files of a directory, `_meta.yaml` included.

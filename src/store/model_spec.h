@@ -49,7 +49,7 @@ struct ModelSpec {
   bool zero_init_residual = false;  // ResNet only
   std::optional<int> num_classes;   // trained models
   std::optional<Normalization> normalization;  // trained models
-  std::string model_file = "model";            // in the directory, without a path
+  std::string model_file = "model";            // relative to the directory; no path in it
 };
 
 // Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.

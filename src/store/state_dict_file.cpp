@@ -27,7 +27,8 @@ StateDict read_state_dict(std::string_view bytes) {
       "it begins neither like torch.save's zip, nor like its older format, nor like safetensors");
 }
 
-// torchvision's published DenseNet files have 'norm.1.weight' where the module has 'norm1.weight'.
+// torchvision's published DenseNet files name the layers of a dense layer 'norm.1.weight'; the
+// module has 'norm1'.
 
 namespace {
 

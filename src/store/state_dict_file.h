@@ -26,7 +26,7 @@ StateDict read_safetensors(std::string_view bytes);
 // Any of the three formats, detected from the bytes.
 StateDict read_state_dict(std::string_view bytes);
 
-// For torch.load(weights_only=True): an uncompressed zip with the inner folder `model/`, an
+// What torch.load(weights_only=True) opens: a stored zip with the inner folder `model/`, an
 // OrderedDict of tensors. Equal state dicts give equal bytes.
 std::string write_torch_zip(const StateDict& state);
 std::string write_safetensors(const StateDict& state);

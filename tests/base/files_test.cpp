@@ -50,7 +50,7 @@ class Files : public testing::Test {
                       testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
-TEST_F(Files, TheFinalNameAppearsWithCommit) {
+TEST_F(Files, NothingUnderTheFinalNameBeforeCommit) {
   const fs::path path = folder_ / "model";
   DurableFile file(path);
   file.write("one ");
@@ -134,7 +134,7 @@ TEST_F(Files, ALinkStaysAndItsTargetIsReplaced) {
   EXPECT_EQ(read_file(folder_ / "there/target"), "new");
 }
 
-TEST_F(Files, OnlyLeftoversAreRemoved) {
+TEST_F(Files, LeftoversAreRemovedAndNothingElse) {
   std::ofstream(folder_ / ".kiln-tmp-model") << "half";
   std::ofstream(folder_ / "model") << "whole";
   std::ofstream(folder_ / ".hidden") << "other";

@@ -1,6 +1,6 @@
-// Damaged copies of a valid file, for readers that may reject or accept them but must never crash.
+// Damaged copies of a valid file, for readers that may refuse or read them but must never crash.
 //
-// KILN_MUTATIONS is their number per test (default 3000), KILN_MUTATION_SEED the seed (default 1).
+// KILN_MUTATIONS is how many a test tries (default 3000), KILN_MUTATION_SEED the draw (default 1).
 #pragma once
 
 #include <algorithm>

@@ -120,7 +120,7 @@ TEST(CommandLine, UnknownOptionsGetASuggestion) {
             "--color is not an option of `kiln train`. `kiln train --help` lists them.");
 }
 
-TEST(CommandLine, AMistypedRequiredOptionIsNotAlsoReportedMissing) {
+TEST(CommandLine, AMistypedRequiredOptionIsNotCalledMissingToo) {
   EXPECT_EQ(fault({"convert", "--input-pth", "a", "--output-path", "b"}),
             "--input-pth is not an option of `kiln convert`. Did you mean '--input-path'?");
 }
@@ -252,7 +252,7 @@ TEST(CommandLine, TheLogPathIsKnownDespiteFaults) {
   EXPECT_EQ(log_path({"train", "--log-path", "{{$.outputs.log}}"}), "logs");
 }
 
-TEST(CommandLine, OnlyTrainingWritesErrorInfo) {
+TEST(CommandLine, OnlyTrainingOwesAnErrorInfo) {
   EXPECT_EQ(log_path(train()), "logs");
   EXPECT_EQ(log_path(train({"--log-path", "o/logs"})), "") << "it would lie in the output";
   for (const Words& words : {Words{"train", "--help"}, Words{"bench", "collective"},

@@ -157,7 +157,7 @@ TEST(Ranges, DemoData) {
   EXPECT_EQ(fault(demo({"--images", "6"})), "no fault");
 }
 
-TEST(Allowance, PercentagesAreRoundedDown) {
+TEST(Allowance, SharesAreRoundedDown) {
   const auto of = [](const char* text, std::int64_t total) {
     return parse_as<TrainConfig>(train({"--max-bad-images", text})).data.max_bad_images.of(total);
   };

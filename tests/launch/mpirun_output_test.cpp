@@ -83,7 +83,7 @@ TEST(JobMonitor, ReportsAnExitCode) {
   EXPECT_FALSE(failure.killed);
 }
 
-TEST(JobMonitor, ReportsASignal) {
+TEST(JobMonitor, ASignal) {
   const JobFailure failure = failure_of(
       "mpirun noticed that process rank 0 with PID 0 on node vm exited on signal 9 (Killed).\n",
       137);

@@ -80,7 +80,7 @@ TEST(SupervisedProcess, AMissingProgramIsReported) {
   EXPECT_EQ(end_of(process), 127);
 }
 
-TEST(SupervisedProcess, PassesOnTheStop) {
+TEST(SupervisedProcess, PassesTheStopOn) {
   SupervisedProcess process(
       shell("trap 'echo stopped; exit 3' USR1; echo ready; while :; do sleep 0.05; done"));
   EXPECT_EQ(read_from(process.output(), true), "ready\n");

@@ -178,7 +178,7 @@ TEST_F(ModelDirectoryTest, ReadErrorsNameTheFile) {
   expect_error(ErrorCode::kInvalidModelDirectory, "begins neither", read);
 }
 
-TEST(TimeStamp, HasTheDesignersFormat) {
+TEST(TimeStamp, HasTheFormOfTheOriginal) {
   const std::string stamp = time_stamp_now();
   EXPECT_EQ(stamp.size(), std::string("2026-01-02T03:04:05.678901+0000").size());
   EXPECT_TRUE(stamp.ends_with("+0000"));

@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr std::uint64_t kMaxCocoBytes = 512ULL << 20;
 constexpr std::int64_t kMaxClassId = 99'999;
 
-// Reads one file; errors name it and the entry.
+// One file being read: its faults name it and the entry.
 class CocoReader {
  public:
   CocoReader(const json& document, std::string file, const DatasetContext& context)

@@ -74,7 +74,7 @@ bool has_unlabeled_depth(const Dataset& set) {
          });
 }
 
-// Ids by name; if unused ids have the name of a class, the id that has images.
+// Ids by name; where unused ids share a name with a class, the id that has images.
 std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
   std::vector<bool> is_used(set.classes.size(), false);
   for (const Sample& item : set.samples) {
@@ -234,7 +234,7 @@ Dataset read_labeled_dataset(const fs::path& root, const std::string& name) {
           "Its images are more than one folder deep: give the folder that contains the class "
           "folders.";
     }
-    std::string notes;  // names the COCO files that could not be read
+    std::string notes;  // a COCO file that could not be read is named here
     for (const std::string& note : set.notes) notes += "; " + note;
     context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,
                  ErrorCode::kNotLabeledDataset);

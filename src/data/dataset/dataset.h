@@ -18,7 +18,10 @@
 
 namespace kiln {
 
-// One image, to be added or as read; in the latter case `file_name` is valid until samples are
+// The images of a set in little memory: the name and at most 64 bytes more for each, archive
+// members included.
+
+// One image as it is added or looked at; `file_name` of the latter is valid until samples are
 // added.
 struct Sample {
   std::string_view file_name;     // relative to the root, as listed; in an archive: the member
@@ -135,8 +138,7 @@ Dataset read_dataset(const std::filesystem::path& root, const std::string& name)
 // Opens the archives that are not yet open. Error kInvalidDataset.
 void open_archives(Dataset& set);
 
-// For training: labels are required (24), samples without one are left out, at least one image must
-// remain (18).
+// For training: labels present (24), samples without label left out, at least one image (18).
 Dataset read_labeled_dataset(const std::filesystem::path& root, const std::string& name);
 
 // Images per class; every label must be below `num_classes`.

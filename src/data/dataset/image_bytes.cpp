@@ -108,7 +108,7 @@ class Reader {
     return value;
   }
   std::string text() { return std::string(next(static_cast<std::size_t>(number()))); }
-  // A number of things that take at least one byte each.
+  // Of things that take a byte each at least.
   std::size_t count() {
     const auto value = static_cast<std::uint64_t>(number());
     if (value > left_.size()) throw InternalError("the image list is truncated");

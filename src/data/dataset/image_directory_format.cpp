@@ -308,7 +308,7 @@ std::string samples_text(const Dataset& set) {
     try {
       read_first_bytes(set, i, kMaxSampleBytes + 1, bytes);
     } catch (const std::exception&) {
-      continue;  // samples are only a preview; the loader reports bad images
+      continue;  // samples are a preview; the loader reports bad images
     }
     if (bytes.size() > kMaxSampleBytes) continue;
     text += text.empty() ? "\n" : ",\n";

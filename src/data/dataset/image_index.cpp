@@ -40,7 +40,7 @@ std::string serialized(const Dataset& set) {
   return bytes + body;
 }
 
-// An index may come with the dataset, from anybody.
+// An index may come with the data, from anybody.
 bool names_only_files_inside(const Dataset& set) {
   for (std::size_t i = 0; i < set.samples.size(); ++i)
     if (set.samples.member(i) == nullptr &&

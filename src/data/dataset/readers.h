@@ -68,7 +68,7 @@ ListSchema parse_schema(std::string_view bytes, const std::string& file,
 
 struct ListedImages {
   SampleTable samples;
-  std::vector<int> lines;  // the line number of each, from 1
+  std::vector<int> lines;  // of each in the list, from 1
 };
 
 // The images of a list, in its order. Does not look for them on disk. Throws Error kInvalidDataset.
@@ -91,8 +91,8 @@ std::string schema_text(const std::vector<std::string>& classes);
 // The line of one image, with its newline; `label` may be null.
 std::string list_line(const Sample& item, std::string_view file_name, const std::string* label);
 
-// The first three images of `set`, in base64, without files that are unreadable or larger than 64
-// MiB.
+// The first three images of `set`, in base64. Files that cannot be read, or are larger than 64 MiB,
+// are left out.
 std::string samples_text(const Dataset& set);
 
 // An open archive and the images in it.
@@ -110,7 +110,7 @@ ArchiveListing list_archive(const DatasetContext& context, const std::string& ar
 // The archive itself, or its unpacked contents. Error kInvalidDataset.
 OpenFile open_archive(const DatasetContext& context, const std::string& archive);
 
-// Labeled images in archives: a single archive with class folders, or a folder of shards.
+// Labeled images inside archives: one archive with class folders in it, or a folder of shards.
 
 // The archives directly in `root`, unless there are folders or images beside them.
 std::vector<std::string> find_shards(const std::filesystem::path& root);

@@ -15,7 +15,7 @@ namespace kiln::codec {
 // The size; ImageFault if a side is not positive or the image is larger than kMaxImagePixels.
 ImageSize checked_size(std::uint64_t width, std::uint64_t height);
 
-// Makes `part` a whole image of that size: its pixels, all zero, in the part's memory.
+// Makes `part` the whole of an image of that size: its pixels, all zero, in the part's own memory.
 std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part);
 
 // Integers inside `bytes`; the caller has checked the bounds.

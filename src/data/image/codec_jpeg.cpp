@@ -17,7 +17,7 @@ namespace kiln::codec {
 namespace {
 
 constexpr int kMaxScans = 500;          // a hostile progressive file repeats scans without end
-constexpr std::uint8_t kMissing = 128;  // mid gray for missing rows
+constexpr std::uint8_t kMissing = 128;  // mid gray for rows that the file does not hold
 constexpr std::uint8_t kEndOfImage[2] = {0xff, JPEG_EOI};
 
 // Where the data ended.

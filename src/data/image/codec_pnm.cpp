@@ -142,8 +142,8 @@ void read_raw(std::string_view bytes, const Header& header, std::uint8_t* out) {
 
 void decode_pnm(std::string_view bytes, ImagePart& part) {
   const Header header = read_header(bytes);
-  // Each plain sample takes at least two bytes (one in a bitmap), so a header alone cannot cause a
-  // large allocation.
+  // Each plain sample takes two bytes at least (one in a bitmap), so that a header alone allocates
+  // nothing large.
   if (header.plain && (bytes.size() - header.data + 1) / (header.bitmap ? 1 : 2) <
                           static_cast<std::size_t>(header.size.height) *
                               static_cast<std::size_t>(header.size.width)) {

@@ -43,7 +43,7 @@ struct PixelView {
 // Larger images are rejected before anything is allocated.
 constexpr long long kMaxImagePixels = 178'956'970;  // Pillow's decompression-bomb error limit
 
-// Why an image is bad: a clause without the file name, such as "not an image: it begins with
+// Why one image is bad: a clause without the file name, such as "not an image: it begins with
 // '<!DOCTYPE'".
 class ImageFault : public std::runtime_error {
   using std::runtime_error::runtime_error;

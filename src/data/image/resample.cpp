@@ -21,7 +21,7 @@ double radius_of(const ResampleAxis& axis) {
   return std::max(axis.length / axis.resized, 1.0);
 }
 
-// The source pixels within the filter of the wanted pixel `i`.
+// The pixels of the image that the filter of the wanted pixel `i` reaches.
 Span reach(const ResampleAxis& axis, int i) {
   const double middle = middle_of(axis, i) + 0.5, radius = radius_of(axis);
   const double end = std::ceil(axis.begin + axis.length);
@@ -29,7 +29,8 @@ Span reach(const ResampleAxis& axis, int i) {
           static_cast<int>(std::min(middle + radius, end))};
 }
 
-// Eight samples: one register of SSE2 and of NEON. The second type of each pair may be unaligned.
+// Eight samples: one register of SSE2 and of NEON. The second type of each pair stands anywhere in
+// memory.
 using Samples = std::uint16_t __attribute__((vector_size(16)));
 using StoredSamples = std::uint16_t __attribute__((vector_size(16), aligned(1), may_alias));
 using Bytes = std::uint8_t __attribute__((vector_size(8)));

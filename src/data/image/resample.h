@@ -3,8 +3,8 @@
 // pixels that exist.
 //
 // Rows are combined first, then columns, one output row at a time, in 16-bit fixed point with 8
-// fractional bits; nothing is rounded to 8 bits in between. Results differ from either library's by
-// at most 1.
+// bits after the point; nothing is rounded to 8 bits in between. The result is at most 1 from
+// either library's.
 #pragma once
 
 #include <cstddef>

@@ -219,8 +219,8 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Deco
     std::memcpy(target, kept.data(), kept.size());
   } else {
     const std::string_view bytes = bytes_of(position, decoder);
-    damage = decoder.pipeline.write(bytes, decoded_plan_, key, target);
-    note(decoder.pipeline.times());
+    damage = decoder.path.write(bytes, decoded_plan_, key, target);
+    note(decoder.path.times());
     if (caches_pixels_ && damage.empty())
       cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
   }

@@ -60,8 +60,8 @@ class BatchLoader {
     std::size_t batch_bytes() const;
   };
 
-  // Starts loading. The set, the pool and the cache (nullptr: none; must be for the same set and
-  // TransformSpec) must outlive the loader.
+  // Begins to load. The set, the pool and the cache (nullptr: none; its samples are the set's, and
+  // pixels in it were made by the same pixel plan) must outlive the loader.
   BatchLoader(const Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache = nullptr);
   ~BatchLoader();  // stops loading
   BatchLoader(BatchLoader&& other) noexcept;

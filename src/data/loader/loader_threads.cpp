@@ -26,11 +26,11 @@ struct Need {
   std::size_t pixels = 0, file = 0;
 
   void give(LoaderThreads::Decoder& decoder) const {
-    decoder.pipeline.reserve(pixels);
+    decoder.path.reserve(pixels);
     if (decoder.bytes.capacity() < file) std::string(file, '\0').swap(decoder.bytes);
   }
   void learn(const LoaderThreads::Decoder& decoder) {
-    pixels = std::max(pixels, std::min(decoder.pipeline.capacity(), kWholeImageBytes));
+    pixels = std::max(pixels, std::min(decoder.path.capacity(), kWholeImageBytes));
     file = std::max(file, std::min(decoder.bytes.capacity(), kWholeImageBytes));
   }
 };

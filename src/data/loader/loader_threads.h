@@ -53,7 +53,7 @@ class LoaderThreads {
 
   // Memory that a decoder thread reuses from image to image, for any loader.
   struct Decoder {
-    ImagePipeline pipeline;
+    ImagePipeline path;
     std::vector<std::uint8_t> pixels;  // for images that become floats
     std::string bytes;                 // the file, read by this thread or by a reader
   };

@@ -33,7 +33,7 @@ void create_folder(const fs::path& folder) {
   if (!fs::is_directory(folder, fault)) refuse(folder, "it is a file. Choose another output.");
 }
 
-// Whether `inner` is `outer` or lies inside it; both are resolved paths.
+// Whether `inner` is `outer` or lies below it; both resolved.
 bool is_within(const fs::path& inner, const fs::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
@@ -211,8 +211,8 @@ void write_image_directory(const Dataset& set, const fs::path& folder) {
   DurableFile samples_file = complete_file(folder / kSamplesName, set.samples_json);
   DurableFile meta_file = complete_file(folder / kMetaName, meta_text());
 
-  // A run killed after this point leaves a folder without `_meta.yaml` whose list names every image
-  // in it, so that the next run recognizes it.
+  // A run killed from here on leaves a folder without `_meta.yaml` whose list names every image in
+  // it, so that the next run knows it for its own.
   remove_file(folder / kMetaName);
   for (const fs::path& file : earlier) {
     if (!names.contains(file)) remove_file(folder / file);

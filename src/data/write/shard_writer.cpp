@@ -202,8 +202,8 @@ void prepare_shard_output(const fs::path& folder, const fs::path& input) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with('.') || name == "lost+found") continue;
     throw Error(ErrorCode::kFailedToWriteOutputs, "Output '" + folder.string() +
-                                                      "': it is not empty: it contains '" + name +
-                                                      "'. Empty it or choose another.");
+                                                      "': it is not empty ('" + name +
+                                                      "' is in it). Empty it or choose another.");
   }
   remove_leftovers(folder);
 }
@@ -212,7 +212,7 @@ PackedShards write_shards(const Dataset& set, ShardPlan plan, const fs::path& fo
   for (const std::string& name : set.classes) {
     if (name.find('\n') == name.npos) continue;
     const DatasetContext context{.root = set.root, .name = set.name};
-    context.fail("the class name '" + name + "' contains a line break. Rename it.");
+    context.fail("the name of the class '" + name + "' holds an end of line. Rename it.");
   }
   return ShardWriter(set, std::move(plan), folder).run();
 }

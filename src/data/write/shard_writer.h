@@ -25,16 +25,15 @@ struct PackedShards {
   std::size_t num_shards = 0;
   std::uint64_t num_bytes = 0;
   std::size_t num_reduced = 0;
-  std::vector<std::string> undecodable;  // not resized, but packed as they are
+  std::vector<std::string> undecodable;  // to be reduced, and kept as they are
 };
 
-// Checks `folder` before work starts. Error kFailedToWriteOutputs if it cannot be written, if it
-// contains anything except names that begin with a dot, or if it is the input, inside it or a
-// parent of it.
+// Refuses `folder` before work starts, Error kFailedToWriteOutputs: it cannot be written, it holds
+// anything but names that begin with a dot, or it is the input, inside it or around it.
 void prepare_shard_output(const std::filesystem::path& folder, const std::filesystem::path& input);
 
-// Holds a few hundred images in memory. All shards appear together once the last one is complete.
-// Error kInvalidDataset if an image cannot be read; kFailedToWriteOutputs.
+// Memory: a few hundred images. All shards appear together, after the last one is complete. Error
+// kInvalidDataset: an image cannot be read; kFailedToWriteOutputs.
 PackedShards write_shards(const Dataset& set, ShardPlan plan, const std::filesystem::path& folder);
 
 }  // namespace kiln

@@ -176,7 +176,8 @@ std::string comparison_finding(const std::vector<NamedRun>& runs) {
   const Totals &one = best->valid, &other = second->valid;
   if (one.count != other.count ||
       !is_same_place(runs[0].run.start.data.valid_path, runs[1].run.start.data.valid_path))
-    return "The best two runs used different validation images, so their accuracies say little "
+    return "The best two runs looked at different validation images, so their accuracies say "
+           "little "
            "about which is better.";
   const double p = one.top1_accuracy(), q = other.top1_accuracy();
   // Normal approximation for the difference of two independent proportions.

@@ -79,7 +79,7 @@ TEST_F(BatchLoaderTest, ReturnsEveryImageInOrderWithAnyNumberOfThreads) {
   }
 }
 
-// The concatenated bytes of all batches.
+// The bytes of every batch, one after the other.
 std::vector<std::uint8_t> all_pixels(const Dataset& set, LoaderThreads& pool,
                                      BatchLoader::Plan plan, ImageCache* cache = nullptr) {
   const auto image_bytes = static_cast<std::size_t>(plan.pixels.output.height) *
@@ -248,7 +248,7 @@ TEST_F(BatchLoaderTest, AllLoadersShareOneReadAheadLimit) {
   EXPECT_EQ(pool.read_ahead_bytes(), 0U);
 }
 
-TEST_F(BatchLoaderTest, CachedImagesNeedNoFile) {
+TEST_F(BatchLoaderTest, WhatIsKeptNeedsNoFile) {
   LoaderThreads pool({.num_decoders = 2, .read_ahead = 5});
   ImageCache cache(CacheKind::kDecoded, set_.samples.size(), 1 << 20);
   const std::vector<std::uint8_t> expected = all_pixels(set_, pool, plan(), &cache);

@@ -66,7 +66,7 @@ TEST(PersistentHttp, TimesOutOnAServerThatHangs) {
   EXPECT_NE(failure_text(answer).find("timed out"), std::string::npos) << answer.failure;
 }
 
-TEST(PersistentHttp, ReportsALastingFailureOnce) {
+TEST(PersistentHttp, ComplainsOnceOfWhatLasts) {
   ScriptServer server = server_of({{.status = 500}});
   std::vector<std::string> complaints;
   EXPECT_EQ(get(server.url(), 4, &complaints).status, 500);

@@ -168,7 +168,7 @@ TEST(Findings, WarnOfImbalanceEmptyClassesAndBadImages) {
   EXPECT_HAS(all_of(run, Judged::kWarning), "dog\u2069” has no training images");
 }
 
-TEST(Findings, SayWhenTheLossStoppedBeingFinite) {
+TEST(Findings, SayWhereTheLossStoppedBeingANumber) {
   RunRecord run = sample_run(5);
   run.epochs[2].train.loss_sum = std::numeric_limits<double>::quiet_NaN();
   EXPECT_HAS(all_of(run, Judged::kWarning), "from epoch 3 on");

@@ -58,7 +58,7 @@ TEST(ReportPage, EscapesUntrustedNames) {
   }
 }
 
-TEST(ReportPage, AcceptsAnInconsistentRecord) {
+TEST(ReportPage, TakesARecordThatContradictsItself) {
   RunRecord run = sample_run(2);
   run.start.data.classes.clear();
   run.start.data.valid_counts = {-5};
@@ -73,7 +73,7 @@ TEST(ReportPage, AcceptsAnInconsistentRecord) {
   EXPECT_TRUE(has(report_html({}), "No epoch was finished"));
 }
 
-TEST(Comparison, SortsRunsAndShowsDifferences) {
+TEST(Comparison, SortsShowsAndDiffers) {
   RunRecord better = sample_run(6), worse = sample_run(2), begun = sample_run(0);
   better.start.options[1].second = "0.02";
   begun.end = {};
