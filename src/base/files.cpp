@@ -18,7 +18,7 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
-constexpr std::size_t kMostNameBytes = 200;  // of a temporary name; file systems take 255
+constexpr std::size_t kMostNameBytes = 200;  // of a temporary name; file systems allow 255
 
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, int error) {
   std::string advice = "Check the permissions of the output and that its device is healthy.";
@@ -74,8 +74,8 @@ std::filesystem::path target_of(const std::filesystem::path& path) {
                            ".");
 }
 
-// By another, so that the lock cannot be had; else it holds until the file is closed. Devices, and
-// file systems without locks, never are.
+// True if another process holds the lock; otherwise it is held until the file is closed. Devices,
+// and files on file systems without locks, are never taken.
 bool is_taken(int file, int lock) {
   struct stat info {};
   return ::fstat(file, &info) == 0 && S_ISREG(info.st_mode) && ::flock(file, lock | LOCK_NB) != 0 &&
@@ -91,7 +91,7 @@ std::string system_words(int error) {
 }
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
-  // O_NONBLOCK: a pipe without a writer is refused and not waited for.
+  // O_NONBLOCK: a pipe without a writer is rejected, not waited for.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   const auto fail = [&](int error) {
     if (descriptor >= 0) ::close(descriptor);

@@ -1,5 +1,5 @@
-// Reading whole files, writing files that appear whole or grow by whole pieces, and the rule for
-// paths that strangers wrote. Errors name the path and the system's reason.
+// Reading whole files, writing and appending files atomically, and the rule for untrusted relative
+// paths. Errors name the path and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace kiln {
 
-// The bytes of a regular file. Throws std::system_error when it cannot be read, std::length_error
-// when it is larger than `max_bytes`; both texts name the path.
+// The contents of a regular file. Throws std::system_error if it cannot be read, std::length_error
+// if it is larger than `max_bytes`; both messages name the path.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX);
 
-// Why a path from an archive or a list is not one of a file inside its directory: a clause, empty
-// when it is.
+// Why an untrusted path (from an archive or a list) does not name a file inside its directory: a
+// clause; empty if it does.
 std::string fault_of_relative_path(std::string_view path);
 
 // A file that does not exist under its name until it is complete: written to a name of its own
@@ -67,7 +67,7 @@ std::string system_words(int error);
 bool is_leftover(std::string_view file_name);
 void remove_leftovers(const std::filesystem::path& folder);
 
-// FNV-1a, 64 bit, continued from `hash`. Not for untrusted collisions.
+// FNV-1a, 64 bit, continued from `hash`. Not collision-resistant.
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 14695981039346656037ULL);
 
 // A file that grows by whole pieces while the program runs, so that a reader, or whoever looks
@@ -77,13 +77,13 @@ class AppendedFile {
   // Begins it anew, unless another program appends to it. Throws std::runtime_error, as append()
   // does.
   explicit AppendedFile(std::filesystem::path path);
-  // Whether a program appends to it now.
+  // Whether a program is appending to it.
   static bool is_in_use(const std::filesystem::path& path);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
 
-  // In one write; what a full disk cuts short is taken back.
+  // A single write; a partial one (disk full) is undone.
   void append(std::string_view piece);
 
  private:

@@ -34,7 +34,7 @@ void check_depth(std::string_view text) {
   }
 }
 
-// The library's text without its prefix, shortened and printable.
+// The library's message without its prefix, shortened and printable.
 std::string reason_of(std::string_view what) {
   const std::size_t column = what.find("column ");
   const std::size_t colon = what.find(": ", column == std::string_view::npos ? 0 : column);

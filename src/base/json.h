@@ -11,8 +11,8 @@ namespace kiln {
 
 constexpr int kMaxJsonDepth = 32;
 
-// Why a text is not the JSON that was asked for: a clause, such as "is not valid JSON: unexpected
-// end of input".
+// Why a text is not the expected JSON: a clause, such as "is not valid JSON: unexpected end of
+// input".
 class JsonFault : public std::runtime_error {
  public:
   JsonFault(int line, const std::string& clause) : std::runtime_error(clause), line_(line) {}
@@ -22,7 +22,7 @@ class JsonFault : public std::runtime_error {
   int line_;
 };
 
-// A key that stands twice in an object means two things to two readers.
+// Parsers disagree on the meaning of a repeated key.
 enum class RepeatedKeys { kLastWins, kRefused };
 
 // Strict: one value, UTF-8, at most kMaxJsonDepth deep. Throws JsonFault.

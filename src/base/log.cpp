@@ -41,16 +41,16 @@ struct Log::Sinks {
   std::mutex mutex;
   std::shared_ptr<spdlog::logger> file;
   bool terminal = rewrites_lines();
-  std::FILE* console = stdout;  // for what is no error
+  std::FILE* console = stdout;  // for everything except errors
   bool progress_shown = false;
   int rank = 0;
-  std::string name = "kiln";  // as the file's lines give it
+  std::string name = "kiln";  // as shown in the lines of the file
   std::vector<std::string> warnings;
   std::string file_path;
-  std::string file_fault;  // the first
-  int num_lost_lines = 0;  // of the file
+  std::string file_fault;  // the first one
+  int num_lost_lines = 0;  // not written to the file
 
-  // The file cannot be written. Called under the mutex, where a line is said.
+  // Called under the mutex when the file cannot be written.
   void note_lost_line(const std::string& reason) {
     if (num_lost_lines++ > 0) return;
     file_fault = "'" + file_path + "' cannot be written:" + reason.substr(reason.rfind(':') + 1);

@@ -1,9 +1,7 @@
-// What the program says, a line at a time. The only user of spdlog, whose fmt clashes with
-// LibTorch's.
+// The program's messages, line by line. The only user of spdlog, whose fmt clashes with LibTorch's.
 //
-// A line goes to standard output as plain text, and to the driver log (once opened) in the
-// designer's form: `YYYY-MM-DD HH:MM:SS,mmm kiln                 INFO       text`. Safe to call
-// from any thread.
+// Lines go to standard output as plain text, and to the driver log (once opened) in the designer's
+// format: `YYYY-MM-DD HH:MM:SS,mmm kiln                 INFO       text`. Thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -21,33 +19,33 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  // From now on the console is standard error alone: standard output is for a result.
+  // Uses standard error for the console from now on: standard output is for a result.
   void use_standard_error();
 
-  // No progress line from now on, as if standard output were no terminal.
+  // Disables the progress line, as if standard output were not a terminal.
   void speak_plainly();
 
-  // This process is rank `rank` of several. The lines of a file opened later carry it, and those of
-  // ranks above 0 on the console, where only their warnings and errors appear. No progress line
-  // from now on.
+  // This process is rank `rank` of several. Names the rank in lines of files opened later and, for
+  // ranks above 0, in console lines, which are limited to warnings and errors. Disables the
+  // progress line.
   void speak_for_rank(int rank);
 
-  // From now on every line is appended to `path` too. Throws Error kFailedToWriteOutputs; what
-  // cannot be written later is warned of once, and counted.
+  // Appends every line to `path` from now on. Throws Error kFailedToWriteOutputs; later write
+  // failures cause one warning and are counted.
   void open_file(const std::filesystem::path& path);
-  std::string lost() const;  // "12 lines of the log: …"; empty: nothing
+  std::string lost() const;  // "12 lines of the log: …"; empty: none
 
   void info(std::string_view text);
-  // As info(), but not on a terminal, where a progress line tells as much.
+  // As info(), but not on a terminal, where the progress line shows the same.
   void detail(std::string_view text);
   void warning(std::string_view text);
   void error(std::string_view text);  // console: standard error
 
-  // The warnings since the last call; a flood of them only in part.
+  // The warnings since the last call; in case of a flood, only the first ones.
   std::vector<std::string> take_warnings();
 
-  // Rewrites one line in place, cut to its width, when standard output is a terminal; otherwise
-  // does nothing. Never in the file.
+  // Rewrites a single line in place, cut to the terminal's width; does nothing if standard output
+  // is not a terminal. Never written to the file.
   void progress(std::string_view text);
   bool on_terminal() const;
 
@@ -56,10 +54,10 @@ class Log {
   std::unique_ptr<Sinks> sinks_;
 };
 
-// What a terminal can show.
+// Properties of the terminal.
 
-// That a line may take which is rewritten in place: those of standard output (80 where nothing
-// tells), less what a Ctrl-C echoes at its end.
+// Columns available to a line rewritten in place: the width of the terminal (80 if unknown), minus
+// the echo of Ctrl-C.
 int live_columns();
 
 // Whether standard output is a terminal on which a line can be rewritten in place.
@@ -68,7 +66,7 @@ bool rewrites_lines();
 // Whether the locale's characters are UTF-8 (LC_ALL, LC_CTYPE or LANG, the first that is set).
 bool locale_is_utf8();
 
-// The first `columns` characters of UTF-8 text, each taken for one column.
+// The first `columns` characters of UTF-8 text, counting each as one column.
 std::string cut_to(std::string_view text, int columns);
 
 }  // namespace kiln

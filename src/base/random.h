@@ -19,7 +19,7 @@ constexpr std::uint64_t splitmix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// A sequence named by a key such as {seed, epoch}: equal keys give equal sequences on every
+// A sequence determined by a key such as {seed, epoch}: equal keys give equal sequences on every
 // machine.
 class RandomSequence {
  public:

@@ -29,7 +29,7 @@ std::string host_name() {
 
 void open_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // takes the lowest free one
+    if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // gets the lowest free one
 }
 
 int usable_cpus() {
@@ -78,8 +78,8 @@ double seconds_since_process_start() {
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // The second field, the name in parentheses, may hold anything; the start time is the 20th after
-  // it.
+  // The second field, the name in parentheses, may contain anything; the start time is the 20th
+  // after it.
   std::size_t at = text.rfind(')');
   for (int field = 0; field < 20 && at != text.npos; ++field) at = text.find(' ', at + 1);
   if (at == text.npos) return 0;
@@ -140,7 +140,7 @@ void handle_stop_signals(void (*handler)(int)) {
 }
 
 void end(int signal) {
-  // Below a line that is redrawn. What the write says matters to nobody any more.
+  // A newline after the progress line. The result of the write does not matter any more.
   if (::isatty(STDOUT_FILENO) == 1) std::ignore = ::write(STDOUT_FILENO, "\n", 1);
   ::_exit(128 + signal);
 }

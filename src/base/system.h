@@ -11,36 +11,36 @@ namespace kiln {
 // This host's network name.
 std::string host_name();
 
-// Standard input, output and error that were closed lead to nowhere from now on, so that no file
-// that is opened later is taken for one of them. Before anything opens files.
+// Opens /dev/null for each of standard input, output and error that is closed, so that no other
+// file gets its number. Call it before opening files.
 void open_standard_descriptors();
 
 // CPUs available to this process: the affinity mask, limited by the cgroup quota. At least 1.
 int usable_cpus();
 
-// The largest resident memory so far, and that of now, in bytes.
+// Peak and current resident memory, in bytes.
 long long peak_memory_bytes();
 long long resident_memory_bytes();
 
-// From now on freed memory is reused instead of returned to the system, which would cost one page
-// fault per page. malloc_trim() returns it. Threads that mostly wait share it: number of processors
-// + 1 arenas.
+// Makes the process reuse freed memory instead of returning it to the system, which would cost one
+// page fault per page. malloc_trim() returns it. Also limits the number of malloc arenas to the
+// number of processors + 1, since many threads mostly wait.
 void keep_freed_memory();
 
-// Memory that may still be taken, in bytes: what the system calls available, within the control
-// group's limit.
+// Memory available to this process, in bytes: what the system reports, within the control group's
+// limit.
 long long available_memory_bytes();
 
 // Seconds since 1970, UTC.
 double unix_seconds();
 
-// Seconds since the kernel started this process: loading libraries counts.
+// Seconds since the kernel started this process, including the loading of libraries.
 double seconds_since_process_start();
 
-// Time that has passed, for numbers that people read.
-// Seconds of processor time that all threads of this process have used.
+// Processor seconds used by all threads of this process.
 double processor_seconds();
 
+// Wall time since its construction.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }

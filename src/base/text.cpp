@@ -15,8 +15,7 @@ namespace kiln {
 
 namespace {
 
-// The length of the UTF-8 sequence at the beginning of `text`; 0: there is none. Unicode 15, table
-// 3-7.
+// The length of the UTF-8 sequence at the beginning of `text`; 0: invalid. Unicode 15, table 3-7.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -31,7 +30,7 @@ std::size_t utf8_length(std::string_view text) {
   return out_of_range ? 0 : length;
 }
 
-// C0 but the tabulator, and C1 (U+0080 to U+009F), which terminals take for escape sequences.
+// C0 except tabs, and C1 (U+0080 to U+009F), which terminals interpret as escape sequences.
 bool is_control(std::string_view character) {
   const auto last = static_cast<unsigned char>(character.back());
   if (character.size() == 1) return (last < 0x20 && last != '\t') || last == 0x7F;
@@ -58,6 +57,15 @@ std::string formatted(const char* format, ...) {
   va_end(again);
   va_end(values);
   return text;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
 }
 
 std::string printable(std::string_view text) {

@@ -1,5 +1,5 @@
-// Text for people and shells: numbers in sentences, only what a terminal can show, no character cut
-// apart, "did you mean"; and bytes as base64.
+// Text for people and shells: formatted numbers, safe output to terminals, UTF-8, "did you mean";
+// and base64.
 #pragma once
 
 #include <string>
@@ -8,23 +8,25 @@
 
 namespace kiln {
 
-// What printf would print; the compiler checks the format against the values.
+// Like sprintf; the compiler checks the format against the arguments.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
-// `text` with control characters (but the tabulator) and bytes that are no UTF-8 as \\x1b.
+// `text` with control characters (except tabs) and invalid UTF-8 escaped like \\x1b.
 std::string printable(std::string_view text);
 
-// Whether a character of UTF-8 begins with `byte`; others go on with one.
+bool is_utf8(std::string_view text);
+
+// Whether `byte` begins a UTF-8 character, rather than continues one.
 bool begins_character(char byte);
 
-// The whole characters in the first `most` bytes of UTF-8 text.
+// The longest prefix of UTF-8 text with at most `most` bytes that does not split a character.
 std::string cut_to_bytes(std::string_view text, std::size_t most);
 
-// Bytes as text (RFC 4648, section 4: with padding, without line breaks).
+// RFC 4648, section 4: with padding, without line breaks.
 
 std::string base64(std::string_view bytes);
 
-// Throws std::invalid_argument for what base64() cannot have made.
+// Throws std::invalid_argument for anything that base64() does not produce.
 std::string from_base64(std::string_view text);
 
 // "1 h 02 min", "3 min 20 s", "4.2 s".
@@ -34,7 +36,7 @@ std::string bytes_text(long long bytes);
 // "11,699,132".
 std::string grouped(long long number);
 
-// `text` as a message shows it: its beginning, where it is long.
+// `text` for a message: shortened if it is long.
 std::string excerpt(const std::string& text);
 
 // "resnet18, resnet34 or resnet50".
@@ -42,13 +44,11 @@ std::string join_choices(const std::vector<std::string>& choices);
 
 // Words as a user would type them in a shell.
 
-// In quotes where the shell would read more into it than it is.
+// Quoted if the shell would interpret it otherwise.
 std::string shell_word(const std::string& word);
 
 // Separated by spaces.
 std::string shell_words(const std::vector<std::string>& words);
-
-// "Did you mean": the candidate closest to a mistyped word.
 
 // Insertions, deletions and replacements of bytes that turn `a` into `b` (Levenshtein 1966).
 int edit_distance(std::string_view a, std::string_view b);

@@ -1,5 +1,4 @@
-// The numbers of a run, as plain values: train/ makes them, report/ tells them, store/ keeps them
-// as text.
+// The metrics of a run, as plain values: computed by train/, reported by report/, stored by store/.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +24,20 @@ struct Totals {
   }
 };
 
-// Whether an epoch whose validation came to `candidate` takes the place of the best before it:
-// highest top-1; then lower loss; then earlier.
+// Whether an epoch with validation totals `candidate` replaces the best one so far: higher top-1,
+// or equal top-1 and lower loss; the earlier epoch wins a tie.
 inline bool is_better(const Totals& candidate, const Totals& best) {
   if (candidate.top1_accuracy() != best.top1_accuracy())
     return candidate.top1_accuracy() > best.top1_accuracy();
   return candidate.loss() < best.loss();
 }
 
-// Where the time of training steps went, in seconds of rank 0.
+// Time breakdown of training steps, in seconds of rank 0.
 struct StepTimes {
-  double data_wait = 0;      // until the next batch was there
+  double data_wait = 0;      // waiting for the next batch
   double forward = 0;        // copying the batch, forward pass and loss
-  double backward = 0;       // and the sums over the ranks that ran behind it
-  double communication = 0;  // waiting for sums after backward
+  double backward = 0;       // including the all-reduce that overlaps with it
+  double communication = 0;  // waiting for the all-reduce after backward
   double optimizer = 0;
 
   StepTimes& operator+=(const StepTimes& other) {
@@ -54,35 +53,35 @@ struct StepTimes {
 // The designer's iteration line: this batch, and the epoch so far. Averages of times and rates are
 // weighted by images.
 struct StepRecord {
-  double time = 0;  // Unix seconds at which it was noted
+  double time = 0;  // Unix time
   int epoch = 0;    // from 1
   int num_epochs = 0;
-  int step = 0;  // from 1, of the epoch
+  int step = 0;  // from 1, within the epoch
   int num_steps = 0;
   double learning_rate = 0;
   StepTimes times;  // of the epoch so far
   double batch_seconds = 0, epoch_seconds = 0;
   double batch_images_per_second = 0, epoch_images_per_second = 0;
   Totals batch, so_far;
-  double data_wait_share = 0;  // of the epoch's time so far
+  double data_wait_share = 0;  // fraction of the epoch's time so far
   double elapsed_seconds = 0;  // of the epoch so far
 };
 
-// Seconds in which gradients were summed over the ranks, and those of them in which nothing else
+// Seconds during which gradients were being all-reduced, and the part of them in which nothing else
 // was done.
 struct CommunicationTime {
   double summing = 0;
   double waiting = 0;
 };
 
-// What NVIDIA's management library tells of this rank's GPU, averaged over an epoch.
+// Load of this rank's GPU as reported by NVIDIA's management library, averaged over an epoch.
 struct GpuLoad {
   double utilisation_percent = 0;
   double power_watts = 0;
 };
 
 struct EpochRecord {
-  double time = 0;  // Unix seconds at which it was noted
+  double time = 0;  // Unix time
   int epoch = 0;    // from 1
   int num_steps = 0;
   double learning_rate = 0;
@@ -91,10 +90,10 @@ struct EpochRecord {
   double train_images_per_second = 0;  // images / seconds of the whole epoch
   Totals train, valid;
   double train_seconds = 0, valid_seconds = 0, data_wait_seconds = 0;
-  std::optional<CommunicationTime> communication;  // of rank 0, where it is measured
+  std::optional<CommunicationTime> communication;  // of rank 0, if measured
   StepTimes times;                                 // sums over the steps of the epoch
-  long long peak_memory_bytes = 0;                 // of rank 0, since it began
-  long long peak_device_bytes = 0;                 // likewise; 0: no GPU
+  long long peak_memory_bytes = 0;                 // of rank 0, since its start
+  long long peak_device_bytes = 0;                 // the same; 0: no GPU
   std::optional<GpuLoad> gpu;                      // of rank 0
   // Processor time of rank 0 over wall time x compute threads, at most 1; 0: on a GPU.
   double cpu_share = 0;
@@ -115,31 +114,31 @@ struct ConfusionMatrix {
 
 struct Thumbnail {
   int height = 0, width = 0;
-  std::string jpeg;  // the bytes of the file; empty: there is none
+  std::string jpeg;  // file contents; empty: none
 };
 
-// One validation image and what the model said of it.
+// A validation image and the model's prediction.
 struct JudgedImage {
-  std::string file;       // as the data set names it
+  std::string file;       // as named in the dataset
   int truth = 0;          // index into the classes
-  int guess = 0;          // likewise
+  int guess = 0;          // the predicted class
   double confidence = 0;  // softmax of the guess, 0 to 1
   Thumbnail thumbnail;
 };
 
-// What validation showed beyond its sums, for the epoch whose model is kept.
+// Details of the validation of the epoch whose model is kept.
 struct ValidationDetails {
   int epoch = 0;  // 0: none
   ConfusionMatrix confusion;
-  std::vector<JudgedImage> most_wrong;  // wrong, the most confident first
-  std::vector<JudgedImage> samples;     // evenly taken from the validation set, right or wrong
+  std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
+  std::vector<JudgedImage> samples;     // evenly spaced over the validation set, right or wrong
 };
 
 struct ImageFaultRecord {
   std::string data_set;  // "training" or "validation"
   std::string file;
   std::string fault;
-  bool damaged = false;  // decoded as far as it goes, and used
+  bool damaged = false;  // decoded in part, and used
 };
 
 }  // namespace kiln

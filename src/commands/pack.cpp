@@ -49,7 +49,7 @@ int run(const PackConfig& config, Process& process) {
     log.warning("'" + file + "' cannot be decoded and is packed unchanged");
   Dataset made = read_labeled_dataset(config.output_path, "Output");
   if (made.samples.size() != set.samples.size() || made.classes != set.classes)
-    throw InternalError("the shards do not hold what was packed");
+    throw InternalError("the shards do not contain the packed images");
   scan_sizes(made, SizesWanted::kCommon);
   write_index(std::filesystem::path(config.output_path) / kShardIndexName, made);
   log.info(

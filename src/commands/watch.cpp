@@ -25,12 +25,12 @@ class Watcher {
   explicit Watcher(Log& log) : log_(log), console_(make_console(log, {})) {}
 
   void tell(const RunRecord& run) {
-    if (run.start.time != told_start_) tell_start(run.start);
-    for (; told_warnings_ < run.warnings.size(); ++told_warnings_)
-      log_.info("warning: " + run.warnings[told_warnings_]);
-    for (; told_epochs_ < run.epochs.size(); ++told_epochs_)
-      console_->epoch(run.epochs[told_epochs_], nullptr);
-    if (run.end.status == RunStatus::kRunning && !run.steps.empty()) tell_step(run.steps.back());
+    if (run.start.time != shown_start_) show_start(run.start);
+    for (; shown_warnings_ < run.warnings.size(); ++shown_warnings_)
+      log_.info("warning: " + run.warnings[shown_warnings_]);
+    for (; shown_epochs_ < run.epochs.size(); ++shown_epochs_)
+      console_->epoch(run.epochs[shown_epochs_], nullptr);
+    if (run.end.status == RunStatus::kRunning && !run.steps.empty()) show_step(run.steps.back());
   }
 
   void tell_end(const RunRecord& run) {
@@ -41,14 +41,14 @@ class Watcher {
   }
 
  private:
-  void tell_start(const RunStart& start) {
-    told_start_ = start.time;
-    told_epochs_ = told_warnings_ = 0;
+  void show_start(const RunStart& start) {
+    shown_start_ = start.time;
+    shown_epochs_ = shown_warnings_ = 0;
     log_.info(run_title(start) + ", " + std::to_string(start.num_epochs) + " epochs");
     console_->start(start);
   }
 
-  void tell_step(const StepRecord& step) {
+  void show_step(const StepRecord& step) {
     const double quiet = unix_seconds() - step.time;
     if (quiet > kQuietSeconds)
       log_.progress("no update for " + duration_text(quiet) + "; last seen in epoch " +
@@ -59,8 +59,8 @@ class Watcher {
 
   Log& log_;
   std::unique_ptr<RunSink> console_;
-  double told_start_ = 0;
-  std::size_t told_epochs_ = 0, told_warnings_ = 0;
+  double shown_start_ = 0;
+  std::size_t shown_epochs_ = 0, shown_warnings_ = 0;
 };
 
 }  // namespace

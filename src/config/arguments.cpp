@@ -273,14 +273,14 @@ class ConfigFile {
     }
     const std::string text = value.IsNull() ? "" : value.Scalar();
     if (const RawValue* flag = raw_.find(option->name)) {
-      note_if_overruled(text, *flag);
+      note_if_overridden(text, *flag);
       return;
     }
     const std::string where = "--" + option->name + " (" + place(line) + ")";
     raw_.values.push_back({option, text, where, position});
   }
 
-  void note_if_overruled(const std::string& text, const RawValue& flag) {
+  void note_if_overridden(const std::string& text, const RawValue& flag) {
     if (is_same_value(text, flag.text)) return;
     raw_.overridden +=
         (raw_.overridden.empty() ? "The --config file '" + path_ + "' is overridden by flags: "

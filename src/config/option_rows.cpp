@@ -27,13 +27,11 @@ Option positional_path(std::string name, std::string value_name, std::string hel
 
 Option optional_path(std::string name, std::string value_name, std::string default_text,
                      std::string group, std::string help) {
-  return {.name = std::move(name),
-          .value_name = std::move(value_name),
-          .default_text = std::move(default_text),
-          .unit = "",
-          .group = std::move(group),
-          .help = std::move(help),
-          .kind = ValueKind::kPath};
+  Option path = required_path(std::move(name), std::move(value_name), std::move(help));
+  path.default_text = std::move(default_text);
+  path.group = std::move(group);
+  path.required = false;
+  return path;
 }
 
 Option integer(std::string name, std::string default_text, std::int64_t minimum,

@@ -34,7 +34,7 @@ struct RateScaling {
 // What is read, and how images become pixels.
 struct DataConfig {
   std::string untrained_model_path, train_path, valid_path;
-  std::string index_path;  // empty: next to the data
+  std::string index_path;  // empty: in the user's cache
   int image_size = 0;      // 0: auto
   Augment augment = Augment::kNone;
   int eval_resize = 0;  // 0: auto

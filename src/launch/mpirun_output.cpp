@@ -161,7 +161,7 @@ void JobMonitor::take_from_rank(Rank& rank, const OutputLine& line) {
   const bool is_error = is_rank_error(line);
   if (is_error || line.is_error) note_blame(line.text);
   if (!is_error) return;
-  rank.told_error = true;
+  rank.reported_error = true;
   seen_failure_ = true;
 }
 
@@ -216,7 +216,7 @@ int JobMonitor::rank_to_blame() const {
   if (exited_ != kMpirunItself) return exited_;
   // mpirun does not name a rank that ends before MPI_Init.
   for (const auto& [number, rank] : ranks_)
-    if (number != kMpirunItself && rank.told_error) return number;
+    if (number != kMpirunItself && rank.reported_error) return number;
   return kMpirunItself;
 }
 

@@ -67,7 +67,7 @@ class JobMonitor {
   struct Rank {
     std::string host, phase;
     std::deque<std::string> lines;  // at most 20
-    bool told_error = false;
+    bool reported_error = false;
   };
   struct Signal {
     int rank = kMpirunItself, number = 0;

@@ -9,9 +9,8 @@
 
 namespace kiln {
 
-// A command's words as argv for exec and spawn.
-
-// Null-terminated pointers into `words`, which must outlive them.
+// A command's words as argv for exec and spawn: null-terminated pointers into `words`, which must
+// outlive them.
 inline std::vector<char*> exec_words(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
@@ -20,14 +19,14 @@ inline std::vector<char*> exec_words(std::vector<std::string>& words) {
   return pointers;
 }
 
-// A program that ends, with all its descendants, no later than this process does, however this
-// process ends. A supervisor process between the two, in its own process group, adopts the
-// program's orphans and kills all of them when the program ends or when this process dies.
 struct ProgramCall {
   std::vector<std::string> words;                                // [0] is the program's path
   std::vector<std::pair<std::string, std::string>> environment;  // added to this process's
 };
 
+// A program that ends, with all its descendants, no later than this process does, however this
+// process ends. A supervisor process between the two, in its own process group, adopts the
+// program's orphans and kills all of them when the program ends or when this process dies.
 class SupervisedProcess {
  public:
   // Standard input is empty. Call it from the main thread. Throws Error kFailedToCompleteOperation

@@ -88,7 +88,7 @@ std::string shared_memory_warning(int local_size) {
   std::string found;
   const std::uint64_t needed = static_cast<unsigned>(local_size) * kOfNcclRank;
   if (suffices(needed, &found)) return "";
-  return found + ", and NCCL may want " + mebibytes(needed) + " for the " +
+  return found + ", and NCCL may need " + mebibytes(needed) + " for the " +
          std::to_string(local_size) + " ranks on this host: if it fails, " + kRemedy + ".";
 }
 

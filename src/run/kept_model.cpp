@@ -41,9 +41,9 @@ ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predi
                               std::size_t num_classes) {
   if (num_classes > kMostClasses) return {};
   std::vector<double> counts(num_classes * num_classes);
-  for (const Prediction& verdict : predictions)
-    counts[static_cast<std::size_t>(verdict.truth) * num_classes +
-           static_cast<std::size_t>(verdict.guess)] += 1;
+  for (const Prediction& prediction : predictions)
+    counts[static_cast<std::size_t>(prediction.label) * num_classes +
+           static_cast<std::size_t>(prediction.predicted)] += 1;
   const std::vector<double> sums = world.sum(counts);
   ConfusionMatrix matrix{static_cast<int>(num_classes), {}};
   matrix.counts.assign(sums.begin(), sums.end());
@@ -51,8 +51,9 @@ ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predi
 }
 
 std::vector<Prediction> most_confidently_wrong(std::vector<Prediction> predictions) {
-  std::erase_if(predictions,
-                [](const Prediction& verdict) { return verdict.guess == verdict.truth; });
+  std::erase_if(predictions, [](const Prediction& prediction) {
+    return prediction.predicted == prediction.label;
+  });
   const std::size_t count = std::min(kMostWrong, predictions.size());
   std::partial_sort(predictions.begin(), predictions.begin() + static_cast<std::ptrdiff_t>(count),
                     predictions.end(), [](const Prediction& a, const Prediction& b) {
@@ -76,10 +77,10 @@ std::vector<Prediction> evenly_taken(const std::vector<Prediction>& predictions,
 std::vector<JudgedImage> show(World& world, const std::vector<Prediction>& predictions,
                               const Dataset& valid, const TransformSpec& pixels) {
   std::vector<JudgedImage> mine, all;
-  for (const Prediction& verdict : predictions)
-    mine.push_back({std::string(valid.samples.file_name(verdict.sample)), verdict.truth,
-                    verdict.guess, verdict.confidence,
-                    thumbnail_of(valid, verdict.sample, pixels)});
+  for (const Prediction& prediction : predictions)
+    mine.push_back({std::string(valid.samples.file_name(prediction.sample)), prediction.label,
+                    prediction.predicted, prediction.confidence,
+                    thumbnail_of(valid, prediction.sample, pixels)});
   for (const std::string& text : world.gather(pack_judged_images(mine))) {
     std::vector<JudgedImage> images = unpack_judged_images(text);
     std::move(images.begin(), images.end(), std::back_inserter(all));

@@ -104,7 +104,7 @@ class Warnings {
     const int ranks = job_.world.size();
     if (ranks > 1 && inputs_.steps_per_epoch < kFewSteps)
       warn(formatted(
-          "%d ranks make only %lld steps an epoch (%lld with one): for few images lower "
+          "%d ranks make only %lld steps per epoch (%lld with one): for few images lower "
           "--batch-size to %d, or use one rank",
           ranks, static_cast<long long>(inputs_.steps_per_epoch),
           static_cast<long long>(inputs_.steps_per_epoch) * ranks, std::max(1, batch / ranks)));

@@ -101,7 +101,7 @@ void open_loaders(TrainingJob& job) {
     job.valid_uploader = open_feed(inputs.valid_pixels);
   job.world.agree([&] { job.cache = choose_cache(config.data, inputs, job.world.local_size()); });
   job.loaders = std::make_unique<TrainingLoaders>(config, inputs, job.loader_threads, job.cache,
-                                                  host_form(place, inputs.normalization));
+                                                  host_batch_layout(place, inputs.normalization));
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ void join_parts(World& world, TrainingInputs& inputs) {
 }
 
 // `all`, restricted to the ranks of this host that were given the same folder.
-Shard share_of_part(World& world, const Dataset& set, Shard all) {
+Shard shard_of_part(World& world, const Dataset& set, Shard all) {
   const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
   const auto parts = world.gather(std::vector{host, std::filesystem::canonical(set.root).string()});
   const auto mine = parts.begin() + world.rank();
@@ -244,10 +244,10 @@ void share_datasets(World& world, const DataConfig& config, TrainingInputs& inpu
 void divide_images(World& world, const TrainConfig& config, TrainingInputs& inputs) {
   const Shard all{world.rank(), world.size(), config.optimization.batch_size,
                   config.optimization.accumulate};
-  inputs.train_share = config.data.has_train_shard ? share_of_part(world, inputs.train, all) : all;
-  inputs.valid_share = config.data.has_valid_shard ? inputs.train_share : all;
+  inputs.train_shard = config.data.has_train_shard ? shard_of_part(world, inputs.train, all) : all;
+  inputs.valid_shard = config.data.has_valid_shard ? inputs.train_shard : all;
   const auto own =
-      static_cast<std::int64_t>(inputs.train.samples.size()) / inputs.train_share.images_per_step();
+      static_cast<std::int64_t>(inputs.train.samples.size()) / inputs.train_shard.images_per_step();
   const std::vector<std::int64_t> steps = world.gather(own);
   inputs.steps_per_epoch = *std::min_element(steps.begin(), steps.end());
   if (inputs.steps_per_epoch > 0) return;

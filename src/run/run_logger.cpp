@@ -43,9 +43,9 @@ DataRecord data_record(const TrainingJob& job) {
   data.valid_path = config.valid_path;
   data.classes = inputs.train.classes;
   data.train_counts = counts_of_all(job.world, inputs.train, data.classes.size(),
-                                    config.has_train_shard ? &inputs.train_share : nullptr);
+                                    config.has_train_shard ? &inputs.train_shard : nullptr);
   data.valid_counts = counts_of_all(job.world, inputs.valid, data.classes.size(),
-                                    config.has_valid_shard ? &inputs.valid_share : nullptr);
+                                    config.has_valid_shard ? &inputs.valid_shard : nullptr);
   data.image_height = inputs.pixels.output.height;
   data.image_width = inputs.pixels.output.width;
   data.resize_short_side = inputs.pixels.short_side;

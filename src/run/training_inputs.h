@@ -11,7 +11,7 @@
 namespace kiln {
 
 struct TrainingInputs {
-  Shard train_share, valid_share;  // among all ranks, or those with the same shard
+  Shard train_shard, valid_shard;  // among all ranks, or those with the same shard
   std::int64_t steps_per_epoch = 0;
   Dataset train, valid;  // validation labels are ids of training classes
   ModelDirectory untrained;

@@ -159,17 +159,17 @@ BatchLoader TrainingLoaders::open_training(int epoch) {
   auto order = permutation(static_cast<std::uint32_t>(inputs_.train.samples.size()),
                            {static_cast<std::uint64_t>(config_.optimization.random_seed),
                             static_cast<std::uint64_t>(epoch)});
-  const Shard& share = inputs_.train_share;
-  order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * share.images_per_step()));
+  const Shard& shard = inputs_.train_shard;
+  order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * shard.images_per_step()));
   BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);
-  wanted.order = training_indices(order, share);
+  wanted.order = training_indices(order, shard);
   return {inputs_.train, pool_, std::move(wanted), &train_cache_};
 }
 
 BatchLoader TrainingLoaders::open_validation(int epoch) {
   const auto count = static_cast<std::uint32_t>(inputs_.valid.samples.size());
   BatchLoader::Plan wanted = plan(inputs_.valid_pixels, epoch);
-  wanted.order = validation_indices(count, inputs_.valid_share);
+  wanted.order = validation_indices(count, inputs_.valid_shard);
   return {inputs_.valid, pool_, std::move(wanted), &valid_cache_};
 }
 

@@ -1,4 +1,4 @@
-// Filling the folder of a model directory so that a reader never sees half of one.
+// Fills the folder of a model directory so that readers never see a partial one.
 #include <algorithm>
 #include <system_error>
 

@@ -70,7 +70,7 @@ std::vector<std::string> read_labels(const std::filesystem::path& path, int num_
   }
 }
 
-// The specification says mean and std too, for the designer's programs.
+// The specification has mean and std too, for the designer's programs.
 Preprocessing read_preprocessing(const std::filesystem::path& path, const ModelSpec& spec) {
   const Preprocessing found = parse_preprocessing(read_part(path, kMaxSpec), path.string());
   if (spec.normalization && *spec.normalization != found.normalization) {

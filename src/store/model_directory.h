@@ -1,4 +1,4 @@
-// Model directories on disk: read one, write an untrained one, write a trained one.
+// Reads model directories, and writes untrained and trained ones.
 //
 // Directories may be mount points, so they are filled file by file under temporary names and become
 // valid with
@@ -21,8 +21,8 @@ namespace kiln {
 struct ModelDirectory {
   ModelSpec spec;
   StateDict state;
-  std::vector<std::string> labels;  // from index_to_label.csv; empty when untrained
-  // None when untrained, and in directories that other programs or older versions wrote.
+  std::vector<std::string> labels;  // from index_to_label.csv; empty if untrained
+  // Empty if untrained, and for directories of other programs or older versions.
   std::optional<Preprocessing> preprocessing;
 };
 
@@ -59,7 +59,7 @@ struct TrainedModel {
 // _schema.json, _samples.json, training.json.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 
-// `0,airplane` with a header line `,label`; double quotes only where needed.
+// `0,airplane` with a header line `,label`; quoted only if necessary.
 std::string format_label_map(const std::vector<std::string>& labels);
 std::vector<std::string> parse_label_map(std::string_view csv);
 

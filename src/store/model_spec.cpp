@@ -83,7 +83,7 @@ bool is_timestamp(const std::string& text) {
   return text.size() < 64 && std::regex_match(text, kPattern);
 }
 
-// The original wants text here; its YAML reader makes a time of an unquoted '+00:00'.
+// The designer requires a string here; its YAML reader parses an unquoted '+00:00' as a time.
 void check_time(const SpecReader& reader, const YAML::Node& time) {
   if (!time.IsDefined() || time.IsNull()) return;
   if (!time.IsScalar()) reader.fail("its key 'time_created' is not a string");
@@ -187,7 +187,7 @@ ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
   return spec;
 }
 
-// Plain where every YAML reader takes it for a text; else in double quotes.
+// Plain if every YAML reader takes it for a string; otherwise double-quoted.
 std::string yaml_text(std::string_view text) {
   static const std::regex kPlain(R"([A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9_-])");
   static const std::regex kWord("true|false|null|yes|no|on|off", std::regex::icase);

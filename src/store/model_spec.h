@@ -1,4 +1,4 @@
-// What model directories say about a model (`_meta.yaml`, `model_spec.yaml`), read and written, and
+// The metadata files of model directories (`_meta.yaml`, `model_spec.yaml`), read and written, and
 // the names of their files. Format: the designer's UntrainedModelDirectory and ModelDirectory.
 #pragma once
 
@@ -20,35 +20,34 @@ inline constexpr std::string_view kSpecFile = "model_spec.yaml";
 inline constexpr std::string_view kLabelMapFile = "index_to_label.csv";
 inline constexpr std::string_view kPreprocessingFile = "preprocessing.json";
 
-// What this program writes beside `_meta.yaml`.
+// Written by this program, besides `_meta.yaml`.
 inline constexpr std::array<std::string_view, 8> kOwnFiles{
     kSpecFile,          "model",        "model.safetensors", kLabelMapFile,
     kPreprocessingFile, "_schema.json", "_samples.json",     "training.json"};
-// What the designer's own program writes besides.
+// Also written by the designer's program.
 inline constexpr std::array<std::string_view, 2> kDesignerFiles{"conda_env.yaml", "score.py"};
 
-// Dot names (leftovers among them) and lost+found say nothing about a directory.
+// Names that begin with a dot (leftovers among them) and lost+found are ignored.
 inline bool is_ignored_name(std::string_view name) {
   return name.starts_with('.') || name == "lost+found";
 }
 
-// `_meta.yaml`: what kind of directory it is and where its parts are.
+// `_meta.yaml`: the type of a directory and the location of its parts.
 struct DirectoryMeta {
   std::string type;        // "ModelDirectory", …
-  std::string model_spec;  // file name of the specification
+  std::string model_spec;  // file name of the model specification
 };
 
 // Throws Error kInvalidModelDirectory naming the file and its fault.
 DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path);
 
-// What model directories say about a model (`_meta.yaml`, `model_spec.yaml`), read and written.
-// Format: the designer's UntrainedModelDirectory and ModelDirectory.
+// `model_spec.yaml`.
 struct ModelSpec {
-  std::string model_name;   // "resnet18", "densenet121", …
-  bool pretrained = false;  // keeps the 1000-way head; trained models add a linear layer to it
-  bool memory_efficient = false;               // DenseNet only
-  bool zero_init_residual = false;             // ResNet only
-  std::optional<int> num_classes;              // trained models
+  std::string model_name;           // "resnet18", "densenet121", …
+  bool pretrained = false;          // has a 1000-way head; trained models add a linear layer to it
+  bool memory_efficient = false;    // DenseNet only
+  bool zero_init_residual = false;  // ResNet only
+  std::optional<int> num_classes;   // trained models
   std::optional<Normalization> normalization;  // trained models
   std::string model_file = "model";            // relative to the directory; no path in it
 };

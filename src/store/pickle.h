@@ -1,9 +1,9 @@
-// The subset of Python's pickle format (protocols 2 to 5) that state dicts need, as data: nothing
-// is ever called.
+// The subset of Python's pickle format (protocols 2 to 5) that state dicts need, read as data:
+// nothing is ever called.
 //
-// Known classes: collections.OrderedDict, torch's tensor rebuilders and storage types. Every other
-// class and every opcode outside the subset is refused by its name. Time and memory are bounded by
-// fixed limits. Format: Python's Lib/pickletools.py and torch/serialization.py.
+// Known classes: collections.OrderedDict, torch's tensor rebuilders and storage types. All other
+// classes and opcodes are refused by name. Time and memory have fixed limits. Format: Python's
+// Lib/pickletools.py and torch/serialization.py.
 #pragma once
 
 #include <concepts>
@@ -45,28 +45,28 @@ struct PickleValue {
   std::vector<const PickleValue*> items;
 };
 
-// Texts view the bytes that were read; pointers are valid as long as the document.
+// Strings view the input bytes; pointers are valid as long as the document.
 struct PickleDocument {
   std::deque<PickleValue> values;
   const PickleValue* root = nullptr;
   std::size_t size = 0;  // bytes up to and including STOP
 };
 
-// Reads the pickle that `bytes` begin with. Throws FormatFault.
+// Reads the pickle at the beginning of `bytes`. Throws FormatFault.
 PickleDocument read_pickle(std::string_view bytes);
 
-// Names of what pickles hold: opcodes for messages, and torch's storage classes.
+// Names of opcodes, for messages, and of torch's storage classes.
 
-// "REDUCE", or "0x3f" for a byte that is no opcode.
+// "REDUCE", or "0x3f" for an unknown opcode.
 std::string opcode_name(unsigned char opcode);
 
 // "FloatStorage" for kFloat32, …
 std::string_view storage_class(DType dtype);
-// False when `name` is no storage class of a known type.
+// False if `name` is not a storage class of a known type.
 bool find_storage_class(std::string_view name, DType& dtype);
 
-// The stack machine behind read_pickle, private to it: pickle_reader.cpp runs it and keeps stack,
-// memo and containers, pickle_objects.cpp knows the classes.
+// The stack machine behind read_pickle, private to it: pickle_reader.cpp runs it and has stack,
+// memo and containers, pickle_objects.cpp has the classes.
 class PickleMachine {
  public:
   explicit PickleMachine(std::string_view bytes) : bytes_(bytes) {}
@@ -119,7 +119,7 @@ class PickleMachine {
   std::uint64_t at_ = 0;
   PickleDocument document_;
   std::vector<PickleValue*> stack_;
-  std::vector<std::size_t> marks_;  // heights of the stack
+  std::vector<std::size_t> marks_;  // stack heights
   std::vector<PickleValue*> memo_;
 };
 

@@ -12,7 +12,7 @@ struct OpcodeName {
   std::string_view name;
 };
 
-// The opcodes that the reader does not know by itself.
+// Opcodes outside of the supported subset.
 constexpr std::array kOpcodeNames{
     OpcodeName{'0', "POP"},
     OpcodeName{'1', "POP_MARK"},
@@ -108,7 +108,7 @@ bool find_storage_class(std::string_view name, DType& dtype) {
   return false;
 }
 
-// Classes, calls and storages in pickles: the few that state dicts consist of.
+// The few classes, calls and storages that state dicts consist of.
 
 void PickleMachine::read_class() {
   std::string_view lines[2];
@@ -168,18 +168,19 @@ void PickleMachine::reduce() {
   throw FormatFault("its pickle calls the storage class '" + std::string(callee->text) + "'");
 }
 
-// Python 3 makes it without arguments, Python 2 from a list of pairs.
+// Python 3 creates it without arguments, Python 2 from a list of pairs.
 void PickleMachine::ordered_dict(const PickleValue& arguments) {
   PickleValue& dict = make(PickleKind::kDict);
   if (arguments.items.empty()) return;
   const PickleValue& pairs = *arguments.items[0];
   if (arguments.items.size() != 1 || pairs.kind != PickleKind::kList) {
-    throw FormatFault("its pickle makes an OrderedDict of something that is not a list of pairs");
+    throw FormatFault(
+        "its pickle creates an OrderedDict from something other than a list of pairs");
   }
   for (const PickleValue* pair : pairs.items) {
     const bool sequence = pair->kind == PickleKind::kList || pair->kind == PickleKind::kTuple;
     if (!sequence || pair->items.size() != 2) {
-      throw FormatFault("its pickle makes an OrderedDict of something that is not a pair");
+      throw FormatFault("its pickle creates an OrderedDict from something other than pairs");
     }
     dict.items.insert(dict.items.end(), pair->items.begin(), pair->items.end());
   }
@@ -191,8 +192,7 @@ void PickleMachine::tensor(const PickleValue& arguments, bool first_version) {
   const auto is = [&](std::size_t i, PickleKind kind) { return items[i]->kind == kind; };
   if (items.size() < least || items.size() > least + 1 || !is(0, PickleKind::kStorage) ||
       !is(1, PickleKind::kInt) || !is(2, PickleKind::kTuple) || !is(3, PickleKind::kTuple)) {
-    throw FormatFault(
-        "its pickle has a tensor that is not made of storage, offset, shape, strides");
+    throw FormatFault("its pickle has a tensor without storage, offset, shape and strides");
   }
   make(PickleKind::kTensor).items.assign(items.begin(), items.begin() + 4);
 }
@@ -203,7 +203,7 @@ void PickleMachine::build() {
   top(PickleKind::kDict, "BUILD");
 }
 
-// ("storage", class, key, device, elements), in old files also a view: None or (key, first element,
+// ("storage", class, key, device, elements); in old files also a view: None or (key, first element,
 // elements).
 void PickleMachine::persistent_id() {
   const PickleValue* id = pop();

@@ -219,8 +219,7 @@ void PickleMachine::tuple(std::size_t size) {
 }
 
 void PickleMachine::remember(std::size_t index) {
-  // Python numbers memo entries without gaps worth mentioning, so a far index is an attack on
-  // memory.
+  // Python numbers memo entries nearly without gaps, so a huge index is an attack on memory.
   if (index >= kMaxValues) throw FormatFault("its pickle has a memo index that is too large");
   PickleValue* value = pop();
   push(value);

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 
 constexpr int kVersion = 1;
 constexpr std::size_t kMaxBytes = 1 << 16;
-constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any image that can be decoded has
+constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image has
 constexpr std::array<std::string_view, 6> kKeys{
     "version", "resize_short_side", "keep_exact_size", "input_size", "mean", "std"};
 
@@ -62,7 +62,7 @@ class PreprocessingReader {
     fail(where_, std::string("its key '") + key + "' is " + shown(at(key)) + " instead of " + due);
   }
 
-  // 0: not that.
+  // 0: invalid.
   static int pixels(const Json& value) {
     const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxPixels;
     return fits ? value.get<int>() : 0;

@@ -42,7 +42,7 @@ bool is_one_of(std::string_view text, const auto& texts) {
   return false;
 }
 
-// Takes the part of `name` behind its last dot away and returns it.
+// Removes the part of `name` after its last dot and returns it.
 std::string_view take_last_part(std::string_view& name) {
   const std::size_t dot = name.rfind('.');
   const std::string_view part = dot == std::string_view::npos ? name : name.substr(dot + 1);
@@ -140,7 +140,7 @@ void check_metadata(const Json& metadata) {
   if (!texts) throw FormatFault("its __metadata__ is not a list of texts");
 }
 
-// In the order of the data, which must be without holes and overlaps.
+// In the order of the data, which must have no gaps and no overlaps.
 std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
   std::vector<Entry> entries;
   for (const auto& [name, value] : header.items()) {

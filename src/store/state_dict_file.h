@@ -1,8 +1,8 @@
 // State dicts in files: torch.save's zip, its older plain pickle, and safetensors.
 //
-// The readers are strict and run no code: sizes are bounded by the file, offsets checked, and every
-// pickle opcode or class outside what state dicts need is refused by name. They take bytes, so they
-// can be fuzzed.
+// The readers are strict and run no code: sizes are bounded by the file, offsets are checked, and
+// every pickle opcode or class that state dicts do not need is refused by name. They take bytes, so
+// they can be fuzzed.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-// Why bytes are not a state dict: a clause without the file name.
+// Why bytes are not a valid state dict: a clause without the file name.
 class FormatFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -23,7 +23,7 @@ StateDict read_torch_zip(std::string_view bytes);
 StateDict read_torch_legacy(std::string_view bytes);
 StateDict read_safetensors(std::string_view bytes);
 
-// Any of the three, told from the bytes.
+// Any of the three formats, detected from the bytes.
 StateDict read_state_dict(std::string_view bytes);
 
 // What torch.load(weights_only=True) opens: a stored zip with the inner folder `model/`, an
@@ -31,12 +31,11 @@ StateDict read_state_dict(std::string_view bytes);
 std::string write_torch_zip(const StateDict& state);
 std::string write_safetensors(const StateDict& state);
 
-// 'denselayer1.norm.1.weight', as torchvision's published DenseNet files say, becomes
+// Renames 'denselayer1.norm.1.weight', as in torchvision's published DenseNet files, to
 // 'denselayer1.norm1.weight'.
 void rename_old_densenet_keys(StateDict& state);
 
-// Tells torch.save's older format from other bytes.
-
+// Detects torch.save's older format.
 bool begins_like_torch_legacy(std::string_view bytes);
 
 }  // namespace kiln

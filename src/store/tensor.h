@@ -1,4 +1,4 @@
-// A tensor as files hold it: name, type, shape, bytes. No LibTorch.
+// A tensor as stored in files: name, type, shape, bytes. No LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct StoredTensor {
   std::string bytes;                // row-major, little-endian, prod(shape) * byte_size(dtype) long
 };
 
-// In file order, names unique.
+// In file order, with unique names.
 using StateDict = std::vector<StoredTensor>;
 
 }  // namespace kiln

@@ -14,12 +14,12 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kProtocol = 1001;
-// Names that share one storage are rare; more is an attack on memory.
+// Names that share a storage are rare; more of them are an attack on memory.
 constexpr std::uint64_t kMaxTiedCopies = 4;
 
 using Storages = std::map<std::string_view, std::string_view>;
 
-// The types of the storages that the object refers to.
+// The storages used by the object, with their types.
 std::map<std::string_view, const PickleValue*> referenced_storages(const PickleDocument& object) {
   std::map<std::string_view, const PickleValue*> storages;
   for (const PickleValue& value : object.values) {

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/text.h"
 #include "store/byte_reader.h"
 
 namespace kiln {
@@ -14,37 +15,12 @@ constexpr std::size_t kMaxDimensions = 64;
 
 struct Layout {
   std::vector<std::int64_t> shape, strides;  // in elements
-  std::uint64_t first = 0;                   // element of the storage
+  std::uint64_t first = 0;                   // element in the storage
   std::uint64_t count = 1;
 };
 
 [[noreturn]] void fail(std::string_view name, const std::string& fault) {
   throw FormatFault("its tensor '" + std::string(name.substr(0, 200)) + "' " + fault);
-}
-
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const std::size_t length = byte < 0x80   ? 1
-                               : byte < 0xc2 ? 0
-                               : byte < 0xe0 ? 2
-                               : byte < 0xf0 ? 3
-                               : byte < 0xf5 ? 4
-                                             : 0;
-    if (length == 0 || i + length > text.size()) return false;
-    std::uint32_t code = length == 1 ? byte : byte & (0x7f >> length);
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xc0) != 0x80) return false;
-      code = code << 6 | (next & 0x3f);
-    }
-    if ((length == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) ||
-        (length == 4 && (code < 0x10000 || code > 0x10ffff))) {
-      return false;
-    }
-    i += length;
-  }
-  return true;
 }
 
 std::vector<std::int64_t> sizes_of(std::string_view name, const PickleValue& tuple) {
@@ -94,7 +70,7 @@ bool is_row_major(const Layout& layout) {
   return true;
 }
 
-// `data` begins at the layout's first element.
+// `data` starts at the layout's first element.
 template <std::size_t kWidth>
 void gather(const Layout& layout, const char* data, char* out) {
   const std::size_t inner = layout.shape.size() - 1;

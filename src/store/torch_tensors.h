@@ -1,4 +1,4 @@
-// From an unpickled state dict and its storages to tensors.
+// Unpickled state dict and storages -> tensors.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@ namespace kiln {
 // The bytes of a storage value: exactly value.number elements of value.dtype.
 using StorageBytes = std::function<std::string_view(const PickleValue& storage)>;
 
-// `root` must be a dictionary from names to tensors. Strided tensors (channels_last, views) come
-// out row-major. A FormatFault: a tensor that has more elements than its storage or reaches beyond
-// it, and tensors of more than `max_bytes` together.
+// `root` must be a dictionary of names and tensors. Strided tensors (channels_last, views) are made
+// row-major. Throws FormatFault if a tensor has more elements than its storage or reaches beyond
+// it, or if all tensors together exceed `max_bytes`.
 StateDict collect_tensors(const PickleValue& root, const StorageBytes& storage_bytes,
                           std::uint64_t max_bytes);
 

@@ -23,15 +23,15 @@ class ZipArchive {
   explicit ZipArchive(std::string_view bytes);
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
-  const ZipEntry* find(std::string_view name) const;  // nullptr when there is none
+  const ZipEntry* find(std::string_view name) const;  // nullptr if there is none
 
  private:
   std::vector<ZipEntry> entries_;  // in the order of the directory
   std::unordered_map<std::string, std::size_t> by_name_;
 };
 
-// Writes entries whose data begin at multiples of 64, as torch does, so that readers can map them.
-// Nothing but names and data decides the bytes. Files of 4 GiB and more are an InternalError.
+// Writes entries aligned to 64 bytes, as torch does, so that readers can map them. The output
+// depends only on names and data. Files of 4 GiB and more are an InternalError.
 class ZipWriter {
  public:
   explicit ZipWriter(std::size_t expected_bytes) { out_.reserve(expected_bytes); }

@@ -108,7 +108,7 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   if (batch == nullptr) return std::nullopt;
   clock_.begin(&StepTimes::forward);
   next_count_ = batch->count;
-  return uploader_.put(*batch);
+  return uploader_.upload(*batch);
 }
 
 void TrainEpoch::enter(StepPhase phase) {

@@ -35,15 +35,16 @@ class StepClock {
   std::unique_ptr<Marks> marks_;
 };
 
-// One epoch of training, a step at a time, with the clocks and the designer's measuring point
-// around the step (step.h). The caller owns the loop: it decides when to report and when to stop.
-// One thread.
 struct EpochPlan {
   int epoch = 1;  // from 1
   SchedulePlan schedule;
   StepPlan step;
 };
 
+// One epoch of training, a step at a time, with the clocks and the designer's measuring point
+// around the step (step.h). The caller owns the loop: it decides when to report and when to stop.
+// One thread.
+//
 // Continues from `state.epoch`, and keeps it current.
 class TrainEpoch : private StepContext {
  public:

@@ -73,26 +73,26 @@ bool Evaluator::step() {
   if (host == nullptr) return false;
   ++steps_;
   if (host->count == 0) return true;
-  const DeviceBatch batch = uploader_.put(*host);
+  const DeviceBatch batch = uploader_.upload(*host);
   const at::Tensor logits = model_.forward(batch.images);
   metrics_.add(logits, batch.labels, reported_loss(logits, batch.labels), steps_);
   for (std::size_t i = 0; i < host->labels.size(); ++i)
-    verdicts_.push_back({host->samples[i], static_cast<std::int32_t>(host->labels[i]), 0, 0});
-  const auto [confidence, guess] = logits.softmax(1, torch::kFloat32).max(1);
+    predictions_.push_back({host->samples[i], static_cast<std::int32_t>(host->labels[i]), 0, 0});
+  const auto [confidence, predicted] = logits.softmax(1, torch::kFloat32).max(1);
   confidences_.push_back(confidence);
-  guesses_.push_back(guess.to(torch::kInt32));
+  predicted_.push_back(predicted.to(torch::kInt32));
   return true;
 }
 
 std::vector<Prediction> Evaluator::take_predictions() {
-  if (verdicts_.empty()) return {};
+  if (predictions_.empty()) return {};
   const at::Tensor confidences = torch::cat(confidences_).cpu();
-  const at::Tensor guesses = torch::cat(guesses_).cpu();
-  for (std::size_t i = 0; i < verdicts_.size(); ++i) {
-    verdicts_[i].confidence = confidences.const_data_ptr<float>()[i];
-    verdicts_[i].guess = guesses.const_data_ptr<std::int32_t>()[i];
+  const at::Tensor predicted = torch::cat(predicted_).cpu();
+  for (std::size_t i = 0; i < predictions_.size(); ++i) {
+    predictions_[i].confidence = confidences.const_data_ptr<float>()[i];
+    predictions_[i].predicted = predicted.const_data_ptr<std::int32_t>()[i];
   }
-  return std::move(verdicts_);
+  return std::move(predictions_);
 }
 
 }  // namespace kiln

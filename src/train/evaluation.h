@@ -37,26 +37,26 @@ class MetricSums {
   std::int64_t count_ = 0, batch_count_ = 0;
 };
 
-// One pass over the validation images, one batch at a time: the sums, and the prediction for each
-// image. The caller owns the loop. One thread.
 struct Prediction {
   std::uint32_t sample = 0;  // index into the samples of the loader's set
-  std::int32_t truth = 0, guess = 0;
-  float confidence = 0;  // softmax of the guess
+  std::int32_t label = 0, predicted = 0;
+  float confidence = 0;  // softmax of the predicted class
 };
 
+// One pass over the validation images, one batch at a time: the sums, and the prediction for each
+// image. The caller owns the loop. One thread.
 class Evaluator {
  public:
   // All must outlive it. The model is in eval mode from now on.
   Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader);
 
-  // Evaluates the next batch; false when there is none.
+  // Evaluates the next batch; false if there is none.
   bool step();
   int steps_done() const { return steps_; }
 
   // These wait for the device. The caller judges whether the loss is finite.
   Totals totals() const { return metrics_.totals(); }
-  // Of the good images, in the loader's order; once.
+  // For all images that could be decoded, in the loader's order. Call it once.
   std::vector<Prediction> take_predictions();
 
  private:
@@ -65,9 +65,9 @@ class Evaluator {
   DeviceUploader& uploader_;
   MetricSums metrics_;
   int steps_ = 0;
-  std::vector<Prediction> verdicts_;
-  // [N] a batch: what was guessed stays on the device until all of it is there.
-  std::vector<at::Tensor> confidences_, guesses_;
+  std::vector<Prediction> predictions_;
+  // [N] a batch: predictions stay on the device until all are complete.
+  std::vector<at::Tensor> confidences_, predicted_;
 };
 
 }  // namespace kiln

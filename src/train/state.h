@@ -33,9 +33,6 @@ struct EarlyStopping {
   }
 };
 
-// All of it can be read and set. Randomness needs no state: it is a function of `random_seed`, the
-// epoch and the image.
-
 // The epoch whose weights are kept.
 struct BestEpoch {
   int epoch = 0;  // from 1; 0: none yet
@@ -54,7 +51,7 @@ struct Progress {
 struct EpochTimes {
   double seconds = 0, data_wait_seconds = 0;
   StepTimes parts;
-  CommunicationTime communication;  // zero where it is not measured
+  CommunicationTime communication;  // zero if it is not measured
 };
 
 // This rank's totals of the current epoch.
@@ -79,6 +76,8 @@ struct ImageFaults {
 // Parameters and buffers as they are now, on the host, row-major.
 std::vector<NamedTensor> copied_weights(const ImageModel& model);
 
+// All of it can be read and set. Randomness needs no state: it is a function of `random_seed`, the
+// epoch and the image.
 struct TrainState {
   // The communicator must outlive the state.
   TrainState(std::unique_ptr<ImageModel> prepared_model, const Recipe& recipe,

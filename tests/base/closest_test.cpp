@@ -23,7 +23,7 @@ TEST(Closest, FindsTheNearestName) {
   EXPECT_EQ(closest(std::string(100000, 'e'), names), "");
 }
 
-TEST(Closest, SaysSo) {
+TEST(Closest, PhrasesTheSuggestion) {
   EXPECT_EQ(did_you_mean("epoch", {"epochs"}, "--"), " Did you mean '--epochs'?");
   EXPECT_EQ(did_you_mean("color", {"epochs"}), "");
 }

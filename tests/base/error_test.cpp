@@ -5,14 +5,14 @@
 namespace kiln {
 namespace {
 
-TEST(Errors, NamesAreTheDesigners) {
+TEST(Errors, HaveTheDesignersNames) {
   EXPECT_EQ(error_id(ErrorCode::kNotLabeledDataset), "NotLabeledDataset");
   EXPECT_EQ(error_id(ErrorCode::kTimeoutOccured), "TimeoutOccured");
   EXPECT_EQ(static_cast<int>(ErrorCode::kInvalidModelDirectory), 159);
   EXPECT_EQ(static_cast<int>(ErrorCode::kModuleOutOfMemory), 138);
 }
 
-TEST(Errors, ExitCodes) {
+TEST(Errors, HaveExitCodesByKind) {
   EXPECT_EQ(exit_code(ErrorCode::kParameterParsing), 2);
   for (const ErrorCode code : {ErrorCode::kFailedToCompleteOperation, ErrorCode::kTimeoutOccured,
                                ErrorCode::kModuleOutOfMemory, ErrorCode::kFailedToWriteOutputs}) {
@@ -24,7 +24,7 @@ TEST(Errors, ExitCodes) {
   }
 }
 
-TEST(Problems, CollectsInOrderAndKeepsGoing) {
+TEST(Problems, CollectsInOrderAndContinues) {
   Problems problems;
   EXPECT_NO_THROW(problems.throw_if_any());
   problems.collect([] { throw Error(ErrorCode::kInvalidDataset, "first"); });

@@ -33,7 +33,7 @@ class Files : public testing::Test {
     return files;
   }
 
-  // The message of the Error that `action` throws, which must be kFailedToWriteOutputs.
+  // The message of the kFailedToWriteOutputs error that `action` must throw.
   template <typename Action>
   static std::string write_fault(Action&& action) {
     try {
@@ -76,7 +76,7 @@ TEST_F(Files, AnOldFileStaysUntilCommit) {
   EXPECT_EQ(read_file(path), "new");
 }
 
-TEST_F(Files, OfTwoWritersTheLastOnesFileStandsWhole) {
+TEST_F(Files, TheLastOfTwoWritersWins) {
   const fs::path path = folder_ / "model";
   DurableFile first(path), second(path);
   first.write("of the first");
@@ -88,7 +88,7 @@ TEST_F(Files, OfTwoWritersTheLastOnesFileStandsWhole) {
   EXPECT_EQ(count(), 1);
 }
 
-TEST_F(Files, LongNamesAreTaken) {
+TEST_F(Files, LongNamesWork) {
   const fs::path path = folder_ / std::string(255, 'n');
   write_file_durably(path, "x");
   EXPECT_EQ(read_file(path), "x");
@@ -103,7 +103,7 @@ TEST_F(Files, MovedFilesCommitOnce) {
   EXPECT_EQ(read_file(path), "x");
 }
 
-TEST_F(Files, WhatWasWrittenIsVerified) {
+TEST_F(Files, WrittenBytesAreVerified) {
   const fs::path path = folder_ / "model";
   DurableFile file(path);
   file.write("good");
@@ -152,7 +152,7 @@ TEST_F(Files, MissingFolderIsNamed) {
   EXPECT_NE(text.find(std::strerror(ENOENT)), std::string::npos) << text;
 }
 
-TEST_F(Files, ReadOnlyFolder) {
+TEST_F(Files, AReadOnlyFolderIsNamed) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may write to read-only folders";
   fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
   const std::string text = write_fault([&] { write_file_durably(folder_ / "model", "x"); });
@@ -160,7 +160,7 @@ TEST_F(Files, ReadOnlyFolder) {
   EXPECT_NE(text.find("permissions"), std::string::npos) << text;
 }
 
-TEST_F(Files, FullDisk) {
+TEST_F(Files, AFullDiskIsNamed) {
   if (::mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=64k") != 0) {
     GTEST_SKIP() << "a small tmpfs cannot be mounted here: " << std::strerror(errno);
   }
@@ -173,7 +173,7 @@ TEST_F(Files, FullDisk) {
   EXPECT_EQ(left, 0);
 }
 
-TEST_F(Files, ReadingNamesPathAndReason) {
+TEST_F(Files, ReadErrorsNamePathAndReason) {
   EXPECT_THROW(read_file(folder_), std::system_error);
   write_file_durably(folder_ / "big", "0123456789");
   EXPECT_EQ(read_file(folder_ / "big", 10), "0123456789");

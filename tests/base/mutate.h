@@ -20,7 +20,7 @@ inline unsigned long num_mutations() {
   return std::max(1UL, number_from_environment("KILN_MUTATIONS", 3000));
 }
 
-// Cuts one copy in four short, then overwrites one to four bytes.
+// Truncates one copy in four, then overwrites one to four bytes.
 inline std::string mutate(std::string bytes, std::mt19937& draw) {
   const auto below = [&draw](std::size_t limit) { return draw() % limit; };
   if (below(4) == 0) bytes.resize(below(bytes.size()) + 1);
@@ -30,7 +30,8 @@ inline std::string mutate(std::string bytes, std::mt19937& draw) {
   return bytes;
 }
 
-// How many of the mutations `read` refuses with one of the `Faults`; any other exception passes.
+// The number of mutations for which `read` throws one of the `Faults`; other exceptions are passed
+// on.
 template <typename... Faults, typename Read>
 unsigned long count_refused(const std::string& valid, const Read& read,
                             unsigned long rounds = num_mutations()) {

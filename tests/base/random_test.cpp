@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-TEST(Random, SplitMixIsThePublishedOne) {
+TEST(Random, SplitMixHasThePublishedValues) {
   EXPECT_EQ(splitmix64(0), 0xe220a8397b1dcdafULL);
 }
 
@@ -24,7 +24,7 @@ TEST(Random, EqualKeysGiveEqualSequences) {
   EXPECT_TRUE(differs);
 }
 
-TEST(Random, DrawsStayInRangeAndAreSpread) {
+TEST(Random, DrawsAreInRangeAndSpreadOut) {
   RandomSequence random{7};
   std::vector<int> counts(10);
   double sum = 0;
@@ -41,7 +41,7 @@ TEST(Random, DrawsStayInRangeAndAreSpread) {
   EXPECT_EQ(random.below(1), 0u);
 }
 
-TEST(Random, PermutationHoldsEveryNumberOnce) {
+TEST(Random, PermutationsHaveEveryNumberOnce) {
   for (const std::uint32_t n : {0u, 1u, 2u, 1000u}) {
     std::vector<std::uint32_t> order = permutation(n, {1, 0});
     std::sort(order.begin(), order.end());
@@ -54,7 +54,7 @@ TEST(Random, EpochsDiffer) {
   EXPECT_NE(permutation(100, {1, 0}), permutation(100, {1, 1}));
 }
 
-// Trained models depend on these: another order is another result for the same seed.
+// Trained models depend on this order: changing it changes the result for a given seed.
 TEST(Random, PermutationIsStable) {
   EXPECT_EQ(permutation(8, {1, 0}), (std::vector<std::uint32_t>{0, 3, 7, 1, 4, 2, 6, 5}));
   EXPECT_EQ(permutation(8, {1, 1}), (std::vector<std::uint32_t>{7, 0, 6, 1, 3, 5, 4, 2}));

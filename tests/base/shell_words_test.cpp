@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-TEST(ShellWords, QuotesWhatAShellWouldReadOtherwise) {
+TEST(ShellWords, QuotesSpecialCharacters) {
   EXPECT_EQ(shell_words({"train", "--epochs=3", "--log-path=my logs", "it's", "", "$HOME"}),
             R"(train --epochs=3 '--log-path=my logs' 'it'\''s' '' '$HOME')");
 }

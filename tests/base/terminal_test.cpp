@@ -14,7 +14,7 @@ TEST(Terminal, CutsBetweenCharacters) {
   EXPECT_EQ(cut_to("abc", 0), "");
 }
 
-TEST(Terminal, TheFirstVariableThatIsSetNamesTheCharacters) {
+TEST(Terminal, TheFirstLocaleVariableThatIsSetDecides) {
   ::setenv("LC_ALL", "", 1);
   ::setenv("LC_CTYPE", "C", 1);
   ::setenv("LANG", "de_DE.UTF-8", 1);

@@ -5,31 +5,38 @@
 namespace kiln {
 namespace {
 
-TEST(Formatted, PrintsAsPrintfDoes) {
+TEST(Formatted, FormatsLikePrintf) {
   EXPECT_EQ(formatted("epoch %d of %zu: %.2f %%", 3, std::size_t{5}, 0.125),
             "epoch 3 of 5: 0.12 %");
   EXPECT_EQ(formatted("%s", ""), "");
 }
 
-TEST(Printable, KeepsWhatATerminalCanShow) {
+TEST(Printable, KeepsPrintableText) {
   EXPECT_EQ(printable("plain\twords, ein schönes Bild, 写真, 😀"),
             "plain\twords, ein schönes Bild, 写真, 😀");
   EXPECT_EQ(printable(""), "");
 }
 
-TEST(Printable, SpellsOutTheRest) {
+TEST(Printable, EscapesControlCharactersAndBrokenUtf8) {
   EXPECT_EQ(printable("a\x1b[2Jb\nc\x7f"), "a\\x1b[2Jb\\x0ac\\x7f");
   EXPECT_EQ(printable("\xc2\x9b"
                       "31m\xc2\xa0"),
             "\\xc2\\x9b31m\xc2\xa0");  // CSI in C1
   EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
-  EXPECT_EQ(printable("\xc3"), "\\xc3");                    // cut short
-  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // a slash, spelled too long
-  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // half of a pair
+  EXPECT_EQ(printable("\xc3"), "\\xc3");                    // truncated
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong slash
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // surrogate
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
 }
 
-TEST(CutToBytes, CutsNoCharacterApart) {
+TEST(IsUtf8, RefusesBrokenSequences) {
+  for (const char* text : {"", "plain", "ein schönes Bild, 写真, 😀", "\xf4\x8f\xbf\xbf"})
+    EXPECT_TRUE(is_utf8(text)) << text;
+  for (const char* text : {"\xff", "a\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80"})
+    EXPECT_FALSE(is_utf8(text)) << printable(text);
+}
+
+TEST(CutToBytes, SplitsNoCharacter) {
   EXPECT_EQ(cut_to_bytes("plain", 3), "pla");
   EXPECT_EQ(cut_to_bytes("plain", 5), "plain");
   EXPECT_EQ(cut_to_bytes("plain", 6), "plain");
@@ -38,7 +45,7 @@ TEST(CutToBytes, CutsNoCharacterApart) {
   EXPECT_EQ(cut_to_bytes("写", 2), "");
 }
 
-TEST(Formatted, CutsNothing) {
+TEST(Formatted, HasNoLengthLimit) {
   const std::string longer(5000, 'x');
   EXPECT_EQ(formatted("<%s>", longer.c_str()), "<" + longer + ">");
 }

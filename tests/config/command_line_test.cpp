@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-TEST(CommandLine, RunsToCompareAreAsManyAsGiven) {
+TEST(CommandLine, CompareTakesAnyNumberOfRuns) {
   const auto compare =
       parse_as<CompareConfig>({"compare", "a", "--log-path", "b", "--output-path", "x", "c"});
   EXPECT_EQ(compare.log_paths, (std::vector<std::string>{"a", "b", "c"}));
@@ -98,7 +98,7 @@ TEST(CommandLine, TakesEveryTrainOption) {
   EXPECT_TRUE(config.output.log_path_given);
 }
 
-TEST(CommandLine, AsUsedListsEveryOptionOnce) {
+TEST(CommandLine, EffectiveOptionsListEveryOptionOnce) {
   const auto config = parse_as<TrainConfig>(train({"--epochs", "7"}));
   const std::map<std::string, std::string> used(config.effective_options.begin(),
                                                 config.effective_options.end());
@@ -110,7 +110,7 @@ TEST(CommandLine, AsUsedListsEveryOptionOnce) {
   EXPECT_EQ(used.at("log-path"), "logs");
 }
 
-TEST(CommandLine, UnknownOptionsAreGuessed) {
+TEST(CommandLine, UnknownOptionsGetASuggestion) {
   ErrorCode code{};
   const std::string text = fault(train({"--epoch", "7"}), &code);
   EXPECT_EQ(text, "--epoch is not an option of `kiln train`. Did you mean '--epochs'?");
@@ -125,10 +125,10 @@ TEST(CommandLine, AMistypedRequiredOptionIsNotCalledMissingToo) {
             "--input-pth is not an option of `kiln convert`. Did you mean '--input-path'?");
 }
 
-TEST(CommandLine, ValuesMissingEmptyOrTwice) {
+TEST(CommandLine, MissingEmptyAndRepeatedValuesAreFaults) {
   for (const Option& option : find_command("train")->options) {
     const std::string flag = "--" + option.name;
-    // The four required paths are there already, so that they come twice.
+    // The four required paths are already there, so this repeats them.
     if (option.required) {
       EXPECT_NE(fault(train({flag, "x"})).find(flag + " is given twice"), std::string::npos);
       continue;
@@ -157,7 +157,7 @@ TEST(CommandLine, EmptyRequiredPathIsAFault) {
             "--input-path is empty, but must be a path.");
 }
 
-TEST(CommandLine, TheCenterOfValidationImagesFitsInThem) {
+TEST(CommandLine, TheCenterCropFitsInTheResizedImage) {
   EXPECT_EQ(fault(train({"--eval-resize", "200", "--eval-crop", "224"})),
             "--eval-resize is 200, smaller than the center crop of 224 pixels: use --eval-resize "
             "224 or more, or a smaller --eval-crop.");
@@ -168,7 +168,7 @@ TEST(CommandLine, TheCenterOfValidationImagesFitsInThem) {
             2U);
 }
 
-TEST(CommandLine, AllFaultsTogetherParsingFirst) {
+TEST(CommandLine, AllFaultsAreReportedTogetherParsingFirst) {
   const std::vector<Error> all =
       faults({"train", "--epochs", "0", "--color", "red", "--batch-size", "two", "stray",
               "--untrained-model-path", "u", "--train-data-path", "t", "--valid-data-path", "v",
@@ -184,7 +184,7 @@ TEST(CommandLine, AllFaultsTogetherParsingFirst) {
   EXPECT_EQ(exit_code(all[4].code()), 1);
 }
 
-TEST(CommandLine, EveryRequiredPathIsAskedFor) {
+TEST(CommandLine, EveryMissingPathIsReported) {
   EXPECT_EQ(faults({"train"}).size(), 4u);
   EXPECT_EQ(faults({"convert"}).size(), 2u);
   EXPECT_EQ(faults({"demo-data"}).size(), 1u);
@@ -192,7 +192,7 @@ TEST(CommandLine, EveryRequiredPathIsAskedFor) {
   EXPECT_EQ(faults({"init-model"}).size(), 2u);
 }
 
-TEST(CommandLine, Commands) {
+TEST(CommandLine, UnknownCommandsAreFaults) {
   EXPECT_TRUE(std::holds_alternative<VersionRequest>(parse_command_line({"--version"}).command));
   EXPECT_EQ(fault({"trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
   EXPECT_NE(
@@ -203,7 +203,7 @@ TEST(CommandLine, Commands) {
   EXPECT_NE(fault({"--epochs", "5"}).find("precedes the command"), std::string::npos);
 }
 
-TEST(CommandLine, OtherCommands) {
+TEST(CommandLine, OtherCommandsTakeTheirOptions) {
   const auto convert =
       parse_as<ConvertConfig>({"convert", "--input_path=a b", "--output-path", "ü"});
   EXPECT_EQ(convert.input_path, "a b");
@@ -228,7 +228,7 @@ TEST(CommandLine, OtherCommands) {
   EXPECT_NE(fault({"inspect", "a", "--json=1"}).find("takes no value"), std::string::npos);
 }
 
-TEST(CommandLine, OutputsApartFromInputs) {
+TEST(CommandLine, OutputsMustNotBeInputs) {
   for (const std::string output : {"t", "./t/", "x/../t", "t/model", "."}) {
     ErrorCode code{};
     const auto all =
@@ -246,7 +246,7 @@ TEST(CommandLine, OutputsApartFromInputs) {
             std::string::npos);
 }
 
-TEST(CommandLine, LogPathIsToldInSpiteOfFaults) {
+TEST(CommandLine, TheLogPathIsKnownDespiteFaults) {
   EXPECT_EQ(log_path({"train", "--color", "red", "--log-path", "here"}), "here");
   EXPECT_EQ(log_path({"train", "--log-path="}), "logs");
   EXPECT_EQ(log_path({"train", "--log-path", "{{$.outputs.log}}"}), "logs");
@@ -260,11 +260,11 @@ TEST(CommandLine, OnlyTrainingOwesAnErrorInfo) {
     EXPECT_EQ(log_path(words), "");
 }
 
-TEST(CommandLine, AFaultIsToldOnce) {
+TEST(CommandLine, AFaultIsReportedOnce) {
   EXPECT_EQ(faults(train({"--shard-by", "sex"})).size(), 1u);
 }
 
-TEST(CommandLine, PlaceholdersOfAPipelineAreRefused) {
+TEST(CommandLine, UnfilledPipelinePlaceholdersAreRefused) {
   for (const char* text : {"{{$.inputs.parameters['epochs']}}", R"({"IfPresent": {}})"}) {
     ErrorCode code{};
     EXPECT_NE(fault(train({"--epochs", text}), &code).find("did not fill in"), std::string::npos);
@@ -272,7 +272,7 @@ TEST(CommandLine, PlaceholdersOfAPipelineAreRefused) {
   }
 }
 
-TEST(CommandLine, HostileArguments) {
+TEST(CommandLine, HostileArgumentsAreFaults) {
   EXPECT_NE(fault(train({std::string("--") + std::string(100000, 'e')})).find("is not an option"),
             std::string::npos);
   EXPECT_NE(fault(train({"-epochs", "3"})).find("is not expected here"), std::string::npos);
@@ -294,7 +294,7 @@ TEST(CommandLine, AChoiceMayHaveUnderscores) {
       "init-model");
 }
 
-TEST(CommandLine, LongValuesAreShownInPart) {
+TEST(CommandLine, LongValuesAreShortenedInMessages) {
   const std::string word(100'000, 'x'), number(100'000, '9');
   for (const Words& more :
        {Words{"--epochs", word}, Words{"--epochs", number}, Words{"--augment", word},

@@ -22,7 +22,7 @@ class ConfigFile : public testing::Test {
                       testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
-TEST_F(ConfigFile, YamlSetsOptionsAndAFlagWins) {
+TEST_F(ConfigFile, YamlSetsOptionsAndFlagsOverrideIt) {
   const auto config = parse_as<TrainConfig>(
       train({"--epochs", "9", "--config",
              file("# a comment\nepochs: 7\nbatch_size: 32\nlearning-rate: 0.1\nlog-path: over\n"
@@ -43,7 +43,7 @@ TEST_F(ConfigFile, YamlSetsOptionsAndAFlagWins) {
   }
 }
 
-TEST_F(ConfigFile, WhatAFlagOverrulesIsTold) {
+TEST_F(ConfigFile, OverriddenOptionsAreReported) {
   const Words words =
       train({"--epochs", "5", "--batch-size", "16", "--sync-batch-norm", "true", "--config",
              file("epochs: 90\nbatch_size: 16\nsync-batch-norm: True\n"
@@ -53,7 +53,7 @@ TEST_F(ConfigFile, WhatAFlagOverrulesIsTold) {
   EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("epochs: 90\n")})).overridden, "");
 }
 
-TEST_F(ConfigFile, JsonMayHoldEverything) {
+TEST_F(ConfigFile, JsonMaySetEveryOption) {
   const auto config = parse_as<TrainConfig>(
       {"train", "--config",
        file("{\n\t\"untrained-model-path\": \"\\/u\",\n\t\"train-data-path\": \"t\",\n"
@@ -64,11 +64,11 @@ TEST_F(ConfigFile, JsonMayHoldEverything) {
   EXPECT_EQ(config.optimization.epochs, 7);
 }
 
-TEST_F(ConfigFile, EmptyFileSetsNothing) {
+TEST_F(ConfigFile, AnEmptyFileSetsNothing) {
   EXPECT_EQ(parse_as<TrainConfig>(train({"--config", file("")})).optimization.epochs, 5);
 }
 
-TEST_F(ConfigFile, UnknownKeyNamesItsLine) {
+TEST_F(ConfigFile, UnknownKeysNameTheirLine) {
   ErrorCode code{};
   EXPECT_EQ(
       fault(train({"--config", file("epochs: 7\nbatchsize: 3\n")}), &code),
@@ -95,11 +95,11 @@ TEST_F(ConfigFile, FaultyValuesNameTheirLine) {
             std::string::npos);
 }
 
-TEST_F(ConfigFile, AFaultyValueUnderAFlagIsNotUsed) {
+TEST_F(ConfigFile, FaultyValuesOverriddenByAFlagAreIgnored) {
   EXPECT_EQ(fault(train({"--epochs", "3", "--config", file("epochs: 0\n")})), "no fault");
 }
 
-TEST_F(ConfigFile, BrokenFiles) {
+TEST_F(ConfigFile, BrokenFilesAreFaults) {
   const std::string broken = fault({"train", "--config", file("epochs: 1\nbatch-size: [1\n")});
   EXPECT_NE(broken.find("is neither YAML nor JSON"), std::string::npos) << broken;
   EXPECT_NE(broken.find("line "), std::string::npos);
@@ -110,7 +110,7 @@ TEST_F(ConfigFile, BrokenFiles) {
             std::string::npos);
 }
 
-TEST_F(ConfigFile, HoldsOneMapping) {
+TEST_F(ConfigFile, MustBeOneMapping) {
   for (const char* text : {"{\"epochs\": 3} garbage", "{\"epochs\": 3}\n{\"patience\": 3}",
                            "---\nepochs: 3\n---\npatience: 3\n"})
     EXPECT_NE(fault(train({"--config", file(text)})).find("more than one"), std::string::npos)
@@ -120,7 +120,7 @@ TEST_F(ConfigFile, HoldsOneMapping) {
       3);
 }
 
-TEST_F(ConfigFile, IsARegularFile) {
+TEST_F(ConfigFile, MustBeARegularFile) {
   std::filesystem::remove(path_);
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_EQ(fault({"train", "--config", path_}),
@@ -128,7 +128,7 @@ TEST_F(ConfigFile, IsARegularFile) {
                 "' is a pipe or a device: give the path of a YAML or JSON file.");
 }
 
-TEST_F(ConfigFile, MissingFileIsTheOnlyFault) {
+TEST_F(ConfigFile, AMissingFileIsTheOnlyFault) {
   ErrorCode code{};
   const std::string text = fault({"train", "--config", "/nowhere/run.yaml"}, &code);
   EXPECT_EQ(
@@ -139,7 +139,7 @@ TEST_F(ConfigFile, MissingFileIsTheOnlyFault) {
   EXPECT_NE(fault(train({"--config", "/"})).find("is a folder"), std::string::npos);
 }
 
-TEST_F(ConfigFile, LogPathOfTheFileIsTold) {
+TEST_F(ConfigFile, TheLogPathOfTheFileIsKnownDespiteFaults) {
   EXPECT_EQ(log_path({"train", "--config", file("log_path: here\n")}), "here");
 }
 

@@ -12,7 +12,7 @@ std::string help(const Words& words) {
   return parse_as<HelpRequest>(words).text;
 }
 
-// With line breaks and runs of spaces as one space.
+// Replaces line breaks and runs of spaces by one space.
 std::string unwrapped(const std::string& text) {
   std::istringstream in(text);
   std::string word;
@@ -21,7 +21,7 @@ std::string unwrapped(const std::string& text) {
   return out;
 }
 
-// The help of a command whose name may be two words.
+// The help of a command, whose name may have two words.
 std::string help_of(const CommandInfo& command) {
   std::istringstream in(command.name);
   Words words;
@@ -75,7 +75,7 @@ TEST(Help, FitsIn100Columns) {
   }
 }
 
-TEST(Help, WinsOverFaults) {
+TEST(Help, TakesPrecedenceOverFaults) {
   EXPECT_EQ(help({"train", "--epochs", "0", "--help"}), help({"help", "train"}));
   EXPECT_EQ(help({"help", "bench", "collective"}), help({"bench", "collective", "--help"}));
   EXPECT_EQ(fault({"bench"}), "'bench' is not a command of kiln. Did you mean 'bench loader'?");

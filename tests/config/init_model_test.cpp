@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-TEST(InitModel, NameWithAndWithoutItsFlag) {
+TEST(InitModel, TakesTheNameWithAndWithoutItsFlag) {
   for (const Words& words :
        {Words{"resnet18"}, Words{"--model-name", "resnet18"}, Words{"--model_name=ResNet18"}}) {
     const auto config = parse_as<InitModelConfig>(init_model(words));
@@ -30,7 +30,7 @@ TEST(InitModel, KnowsEveryNetworkOfTheCatalogue) {
   }
 }
 
-TEST(InitModel, UnknownNetwork) {
+TEST(InitModel, UnknownNetworksAreFaults) {
   ErrorCode code{};
   const std::string text = fault(init_model({"resnet81"}), &code);
   EXPECT_EQ(code, ErrorCode::kInvalidModelDirectory);
@@ -40,7 +40,7 @@ TEST(InitModel, UnknownNetwork) {
   EXPECT_NE(fault(init_model({"vgg"})).find("densenet121"), std::string::npos);
 }
 
-TEST(InitModel, SwitchesTakeTheOriginalsSpelling) {
+TEST(InitModel, SwitchesAcceptTheDesignersSpelling) {
   EXPECT_TRUE(parse_as<InitModelConfig>(init_model({"resnet18", "--zero-init-residual"}))
                   .zero_init_residual);
   EXPECT_TRUE(parse_as<InitModelConfig>(init_model({"--zero-init-residual", "resnet18"}))
@@ -56,7 +56,7 @@ TEST(InitModel, SwitchesTakeTheOriginalsSpelling) {
                   .memory_efficient);
 }
 
-TEST(InitModel, OtherWordsAreNotTrue) {
+TEST(InitModel, OtherWordsAreFaults) {
   for (const Words& words :
        {Words{"resnet18", "--zero-init-residual", "maybe"},
         Words{"resnet18", "--zero-init-residual=2"}, Words{"densenet121", "--memory-efficient="},
@@ -69,7 +69,7 @@ TEST(InitModel, OtherWordsAreNotTrue) {
             std::string::npos);
 }
 
-TEST(InitModel, FlagsOfTheOtherFamily) {
+TEST(InitModel, FlagsOfTheOtherFamilyAreFaults) {
   ErrorCode code{};
   EXPECT_NE(fault(init_model({"densenet121", "--zero-init-residual"}), &code).find("for ResNets"),
             std::string::npos);

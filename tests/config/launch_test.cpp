@@ -15,7 +15,7 @@ Words launch(const Words& own, const Words& more = {}) {
   return words;
 }
 
-TEST(Launch, TakesItsOptionsAndTheRanksCommandLine) {
+TEST(Launch, SplitsItsOptionsFromTheRanksCommandLine) {
   const auto config = parse_as<LaunchConfig>(
       launch({"--ranks", "3", "--hosts", "node1:2,node-2.example"}, {"--epochs", "9"}));
   EXPECT_EQ(config.ranks, 3);
@@ -28,7 +28,7 @@ TEST(Launch, TakesItsOptionsAndTheRanksCommandLine) {
   EXPECT_EQ(parse_as<LaunchConfig>(launch({"--ranks", "auto"})).ranks, 0);
 }
 
-TEST(Launch, TheLogPathIsTheRanksToo) {
+TEST(Launch, TheRanksShareTheLogPath) {
   const Words words = launch({"--ranks=2", "--log-path", "x"});
   const auto config = parse_as<LaunchConfig>(words);
   EXPECT_EQ(config.log_path, "x");
@@ -42,7 +42,7 @@ TEST(Launch, TheLogPathIsTheRanksToo) {
             "--log-path is given twice, as 'y' and as 'x': give it once.");
 }
 
-TEST(Launch, FaultsOfBothPartsAreToldTogether) {
+TEST(Launch, FaultsOfBothPartsAreReportedTogether) {
   const std::vector<Error> all = faults(launch({"--rank", "2"}, {"--epoch", "3"}));
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].message(), "--rank is not an option of `kiln launch`. Did you mean '--ranks'?");
@@ -50,7 +50,7 @@ TEST(Launch, FaultsOfBothPartsAreToldTogether) {
   EXPECT_EQ(log_path(launch({"--ranks=2"}, {"--epochs", "0", "--log-path", "z"})), "z");
 }
 
-TEST(Launch, FaultsOfExit2ComeFirstWhicheverPartTheyAreOf) {
+TEST(Launch, CommandLineFaultsOfEitherPartComeFirst) {
   const std::vector<Error> all =
       faults(launch({"--ranks", "0"}, {"--epochs", "0", "--patience", "x", "--ranks", "2"}));
   ASSERT_EQ(all.size(), 4u);
@@ -59,7 +59,7 @@ TEST(Launch, FaultsOfExit2ComeFirstWhicheverPartTheyAreOf) {
   EXPECT_EQ(faults({"launch", "--ranks", "0"}).front().code(), ErrorCode::kParameterParsing);
 }
 
-TEST(Launch, RefusesWhatCannotBe) {
+TEST(Launch, RefusesContradictions) {
   EXPECT_EQ(
       fault({"launch", "--ranks", "2"}),
       "`kiln launch` needs a training command to start: end the command line with `-- train …`.");
@@ -79,7 +79,7 @@ TEST(Launch, RefusesWhatCannotBe) {
   }
 }
 
-TEST(Launch, HelpOfEitherPart) {
+TEST(Launch, ShowsTheHelpOfEitherPart) {
   EXPECT_NE(parse_as<HelpRequest>({"launch", "--help"}).text.find("--hosts"), std::string::npos);
   EXPECT_EQ(parse_as<HelpRequest>(launch({"--ranks", "2"}, {"--help"})).text,
             parse_as<HelpRequest>({"train", "--help"}).text);
@@ -91,7 +91,7 @@ TEST(Train, RanksAreEmptyUnlessGiven) {
   EXPECT_EQ(parse_as<TrainConfig>(train({"--ranks", "4"})).ranks.launch, 4);
 }
 
-TEST(Train, KeepsTheWordsThatItsRanksAreStartedWith) {
+TEST(Train, KeepsTheCommandLineOfItsRanks) {
   const Words words = train({"--ranks=2", "--epochs", "3"});
   EXPECT_EQ(parse_as<TrainConfig>(words).ranks.arguments, words);
   const Words bench = {"bench", "collective", "--ranks", "2"};

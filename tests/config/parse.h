@@ -1,4 +1,4 @@
-// Runs the parser and returns what a test looks at.
+// Parses a command line and returns its parts.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ inline Words init_model(const Words& more) {
   return words;
 }
 
-// Throws the faults, where there are any.
+// Throws the faults, if any.
 template <typename Config>
 Config parse_as(const Words& words) {
   const Invocation invocation = parse_command_line(words);
@@ -38,12 +38,12 @@ inline std::vector<Error> faults(const Words& words) {
   return parse_command_line(words).problems.errors();
 }
 
-// Of the error_info.json that is owed; empty: none is.
+// The folder of the error_info.json to be written; empty: none.
 inline std::string log_path(const Words& words) {
   return parse_command_line(words).log_path;
 }
 
-// The one fault of a command line; a text that no test expects when there are none or several.
+// The single fault of a command line; otherwise a text that no test expects.
 inline std::string fault(const Words& words, ErrorCode* code = nullptr) {
   const std::vector<Error> all = faults(words);
   if (all.empty()) return "no fault";

@@ -1,4 +1,4 @@
-// Every option with a range: below, at and above it, and what is no number at all.
+// Every option with a range: below, at and above its limits, and text that is not a number.
 #include <gtest/gtest.h>
 
 #include "config/options.h"
@@ -39,7 +39,7 @@ TEST_P(TrainRanges, BelowAtAndAbove) {
   EXPECT_EQ(exit_code(code), 1);
 }
 
-TEST_P(TrainRanges, NotANumber) {
+TEST_P(TrainRanges, RefusesOtherText) {
   for (const char* text : {"two", "1,5", "0x10", " 5", "5 ", "--", "1e", "5%5", "½"}) {
     ErrorCode code{};
     const std::string message = fault(train({std::string(GetParam().flag) + "=" + text}), &code);
@@ -98,7 +98,7 @@ TEST(Ranges, EveryNumericTrainOptionIsTested) {
   EXPECT_EQ(numeric, 22);
 }
 
-TEST(Ranges, TheFullMessage) {
+TEST(Ranges, MessagesNameOptionValueAndRange) {
   EXPECT_EQ(fault(train({"--epochs", "0"})),
             "--epochs is 0, but must be greater than 0 (range 1 to 1000000).");
   EXPECT_EQ(fault(train({"--epochs", "1000001"})),
@@ -117,7 +117,7 @@ TEST(Ranges, WholeNumbersHaveNoFraction) {
   }
 }
 
-TEST(Ranges, LearningRateNotFinite) {
+TEST(Ranges, TheLearningRateIsFinite) {
   ErrorCode code{};
   for (const char* text : {"nan", "NaN", "-nan"}) {
     EXPECT_NE(fault(train({"--learning-rate", text}), &code), "no fault");
@@ -129,7 +129,7 @@ TEST(Ranges, LearningRateNotFinite) {
   }
 }
 
-TEST(Ranges, Choices) {
+TEST(Ranges, ChoicesAreListed) {
   ErrorCode code{};
   EXPECT_EQ(fault(train({"--device", "gpu"}), &code),
             "--device is 'gpu', but must be auto, cuda or cpu. Did you mean 'cpu'?");

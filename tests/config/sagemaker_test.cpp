@@ -87,7 +87,7 @@ bool contains(const Words& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-TEST_F(SageMaker, IsAStartOfTrainWithoutPaths) {
+TEST_F(SageMaker, IsDetectedForTrainWithoutPaths) {
   EXPECT_TRUE(is_sagemaker_start({"train"}, folder_));
   EXPECT_TRUE(is_sagemaker_start({"train", "--epochs", "3"}, folder_));
   EXPECT_FALSE(is_sagemaker_start({"train", "--train_data_path", "x"}, folder_));
@@ -97,13 +97,13 @@ TEST_F(SageMaker, IsAStartOfTrainWithoutPaths) {
   EXPECT_FALSE(is_sagemaker_start({"train"}, folder_ / "elsewhere"));
 }
 
-TEST_F(SageMaker, PutsChannelsAndOutputsInTheirPlaces) {
+TEST_F(SageMaker, MapsChannelsAndOutputsToOptions) {
   EXPECT_EQ(command(), paths({}));
   EXPECT_TRUE(job().preparation.empty());
   EXPECT_TRUE(job().leads());
 }
 
-TEST_F(SageMaker, KnowsTheOtherNamesOfChannels) {
+TEST_F(SageMaker, AcceptsAlternativeChannelNames) {
   write("inputdataconfig", R"({"training": {}, "test": {}, "model": {}, "weights": {}})");
   EXPECT_TRUE(contains(command(), "--train-data-path=" + data_ + "training"));
   EXPECT_TRUE(contains(command(), "--valid-data-path=" + data_ + "test"));
@@ -121,7 +121,7 @@ TEST_F(SageMaker, AddsArgumentsOfTheContainer) {
   EXPECT_EQ(command(0, {"train", "--epochs", "3"}), paths({"--epochs", "3"}));
 }
 
-TEST_F(SageMaker, MakesTheModelWhereNoChannelBringsOne) {
+TEST_F(SageMaker, CreatesTheModelWithoutAModelChannel) {
   write("inputdataconfig", R"({"train": {}, "validation": {}})");
   write("hyperparameters", R"({"model_name": "resnet18", "random_seed": "7"})");
   const std::string place = "--untrained-model-path=" + (folder_ / "untrained-model").string();
@@ -152,7 +152,7 @@ TEST_F(SageMaker, LaunchesOverSeveralHosts) {
             std::string::npos);
 }
 
-TEST_F(SageMaker, LeavesTheSdksOwnHyperparametersAlone) {
+TEST_F(SageMaker, IgnoresTheSdksOwnHyperparameters) {
   write("hyperparameters", R"({"sagemaker_custom": "{\"a\": 1}", "sagemaker_list": [1],
     "sagemaker_mpi_custom_mpi_options": "\"-x A=1\""})");
   EXPECT_EQ(command(), paths({}));
@@ -161,7 +161,7 @@ TEST_F(SageMaker, LeavesTheSdksOwnHyperparametersAlone) {
                    "chooses its own."}));
 }
 
-TEST_F(SageMaker, LeavesToTheConfigFileWhatItSays) {
+TEST_F(SageMaker, LetsTheConfigFileSetOptions) {
   const std::string file = (folder_ / "run.yaml").string();
   std::ofstream(file) << "log_path: over\nranks: 2\n";
   write("hyperparameters", R"({"config": ")" + file + R"("})");
@@ -170,7 +170,7 @@ TEST_F(SageMaker, LeavesToTheConfigFileWhatItSays) {
   EXPECT_FALSE(contains(words, "--log-path=" + (folder_ / "output/data/logs").string()));
 }
 
-TEST_F(SageMaker, KeepsHostsToTheirPart) {
+TEST_F(SageMaker, PassesOnWhichChannelsAreSharded) {
   const auto channels = [&](const char* train, const char* valid) {
     write("inputdataconfig", std::string(R"({"model": {}, "train": {"S3DistributionType": ")") +
                                  train + R"("}, "valid": {"S3DistributionType": ")" + valid +
@@ -211,7 +211,7 @@ TEST_F(SageMaker, NeedsTheWholeModelUnpacked) {
   EXPECT_NE(fault().find("needs the whole model"), std::string::npos);
 }
 
-TEST_F(SageMaker, TellsOfChannelsThatAreNotUsed) {
+TEST_F(SageMaker, ReportsUnusedChannels) {
   write("inputdataconfig", R"({"train": {}, "training": {}, "valid": {}, "model": {}})");
   EXPECT_EQ(
       job().warnings,
@@ -228,7 +228,7 @@ TEST_F(SageMaker, NamesWhatIsMissing) {
   EXPECT_NE(fault().find("It has 'model', 'photos', 'validation'."), std::string::npos);
 }
 
-TEST_F(SageMaker, RefusesHostsThatCannotBe) {
+TEST_F(SageMaker, RefusesInvalidHosts) {
   const auto expect = [&](const std::string& text, const std::string& words) {
     write("resourceconfig", text);
     EXPECT_NE(fault().find(words), std::string::npos) << text << fault();
@@ -273,7 +273,7 @@ TEST_F(SageMaker, RefusesWrongHyperparameters) {
   expect(R"({"model-name": "resnet18"})", "the channel 'model' already provides one");
 }
 
-TEST_F(SageMaker, TellsOfTheJobsFaultsAndItsCommandsFaultsTogether) {
+TEST_F(SageMaker, ReportsFaultsOfTheJobAndItsCommandTogether) {
   write("hyperparameters", R"({"epochs": "zero", "batchsize": "64"})");
   EXPECT_EQ(problems().errors().size(), 2U) << fault();
   EXPECT_NE(fault().find("Did you mean 'batch-size'?"), std::string::npos);
@@ -282,7 +282,7 @@ TEST_F(SageMaker, TellsOfTheJobsFaultsAndItsCommandsFaultsTogether) {
   EXPECT_EQ(job().invocation.log_path, (folder_ / "output/data/logs").string());
 }
 
-TEST_F(SageMaker, TellsEachFaultOnceAndNoneThatFollowsFromAnother) {
+TEST_F(SageMaker, ReportsEachFaultOnceWithoutItsConsequences) {
   write("inputdataconfig", R"({"photos": {}})");
   write("hyperparameters", R"({"model_name": "[1]", "random_seed": "x", "epochs": "0"})");
   const std::vector<Error> all = problems().errors();

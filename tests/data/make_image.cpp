@@ -26,7 +26,7 @@ std::string taken(std::uint8_t* data, std::size_t size) {
   return bytes;
 }
 
-// One row in the channels of the form; `jpeg_write_scanlines` wants a mutable row.
+// One row in the channels of the format; `jpeg_write_scanlines` needs a mutable row.
 void fill_row(const std::uint8_t* rgb, int width, const JpegForm& form, std::uint8_t* row) {
   for (int x = 0; x < width; ++x, rgb += 3) {
     if (form.gray) {
@@ -103,7 +103,7 @@ std::string encode_jpeg(const Image& image, const JpegForm& form) {
 std::string encode_png(const Image& image, int bits, bool alpha) {
   std::string samples;
   for (std::size_t i = 0; i < image.pixels.size(); ++i) {
-    // libspng takes 16-bit samples in the machine's order.
+    // libspng expects 16-bit samples in native byte order.
     if (bits == 16) samples += '\x5a';
     samples += static_cast<char>(image.pixels[i]);
     if (alpha && i % 3 == 2) samples.append(static_cast<std::size_t>(bits) / 8, '\x70');

@@ -1,4 +1,4 @@
-// A folder of its own for one test, removed with it, and what tests write into it.
+// A temporary folder for one test, and helpers to fill it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ inline std::string bytes_of(const std::filesystem::path& path) {
   return bytes.str();
 }
 
-// The Error that `action` throws; a failure of the test when it throws none.
+// The Error that `action` throws; the test fails if it throws none.
 template <typename Action>
 Error error_of(Action&& action) {
   try {

@@ -1,4 +1,4 @@
-// What the committed files cannot show; tests/platforms compares those with what is printed.
+// What the committed files do not show; tests/platforms compares those with the program's output.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ bool holds(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }
 
-TEST(Canvas, ShowsDesignersNoMoreParametersThanTheyRead) {
+TEST(Canvas, LimitsTheParametersOnACanvas) {
   for (const CommandInfo& command : command_table()) {
     const auto shown =
         std::count_if(command.options.begin(), command.options.end(),
@@ -23,7 +23,7 @@ TEST(Canvas, ShowsDesignersNoMoreParametersThanTheyRead) {
   }
 }
 
-// Kubeflow has no way to leave a parameter out.
+// In Kubeflow no parameter can be left out.
 TEST(Canvas, HasADefaultForEveryParameter) {
   for (const CommandInfo& command : command_table())
     for (const Option& option : command.options)
@@ -31,7 +31,7 @@ TEST(Canvas, HasADefaultForEveryParameter) {
           << option.name;
 }
 
-TEST(Components, AreOfCommandsThatWriteFolders) {
+TEST(Components, ExistForCommandsThatWriteFolders) {
   for (const char* name : {"train", "init-model", "convert", "pack"})
     EXPECT_TRUE(is_component(*find_command(name))) << name;
   for (const char* name : {"launch", "inspect", "describe"})
@@ -46,7 +46,7 @@ TEST(Components, NameTheImageAndTheVersion) {
   }
 }
 
-TEST(Components, HaveMetricsWhereTheCommandTellsKubeflow) {
+TEST(Components, HaveMetricsIfTheCommandWritesThem) {
   CommandInfo command = *find_command("convert");
   EXPECT_FALSE(holds(kubeflow_component(command, kFacts), "executorInput"));
   command.options.push_back({.name = "run-input",

@@ -18,7 +18,7 @@
 namespace kiln {
 namespace {
 
-// An environment variable for the time of a test; nullptr removes it.
+// Sets an environment variable during a test; nullptr removes it.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -92,7 +92,7 @@ bool has_words(const ProgramCall& call, const std::vector<std::string>& words) {
          call.words.end();
 }
 
-TEST(MpirunJob, RanksFindTheirEnvironment) {
+TEST(MpirunJob, RanksGetTheirEnvironment) {
   const Variable given("KILN_TEST_WORD", "passed on");
   const Variable home("HOME", nullptr);
   const Ran ran = run(shell_job(2, "echo $OMPI_COMM_WORLD_RANK/$KILN_LAUNCHED/$KILN_TEST_WORD"));
@@ -101,7 +101,7 @@ TEST(MpirunJob, RanksFindTheirEnvironment) {
   EXPECT_NE(ran.lines.find("1:1/2/passed on\n"), std::string::npos) << ran.lines;
 }
 
-TEST(MpirunJob, MoreRanksThanCoresRunToo) {
+TEST(MpirunJob, MoreRanksThanCoresRun) {
   const Ran ran = run(shell_job(usable_cpus() + 3, "echo here"));
   EXPECT_EQ(ran.code, 0) << ran.lines;
   EXPECT_EQ(std::count(ran.lines.begin(), ran.lines.end(), '\n'), usable_cpus() + 3);
@@ -115,7 +115,7 @@ TEST(MpirunJob, AKilledRankIsNamed) {
   EXPECT_EQ(ran.failure.exit_code, 137);
 }
 
-TEST(MpirunJob, ARankThatFailsEarlyIsKnownByItsError) {
+TEST(MpirunJob, ARankThatFailsBeforeMpiInitIsIdentifiedByItsError) {
   const Ran ran = run(shell_job(
       2, "[ $OMPI_COMM_WORLD_RANK = 0 ] || { echo error: no >&2; sleep 0.2; exit 7; }; sleep 60"));
   EXPECT_EQ(ran.code, 7);
@@ -123,7 +123,7 @@ TEST(MpirunJob, ARankThatFailsEarlyIsKnownByItsError) {
   EXPECT_NE(ran.lines.find("1!error: no\n"), std::string::npos);
 }
 
-TEST(MpirunJob, TheCommandLine) {
+TEST(MpirunJob, TheCommandLineHasHostsBindingAndVariables) {
   const Variable secret("MLFLOW_TRACKING_TOKEN", "secret");
   const Variable other("SOME_OTHER_VARIABLE", "1");
   MpirunJob job = shell_job(3, "true");
@@ -142,7 +142,7 @@ TEST(MpirunJob, TheCommandLine) {
   EXPECT_EQ(planned_hosts(job), (std::vector<std::string>{"a", "a", "b"}));
 }
 
-TEST(MpirunJob, TheUsersParametersWin) {
+TEST(MpirunJob, TheUsersParametersTakePrecedence) {
   const Variable own("OMPI_MCA_oob_tcp_keepalive_time", "3");
   EXPECT_FALSE(has_words(mpirun_call(shell_job(1, "true")), {"--mca", "oob_tcp_keepalive_time"}));
 }

@@ -1,4 +1,4 @@
-// Texts as Open MPI 4.1.4 writes them.
+// Output as Open MPI 4.1.4 writes it.
 #include "launch/mpirun_output.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ std::string shown(const OutputLine& line) {
   return std::to_string(line.rank) + (line.is_error ? "!" : ":") + line.text + "\n";
 }
 
-// Fed in pieces of `size`.
+// Parses `text` in pieces of `size` bytes.
 std::string lines_of(std::string_view text, std::size_t size) {
   std::string out;
   OutputSplitter splitter([&](const OutputLine& line) { out += shown(line); });
@@ -19,7 +19,7 @@ std::string lines_of(std::string_view text, std::size_t size) {
   return out;
 }
 
-TEST(OutputSplitter, PutsLinesTogetherAgain) {
+TEST(OutputSplitter, ReassemblesLines) {
   const std::string text =
       "[1,0]<stdout>:abc[1,1]<stdout>:xyz\n[1,0]<stdout>:def\n[1,12]<stderr>:error: [1,2]\n"
       "-----\n[1,1]<stdout>:[host] x\n[1,0]<stdout>:no end";
@@ -27,7 +27,7 @@ TEST(OutputSplitter, PutsLinesTogetherAgain) {
   for (const std::size_t size : {1u, 2u, 3u, 7u, 1000u}) EXPECT_EQ(lines_of(text, size), expected);
 }
 
-TEST(OutputSplitter, ALineThatIsWrittenOverCountsOnce) {
+TEST(OutputSplitter, KeepsOnlyTheLastStateOfAnOverwrittenLine) {
   EXPECT_EQ(
       lines_of("[1,0]<stdout>:\r\x1b[Kstep 1[1,0]<stdout>:\r\x1b[Kstep 2[1,0]<stdout>:\r\x1b[K"
                "epoch 1\r\n",
@@ -35,7 +35,7 @@ TEST(OutputSplitter, ALineThatIsWrittenOverCountsOnce) {
       "0:epoch 1\n");
 }
 
-TEST(OutputSplitter, TakesAnyBytes) {
+TEST(OutputSplitter, AcceptsAnyBytes) {
   std::string hostile = "[[[[1,\xff]<stdout>:[1,99999999999]<stdout>:x\n";
   hostile += std::string(3, '\0') + "[1,1]<std";
   const std::string out = lines_of(hostile + std::string(200'000, 'a'), 5000);
@@ -63,7 +63,7 @@ JobFailure failure_of(const std::string& text, int code) {
   return story.failure(code);
 }
 
-TEST(JobMonitor, ARanksOwnErrorIsAFailureBeforeMpirunSaysSo) {
+TEST(JobMonitor, ARanksErrorIsAFailureBeforeMpirunReportsIt) {
   JobMonitor story({"node7", "node8"});
   OutputSplitter splitter([&](const OutputLine& line) { story.take(line); });
   splitter.feed("[1,0]<stdout>:12 files with error: in their names\n[1,1]<stderr>:error: of MPI\n");
@@ -73,7 +73,7 @@ TEST(JobMonitor, ARanksOwnErrorIsAFailureBeforeMpirunSaysSo) {
   EXPECT_EQ(story.failure(3).rank, 1);
 }
 
-TEST(JobMonitor, AnExitCode) {
+TEST(JobMonitor, ReportsAnExitCode) {
   const JobFailure failure = failure_of(kExit, 7);
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(failure.host, "node8");
@@ -95,20 +95,20 @@ TEST(JobMonitor, ASignal) {
   EXPECT_TRUE(failure.killed);
 }
 
-TEST(JobMonitor, AnAbort) {
+TEST(JobMonitor, ReportsAnAbort) {
   const JobFailure failure = failure_of(
       "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD\nwith errorcode 3.\n", 3);
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(failure.exit_code, 3);
 }
 
-TEST(JobMonitor, WhatRanksSayOfAnotherWinsOverWhoLeftFirst) {
+TEST(JobMonitor, ABlamedRankTakesPrecedenceOverTheFirstToLeave) {
   const JobFailure failure = failure_of(
       "[1,1]<stderr>:error: rank 0 on host node7 failed: no space left\n" + std::string(kExit), 7);
   EXPECT_EQ(failure.rank, 0);
 }
 
-TEST(JobMonitor, ALostHost) {
+TEST(JobMonitor, ReportsALostHost) {
   const JobFailure failure = failure_of(
       "ORTE has lost communication with a remote daemon.\n\n"
       "  HNP daemon   : [[40316,0],0] on node node7\n"

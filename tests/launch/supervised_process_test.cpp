@@ -1,4 +1,4 @@
-// Real processes: /bin/sh in the place of mpirun.
+// Real processes: /bin/sh instead of mpirun.
 #include "launch/supervised_process.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ ProgramCall shell(const std::string& script) {
   return {{"/bin/sh", "-c", script}, {}};
 }
 
-// Everything up to the end, or up to the line break when `one_line`.
+// Everything up to the end, or up to the first line break if `one_line`.
 std::string read_from(int descriptor, bool one_line = false) {
   std::string text;
   std::array<char, 4096> bytes{};
@@ -40,7 +40,7 @@ int end_of(SupervisedProcess& process) {
   return *process.ended();
 }
 
-// A zombie that waits for its new parent counts as gone.
+// A zombie that waits for its new parent counts as dead.
 bool is_alive(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
@@ -55,11 +55,11 @@ bool is_gone_soon(pid_t process) {
   return !is_alive(process);
 }
 
-// Prints the id of a process that its parent has left: of another session and deaf to signals.
+// Prints the id of an orphaned process with its own session that ignores signals.
 constexpr const char* kOrphan =
     "setsid sh -c 'trap \"\" TERM INT HUP USR1; echo $$; while :; do sleep 1; done' & ";
 
-TEST(SupervisedProcess, GivesOutputAndExitCode) {
+TEST(SupervisedProcess, ReturnsOutputAndExitCode) {
   SupervisedProcess process({{"/bin/sh", "-c", "echo out; echo $KILN_TEST_WORD >&2; cat; exit 7"},
                              {{"KILN_TEST_WORD", "given"}}});
   EXPECT_EQ(read_from(process.output()), "out\n");
@@ -68,12 +68,12 @@ TEST(SupervisedProcess, GivesOutputAndExitCode) {
   EXPECT_EQ(process.kill(), 7);
 }
 
-TEST(SupervisedProcess, ADeathBySignalIsItsNumberAnd128) {
+TEST(SupervisedProcess, ASignalIsExitCode128PlusItsNumber) {
   SupervisedProcess process(shell("kill -9 $$"));
   EXPECT_EQ(end_of(process), 128 + SIGKILL);
 }
 
-TEST(SupervisedProcess, AProgramThatIsNotThereSaysSo) {
+TEST(SupervisedProcess, AMissingProgramIsReported) {
   SupervisedProcess process({{"/nonexistent/mpirun"}, {}});
   EXPECT_EQ(read_from(process.errors()),
             "cannot run /nonexistent/mpirun: No such file or directory\n");
@@ -97,7 +97,7 @@ TEST(SupervisedProcess, OrphansEndWithTheProgram) {
   EXPECT_FALSE(is_alive(orphan));
 }
 
-TEST(SupervisedProcess, KillTakesTheWholeTreeStoppedProcessesToo) {
+TEST(SupervisedProcess, KillEndsTheWholeTreeIncludingStoppedProcesses) {
   SupervisedProcess process(shell(std::string(kOrphan) + "sleep 1000 & kill -STOP $!; wait"));
   const pid_t orphan = std::stoi(read_from(process.output(), true));
   EXPECT_EQ(process.kill(), 128 + SIGKILL);
@@ -105,8 +105,8 @@ TEST(SupervisedProcess, KillTakesTheWholeTreeStoppedProcessesToo) {
   EXPECT_EQ(read_from(process.output()), "");
 }
 
-// A child process that keeps a tree and dies by SIGKILL.
-TEST(SupervisedProcess, TheTreeEndsWithThisProcessHoweverItDies) {
+// A child process that starts a tree and dies by SIGKILL.
+TEST(SupervisedProcess, TheTreeEndsWithThisProcessEvenOnSigkill) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t parent = ::fork();

@@ -1,4 +1,4 @@
-// What the main() of every test that mpirun starts begins with.
+// Shared beginning of main() in tests started by mpirun.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,8 +10,9 @@
 
 namespace kiln {
 
-// Joins the ranks, with `deadline_s` for a collective and half of it before a warning; false, with
-// a word on standard error, where mpirun did not start this. `log` must outlive `world`.
+// Joins the ranks with a deadline of `deadline_s` per collective and a warning at half of it.
+// Returns false, with a message on standard error, if not started by mpirun. `log` must outlive
+// `world`.
 inline bool join_ranks(int argc, char** argv, double deadline_s, Log& log, World& world) {
   testing::InitGoogleTest(&argc, argv);
   world.join({.deadline_s = deadline_s, .stall_warning_s = deadline_s / 2}, 0, log);

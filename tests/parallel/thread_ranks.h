@@ -1,4 +1,4 @@
-// Ranks as threads of one process: a Communicator that sums over a board all threads see.
+// Ranks as threads of one process: a Communicator that sums in shared memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@
 
 namespace kiln {
 
-// What all ranks have put up so far: the n-th sum of one rank belongs to the n-th of the others.
+// The contributions of all ranks so far: the n-th sum of one rank belongs to the n-th of the
+// others.
 struct SumBoard {
   explicit SumBoard(int size) : num_ranks(size) {}
 
@@ -52,7 +53,7 @@ class ThreadCommunicator : public Communicator {
     started_[ticket].copy_(board_.entries[ticket].sum);
   }
 
-  // The lengths of the sums, in the order in which they were started.
+  // The lengths of the sums in the order of their start.
   std::vector<std::int64_t> lengths() const {
     std::vector<std::int64_t> lengths;
     for (const at::Tensor& values : started_) lengths.push_back(values.numel());
@@ -77,7 +78,7 @@ class ThreadCommunicator : public Communicator {
   std::vector<at::Tensor> started_;
 };
 
-// Runs `work` once a rank, each in its thread, and rethrows nothing: failures are the test's.
+// Runs `work` in one thread per rank.
 inline void run_ranks(int size, const std::function<void(int rank, ThreadCommunicator&)>& work) {
   SumBoard board(size);
   std::vector<std::thread> threads;

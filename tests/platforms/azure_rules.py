@@ -1,4 +1,4 @@
-"""What Azure ML's service or a job would stumble over, but its SDK lets pass."""
+"""Faults that Azure ML's SDK accepts but its service or a job does not."""
 import keyword
 import re
 
@@ -12,7 +12,7 @@ OPTIONAL_PART = re.compile(r"\$\[\[(.*?)\]\]", re.S)
 
 
 def faults(component):
-    """Sentences, one a fault, of a command component that was read from YAML."""
+    """The faults of a command component parsed from YAML, one sentence each."""
     inputs, outputs = component.get("inputs", {}), component.get("outputs", {})
     found = [f"unknown key {key}" for key in sorted(set(component) - TOP_KEYS)]
     found += [f"unknown key resources.{key}" for key in sorted(set(component.get("resources", {})) - RESOURCE_KEYS)]

@@ -1,4 +1,4 @@
-"""Rules for Kubernetes manifests of MPI jobs that no offline reader knows, and the pods in them."""
+"""Rules for Kubernetes manifests of MPI jobs that no offline validator checks, and the pods in them."""
 
 MPIJOB_SPEC = {"slotsPerWorker", "runLauncherAsWorker", "runPolicy", "mpiReplicaSpecs", "sshAuthMountPath",
                "launcherCreationPolicy", "mpiImplementation"}
@@ -8,7 +8,7 @@ REPLICA_SPEC = {"replicas", "template", "restartPolicy"}
 
 
 def mpijob_faults(job):
-    """What the MPI operator would refuse, or drop without a word."""
+    """What the MPI operator would reject or silently drop."""
     spec = job["spec"]
     replicas = spec.get("mpiReplicaSpecs", {})
     found = [f"unknown key spec.{key}" for key in sorted(set(spec) - MPIJOB_SPEC)]
@@ -40,7 +40,7 @@ def mpijob_faults(job):
 
 
 def pods(manifest):
-    """Every pod template in it, as a Pod."""
+    """Every pod template in the manifest, as a Pod."""
     if isinstance(manifest, list):
         return [pod for entry in manifest for pod in pods(entry)]
     if not isinstance(manifest, dict):
@@ -53,7 +53,7 @@ def pods(manifest):
 
 
 def mount_faults(pod):
-    """Mounts of volumes that the pod does not have."""
+    """Mounts of volumes that are not defined in the pod."""
     names = {volume["name"] for volume in pod["spec"].get("volumes", [])}
     return [f"{container['name']} mounts {mount['name']}, which is no volume of its pod"
             for container in pod["spec"]["containers"] for mount in container.get("volumeMounts", [])

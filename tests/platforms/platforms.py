@@ -17,14 +17,14 @@ KUBEFLOW = {command: f"components/kubeflow/{command}.yaml" for command in COMPON
 
 
 def describe(format_name, *more):
-    """What `kiln describe` prints."""
+    """The output of `kiln describe`."""
     done = subprocess.run([KILN, "describe", "--format", format_name, *more], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def use_clients():
-    """Makes the packages of environment/clients.txt importable; ends the test as skipped where they are not installed."""
+    """Makes the packages of environment/clients.txt importable; skips the test if they are not installed."""
     if not CLIENTS.is_dir():
         print(f"SKIPPED: {CLIENTS} is not there; environment/install.sh makes it from environment/clients.txt")
         sys.exit(77)

@@ -1,4 +1,4 @@
-"""Components and pipelines as azure-ai-ml reads them, and by rules of our own for what it lets pass."""
+"""Components and pipelines checked by azure-ai-ml, and by our own rules for what it accepts wrongly."""
 import copy
 import importlib.util
 import os
@@ -39,7 +39,7 @@ class ComponentTest(unittest.TestCase):
             with self.subTest(path=path):
                 self.assertEqual(faults(read(path)), [])
 
-    def test_own_rules_find_what_is_edited_badly(self):
+    def test_own_rules_find_bad_edits(self):
         edits = {"out of its range": lambda c: c["inputs"]["epochs"].update(default=0),
                  "fractional default": lambda c: c["inputs"]["epochs"].update(default=2.5),
                  "none of its choices": lambda c: c["inputs"]["augment"].update(default="wild"),
@@ -61,8 +61,8 @@ class ComponentTest(unittest.TestCase):
 
 
 class CommandTest(unittest.TestCase):
-    """The pipeline as a designer makes it: every step its own process or processes, by the command as Azure fills it in, with
-    every default."""
+    """The pipeline as built in the designer: every step runs in its own processes, with the command as Azure fills it in and
+    all defaults."""
 
     def filled_in(self, component, values):
         command = re.sub(r"\$\[\[.*?\]\]", "", component["command"])

@@ -21,11 +21,11 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_RUN = re.compile(r"#\s*not run by a test: \S")
 RUN_BY = re.compile(r"#\s*run by (\S+?)(?:,| \(|\s*$)")
 OF_OTHERS = {"--gpus", "--shm-size", "--ipc", "--read-only", "--network", "--mpi", "--help", "--version"}  # docker's, srun's
-PREPARE = {"kiln compare logs logs-before": "cp -r logs logs-before"}  # what is there before a line is run
+PREPARE = {"kiln compare logs logs-before": "cp -r logs logs-before"}  # run before the line
 
 
 def blocks(path):
-    """Lists of lines, continued lines joined."""
+    """Lists of lines, with continued lines joined."""
     found, block, fence, before = [], [], None, ""
     for line in [*path.read_text(encoding="utf-8").splitlines(), ""]:
         if line.startswith("```"):
@@ -45,7 +45,7 @@ def blocks(path):
 
 
 def lines_with_markers(path):
-    """(line, its marker or None); lines that are only comments are left out."""
+    """(line, its marker or None), without lines that are only comments."""
     for block in blocks(path):
         marker = None
         for line in block:
@@ -63,7 +63,7 @@ def options_of(command):
 
 
 def option_faults(line):
-    """Options in a `kiln COMMAND …` that the command does not have."""
+    """Options in a `kiln COMMAND …` line that the command does not have."""
     faults = []
     line = re.sub(r"(^|\s)#.*", "", line)
     for start in re.finditer(r"(?:^|[\s/(])kiln(?::[\w.-]+)? ((?:bench )?[a-z][a-z-]*)(?= |$)", line):
@@ -95,7 +95,7 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(faults, [])
 
     def test_options_in_text_exist(self):
-        """`--save last` on its own; docs/coming-from.md is about options of others."""
+        """Such as `--save last` in a sentence; docs/coming-from.md also names options of other programs."""
         listed = subprocess.run([KILN, "--help"], capture_output=True, text=True, timeout=60).stdout
         commands = re.findall(r"^  ((?:bench )?[a-z][a-z-]*)  ", listed[listed.index("Commands:"):], re.M)
         known = set().union(*map(options_of, commands)) | OF_OTHERS
@@ -120,7 +120,7 @@ class DocumentsTest(unittest.TestCase):
         return pathlib.Path(words[0]).name
 
     def test_files_exist(self):
-        """Links, and paths of the repository that are named."""
+        """Links, and paths in the repository."""
         faults = []
         for path in DOCUMENTS + [ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"]:
             text = path.read_text(encoding="utf-8")
@@ -139,7 +139,7 @@ class DocumentsTest(unittest.TestCase):
         self.assertLessEqual(len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 220)
 
     def test_lines_are_narrow(self):
-        """But for tables, and what `kiln` prints."""
+        """Except for tables and the output of `kiln`."""
         for path in DOCUMENTS + [ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]:
             text = path.read_text(encoding="utf-8").splitlines()
             self.assertEqual([line for line in text if len(line) > 120 and not line.startswith("|")], [], path.name)

@@ -1,4 +1,4 @@
-"""The scripts under examples/, run on small data with the real binary; srun and aws are stand-ins that note how they are called."""
+"""The scripts in examples/, run on small data with the real binary; srun and aws are fakes that record their calls."""
 import json
 import os
 import pathlib
@@ -24,7 +24,7 @@ class ExampleTest(unittest.TestCase):
         subprocess.run([KILN, *map(str, arguments)], check=True, capture_output=True)
 
     def program(self, name, text):
-        """A stand-in of this name, before all others on PATH."""
+        """Installs a fake program of this name, first on PATH."""
         (self.folder / "bin").mkdir(exist_ok=True)
         path = self.folder / "bin" / name
         path.write_text("#!/bin/bash\n" + text)
@@ -43,7 +43,7 @@ class ExampleTest(unittest.TestCase):
 
 class ScriptsTest(ExampleTest):
     def test_imagenet(self):
-        """imagenet/train.sh and its resnet50.yaml, on shards made as its first lines say."""
+        """imagenet/train.sh and its resnet50.yaml, on shards made as its first lines describe."""
         for part in ("train", "val"):
             self.kiln("pack", "--input-path", self.folder / "data" / part, "--output-path", self.folder / "shards" / part,
                       "--short-side", 256)
@@ -53,7 +53,7 @@ class ScriptsTest(ExampleTest):
         self.assertIn("augmentation:     standard", done.stdout)
 
     def test_fine_tune(self):
-        """fine-tune/fine-tune.sh, with weights that kiln wrote."""
+        """fine-tune/fine-tune.sh, with weights written by kiln."""
         self.kiln("init-model", "resnet18", "--untrained-model-path", self.folder / "weights")
         done = self.run_example("fine-tune/fine-tune.sh", self.folder / "weights/model", self.folder / "data",
                                 self.folder / "out", *SMALL)
@@ -63,7 +63,7 @@ class ScriptsTest(ExampleTest):
 
 
 class QuickstartTest(ExampleTest):
-    def test_trains_to_what_it_promises(self):
+    def test_reaches_the_promised_accuracy(self):
         """quickstart.sh, in a copy of the repository in which everything is installed and built."""
         if os.environ.get("KILN_NIGHTLY") != "1":
             self.skipTest("only with KILN_NIGHTLY=1")
@@ -109,7 +109,7 @@ class SlurmTest(ExampleTest):
 
 class SageMakerTest(ExampleTest):
     def test_job(self):
-        """sagemaker/submit.sh sends sagemaker/job.json with metrics; kiln trains in the tree that SageMaker makes of it."""
+        """sagemaker/submit.sh sends sagemaker/job.json with metrics; kiln trains in the folders that SageMaker makes of it."""
         self.program("aws", 'echo "$1 $2 $3"; printf %s "$4" > request.json\n')
         copy = shutil.copytree(EXAMPLES / "sagemaker", self.folder / "sagemaker")
         done = self.run_example(copy / "submit.sh", KILN=f"nice {KILN}")  # two words, as of an image
@@ -143,7 +143,7 @@ class SageMakerTest(ExampleTest):
 
 class AllExamplesTest(unittest.TestCase):
     def test_every_example_is_named_in_a_test(self):
-        """By its path below examples/."""
+        """By its path in examples/."""
         tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("*") if path.suffix in (".py", ".sh"))
         paths = [str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*") if path.is_file() and path.suffix != ".pyc"]
         forgotten = [path for path in paths if path not in tests]

@@ -1,4 +1,4 @@
-"""Files and tables in the repository are what `kiln describe` and the sources say. KILN_RENEW=1 renews them."""
+"""Generated files and tables in the repository match `kiln describe` and the sources. KILN_RENEW=1 renews them."""
 import json
 import os
 import re
@@ -32,7 +32,7 @@ def help_block(command):
 
 
 def source_errors():
-    """(number, id, exit code) of every error, as src/base/error.h and error.cpp have them."""
+    """(number, id, exit code) of every error, from src/base/error.h and error.cpp."""
     header = (ROOT / "src/base/error.h").read_text()
     source = (ROOT / "src/base/error.cpp").read_text()
     numbers = dict(re.findall(r"^  (k\w+) = (\d+),", re.search(r"enum class ErrorCode \{(.*?)\};", header, re.S)[1], re.M))
@@ -47,7 +47,7 @@ def source_errors():
 
 
 def errors_table(old):
-    """Numbers, ids and exit codes are the source's; cause and remedy are kept here, and stay as they are."""
+    """Numbers, ids and exit codes come from the sources; cause and remedy are kept from the old table."""
     rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in old.splitlines()[2:]]
     texts = {row[1].strip("`"): row[3:5] for row in rows}
     lines = ["| code | id | exit code | cause | what to do |", "|---|---|---|---|---|"]
@@ -113,7 +113,7 @@ class DescribeTest(unittest.TestCase):
         self.assertEqual(done.stdout, "")
         return done.stderr
 
-    def test_the_image_is_the_callers(self):
+    def test_the_caller_chooses_the_image(self):
         self.assertIn('image: "registry.example/kiln:9"', describe("component", "--image", "registry.example/kiln:9"))
 
     def test_metrics_are_json(self):

@@ -1,4 +1,4 @@
-"""Kubeflow's component files, as kfp's own loader and compiler read them, and by rules of our own for what these let pass."""
+"""Kubeflow's component files, checked by kfp's loader and compiler, and by our own rules for what these accept wrongly."""
 import decimal
 import json
 import pathlib
@@ -21,7 +21,7 @@ ARTIFACTS = {"Model", "Dataset", "Metrics"}
 
 
 def faults(component):
-    """What kfp lets pass, of a component that was read from YAML."""
+    """Faults of a component parsed from YAML that kfp accepts."""
     arguments = component["implementation"]["container"]["args"]
     placeholders = [argument for argument in arguments if isinstance(argument, dict)]
     used = {value for placeholder in placeholders for value in placeholder.values() if isinstance(value, str)}
@@ -49,7 +49,7 @@ def read(path):
 
 
 def compiled(path):
-    """The pipeline specification that kfp makes of the component file."""
+    """The pipeline specification that kfp compiles from the component file."""
     with tempfile.TemporaryDirectory() as folder:
         compiler.Compiler().compile(components.load_component_from_file(str(ROOT / path)), f"{folder}/ir.yaml")
         return yaml.safe_load(pathlib.Path(folder, "ir.yaml").read_text())
@@ -61,7 +61,7 @@ class ComponentTest(unittest.TestCase):
             with self.subTest(path=path):
                 self.assertEqual(faults(read(path)), [])
 
-    def test_own_rules_find_what_is_edited_badly(self):
+    def test_own_rules_find_bad_edits(self):
         edits = {"epochs is there twice": lambda c: c["inputs"].append({"name": "Epochs", "type": "Integer", "default": "1"}),
                  "has the type Picture": lambda c: c["inputs"][0].update(type="Picture"),
                  "epochs is not used": lambda c: c["implementation"]["container"].update(
@@ -88,15 +88,15 @@ class ComponentTest(unittest.TestCase):
 
 
 def as_text(value):
-    """A parameter as the back end writes it: numbers without exponent and without needless zeros."""
+    """A parameter as the back end writes it: numbers without exponents and trailing zeros."""
     if isinstance(value, bool):
         return str(value).lower()
     return f"{decimal.Decimal(repr(value)).normalize():f}" if isinstance(value, float) else str(value)
 
 
 class CommandTest(unittest.TestCase):
-    def test_the_program_takes_what_the_back_end_passes(self):
-        """Every argument of the compiled pipelines, with its default or a place."""
+    def test_the_program_accepts_the_back_ends_arguments(self):
+        """Every argument of the compiled pipelines, with its default or a path."""
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             subprocess.run([KILN, "demo-data", "--output-path", folder / "data", "--images", "60"], check=True,
@@ -127,7 +127,7 @@ class CommandTest(unittest.TestCase):
         return [values["run"] if word == "{{$}}" else name_of.sub(lambda found: str({**texts, **values}[found[1]]), word)
                 for word in words]
 
-    def test_a_placeholder_that_was_passed_on_is_refused(self):
+    def test_an_unfilled_placeholder_is_refused(self):
         for text in ("{{$.inputs.parameters['epochs']}}", '{"IfPresent": {"InputName": "epochs"}}'):
             done = subprocess.run([KILN, "train", "--epochs", text], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2)
@@ -140,7 +140,7 @@ class PipelineTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_the_example(self):
-        """examples/kubeflow/pipeline.py compiles, and train waits for the three others."""
+        """examples/kubeflow/pipeline.py compiles, and train waits for the other three."""
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / "pipeline.yaml"
             self.run_script("examples/kubeflow/pipeline.py", out)
@@ -172,7 +172,7 @@ class SchemaTest(unittest.TestCase):
                 jsonschema.validate({**good, **wrong}, schema)
 
     def test_a_file_for_config(self):
-        """It need not name what the command line does."""
+        """It may omit options that are on the command line."""
         jsonschema.validate(read("examples/imagenet/resnet50.yaml"), json.loads(describe("json-schema")))
 
     def test_defaults_are_values_of_their_type(self):

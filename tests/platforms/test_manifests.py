@@ -1,4 +1,4 @@
-"""MPIJob and TrainJob: their pods by Kubernetes' own schema, the rest by Trainer's own types and by rules of our own."""
+"""MPIJob and TrainJob: pods checked by Kubernetes' schema, the rest by Trainer's types and our own rules."""
 import copy
 import subprocess
 import tempfile
@@ -28,7 +28,7 @@ def check_pods(test, manifest, count):
 
 
 def check_arguments(test, container, ranks):
-    """kiln itself takes the arguments; its only fault is that /data is not here."""
+    """kiln accepts the arguments; its only error is that /data does not exist."""
     test.assertEqual(container["command"], ["kiln"])
     test.assertIn(f"--ranks={ranks}", container["args"])
     test.assertIn(f"--expect-ranks={ranks}", container["args"])
@@ -42,7 +42,7 @@ class MpiJobTest(unittest.TestCase):
     def setUp(self):
         self.job = yaml.safe_load(MPIJOB.read_text())
 
-    def test_it_is_what_the_operator_takes(self):
+    def test_the_operator_accepts_it(self):
         self.assertEqual(mpijob_faults(self.job), [])
         check_pods(self, self.job, 2)
 
@@ -54,7 +54,7 @@ class MpiJobTest(unittest.TestCase):
         (launcher,) = replicas["Launcher"]["template"]["spec"]["containers"]
         check_arguments(self, launcher, slots * replicas["Worker"]["replicas"])
 
-    def test_the_rules_find_what_is_edited_badly(self):
+    def test_the_rules_find_bad_edits(self):
         edits = {"unknown key spec.slots": lambda j: j["spec"].update(slots=4),
                  "unknown key spec.runPolicy.clean": lambda j: j["spec"]["runPolicy"].update(clean=1),
                  "it is no MPIJob": lambda j: j.update(apiVersion="kubeflow.org/v1"),
@@ -91,7 +91,7 @@ class TrainJobTest(unittest.TestCase):
         self.runtime, self.job = yaml.safe_load_all(TRAINJOB.read_text())
 
     def assert_known(self, model, manifest):
-        """Trainer's types drop what they do not know: everything must come back."""
+        """Trainer's types drop unknown keys: everything must be preserved."""
         self.assertEqual(model.from_dict(manifest).to_dict(), manifest)
 
     def test_trainer_knows_every_key(self):

@@ -1,4 +1,4 @@
-// Runs that tests tell.
+// Sample runs.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@ inline const std::string kHostileName =
     "<script>alert(\"1\")</script>,\n\xD7\xA9\xD7\x9C\xD7\x95\xD7\x9D 'x' & " +
     std::string(300, 'n');
 
-// Two epochs of two classes, one of them named to break things, with every field set.
+// Two epochs of two classes, one of which has a hostile name, with every field set.
 inline RunRecord hostile_run() {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   RunRecord run;
@@ -85,7 +85,7 @@ inline RunRecord hostile_run() {
   return run;
 }
 
-// As such a run is recorded: a step and an epoch, twice.
+// Records such a run: a step and an epoch, twice.
 inline void record_run(const RunRecord& run, const std::filesystem::path& file) {
   const auto sink = make_run_file(file);
   sink->start(run.start);

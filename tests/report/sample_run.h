@@ -1,4 +1,4 @@
-// A run that never was, for tests to change and look at.
+// An invented run for tests to modify.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ inline Totals totals_of(std::int64_t images, double loss, double top1) {
   return {loss * static_cast<double>(images), hits, images, images};
 }
 
-// Of 1,000 training and 400 validation images; top-1 climbs from 0.6 towards 0.9.
+// 1,000 training and 400 validation images; top-1 rises from 0.6 towards 0.9.
 inline EpochRecord sample_epoch(int number) {
   EpochRecord epoch;
   epoch.epoch = number;

@@ -33,7 +33,7 @@ std::string zip_with_pickle(const std::string& pickle,
   return std::move(writer).finish();
 }
 
-// One tensor 't' of four floats with the given offset, shape and strides as pickle text.
+// A pickle of a tensor 't' of four floats with the given offset, shape and strides.
 std::string tensor_pickle(const std::string& offset, const std::string& shape,
                           const std::string& strides) {
   return "\x80\x02}X\1\0\0\0tctorch._utils\n_rebuild_tensor_v2\n"s +
@@ -55,7 +55,7 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
   }
 }
 
-TEST(HostileFiles, TruncatedAtEveryTwentieth) {
+TEST(HostileFiles, TruncatedFilesAreRefused) {
   for (const std::string& whole :
        {write_torch_zip(sample_state()), write_safetensors(sample_state()), legacy_sample()}) {
     for (std::size_t part = 0; part < 20; ++part) {
@@ -64,7 +64,7 @@ TEST(HostileFiles, TruncatedAtEveryTwentieth) {
   }
 }
 
-TEST(HostileFiles, WrongMagic) {
+TEST(HostileFiles, AWrongMagicNumberIsRefused) {
   expect_fault("", "it is empty");
   expect_fault("<html>not found</html>", "begins neither");
   expect_fault("version https://git-lfs.github.com/spec/v1\n", "Git LFS");
@@ -80,7 +80,7 @@ TEST(HostileFiles, CodeIsRefusedByName) {
   expect_fault(zip_with_pickle("\x80\x02}}R."s), "REDUCE");
 }
 
-TEST(HostileFiles, BrokenPickles) {
+TEST(HostileFiles, BrokenPicklesAreRefused) {
   expect_fault(zip_with_pickle("\x80\x09}."s), "protocol 9");
   expect_fault(zip_with_pickle("\x80\x02."s), "empty stack");
   expect_fault(zip_with_pickle("\x80\x02h\5."s), "memo entry 5");
@@ -92,7 +92,7 @@ TEST(HostileFiles, BrokenPickles) {
   expect_fault(zip_with_pickle("\x80\x02}X\1\0\0\0eK\5s."s), "entry 'e' is an integer");
 }
 
-TEST(HostileFiles, TensorsBeyondTheirData) {
+TEST(HostileFiles, TensorsBeyondTheirDataAreRefused) {
   const std::string zero = "K\0"s, four = "K\4\x85"s, one = "K\1\x85"s;
   EXPECT_EQ(fault_of(zip_with_pickle(tensor_pickle(zero, four, one))), "no fault");
   expect_fault(zip_with_pickle(tensor_pickle("K\1"s, four, one)), "beyond its data");
@@ -112,7 +112,7 @@ TEST(HostileFiles, ChannelsLastBecomesRowMajor) {
   EXPECT_EQ(state.at(0).bytes, "aaaaccccbbbbdddd");
 }
 
-TEST(HostileFiles, Zips) {
+TEST(HostileFiles, BrokenZipsAreRefused) {
   const std::string good = zip_with_pickle("\x80\x02}."s);
   EXPECT_EQ(fault_of(good), "no fault");
   const std::size_t directory = good.find("PK\1\2");
@@ -139,7 +139,7 @@ TEST(HostileFiles, Zips) {
   expect_fault(bad, "without data.pkl");
 }
 
-TEST(HostileFiles, OverlappingZipEntries) {
+TEST(HostileFiles, OverlappingZipEntriesAreRefused) {
   ZipWriter writer(100);
   writer.add("n", "x");
   std::string bytes = std::move(writer).finish();
@@ -154,7 +154,7 @@ TEST(HostileFiles, OverlappingZipEntries) {
   expect_fault(inner + entry + second + tail, "two zip entries");
 }
 
-TEST(HostileFiles, Safetensors) {
+TEST(HostileFiles, BrokenSafetensorsAreRefused) {
   const std::string a = R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
   EXPECT_EQ(fault_of(safetensors_of("{" + a + "}", "0123")), "no fault");
   expect_fault(safetensors_of("{" + a + "," + a + "}", "0123"), "twice");

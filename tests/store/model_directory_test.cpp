@@ -60,7 +60,7 @@ void expect_error(ErrorCode code, const std::string& part, const Act& act) {
   }
 }
 
-TEST_F(ModelDirectoryTest, UntrainedComesBack) {
+TEST_F(ModelDirectoryTest, RoundTripsAnUntrainedModel) {
   write_directory(folder_, untrained_model_files(resnet(), sample_state()));
   EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "model", "model_spec.yaml"}));
   EXPECT_EQ(read_file(folder_ / "_meta.yaml"),
@@ -89,7 +89,7 @@ TEST_F(ModelDirectoryTest, TrainedReplacesUntrainedAndBack) {
   EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "model", "model_spec.yaml"}));
 }
 
-// As other programs and older versions write them.
+// Written by other programs and older versions.
 TEST_F(ModelDirectoryTest, PreprocessingMayBeMissing) {
   write_directory(folder_, trained_model_files(trained()));
   fs::remove(folder_ / "preprocessing.json");
@@ -123,7 +123,7 @@ TEST_F(ModelDirectoryTest, FailureLeavesTheEarlierModelValid) {
   EXPECT_FALSE(read_model_directory(folder_).spec.num_classes);
 }
 
-TEST_F(ModelDirectoryTest, PrepareMakesFoldersAndClearsLeftovers) {
+TEST_F(ModelDirectoryTest, PrepareCreatesFoldersAndRemovesLeftovers) {
   const fs::path deep = folder_ / "a" / "b";
   prepare_model_output(deep);
   EXPECT_TRUE(fs::is_directory(deep));
@@ -158,7 +158,7 @@ TEST_F(ModelDirectoryTest, PrepareRefusesOtherFiles) {
                [&] { prepare_model_output(folder_ / "a.txt"); });
 }
 
-TEST_F(ModelDirectoryTest, ReadErrors) {
+TEST_F(ModelDirectoryTest, ReadErrorsNameTheFile) {
   const auto read = [&] { read_model_directory(folder_); };
   expect_error(ErrorCode::kUserError, "is empty", read);
   expect_error(ErrorCode::kUserError, "does not exist", [&] { read_model_spec(folder_ / "x"); });

@@ -27,7 +27,7 @@ std::string fault_of(std::string yaml, const std::string& from, const std::strin
   return "no fault";
 }
 
-TEST(ModelSpec, GoldenFilesAreWrittenAlike) {
+TEST(ModelSpec, EqualsTheGoldenFiles) {
   const auto golden = shared_folder() / "reference/golden";
   if (!std::filesystem::exists(golden)) GTEST_SKIP() << golden << " is not there";
   ModelSpec spec = densenet();

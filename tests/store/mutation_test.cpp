@@ -1,5 +1,5 @@
-// Damaged files may be refused or, where the damage hits only weights, read; they must never crash
-// or hang.
+// Damaged files may be refused or, if only weights are damaged, read; they must never crash or
+// hang.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -24,7 +24,7 @@ TEST(Mutation, StateDictFiles) {
   }
 }
 
-// Damage that a checksum would catch, so that the pickle reader meets it too.
+// Damage with corrected checksums, so that it reaches the pickle reader.
 TEST(Mutation, PicklesBehindRightChecksums) {
   expect_no_crash(legacy_sample(), [](const std::string& bytes) { read_torch_legacy(bytes); });
 }

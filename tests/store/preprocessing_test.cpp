@@ -9,7 +9,7 @@ namespace {
 
 const Preprocessing kResized{224, 192, 256, false, {{0.485, 0.456, 0.406}, {0.229, 0.1 + 0.2, 1}}};
 
-// What is said of the text of kResized with `from` replaced by `to`.
+// The error for kResized with `from` replaced by `to`.
 std::string fault_of(const std::string& from, const std::string& to) {
   std::string json = format_preprocessing(kResized);
   EXPECT_NE(json.find(from), std::string::npos) << from;
@@ -35,7 +35,7 @@ TEST(PreprocessingFile, ReadsWhatItWrites) {
   }
 }
 
-TEST(PreprocessingFile, HasTheFormOfItsHeader) {
+TEST(PreprocessingFile, HasTheFormatOfItsHeader) {
   const std::string json = R"({"version": 1, "resize_short_side": 256, "keep_exact_size": true,
     "input_size": [224, 224], "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]})";
   EXPECT_EQ(parse_preprocessing(json, "x"), (Preprocessing{224, 224, 256, true, {}}));
@@ -65,7 +65,7 @@ TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
   expect_fault("0.229", "-0.229", "'std' is [-0.229");
 }
 
-TEST(PreprocessingFile, HostileTexts) {
+TEST(PreprocessingFile, HostileTextIsRefused) {
   const std::string whole = format_preprocessing(kResized);
   for (const std::string& json :
        {std::string(), std::string("null"), std::string("[1]"), std::string(60000, '['),

@@ -1,4 +1,4 @@
-// Small state dicts and files for the tests of store.
+// Small state dicts and files for the tests of store/.
 #pragma once
 
 #include <cstdlib>
@@ -30,7 +30,7 @@ inline std::filesystem::path shared_folder() {
                           : std::filesystem::path(KILN_SOURCE_DIR) / ".." / "shared";
 }
 
-// A classic torch.save file of one float tensor 'w' of shape [2] with the values 1 and 2.
+// torch.save's old format: a float tensor 'w' of shape [2] with the values 1 and 2.
 inline std::string legacy_sample() {
   using namespace std::string_literals;
   std::string bytes = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."s;

@@ -33,12 +33,12 @@ TEST(StateDictFile, SafetensorsKeepsEverything) {
   expect_same(read_state_dict(bytes), sample_state());
 }
 
-TEST(StateDictFile, EmptyStateIsAFile) {
+TEST(StateDictFile, AnEmptyStateDictIsAFile) {
   EXPECT_TRUE(read_state_dict(write_torch_zip({})).empty());
   EXPECT_TRUE(read_state_dict(write_safetensors({})).empty());
 }
 
-TEST(StateDictFile, ZipDataAreAligned) {
+TEST(StateDictFile, ZipDataIsAligned) {
   const std::string bytes = write_torch_zip(sample_state());
   const ZipArchive archive(bytes);
   for (const ZipEntry& entry : archive.entries()) {
@@ -56,7 +56,7 @@ TEST(StateDictFile, LegacyFormatIsRead) {
   EXPECT_EQ(values[1], 2.0F);
 }
 
-TEST(StateDictFile, OldDenseNetNamesAreJoined) {
+TEST(StateDictFile, OldDenseNetNamesAreRenamed) {
   StateDict state{{"features.denseblock1.denselayer12.norm.1.running_mean", DType::kUInt8, {}, "x"},
                   {"features.denseblock1.denselayer2.conv.2.weight", DType::kUInt8, {}, "x"},
                   {"features.denselayer2.conv.3.weight", DType::kUInt8, {}, "x"},
@@ -70,13 +70,13 @@ TEST(StateDictFile, OldDenseNetNamesAreJoined) {
   EXPECT_EQ(state[4].name, "classifier.weight");
 }
 
-TEST(StateDictFile, OldAndNewDenseNetNameTogetherAreRefused) {
+TEST(StateDictFile, OldAndNewDenseNetNamesTogetherAreRefused) {
   StateDict state{{"denselayer1.conv.1.weight", DType::kUInt8, {}, "x"},
                   {"denselayer1.conv1.weight", DType::kUInt8, {}, "y"}};
   EXPECT_THROW(rename_old_densenet_keys(state), FormatFault);
 }
 
-TEST(StateDictFile, ReadsTheOriginalsModel) {
+TEST(StateDictFile, ReadsTheDesignersModel) {
   const auto path = shared_folder() / "reference/golden/untrained_densenet121/model";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
   const StateDict state = read_state_dict(read_file(path));

@@ -1,4 +1,4 @@
-"""What holds for every source file: a target lists it, and it keeps the limits of length, width and form."""
+"""Rules for every source file: listed in a target, limits of length and width, no unfinished code."""
 import re
 
 from tree import ROOT, SRC, TreeTest, cpp_files, main, numbered_lines
@@ -11,7 +11,7 @@ FOREACH = re.compile(r"foreach\s*\(\s*(\w+)\s+IN\s+ITEMS\s+([^)]*)\)(.*?)endfore
 
 
 def cmake_text(path):
-    """A CMake file without comments, its foreach loops over items written out."""
+    """A CMake file without comments, with foreach loops over items expanded."""
     text = re.sub(r"#.*", "", path.read_text(encoding="utf-8"))
 
     def written_out(loop):
@@ -20,7 +20,7 @@ def cmake_text(path):
 
 
 def listed_files():
-    """All files that the CMake files of src/ and tests/ name, as far as they exist."""
+    """All existing files named in the CMake files of src/ and tests/."""
     listed = set()
     for cmake in [*ROOT.glob("src/**/CMakeLists.txt"), *ROOT.glob("tests/**/CMakeLists.txt"),
                   *ROOT.glob("src/**/*.cmake"), *ROOT.glob("tests/**/*.cmake")]:
@@ -31,7 +31,7 @@ def listed_files():
 
 
 def places(paths, pattern):
-    """`file:line` wherever `pattern` matches."""
+    """`file:line` of every match of `pattern`."""
     return [f"{path.relative_to(ROOT)}:{number}" for path in paths for number, line in numbered_lines(path)
             if pattern.search(line)]
 
@@ -68,7 +68,7 @@ class FilesTest(TreeTest):
                  if path.suffix in (".cpp", ".h", ".py", ".sh", ".txt", ".cmake", ".md")]
         self.assert_none(places(paths, UNFINISHED), "left unfinished")
 
-    # What differs between machines is chosen by source file or at run time.
+    # Platform differences are handled by separate source files or at run time.
     def test_no_conditional_compilation(self):
         self.assert_none(places(cpp_files(SRC), CONDITION), "preprocessor conditions")
 

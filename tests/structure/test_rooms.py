@@ -1,4 +1,4 @@
-"""Every #include of src/ against the tables of src/README.md: room to room, and third-party headers in their places."""
+"""Checks every #include in src/ against the tables of src/README.md: between rooms, and of third-party headers."""
 import fnmatch
 import re
 
@@ -16,7 +16,7 @@ def room_of(path):
 
 
 def room_table():
-    """By room: the rooms and single headers that it may use, and the words of what it must not know."""
+    """By room: the rooms and single headers it may use, and the text of what it must not know."""
     table = {}
     for name, _, may_use, must_not_know in rows_of_table(README, "room"):
         words = set(re.findall(r"[\w./]+", may_use.replace("`", "")))
@@ -25,7 +25,7 @@ def room_table():
 
 
 def includes():
-    """File below src/, line number, bracket and header of every #include."""
+    """File in src/, line number, bracket and header of every #include."""
     for path in cpp_files(SRC):
         for number, line in numbered_lines(path):
             match = INCLUDE.match(line)
@@ -71,7 +71,7 @@ class RoomsTest(TreeTest):
                 faults.append(f"src/{file}:{number}: {own} may not use {header}")
         self.assert_none(faults, "src/README.md does not allow")
 
-    def test_third_party_headers_stand_where_the_table_says(self):
+    def test_third_party_headers_are_included_where_the_table_allows(self):
         places = {}
         for headers, files in rows_of_table(README, "headers"):
             for pattern in backticked(headers):
@@ -84,7 +84,7 @@ class RoomsTest(TreeTest):
             if not rows:
                 faults.append(f"src/{file}:{number}: <{header}> is in no row of the table")
                 continue
-            allowed = places[max(rows, key=len)]  # the row that says most wins
+            allowed = places[max(rows, key=len)]  # the most specific row wins
             if not any(fnmatch.fnmatchcase(str(file), pattern) for pattern in allowed):
                 faults.append(f"src/{file}:{number}: <{header}> may stand only in {', '.join(allowed)}")
         self.assert_none(faults, "src/README.md does not allow")

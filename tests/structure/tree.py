@@ -1,4 +1,4 @@
-"""The source tree as the structure tests read it. Standard library only."""
+"""Helpers of the structure tests to read the source tree. Standard library only."""
 import pathlib
 import re
 import sys
@@ -14,7 +14,7 @@ def cpp_files(folder):
 
 
 def numbered_lines(path):
-    """Pairs of line number, from 1, and line."""
+    """Pairs of line number (from 1) and line."""
     return enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
 
 
@@ -38,7 +38,7 @@ def backticked(cell):
 
 class TreeTest(unittest.TestCase):
     def assert_none(self, faults, what):
-        """`faults` are lines to show; there must be none."""
+        """Fails and shows `faults`, a list of lines, unless it is empty."""
         if faults:
             self.fail(what + ":\n  " + "\n  ".join(faults))
 

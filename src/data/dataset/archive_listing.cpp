@@ -19,7 +19,7 @@ fs::path path_of(const DatasetContext& context, const std::string& archive) {
   return archive.empty() ? context.root : context.root / archive;
 }
 
-// Errors with the archive's name.
+// Adds the archive's name to errors.
 template <typename Action>
 auto named(const DatasetContext& context, const std::string& archive, Action&& action) {
   const std::string shown = "the archive '" + path_of(context, archive).string() + "' ";
@@ -49,7 +49,7 @@ bool is_image(std::string_view name) {
          !name.starts_with("__MACOSX/");
 }
 
-// WebDataset's key: up to the first dot of the last part.
+// WebDataset's key: the file name up to its first dot.
 std::string_view key_of(std::string_view name) {
   const std::size_t begin = name.rfind('/') + 1;
   return name.substr(0, name.find('.', begin));

@@ -18,10 +18,10 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxArchives = 65'535;
 constexpr const char* kClassesName = "classes.txt";
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors begin a file with it
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it first
 constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
 
-// Every archive stays open, which may exceed the usual limit of 1024 files.
+// Every archive stays open, which may exceed the default limit of 1024 files.
 void allow_open_files(std::size_t count) {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > count + 256) return;
@@ -34,7 +34,7 @@ bool is_number(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Assigns labels and order to the images of all archives.
+// Assigns labels and an order to the images of all archives.
 class Assembly {
  public:
   Assembly(const DatasetContext& context, std::vector<ArchiveListing> listings,
@@ -67,7 +67,7 @@ class Assembly {
                            member);
   }
 
-  // The ids of the classes that `.cls` files name.
+  // The ids of the classes named in `.cls` files.
   std::map<std::string, int> ids_of_labels() {
     std::map<std::string, int> ids;
     for (const ArchiveListing& listing : listings_) {
@@ -136,7 +136,7 @@ class Assembly {
     }
   }
 
-  // What all images have in front of the class folder.
+  // The path that all images share above the class folders.
   std::string common_base() const {
     std::string common;
     bool is_first = true, all_alike = true;
@@ -202,7 +202,7 @@ std::vector<std::string> find_shards(const fs::path& root) {
       if (kind == FolderEntry::Kind::kFile && has_archive_extension(name))
         shards.emplace_back(name);
     }
-  } catch (const fs::filesystem_error&) {  // the reader of folders will say it
+  } catch (const fs::filesystem_error&) {  // the folder reader will report it
     return {};
   }
   return shards;

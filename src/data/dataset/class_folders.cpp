@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/json.h"
 #include "base/system.h"
+#include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 
@@ -16,13 +16,13 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 10;
 
-// What one folder holds, each list sorted by code point.
+// The contents of a folder, each list sorted by code point.
 struct Listing {
-  std::string images;  // names, each ended by the slash that none of them holds
+  std::string images;  // names, each followed by a slash, which no name contains
   std::size_t num_images = 0;
   std::vector<std::string> folders;
   std::vector<std::string> maybe_linked;  // those of `folders` that may be links
-  std::vector<std::string> broken_links;  // links that lead nowhere, or in a circle
+  std::vector<std::string> broken_links;  // broken or circular links
   std::size_t num_hidden_images = 0;
 };
 
@@ -64,7 +64,7 @@ void for_each_image(const Listing& listing, Visit&& visit) {
   }
 }
 
-// "'a', 'b', …": at most ten of them.
+// "'a', 'b', …": ten names at most.
 std::string name_some(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) {
@@ -77,7 +77,7 @@ std::string counted(std::size_t count, const std::string& one, const std::string
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
-// Collects skipped entries by reason, so that the notes stay short.
+// Groups skipped entries by reason, to keep the notes short.
 struct LeftOut {
   std::vector<std::string> loops, broken_links, deep_folders, empty_folders, root_images, repeated;
   std::size_t num_hidden_images = 0;
@@ -123,15 +123,6 @@ bool leads_back(const fs::path& folder, const fs::path& canonical_root) {
       std::mismatch(target.begin(), target.end(), canonical_root.begin(), canonical_root.end());
   (void)end;
   return !fault && rest == target.end();
-}
-
-bool is_utf8(const std::string& text) {
-  try {
-    quote_json(text);
-    return true;
-  } catch (const std::invalid_argument&) {
-    return false;
-  }
 }
 
 // One class folder, read on its own.

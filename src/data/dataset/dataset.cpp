@@ -41,7 +41,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 10;
 
-// Throws unless there is something to read; true: an archive.
+// Throws unless there is something to read. True for an archive.
 bool check_root(const DatasetContext& context) {
   std::error_code fault;
   const fs::file_status status = fs::status(context.root, fault);
@@ -194,7 +194,7 @@ std::string describe(Dataset::Kind kind) {
     case Dataset::Kind::kArchives:
       return "archive";
   }
-  throw InternalError("unknown kind of image set");
+  throw InternalError("unknown kind of dataset");
 }
 
 Dataset read_dataset(const fs::path& root, const std::string& name) {

@@ -1,6 +1,6 @@
-// A folder of labeled images as the program sees it: which files, which classes, in list order.
-// Read from an ImageDirectory, a COCO folder, class folders, or archives; no pixel is decoded.
-// Faults are Error kInvalidDataset (18) or kNotLabeledDataset (24), naming file and line.
+// A dataset of labeled images: its files and classes, in list order. Read from an ImageDirectory, a
+// COCO folder, class folders, or archives; no pixel is decoded. Faults are Error kInvalidDataset
+// (18) or kNotLabeledDataset (24), naming file and line.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,12 @@ namespace kiln {
 struct Sample {
   std::string_view file_name;     // relative to the root, as listed; in an archive: the member
   int label = -1;                 // index into classes; -1: no label
-  std::int64_t id = 0;            // as listed, or the running number
-  std::optional<ImageSize> size;  // where the list gives it
+  std::int64_t id = 0;            // as listed, or a running number
+  std::optional<ImageSize> size;  // if the list gives it
 };
 
+// The images of a dataset, compactly: the name and at most 64 bytes more for each, archive members
+// included.
 class SampleTable {
  public:
   class Iterator;
@@ -42,14 +44,14 @@ class SampleTable {
 
   std::string_view file_name(std::size_t i) const;
   int label(std::size_t i) const { return labels_[i]; }
-  // nullptr: a file of its own.
+  // nullptr: a separate file.
   const ArchiveMember* member(std::size_t i) const {
     return members_.empty() ? nullptr : &members_[i];
   }
 
   void push_back(const Sample& item);
-  void push_back(const Sample& item, const ArchiveMember& member);  // then all are members
-  // Room for so many more, whose names have so many bytes together.
+  void push_back(const Sample& item, const ArchiveMember& member);  // all or none are members
+  // For `count` more samples whose names have `name_bytes` bytes in total.
   void reserve(std::size_t count, std::size_t name_bytes);
   void set_label(std::size_t i, int label) { labels_[i] = label; }
   void set_size(std::size_t i, ImageSize size) { sizes_[i] = size; }
@@ -57,8 +59,8 @@ class SampleTable {
   void shrink_to_fit();
   std::size_t memory_bytes() const;
 
-  // Appended to `bytes` for a reader of the same build; the taker removes what it takes and throws
-  // std::length_error for bytes that are no such list.
+  // Appended to `bytes` for a reader of the same build. take_from() removes what it reads, and
+  // throws std::length_error for bytes that are not a valid table.
   void append_to(std::string& bytes) const;
   static SampleTable take_from(std::string_view& bytes);
 
@@ -66,11 +68,11 @@ class SampleTable {
   template <typename Visit>
   static void visit_columns(auto& samples, Visit&& visit);
 
-  std::string names_;                // end to end
+  std::string names_;                // concatenated
   std::vector<std::uint64_t> ends_;  // of each name
   std::vector<std::int32_t> labels_;
-  std::vector<ImageSize> sizes_;   // height 0: not known
-  std::vector<std::int64_t> ids_;  // empty: every id is the running number
+  std::vector<ImageSize> sizes_;   // height 0: unknown
+  std::vector<std::int64_t> ids_;  // empty: every id is a running number
   std::vector<ArchiveMember> members_;
 };
 
@@ -82,8 +84,8 @@ class SampleTable::Iterator {
   using pointer = void;
   using reference = Sample;
 
-  Iterator(const SampleTable& samples, std::size_t i) : items_(&samples), i_(i) {}
-  Sample operator*() const { return (*items_)[i_]; }
+  Iterator(const SampleTable& samples, std::size_t i) : samples_(&samples), i_(i) {}
+  Sample operator*() const { return (*samples_)[i_]; }
   Iterator& operator++() {
     ++i_;
     return *this;
@@ -91,7 +93,7 @@ class SampleTable::Iterator {
   bool operator==(const Iterator& other) const { return i_ == other.i_; }
 
  private:
-  const SampleTable* items_;
+  const SampleTable* samples_;
   std::size_t i_;
 };
 
@@ -103,17 +105,10 @@ inline SampleTable::Iterator SampleTable::end() const {
   return {*this, size()};
 }
 
-// A folder of labeled images as the program sees it: which files, which classes, in list order.
-//
-// Read from an ImageDirectory (`images.lst` and `_schema.json`), a COCO folder, class folders, or
-// archives.
-// Reading never decodes pixels. Faults are Error kInvalidDataset (18) or kNotLabeledDataset (24),
-// naming file and line.
-
-// A file that holds many images.
+// A file that contains many images.
 struct ImageArchive {
   std::string name;  // relative to the root; empty: the root itself
-  OpenFile file;     // as long as the set lives, so that no image is lost when the name goes away
+  OpenFile file;     // stays open, so that no image is lost if the file is deleted
 };
 
 struct Dataset {
@@ -121,15 +116,15 @@ struct Dataset {
 
   Kind kind = Kind::kImageDirectory;
   std::filesystem::path root;
-  std::string name;                    // how errors call it: "Training dataset"
-  std::vector<std::string> classes;    // by class id; ids no category uses are called "Others"
+  std::string name;                    // in error messages: "Training dataset"
+  std::vector<std::string> classes;    // by class id; ids without a category are called "Others"
   SampleTable samples;                 // in list order
-  std::vector<ImageArchive> archives;  // that samples are members of
-  std::string list_name;     // of an ImageDirectory: its list, relative to the root; else empty
-  std::string schema_json;   // `_schema.json`: the stored bytes, or what Convert would write
+  std::vector<ImageArchive> archives;  // that contain the samples
+  std::string list_name;     // the list of an ImageDirectory, relative to the root; else empty
+  std::string schema_json;   // `_schema.json`: as stored, or as `kiln convert` would write it
   std::string samples_json;  // `_samples.json`, likewise
   std::vector<SourceStamp> stamps;  // of what was read to list the images
-  std::vector<std::string> notes;   // things worth a warning: files left out, loops of links, …
+  std::vector<std::string> notes;   // for warnings: skipped files, circular links, …
 
   bool labeled() const { return !classes.empty(); }
 };
@@ -137,20 +132,20 @@ struct Dataset {
 // "ImageDirectory", "COCO folder", "class folders", "folder of images", "archive".
 std::string describe(Dataset::Kind kind);
 
-// What is in `root`. `name` is how errors call it ("Training dataset", or a path).
+// Reads the dataset in `root`. `name` is for errors ("Training dataset", or a path).
 Dataset read_dataset(const std::filesystem::path& root, const std::string& name);
 
-// Opens the archives that are not open yet. Error kInvalidDataset.
+// Opens the archives that are not yet open. Error kInvalidDataset.
 void open_archives(Dataset& set);
 
 // For training: labels present (24), samples without label left out, at least one image (18).
 Dataset read_labeled_dataset(const std::filesystem::path& root, const std::string& name);
 
-// Images of each class, of a set where all have a label below `num_classes`.
+// Images per class; every label must be below `num_classes`.
 std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes);
 
-// Rewrites the labels of `valid` as ids of `train`, by class name. A class that `train` lacks is
-// error 18 naming it.
+// Changes the labels of `valid` to the ids of `train`, by class name. A class missing from `train`
+// is error 18 naming it.
 void map_classes(const Dataset& train, Dataset& valid);
 
 }  // namespace kiln

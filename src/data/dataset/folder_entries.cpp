@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
   throw fs::filesystem_error("", place, std::error_code(error, std::generic_category()));
 }
 
-// Of links, and where the file system does not tell.
+// For links, and for file systems that do not report types.
 FolderEntry::Kind look_up(DIR* folder, const fs::path& path, const char* name) {
   struct stat info {};
   if (::fstatat(::dirfd(folder), name, &info, 0) != 0) {
@@ -54,8 +54,8 @@ std::size_t shared_beginning(const std::vector<FolderEntry>& entries) {
   return shared.size();
 }
 
-// Names of one folder begin alike; eight bytes after that tell nearly all of them apart. Sorting by
-// them takes half the time.
+// Names in a folder often share a prefix; the eight bytes after it distinguish nearly all of them.
+// Sorting by these takes half the time.
 void sort_by_name(std::vector<FolderEntry>& entries) {
   struct Keyed {
     std::uint64_t key = 0;
@@ -76,7 +76,7 @@ void sort_by_name(std::vector<FolderEntry>& entries) {
   std::ranges::transform(keyed, entries.begin(), &Keyed::entry);
 }
 
-// `known` is in small letters.
+// `known` is lowercase.
 bool equal_in_any_case(std::string_view known, std::string_view found) {
   return std::ranges::equal(
       known, found, [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });

@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-// A bomb of one entry: larger than this, and so many times larger than what it inflates from.
+// Limits for one entry: rejected if it is larger than this and inflates by too large a factor.
 constexpr std::uint64_t kMaxCalmBytes = 64 << 20;
 constexpr std::uint64_t kMaxRatio = 100;
 
@@ -22,7 +22,7 @@ void read_exactly(const OpenFile& file, std::uint64_t offset, char* target, std:
   throw ImageFault("its archive was truncated after it was listed");
 }
 
-// Where the bytes begin that follow the local header of a zip's member.
+// The offset of the data that follows a zip member's local header.
 std::uint64_t data_offset(const OpenFile& file, const ArchiveMember& member) {
   char header[kZipHeaderBytes];
   read_exactly(file, member.offset, header, sizeof header);
@@ -132,7 +132,7 @@ class Reader {
   std::string_view left_;
 };
 
-// What other code indexes by must be there.
+// Checks that all indices are in range.
 void require_consistent(const Dataset& set) {
   using Kind = Dataset::Kind;
   const auto num_classes = static_cast<std::int64_t>(set.classes.size());

@@ -1,5 +1,5 @@
-// An ImageDirectory: `_meta.yaml` names the list and the schema; any fault in them is an error,
-// never another reading.
+// An ImageDirectory: `_meta.yaml` names the list and the schema; any fault in them is an error, and
+// the folder is never read as another kind.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -101,9 +101,9 @@ std::string name_in(const Entries& meta, const std::string& key, std::string_vie
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxNamed = 10;
-constexpr std::size_t kWorthListing = 32;  // files of a folder; fewer are looked up one by one
+constexpr std::size_t kWorthListing = 32;  // files in a folder; fewer are checked one by one
 
-// Why `path` is no regular file; empty when it is one.
+// Why `path` is not a regular file; empty if it is.
 std::string fault_of(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) {
@@ -119,9 +119,9 @@ bool is_file_in(const FolderEntries& entries, std::string_view name) {
   return found != entries.end() && found->name == name && found->kind == FolderEntry::Kind::kFile;
 }
 
-// The samples of one folder, by their positions.
+// The samples in one folder, by position.
 struct ListedFolder {
-  std::string name;  // relative to the root, with its last slash; empty: the root
+  std::string name;  // relative to the root, with a trailing slash; empty: the root
   std::vector<std::uint32_t> samples;
 };
 
@@ -145,7 +145,7 @@ Faults faults_in(const ListedFolder& folder, const SampleTable& samples, const f
   if (folder.samples.size() >= kWorthListing) {
     try {
       entries = FolderEntries(root / folder.name);
-    } catch (const fs::filesystem_error&) {  // each of its files will tell why
+    } catch (const fs::filesystem_error&) {  // each of its files will report it
     }
   }
   Faults faults;
@@ -223,8 +223,6 @@ Dataset read_image_directory(const DatasetContext& context) {
                          : samples_text(set);
   return set;
 }
-
-// Whether the files that a list names are there.
 
 void check_listed_files(Dataset& set, const std::vector<int>& lines, const std::string& list,
                         const DatasetContext& context) {

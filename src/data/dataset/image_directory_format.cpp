@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr std::size_t kMaxLineBytes = 1 << 20;
 constexpr std::int64_t kMaxClassId = 99'999;
 
-// Throws JsonFault for everything that a line or column must not be; callers add file and line.
+// Throws JsonFault for anything that a line or column must not contain; callers add file and line.
 [[noreturn]] void fault(const std::string& clause) {
   throw JsonFault(0, clause);
 }
@@ -109,7 +109,7 @@ ListSchema schema_of(const json& document) {
   return schema;
 }
 
-// One line of the list after another; remembers what must not repeat.
+// Parses the list line by line, and checks that nothing repeats that must not.
 class LineReader {
  public:
   explicit LineReader(const ListSchema& schema) : schema_(schema) {

@@ -73,8 +73,8 @@ std::optional<Dataset> parse(std::string_view bytes) {
           "remove this one.");
 }
 
-// The set of `index`; else nothing, and `note` says why an index that is there cannot be used.
-// `named` by the user, it is replaced only where it is one.
+// The set stored in `index`; if it cannot be used, nothing, and `note` says why. A file `named` by
+// the user is replaced only if it is an index.
 std::optional<Dataset> read_index(const fs::path& index, bool named, const fs::path& root,
                                   std::string& note) {
   std::string bytes;
@@ -96,7 +96,8 @@ std::optional<Dataset> read_index(const fs::path& index, bool named, const fs::p
   return std::nullopt;
 }
 
-// A folder that changed at the very time of the scan may hold more than was seen, under one time.
+// A folder that changes during the scan may have more entries than were seen, with the same
+// timestamp.
 bool is_settled(const Dataset& set, std::int64_t scan_begin_ns) {
   return std::all_of(set.stamps.begin(), set.stamps.end(), [&](const SourceStamp& stamp) {
     return stamp.stamp != 0 && stamp.changed_ns < scan_begin_ns - kSettledNs;
@@ -110,13 +111,13 @@ bool is_settled(const Dataset& set, std::int64_t scan_begin_ns) {
                   "with --index.");
 }
 
-// False also where nobody may look.
+// Also false if it is not accessible.
 bool is_there(const fs::path& file) {
   std::error_code fault;
   return fs::exists(file, fault);
 }
 
-// For an index that nobody named: false where there is none to be.
+// For an index that the user did not name: false if there is no place for it.
 bool make_folder_of(const fs::path& file) {
   std::error_code fault;
   return !file.empty() && (fs::create_directories(file.parent_path(), fault), !fault);
@@ -127,9 +128,9 @@ std::int64_t now_ns() {
 }
 
 constexpr std::size_t kPrefixBytes = 64 * 1024;
-constexpr std::size_t kPortion = 64;  // images between two looks at the shared counter
+constexpr std::size_t kPortion = 64;  // images per access to the shared counter
 
-// Most headers lie in the first 64 KiB; behind large embedded profiles the whole file is needed.
+// Most headers are in the first 64 KiB; after a large embedded profile the whole file is needed.
 std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string& buffer) {
   for (const std::size_t limit : {kPrefixBytes, SIZE_MAX}) {
     try {
@@ -146,7 +147,7 @@ std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string&
 
 fs::path index_in_cache(const fs::path& root) {
   const auto folder_of = [](const char* variable) {
-    const char* value = std::getenv(variable);  // the XDG base directories must be absolute
+    const char* value = std::getenv(variable);  // XDG base directories must be absolute
     return value != nullptr && *value == '/' ? fs::path(value) : fs::path();
   };
   fs::path cache = folder_of("XDG_CACHE_HOME");

@@ -1,5 +1,5 @@
-// The codecs behind decode.h: one pair of functions a kind, one third-party library a .cpp. Every
-// function throws ImageFault; sizes are checked against kMaxImagePixels before pixels are
+// The codecs behind image.h: one pair of functions per format, one third-party library per .cpp.
+// Every function throws ImageFault; sizes are checked against kMaxImagePixels before pixels are
 // allocated.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace kiln::codec {
 
-// The size, or ImageFault when a side is not positive or the image is larger than kMaxImagePixels.
+// The size; ImageFault if a side is not positive or the image is larger than kMaxImagePixels.
 ImageSize checked_size(std::uint64_t width, std::uint64_t height);
 
 // Makes `part` the whole of an image of that size: its pixels, all zero, in the part's own memory.
@@ -28,7 +28,7 @@ std::uint32_t big32(std::string_view bytes, std::size_t at);
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb);
 
 void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
-// The others decode the whole.
+// The others decode the whole image.
 void decode_png(std::string_view bytes, ImagePart& part);
 void decode_bmp(std::string_view bytes, ImagePart& part);
 void decode_pnm(std::string_view bytes, ImagePart& part);
@@ -42,7 +42,7 @@ ImageSize read_pnm_size(std::string_view bytes);
 ImageSize read_tiff_size(std::string_view bytes);
 ImageSize read_webp_size(std::string_view bytes);
 
-// The fault of a file, or of the part of it that was read, that ends inside its header.
+// The fault of a file (or the part of it that was read) that ends inside its header.
 [[noreturn]] void fail_in_header(std::string_view kind);
 
 }  // namespace kiln::codec

@@ -21,7 +21,7 @@ struct FreePixels {
   void operator()(stbi_uc* pixels) const { stbi_image_free(pixels); }
 };
 
-// stb reads zeros beyond the end, so a truncated file would decode to black.
+// stb reads zeros after the end, so a truncated file would decode to black.
 void check_length(std::string_view bytes, ImageSize size) {
   const bool old = little32(bytes, 14) == kOldHeader;
   if (bytes.size() < 34) throw ImageFault("BMP data ends early");

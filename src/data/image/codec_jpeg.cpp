@@ -20,13 +20,13 @@ constexpr int kMaxScans = 500;          // a hostile progressive file repeats sc
 constexpr std::uint8_t kMissing = 128;  // mid gray for rows that the file does not hold
 constexpr std::uint8_t kEndOfImage[2] = {0xff, JPEG_EOI};
 
-// Where the data ran out.
+// Where the data ended.
 struct EarlyEnd {
-  bool source_ended = false;  // the file ends before its end-of-image marker
-  bool seen = false;          // pixels were needed that are not there
-  bool in_rows = false;  // in the scan that first brings the rows, not in one that refines them
-  JDIMENSION row = 0;    // of iMCU rows
-  bool corrupt = false;  // broken codes somewhere, decoding went on
+  bool source_ended = false;  // the file ends without an end-of-image marker
+  bool seen = false;          // needed pixels are missing
+  bool in_rows = false;       // in the first scan of the rows, not in a refining one
+  JDIMENSION row = 0;         // in iMCU rows
+  bool corrupt = false;       // broken codes somewhere; decoding continued
 };
 
 struct JpegReader {
@@ -38,9 +38,9 @@ struct JpegReader {
   char message[JMSG_LENGTH_MAX] = {};
   int error_code = 0;
   EarlyEnd end;
-  Region window;                     // what is read; never beyond the image
+  Region window;                     // the part to read; always within the image
   std::uint8_t* pixels = nullptr;    // the output, [H, W, 3] of the window
-  std::uint8_t* cmyk_row = nullptr;  // [W, 4], where the output color space is CMYK
+  std::uint8_t* cmyk_row = nullptr;  // [W, 4], if the output color space is CMYK
 };
 
 JpegReader& reader_of(j_common_ptr info) {
@@ -110,7 +110,7 @@ void on_progress(j_common_ptr common) {
   std::longjmp(reader.jump, 1);
 }
 
-// False, with reader.message, on an error.
+// Returns false and sets reader.message on an error.
 bool read_header(JpegReader& reader, std::string_view bytes) {
   reader.info.err = jpeg_std_error(&reader.errors);
   reader.errors.error_exit = on_error;
@@ -148,7 +148,7 @@ void read_rgb_rows(JpegReader& reader) {
   }
 }
 
-// Four channels are inverted, as Adobe writes them and Pillow assumes.
+// The four channels are inverted, as Adobe writes them and Pillow assumes.
 void read_cmyk_rows(JpegReader& reader) {
   std::uint8_t* out = reader.pixels;
   while (reader.info.output_scanline < window_end(reader)) {
@@ -169,7 +169,7 @@ bool start(JpegReader& reader) {
   return true;
 }
 
-// Makes the window as wide as the decoder can: it begins at an iMCU. Called once started.
+// Decodes only the columns of the window, widened to begin at an iMCU. Call it once started.
 bool narrow(JpegReader& reader) {
   if (setjmp(reader.jump) != 0) return false;
   auto left = static_cast<JDIMENSION>(reader.window.left);
@@ -204,7 +204,7 @@ bool all_bits_sent(const jpeg_decompress_struct& info) {
   return true;
 }
 
-// What is missing, as text; rows that are missing become gray. Throws when they are more than half.
+// Describes what is missing; missing rows become gray. Throws if they are more than half.
 std::string settle_damage(const JpegReader& reader, ImagePart& image) {
   const jpeg_decompress_struct& info = reader.info;
   const EarlyEnd& end = reader.end;
@@ -228,7 +228,7 @@ std::string settle_damage(const JpegReader& reader, ImagePart& image) {
   return {};
 }
 
-// Only the frame and all tables of the first scan make a header.
+// A header is complete only with the frame and all tables of the first scan.
 [[noreturn]] void fail(const JpegReader& reader, bool in_header) {
   if (reader.error_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
   if (in_header && reader.end.source_ended) throw ImageFault("JPEG data ends within the header");
@@ -240,7 +240,7 @@ struct Attempt {
   ~Attempt() { jpeg_destroy_decompress(&reader.info); }
 };
 
-// Reads the header and refuses what cannot be read.
+// Reads the header and rejects what cannot be decoded.
 ImageSize open_image(JpegReader& reader, std::string_view bytes) {
   if (!read_header(reader, bytes)) fail(reader, true);
   const ImageSize size = checked_size(reader.info.image_width, reader.info.image_height);
@@ -265,13 +265,13 @@ bool read_window(JpegReader& reader, ImagePart& part) {
   return read_pixels(reader);
 }
 
-// By how much the decoder may reduce what shrinks by so much; see decode_part().
+// The decoder's reduction for an image that will shrink by this factor; see decode_part().
 int reduction_of(double shrinks_by) {
   if (shrinks_by >= 16) return 4;
   return shrinks_by >= 6 ? 2 : 1;
 }
 
-// The pixels of the reduced image that hold the region.
+// The region in the reduced image.
 Region reduced(const Region& region, int reduction) {
   const int top = region.top / reduction, left = region.left / reduction;
   const auto length = [&](int begin, int count) {
@@ -281,8 +281,8 @@ Region reduced(const Region& region, int reduction) {
       top, left, {length(region.top, region.size.height), length(region.left, region.size.width)}};
 }
 
-// What must be decoded so that the pixels of `wanted` are as in the whole: chroma is upsampled from
-// its neighbors, up to two pixels away.
+// What must be decoded so that the pixels of `wanted` equal those of the whole image: chroma
+// upsampling uses neighbors up to two pixels away.
 Region widened(const Region& wanted, ImageSize whole) {
   const int left = std::max(0, wanted.left - 2);
   const int right = std::min(whole.width, wanted.left + wanted.size.width + 2);
@@ -296,8 +296,8 @@ bool holds_its_end(const JpegReader& reader, std::string_view bytes) {
 
 enum class Outcome {
   kDone,
-  kNeedsWhole,   // the data is unusual: only a decode of the whole tells the pixels and the damage
-  kCutInMarker,  // between two scans: the caller may try again without that marker
+  kNeedsWhole,   // unusual data: pixels and damage are known only after a full decode
+  kCutInMarker,  // between two scans: the caller may retry without that marker
 };
 
 Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
@@ -316,7 +316,7 @@ Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& 
   reader.info.scale_denom = static_cast<unsigned>(part.reduction);
   const bool is_whole = reader.window == whole;
   bool good = start(reader);
-  // Where detail was never sent the decoder smooths, which looks at the neighbors.
+  // Missing detail is smoothed by the decoder, which uses the neighbors.
   if (!is_whole && good && !all_bits_sent(reader.info)) return Outcome::kNeedsWhole;
   good = good && (is_whole || narrow(reader)) && read_window(reader, part);
   if (!is_whole) {
@@ -331,7 +331,7 @@ Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& 
   return Outcome::kDone;
 }
 
-// The last place where a marker that may stand between scans begins, or npos.
+// The last position at which a marker between scans may begin, or npos.
 std::size_t last_marker(std::string_view bytes) {
   for (std::size_t at = bytes.size() < 2 ? 0 : bytes.size() - 1; at-- > 2;) {
     if (bytes[at] != '\xff') continue;

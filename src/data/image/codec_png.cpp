@@ -1,4 +1,4 @@
-// PNG by libspng. Alpha is dropped, samples of 16 bits keep their high byte.
+// PNG by libspng. Alpha is dropped, 16-bit samples keep their high byte.
 #include <memory>
 #include <new>
 #include <string>

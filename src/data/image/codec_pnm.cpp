@@ -20,7 +20,7 @@ class Cursor {
   std::size_t at() const { return at_; }
   void skip_one() { ++at_; }
 
-  // Past blanks and comments; false at the end.
+  // Skips blanks and comments; false at the end.
   bool skip_blanks() {
     while (!at_end()) {
       if (bytes_[at_] == '#') {
@@ -34,7 +34,7 @@ class Cursor {
     return false;
   }
 
-  // A decimal number of at most `max_digits` digits.
+  // Parses a decimal number of at most `max_digits` digits.
   std::uint32_t number(int max_digits) {
     std::uint32_t value = 0;
     int digits = 0;
@@ -56,7 +56,7 @@ struct Header {
   bool plain = false, bitmap = false;
   int channels = 1;
   std::uint32_t maximum = 1;
-  std::size_t data = 0;  // where the samples begin
+  std::size_t data = 0;  // offset of the samples
 };
 
 Header read_header(std::string_view bytes) {
@@ -84,7 +84,7 @@ Header read_header(std::string_view bytes) {
   return header;
 }
 
-// A sample as 8 bits: the high byte of 16, otherwise scaled from the maximum.
+// A sample as 8 bits: the high byte of 16, otherwise scaled by the maximum.
 std::uint8_t to_byte(std::uint32_t value, std::uint32_t maximum) {
   if (maximum == 65535) return static_cast<std::uint8_t>(value >> 8);
   return static_cast<std::uint8_t>((std::min(value, maximum) * 510 + maximum) / (maximum * 2));

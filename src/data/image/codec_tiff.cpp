@@ -19,7 +19,7 @@ namespace {
 struct Source {
   std::string_view bytes;
   std::size_t at = 0;
-  std::string error;  // the first that libtiff told
+  std::string error;  // libtiff's first one
 };
 
 Source& source_of(thandle_t handle) {
@@ -57,7 +57,7 @@ toff_t size_of(thandle_t handle) {
 
 int map_bytes(thandle_t handle, void** base, toff_t* size) {
   const std::string_view bytes = source_of(handle).bytes;
-  *base = const_cast<char*>(bytes.data());  // libtiff only reads what it mapped
+  *base = const_cast<char*>(bytes.data());  // libtiff only reads the mapping
   *size = bytes.size();
   return 1;
 }
@@ -101,8 +101,8 @@ TiffPointer open_tiff(Source& source) {
 struct Layout {
   ImageSize size;
   std::uint16_t bits = 1, samples = 1, photometric = PHOTOMETRIC_MINISBLACK;
-  std::uint16_t colors = 1;  // samples that are not alpha
-  bool separate = false;     // one plane a sample
+  std::uint16_t colors = 1;  // samples without alpha
+  bool separate = false;     // one plane per sample
   bool premultiplied = false;
   std::uint32_t block_width = 0, block_height = 0;  // tiles; or strips as wide as the image
   std::uint16_t *red = nullptr, *green = nullptr, *blue = nullptr;  // the palette, owned by libtiff
@@ -163,7 +163,7 @@ bool reads_by_sample(TIFF* tiff, Layout& layout) {
   }
 }
 
-// Undoes the multiplication by alpha as Pillow does.
+// Reverts premultiplied alpha as Pillow does.
 void divide_by_alpha(std::uint8_t* rgb, std::uint8_t alpha) {
   for (int channel = 0; channel < 3; ++channel) {
     rgb[channel] =
@@ -193,7 +193,7 @@ void put_pixel(const Layout& layout, const std::uint8_t* samples, std::uint8_t* 
   }
 }
 
-// The blocks of one place in the image, one a plane, as 8-bit samples side by side.
+// The blocks at one position of the image, one per plane, as interleaved 8-bit samples.
 class BlockReader {
  public:
   BlockReader(TIFF* tiff, const Source& source, const Layout& layout)
@@ -237,8 +237,8 @@ class BlockReader {
     }
   }
 
-  // From the block's samples to those that are kept; of 16 bits, in the machine's (little) order,
-  // the high byte.
+  // Copies the block's samples that are kept; of 16 bits, in native (little-endian) order, the high
+  // byte.
   void spread(std::uint32_t plane) {
     const std::uint32_t width = bytes_a_sample();
     const std::uint32_t from = plane_samples(), to = kept_samples();
@@ -277,7 +277,7 @@ void read_samples(TIFF* tiff, const Source& source, const Layout& layout, std::u
   }
 }
 
-// Rows stay in the order stored: the orientation tag is not applied, like EXIF's.
+// Rows stay as stored: the orientation tag is not applied, like EXIF's.
 void read_by_rgba(TIFF* tiff, const Source& source, ImageSize size, std::uint8_t* out) {
   char reason[1024] = {};
   TIFFSetField(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);

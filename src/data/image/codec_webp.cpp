@@ -1,4 +1,4 @@
-// WebP by libwebp: lossy and lossless, alpha dropped; of an animation the first frame.
+// WebP by libwebp: lossy and lossless, alpha dropped; the first frame of an animation.
 #include <new>
 #include <string>
 
@@ -34,7 +34,7 @@ std::uint32_t little24(std::string_view bytes, std::size_t at) {
 
 struct Frame {
   std::string_view data;
-  std::size_t x = 0, y = 0;  // of its corner in the canvas
+  std::size_t x = 0, y = 0;  // its position on the canvas
 };
 
 // The chunks of an animation: "ANMF", length, x / 2, y / 2, w - 1, h - 1, duration and flags, the

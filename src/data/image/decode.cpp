@@ -32,7 +32,7 @@ bool is_webp(std::string_view bytes) {
   return bytes.size() >= 12 && bytes.starts_with("RIFF"sv) && bytes.substr(8, 4) == "WEBP"sv;
 }
 
-// The first bytes as one can print them.
+// The first bytes in printable form.
 std::string beginning_of(std::string_view bytes) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string text;
@@ -96,7 +96,7 @@ void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& pa
   try {
     if (kind == "JPEG") return codec::decode_jpeg(bytes, choose, part);
     decode_other(kind, bytes, part);
-    choose(part.whole);  // which may refuse it
+    choose(part.whole);  // which may throw
   } catch (const ImageFault&) {
     if (part.pixels.size() > kWholeImageBytes)
       part.pixels = {};  // a broken header may claim any size

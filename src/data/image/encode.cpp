@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-// Our own pixels are always encodable, so a refusal of the codec is a bug of ours.
+// Our own images can always be encoded, so a codec error is a bug.
 [[noreturn]] void fail_jpeg(j_common_ptr) {
   throw InternalError("libjpeg refused to encode");
 }

@@ -35,12 +35,12 @@ struct PixelView {
   Region region;
 };
 
-// Image file bytes -> RGB pixels, as Pillow's convert("RGB") gives them. The kind is told from the
-// bytes. JPEG (baseline, progressive, gray, CMYK, YCCK), PNG, BMP, PPM/PGM, TIFF, WebP. 16-bit
-// samples keep their high byte. EXIF rotation is not applied. All functions are pure and may run in
-// any thread.
+// Image file bytes -> RGB pixels, equal to Pillow's convert("RGB"). The format is detected from the
+// bytes: JPEG (baseline, progressive, gray, CMYK, YCCK), PNG, BMP, PPM/PGM, TIFF, WebP. 16-bit
+// samples keep their high byte. EXIF rotation is not applied. All functions are pure and
+// thread-safe.
 
-// Images with more pixels than this are refused before anything is allocated.
+// Larger images are rejected before anything is allocated.
 constexpr long long kMaxImagePixels = 178'956'970;  // Pillow's decompression-bomb error limit
 
 // Why one image is bad: a clause without the file name, such as "not an image: it begins with
@@ -55,51 +55,51 @@ struct DecodedImage {
                        // 32 rows missing")
 };
 
-// Throws ImageFault: unknown kind, broken data, too large, zero bytes, a truncated JPEG without
-// more than half its rows.
+// Throws ImageFault: unknown format, broken data, too large, zero bytes, a truncated JPEG with half
+// of its rows or fewer.
 DecodedImage decode_image(std::string_view bytes);
 
-// An image that fits gets room for the whole of it, whatever part is wanted: another epoch's part
-// then needs no more memory.
+// If the whole image fits into this, memory is allocated for all of it, so that other parts of it
+// need no more.
 constexpr std::size_t kWholeImageBytes = std::size_t{16} << 20;
 
-// A part of an image, maybe at a lower resolution. It may be used again for another image, to keep
-// its memory.
+// A part of an image, possibly at a lower resolution. Reuse it for the next image to keep its
+// memory.
 struct ImagePart {
   ImageSize whole;
-  int reduction = 1;                 // a pixel stands for so many of the image, each way; 1, 2 or 4
-  Region region;                     // what `pixels` holds, in these pixels
-  std::vector<std::uint8_t> pixels;  // [H, W, 3] of the region, and unused bytes behind them
+  int reduction = 1;                 // one pixel stands for this many in each direction; 1, 2 or 4
+  Region region;                     // the part in `pixels`, in reduced pixels
+  std::vector<std::uint8_t> pixels;  // [H, W, 3] of the region, then unused bytes
   std::string damage;                // as DecodedImage's
-  // `pixels` has at least so many bytes from now on; what was in it is lost when it grows.
+  // Makes `pixels` at least this large; its contents are lost if it grows.
   void reserve(std::size_t bytes);
   PixelView view() const { return {pixels.data(), region}; }
 };
 
 struct WantedPart {
   Region region;
-  double shrinks_by = 1;  // what is made of it may be taken as so many times smaller, each way
+  double shrinks_by = 1;  // the caller will shrink the part by this factor in each direction
 };
 
-// What is wanted of an image of that size. Pure.
+// The part needed of an image of that size. Pure.
 using ChoosePart = std::function<WantedPart(ImageSize whole)>;
 
-// As decode_image(), but only for a region that holds the wanted one: a JPEG's rows below it are
-// not read, so damage that lies there may go unnoticed unless the file is cut. Pixels are those of
-// decode_image() unless they may shrink by 6 or more: a JPEG is then decoded at half its
-// resolution, from 16 on at a quarter. What becomes of it, 32 pixels or more each way, stays within
-// 40 dB of what becomes of the full resolution, but not within 1 of it: for random parts alone. See
-// README.md.
+// Like decode_image(), but only for a region that contains the wanted one: a JPEG's rows below it
+// are not read, so damage there may go unnoticed unless the file is truncated. The pixels equal
+// those of decode_image() unless they will shrink by 6 or more: then a JPEG is decoded at half its
+// resolution, from 16 on at a quarter. After shrinking, to 32 pixels or more in each direction, the
+// PSNR to the full-resolution result is at least 40 dB, but single values may differ by more than
+// 1: only used for random crops. See README.md.
 void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
 
-// The size from the header alone; `bytes` may be only the first part of the file (64 KiB do for
-// nearly all; when the header lies further back, ImageFault says so). Throws ImageFault as above.
+// The size from the header; `bytes` may be only the beginning of the file (64 KiB are nearly always
+// enough; otherwise ImageFault says so). Throws ImageFault as above.
 ImageSize read_image_size(std::string_view bytes);
 
-// "JPEG", "PNG", … by the first bytes; empty when unknown.
+// "JPEG", "PNG", … by the first bytes; empty if unknown.
 std::string_view image_kind(std::string_view bytes);
 
-// Pixels -> file bytes, for the images that the program draws itself.
+// Pixels -> file bytes, for images drawn by the program itself.
 
 std::string encode_jpeg(const Image& image, int quality);
 std::string encode_png(const Image& image);

@@ -12,7 +12,7 @@ struct Span {
   int begin = 0, end = 0;
 };
 
-// Where the middle of the wanted pixel `i` lies in the image.
+// The center of the wanted pixel `i` in the source image.
 double middle_of(const ResampleAxis& axis, int i) {
   return axis.begin + axis.length / axis.resized * (axis.first + i + 0.5);
 }
@@ -44,8 +44,8 @@ Samples load(const std::uint8_t* from) {
   return __builtin_convertvector(*reinterpret_cast<const StoredBytes*>(from), Samples);
 }
 
-// The high halves of the products: one instruction, which GCC 12 finds in a loop and, at -O3, no
-// longer finds once it has unrolled the loop.
+// The high halves of the products: a single instruction, which GCC 12 recognizes in a loop unless
+// it has unrolled it (-O3).
 Samples scaled(Samples samples, Samples weights) {
   Samples product;
 #pragma GCC unroll 1
@@ -54,8 +54,7 @@ Samples scaled(Samples samples, Samples weights) {
   return product;
 }
 
-// out[i] = the sum of weights[k] * inputs[k][i] with 8 bits after the point, for kVectors * 8
-// samples.
+// out[i] = the sum of weights[k] * inputs[k][i] with 8 fractional bits, for kVectors * 8 samples.
 template <int kVectors>
 void combine_block(const std::uint8_t* const* inputs, const std::uint16_t* weights, int taps,
                    std::size_t at, std::uint16_t* out) {
@@ -115,8 +114,8 @@ void Resampler::set_taps(const ResampleAxis& axis, Taps& taps) {
   }
 }
 
-// Eight samples hold two pixels of three and two samples more, so the weights of two taps stand as
-// a a a b b b 0 0. The order is that of writing.
+// Eight samples hold two RGB pixels and two more samples, so the weights of two taps are stored as
+// a a a b b b 0 0, in the order of writing.
 void Resampler::lay_out_columns(int left, bool mirror) {
   const auto taps = static_cast<std::size_t>(columns_.taps), pairs = (taps + 1) / 2;
   const std::size_t count = columns_.starts.size();
@@ -131,11 +130,11 @@ void Resampler::lay_out_columns(int left, bool mirror) {
   }
 }
 
-// kPairs: of taps, or 0 for as many as there are.
+// kPairs: of taps; 0: any number.
 template <std::size_t kPairs>
 void Resampler::write_row(const std::uint16_t* row, std::uint8_t* target) const {
   const std::size_t pairs = kPairs > 0 ? kPairs : static_cast<std::size_t>((columns_.taps + 1) / 2);
-  // Each product was rounded down; half a unit a tap makes up for it.
+  // Each product is rounded down; half a unit per tap compensates.
   const auto rounding = static_cast<std::uint16_t>(128 + (rows_.taps + columns_.taps) / 2);
   const Samples start{rounding, rounding, rounding};
   const std::uint16_t* weights = column_weights_.data();
@@ -173,7 +172,7 @@ void Resampler::write(const PixelView& view, const ResampleAxis& rows, const Res
   lay_out_columns(needed.left, mirror);
   const auto samples = static_cast<std::size_t>(needed.size.width) * 3;
   const auto stride = static_cast<std::size_t>(view.region.size.width) * 3;
-  // Weights of zero reach beyond the last pixel.
+  // Taps with weight zero reach beyond the last pixel.
   row_.resize(samples + static_cast<std::size_t>(columns_.taps + 2) * 3 + 8);
   const auto taps = static_cast<std::size_t>(rows_.taps);
   inputs_.resize(taps);

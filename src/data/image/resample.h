@@ -1,6 +1,6 @@
-// Antialiased bilinear resampling of 8-bit RGB, as Pillow's BILINEAR and torchvision's
-// antialias=True define it: a triangle filter as wide as the reduction, its weights normalized over
-// the pixels that exist.
+// Antialiased bilinear resampling of 8-bit RGB, like Pillow's BILINEAR and torchvision's
+// antialias=True: a triangle filter as wide as the reduction, with weights normalized over the
+// pixels that exist.
 //
 // Rows are combined first, then columns, one output row at a time, in 16-bit fixed point with 8
 // bits after the point; nothing is rounded to 8 bits in between. The result is at most 1 from
@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-// Along one side of an image: `length` pixels from `begin` on become `resized` ones, of which
+// One side of an image: `length` pixels from `begin` on are resized to `resized` ones, of which
 // `count` from `first` on are wanted.
 struct ResampleAxis {
   double begin = 0;
@@ -25,10 +25,10 @@ struct ResampleAxis {
   int count = 0;
 };
 
-// The pixels of the image that the wanted ones are made of.
+// The source pixels needed for the wanted ones.
 Region needed_region(const ResampleAxis& rows, const ResampleAxis& columns);
 
-// Keeps its memory from one image to the next. One thread.
+// Reuses its memory from one image to the next. One thread.
 class Resampler {
  public:
   // `view` holds at least needed_region(). Writes [rows.count, columns.count, 3] to `target` and
@@ -37,7 +37,7 @@ class Resampler {
              bool mirror, std::uint8_t* target);
 
  private:
-  // Of one axis: the wanted pixel i is made of the `taps` pixels from starts[i] on.
+  // For one axis: the wanted pixel i combines the `taps` pixels from starts[i] on.
   struct Taps {
     int taps = 0;
     std::vector<int> starts;             // in the image

@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// The place of one image in a batch: the thread that claimed it writes it, the reader looks when
-// the batch is done.
+// One image's slot in a batch: written by the thread that claimed it, read once the batch is
+// complete.
 struct SampleSlot {
   bool good = false;
   std::string fault;
@@ -32,10 +32,10 @@ struct SampleSlot {
 struct Slot {
   HostBatch batch;
   std::vector<SampleSlot> places;
-  int remaining = 0;  // images that are not done yet
+  int remaining = 0;  // images not yet done
 };
 
-// A file that is read before a decoder wants it.
+// A file read before a decoder needs it.
 struct ReadAhead {
   bool ready = false;
   std::string bytes;
@@ -55,7 +55,7 @@ class Timer {
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
  private:
-  std::atomic<std::int64_t>& sum_;  // of the clock's ticks
+  std::atomic<std::int64_t>& sum_;  // in clock ticks
   const Clock::time_point begin_ = Clock::now();
 };
 
@@ -63,7 +63,7 @@ double seconds_of(std::int64_t ticks) {
   return std::chrono::duration<double>(Clock::duration(ticks)).count();
 }
 
-// The cache holds images before they are mirrored.
+// The cache stores images before mirroring.
 TransformSpec before_mirroring(TransformSpec plan, const ImageCache* cache) {
   if (cache != nullptr && cache->kind() == CacheKind::kDecoded) plan.augment = Augment::kNone;
   return plan;
@@ -111,16 +111,16 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   ImageCache* const cache_;
   const bool caches_pixels_;
   const std::size_t batch_size_, num_batches_;
-  const std::size_t pixel_bytes_;                // of one image
-  const std::size_t batch_bytes_, place_bytes_;  // of what is handed out: pixels or floats
-  const TransformSpec decoded_plan_;             // up to what the cache keeps
+  const std::size_t pixel_bytes_;               // of one image
+  const std::size_t batch_bytes_, slot_bytes_;  // as returned: bytes or floats
+  const TransformSpec decoded_plan_;            // what the cache stores
 
   // Under the pool's mutex.
   std::condition_variable batch_done_, read_done_;
   std::vector<Slot> slots_;
-  std::size_t next_position_ = 0;  // of the order, to be claimed
-  std::size_t next_read_ = 0;      // likewise, by readers
-  std::size_t released_ = 0;       // batches that the reader is done with
+  std::size_t next_position_ = 0;  // in the order, next to be claimed
+  std::size_t next_read_ = 0;      // the same, for readers
+  std::size_t released_ = 0;       // batches returned and done with
   std::map<std::size_t, ReadAhead> ahead_;
   std::exception_ptr failure_;
 
@@ -128,7 +128,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   std::atomic<double> decode_seconds_ = 0, resample_seconds_ = 0, augment_seconds_ = 0;
   std::atomic<std::uint64_t> bytes_read_ = 0;
 
-  // The reader's own.
+  // Used by the reader alone.
   std::size_t next_batch_ = 0;
   std::vector<BadImage> faults_;
   double waited_s_ = 0;
@@ -144,7 +144,7 @@ BatchLoader::State::State(const Dataset& set, LoaderThreads& pool, Plan plan, Im
       num_batches_((plan_.order.size() + batch_size_ - 1) / batch_size_),
       pixel_bytes_(image_bytes(plan_.pixels)),
       batch_bytes_(plan_.batch_bytes()),
-      place_bytes_(batch_bytes_ / batch_size_),
+      slot_bytes_(batch_bytes_ / batch_size_),
       decoded_plan_(before_mirroring(plan_.pixels, cache)),
       slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
   pool_.add(*this);
@@ -162,7 +162,7 @@ BatchLoader::State::~State() {
   pool_.wake_readers();
 }
 
-// The next image in order, once its slot is free.
+// The next image in order, if its slot is free.
 bool BatchLoader::State::claim_image(std::size_t* position) {
   const std::size_t batch = next_position_ / batch_size_;
   if (is_over() || batch >= released_ + slots_.size()) return false;
@@ -188,7 +188,7 @@ void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& deco
   const std::size_t index = position % batch_size_;
   Slot& slot = slot_of(position);
   SampleSlot& place = slot.places[index];
-  std::uint8_t* target = slot.batch.pixels.get() + index * place_bytes_;
+  std::uint8_t* target = slot.batch.pixels.get() + index * slot_bytes_;
   try {
     if (plan_.scaling) {
       decoder.pixels.resize(pixel_bytes_);
@@ -208,7 +208,7 @@ void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& deco
   }
 }
 
-// Returns what is damaged. Throws ImageFault.
+// Returns the damage, if any. Throws ImageFault.
 std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Decoder& decoder,
                                        std::uint8_t* target) {
   const std::uint32_t sample = plan_.order[position];
@@ -241,7 +241,7 @@ void BatchLoader::State::note(const PipelineTimes& times) {
   augment_seconds_ += times.augment;
 }
 
-// From the cache, from what was read ahead, or from the file. Throws ImageFault.
+// From the cache, the read-ahead, or the file. Throws ImageFault.
 std::string_view BatchLoader::State::bytes_of(std::size_t position,
                                               LoaderThreads::Decoder& decoder) {
   const std::uint32_t sample = plan_.order[position];
@@ -259,7 +259,7 @@ std::string_view BatchLoader::State::bytes_of(std::size_t position,
   return bytes;
 }
 
-// False: nobody has begun to read it.
+// False if no reader has started on it.
 bool BatchLoader::State::take_read_ahead(std::size_t position, std::string& bytes) {
   std::unique_lock lock(pool_.mutex());
   const auto found = ahead_.find(position);
@@ -297,7 +297,7 @@ bool BatchLoader::State::claim_read(std::size_t* position) {
   return true;
 }
 
-// Nobody else looks at what is not ready.
+// No other thread accesses a file that is not ready.
 void BatchLoader::State::read(std::size_t position) {
   std::unique_lock lock(pool_.mutex());
   ReadAhead& ahead = ahead_.at(position);
@@ -335,7 +335,7 @@ const HostBatch* BatchLoader::State::next() {
   return hand_out(next_batch_++);
 }
 
-// Closes the gaps that bad images left, and lists the faults.
+// Closes the gaps left by bad images, and lists the faults.
 const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
   Slot& slot = slots_[number % slots_.size()];
   HostBatch& batch = slot.batch;
@@ -348,8 +348,8 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
     if (!place.good) continue;
     const std::size_t target = batch.samples.size();
     if (target != i)
-      std::memcpy(batch.pixels.get() + target * place_bytes_, batch.pixels.get() + i * place_bytes_,
-                  place_bytes_);
+      std::memcpy(batch.pixels.get() + target * slot_bytes_, batch.pixels.get() + i * slot_bytes_,
+                  slot_bytes_);
     batch.labels.push_back(set_.samples.label(sample));
     batch.samples.push_back(sample);
   }

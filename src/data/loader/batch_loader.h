@@ -1,7 +1,8 @@
-// Images -> batches of pixels, read, decoded and scaled by a LoaderThreads ahead of the reader,
-// handed out in order.
+// Images -> batches of pixels: LoaderThreads read, decode and scale them ahead of the reader, which
+// gets them in order.
 //
-// Memory is bounded: `num_slots` batches, and what the pool takes (loader_team.h). Results depend
+// Memory is bounded: `num_slots` batches, plus what the thread pool uses (loader_threads.h).
+// Results depend neither on the number of threads nor on the cache. One reader thread.
 // neither on the number of threads nor on the cache. One reader thread.
 #pragma once
 
@@ -18,25 +19,25 @@
 
 namespace kiln {
 
-// [N, H, W, 3], in 8 bits or as floats; images that could not be decoded are left out and `count`
-// is smaller.
+// [N, H, W, 3], as 8-bit values or floats. Images that could not be decoded are left out, which
+// makes `count` smaller.
 struct HostBatch {
-  // Buffer for the whole batch; the first count * H * W * 3 numbers are valid.
+  // Memory for the full batch; the first count * H * W * 3 values are valid.
   LoaderThreads::Buffer pixels;
   const float* floats() const { return reinterpret_cast<const float*>(pixels.get()); }
   std::vector<std::int64_t> labels;    // [count]
   std::vector<std::uint32_t> samples;  // [count] index into the samples
   int count = 0;
-  int nominal = 0;  // images the batch was meant to hold
+  int nominal = 0;  // size of the batch before bad images were left out
 };
 
 struct BadImage {
   std::uint32_t sample = 0;
   std::string fault;
-  bool damaged = false;  // true: decoded as far as it goes, and used
+  bool damaged = false;  // true: decoded in part, and used
 };
 
-// Where the threads' time went; summed over threads, so it may exceed the time that passed.
+// Where the threads' time went; summed over threads, so it may exceed wall time.
 struct LoaderTimes {
   double read_seconds = 0;  // by decoders and readers
   std::uint64_t bytes_read = 0;
@@ -47,13 +48,13 @@ struct LoaderTimes {
 class BatchLoader {
  public:
   // Batches of `batch_size` consecutive entries of `order` (indices into the samples of the set);
-  // the last may be shorter.
+  // the last batch may be smaller.
   struct Plan {
     std::vector<std::uint32_t> order;
     int batch_size = 1;
     TransformSpec pixels;
-    std::optional<Normalization> scaling;  // batches of floats, scaled like this; else of bytes
-    std::uint64_t seed = 0, epoch = 0;     // of what the pixel plan draws
+    std::optional<Normalization> scaling;  // normalized floats; without it, bytes
+    std::uint64_t seed = 0, epoch = 0;     // keys of the random augmentation
     int num_slots = 4;
 
     std::size_t batch_bytes() const;
@@ -67,16 +68,16 @@ class BatchLoader {
 
   int num_batches() const;
 
-  // The next batch, or nullptr after the last. The batch stays valid until the next call. A fault
-  // that is not one image's (out of memory, a bug) is rethrown here; Error kModuleOutOfMemory names
-  // the image that there was no memory for.
+  // The next batch, or nullptr after the last; valid until the next call. Rethrows a fault that is
+  // not caused by an image (out of memory, a bug); Error kModuleOutOfMemory names the image for
+  // which memory ran out.
   const HostBatch* next();
 
-  // Faults of the images in the batches handed out so far, in batch order; each call returns only
-  // new ones.
+  // Faults of the images in the batches returned so far, in batch order; each call returns only new
+  // ones.
   std::vector<BadImage> take_faults();
 
-  // Seconds the reader has waited in next().
+  // Seconds spent waiting in next().
   double wait_seconds() const;
   LoaderTimes times() const;
 

@@ -19,15 +19,15 @@ at::Tensor per_channel(const std::array<double, 3>& values, const at::Device& de
 
 }  // namespace
 
-HostBatchLayout host_form(const at::Device& device, const Normalization& scaling) {
+HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling) {
   if (device.is_cpu()) return {LoaderThreads::ordinary_buffer, scaling};
-  const auto pinned_room = [](std::size_t bytes) {
+  const auto pinned_buffer = [](std::size_t bytes) {
     const at::Tensor pinned = at::empty({static_cast<std::int64_t>(bytes)},
                                         at::TensorOptions(at::kByte).pinned_memory(true));
     return LoaderThreads::Buffer(pinned.mutable_data_ptr<std::uint8_t>(),
                                  [pinned](std::uint8_t*) {});
   };
-  return {pinned_room, {}};
+  return {pinned_buffer, {}};
 }
 
 DeviceUploader::DeviceUploader(const at::Device& device, ImageSize size, int batch_size,
@@ -43,7 +43,7 @@ DeviceUploader::DeviceUploader(const at::Device& device, ImageSize size, int bat
   copies_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
 }
 
-// On the device, for the current stream to use; `host` may change when this returns.
+// On the device, ready for the current stream; `host` may be changed after the return.
 at::Tensor DeviceUploader::copied(const at::Tensor& host) const {
   const c10::Stream current = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
   at::Tensor there;
@@ -52,11 +52,11 @@ at::Tensor DeviceUploader::copied(const at::Tensor& host) const {
     there = host.to(device_, /*non_blocking=*/true);
   }
   copies_->synchronize();
-  there.record_stream(current);  // its memory was taken on the other stream
+  there.record_stream(current);  // its memory was allocated on the other stream
   return there;
 }
 
-DeviceBatch DeviceUploader::put(const HostBatch& batch) {
+DeviceBatch DeviceUploader::upload(const HostBatch& batch) {
   const c10::AutoGradMode no_grad(false);
   const std::array<std::int64_t, 4> shape = {batch.count, size_.height, size_.width, 3};
   const at::Tensor labels =

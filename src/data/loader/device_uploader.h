@@ -1,9 +1,9 @@
-// A host batch -> normalized images and labels on the device. A CPU takes the loader's floats as
-// they lie; to a GPU bytes travel, and it scales them. One thread.
+// A host batch -> normalized images and labels on the device. A CPU uses the loader's floats in
+// place; a GPU receives bytes and normalizes them itself. One thread.
 //
-// The bytes travel on a stream of their own: while the GPU still computes on the batch before,
-// whose kernels were queued and not waited for. put() waits for this copy alone, so that the loader
-// may fill the host batch again.
+// Copies to a GPU use a separate stream, so they overlap with the previous batch's kernels, which
+// are queued and not waited for. upload() waits for its own copy only; then the loader may refill
+// the host batch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,22 +21,22 @@ struct DeviceBatch {
   at::Tensor labels;  // int64 [N]
 };
 
-// How batches for a device lie in the host's memory.
+// The memory layout of host batches for a device.
 struct HostBatchLayout {
-  LoaderThreads::NewBuffer new_buffer;   // pinned for a GPU, which fetches it without a detour
-  std::optional<Normalization> scaling;  // BatchLoader::Plan's
+  LoaderThreads::NewBuffer new_buffer;   // pinned for a GPU, which can then copy asynchronously
+  std::optional<Normalization> scaling;  // for BatchLoader::Plan
 };
-HostBatchLayout host_form(const at::Device& device, const Normalization& scaling);
+HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling);
 
 class DeviceUploader {
  public:
   DeviceUploader(const at::Device& device, ImageSize size, int batch_size,
                  const Normalization& scaling);
 
-  // `batch` has the device's layout. On a CPU the images are its memory; else, and the labels
-  // always, the feed's own: valid until the next put(), on a GPU for what is queued on the current
-  // stream before it.
-  DeviceBatch put(const HostBatch& batch);
+  // `batch` has the device's layout. On a CPU the images share its memory. Labels, and images on a
+  // GPU, are in the uploader's memory: valid until the next upload(), on a GPU for work queued on
+  // the current stream before it.
+  DeviceBatch upload(const HostBatch& batch);
 
   const at::Device& device() const { return device_; }
 
@@ -44,11 +44,11 @@ class DeviceUploader {
   at::Tensor copied(const at::Tensor& host) const;
 
   at::Device device_;
-  std::optional<c10::Stream> copies_;  // of a GPU
+  std::optional<c10::Stream> copies_;  // stream, on a GPU
   ImageSize size_;
   at::Tensor labels_;      // [batch_size]
-  at::Tensor images_;      // [batch_size, 3, H, W], of a GPU
-  at::Tensor mean_, std_;  // [1, 3, 1, 1], likewise
+  at::Tensor images_;      // [batch_size, 3, H, W], on a GPU
+  at::Tensor mean_, std_;  // [1, 3, 1, 1], on a GPU
 };
 
 }  // namespace kiln

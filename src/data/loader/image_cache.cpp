@@ -16,7 +16,7 @@ ImageCache::ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_
       entries_(kind == CacheKind::kNone || table_bytes(num_items) > limit_bytes ? 0 : num_items),
       memory_bytes_(table_bytes(entries_.size())) {}
 
-// Blocks end with what the next sample does not fit into.
+// A block ends where the next sample does not fit.
 std::size_t ImageCache::bytes_for(std::size_t num_items, std::size_t bytes_each) {
   return table_bytes(num_items) + num_items * bytes_each + num_items * bytes_each / 64 + kBlock;
 }
@@ -27,7 +27,7 @@ std::string_view ImageCache::find(std::size_t sample) const {
   return begin == nullptr ? std::string_view() : std::string_view(begin, entries_[sample].size);
 }
 
-char* ImageCache::room_for(std::size_t size) {
+char* ImageCache::allocate(std::size_t size) {
   if (blocks_.empty() || block_size_ - block_used_ < size) {
     const std::size_t left = limit_bytes_ - memory_bytes_;
     const std::size_t block = std::max(size, std::min(kBlock, left));
@@ -47,7 +47,7 @@ void ImageCache::keep(std::size_t sample, std::string_view what) {
   char* buffer = nullptr;
   {
     const std::scoped_lock lock(mutex_);
-    buffer = room_for(what.size());
+    buffer = allocate(what.size());
   }
   if (buffer == nullptr) return;
   std::memcpy(buffer, what.data(), what.size());

@@ -1,5 +1,5 @@
-// What was read or decoded once, kept in memory for the next epochs, never beyond a limit. What is
-// kept stays; what does not fit is left out.
+// Keeps files or decoded pixels in memory for later epochs, up to a limit. Entries are never
+// evicted; what does not fit is not kept.
 //
 // Any number of threads may look up and keep, one at a time for the same sample.
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace kiln {
 
-// kBytes: files as stored. kDecoded: pixels as a batch takes them, before mirroring; for plans that
-// use the same pixels in every epoch (pixel_plan.h).
+// kBytes: files as stored. kDecoded: pixels for the batch, before mirroring; for transforms that
+// use the same pixels in every epoch (takes_random_parts()).
 enum class CacheKind { kNone, kBytes, kDecoded };
 
 class ImageCache {
@@ -25,25 +25,25 @@ class ImageCache {
   };
 
  public:
-  // For samples 0 to num_items - 1. `limit_bytes` holds the cache's own tables too.
+  // For samples 0 to num_items - 1. `limit_bytes` includes the cache's own tables.
   ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_bytes);
 
-  // A limit within which `num_items` of `bytes_each` bytes fit.
+  // A limit that `num_items` entries of `bytes_each` bytes fit into.
   static std::size_t bytes_for(std::size_t num_items, std::size_t bytes_each);
-  // Of the table alone, which is there before anything is kept.
+  // The table alone, which is allocated up front.
   static std::size_t table_bytes(std::size_t num_items) { return num_items * sizeof(Entry); }
 
   CacheKind kind() const { return kind_; }
-  // Empty when it is not kept. Valid as long as the cache.
+  // Empty if not kept. Valid as long as the cache.
   std::string_view find(std::size_t sample) const;
-  // Keeps a copy where there is buffer for it.
+  // Stores a copy if it fits.
   void keep(std::size_t sample, std::string_view what);
 
   std::size_t num_kept() const { return num_kept_; }
   std::size_t memory_bytes() const;
 
  private:
-  char* room_for(std::size_t size);  // under mutex_; nullptr: none
+  char* allocate(std::size_t size);  // call under mutex_; nullptr: it does not fit
 
   const CacheKind kind_;
   const std::size_t limit_bytes_;

@@ -11,16 +11,17 @@
 namespace kiln {
 namespace {
 
-// A read that waits longer is worth a thread of its own: a page-cached file takes a twentieth. What
-// its bytes take to copy is not waiting.
+// A read that waits longer is worth a thread of its own; one from the page cache takes a twentieth
+// of that. Time spent copying the bytes does not count as waiting.
 constexpr double kSlowRead = 400e-6;
 constexpr double kCopiedBytesPerSecond = 2e9;
 constexpr double kSmoothing = 1.0 / 16;
-// They wait for storage and need no core.
+// Readers wait for storage and need no core.
 constexpr int kMostReaders = 16;
 
-// What the decoder that needed most has needed, of files and images that are not huge. All get it
-// then, so that memory is level once each image was met, not once each decoder has met the largest.
+// The largest memory that any decoder has needed so far, except for huge files and images. All
+// decoders reserve it, so that memory is stable once every image has been seen once, not once every
+// decoder has seen the largest.
 struct Need {
   std::size_t pixels = 0, file = 0;
 
@@ -51,18 +52,18 @@ struct LoaderThreads::State {
 
   std::mutex mutex;
   std::condition_variable decoders_wake, readers_wake, somebody_left;
-  std::vector<BatchSource*> jobs;  // the first is served first
-  std::multimap<std::size_t, Buffer> rooms;
-  std::vector<std::string> file_rooms;
+  std::vector<BatchSource*> sources;  // in order of service
+  std::multimap<std::size_t, Buffer> buffers;
+  std::vector<std::string> file_buffers;
   std::size_t ahead_bytes = 0;
   Need need;
   bool stopping = false;
-  std::vector<std::jthread> decoders, readers;  // last, so that they end first
+  std::vector<std::jthread> decoders, readers;  // last, so that they stop first
 };
 
 LoaderThreads::BatchSource* LoaderThreads::State::claim(bool (BatchSource::*take)(std::size_t*),
                                                         std::size_t* position) const {
-  for (BatchSource* source : jobs) {
+  for (BatchSource* source : sources) {
     if (!(source->*take)(position)) continue;
     ++source->num_busy_;
     return source;
@@ -164,7 +165,7 @@ std::mutex& LoaderThreads::mutex() {
 void LoaderThreads::add(BatchSource& source) {
   {
     const std::scoped_lock lock(state_->mutex);
-    state_->jobs.push_back(&source);
+    state_->sources.push_back(&source);
   }
   wake_decoders();
   wake_readers();
@@ -172,18 +173,18 @@ void LoaderThreads::add(BatchSource& source) {
 
 void LoaderThreads::remove(BatchSource& source) {
   std::unique_lock lock(state_->mutex);
-  std::erase(state_->jobs, &source);
+  std::erase(state_->sources, &source);
   state_->somebody_left.wait(lock, [&] { return source.num_busy_ == 0; });
 }
 
 LoaderThreads::Buffer LoaderThreads::take_buffer(std::size_t bytes) {
-  if (auto kept = state_->rooms.extract(bytes)) return std::move(kept.mapped());
+  if (auto kept = state_->buffers.extract(bytes)) return std::move(kept.mapped());
   if (bytes > std::numeric_limits<std::ptrdiff_t>::max()) throw std::bad_alloc();
   return state_->plan.new_buffer(bytes);
 }
 
 void LoaderThreads::give_buffer_back(std::size_t bytes, Buffer buffer) {
-  state_->rooms.emplace(bytes, std::move(buffer));
+  state_->buffers.emplace(bytes, std::move(buffer));
 }
 
 LoaderThreads::Buffer LoaderThreads::ordinary_buffer(std::size_t bytes) {
@@ -194,23 +195,23 @@ LoaderThreads::Buffer LoaderThreads::ordinary_buffer(std::size_t bytes) {
 
 std::string LoaderThreads::take_file_buffer() {
   std::string buffer;
-  if (!state_->file_rooms.empty()) {
-    buffer = std::move(state_->file_rooms.back());
-    state_->file_rooms.pop_back();
+  if (!state_->file_buffers.empty()) {
+    buffer = std::move(state_->file_buffers.back());
+    state_->file_buffers.pop_back();
   }
   try {
     if (buffer.capacity() < state_->need.file) std::string(state_->need.file, '\0').swap(buffer);
-  } catch (const std::bad_alloc&) {  // who reads the file meets that again, and can tell
+  } catch (const std::bad_alloc&) {  // whoever reads the file runs into it, and reports it
   }
   return buffer;
 }
 
 void LoaderThreads::give_file_buffer_back(std::string buffer) {
-  if (buffer.capacity() <= kWholeImageBytes) state_->file_rooms.push_back(std::move(buffer));
+  if (buffer.capacity() <= kWholeImageBytes) state_->file_buffers.push_back(std::move(buffer));
 }
 
 bool LoaderThreads::may_read_ahead(const BatchSource& source) const {
-  const bool is_first = state_->jobs.front() == &source;
+  const bool is_first = state_->sources.front() == &source;
   return state_->ahead_bytes < (is_first ? kReadAheadBytes : kReadAheadBytes / 2);
 }
 

@@ -1,10 +1,10 @@
-// The threads that load images: one fixed pool for all loaders of a run. Loaders that were opened
-// earlier are served first, so a loader may be opened long before its batches are wanted: it gets
-// the time that the others leave.
+// The threads that load images: one fixed pool for all loaders of a run. Loaders opened earlier are
+// served first, so a loader may be opened long before its batches are needed: it uses the time that
+// the others leave.
 //
-// Decoders turn files into pixels. Where reading a file takes long (a network mount), readers fetch
-// the bytes ahead of them, so that no decoder waits for a disk. Any thread may open loaders; the
-// pool must outlive them.
+// Decoders turn files into pixels. If reading a file takes long (a network mount), readers fetch
+// files ahead, so that no decoder waits for storage. Any thread may open loaders; the pool must
+// outlive them.
 #pragma once
 
 #include <condition_variable>
@@ -24,73 +24,72 @@ namespace kiln {
 
 class LoaderThreads {
  public:
-  // Memory for a batch: [bytes], not set to zero, at a place that suits numbers of any type.
+  // Memory for a batch: [bytes], uninitialized, aligned for any number type.
   using Buffer = std::shared_ptr<std::uint8_t[]>;
   using NewBuffer = std::function<Buffer(std::size_t bytes)>;
   static Buffer ordinary_buffer(std::size_t bytes);
 
   struct Plan {
     int num_decoders = 1;
-    // Files that are read ahead of the decoders. 0: none as long as reads take little, then
-    // kReadAhead.
+    // Files to read ahead of the decoders. 0: none while reads are fast, otherwise kReadAhead.
     int read_ahead = 0;
     NewBuffer new_buffer = ordinary_buffer;
   };
   static constexpr int kReadAhead = 64;
-  // The memory of what is read ahead and not yet decoded, of all loaders together, stops growing
-  // here; loaders that wait their turn fill no more than half of it.
+  // Limits the memory of files that were read ahead and not yet decoded, over all loaders; loaders
+  // waiting their turn use at most half of it.
   static constexpr std::size_t kReadAheadBytes = std::size_t{64} << 20;
-  // What each decoder keeps at most, a decoded image and a file; what is larger comes on top.
+  // What each decoder keeps at most: a decoded image and a file. Larger ones need extra memory.
   static constexpr std::size_t kDecoderBytes = 2 * kWholeImageBytes;
 
   explicit LoaderThreads(Plan plan);
-  ~LoaderThreads();  // when no loader is open any more
+  ~LoaderThreads();  // all loaders must be closed
 
   int num_decoders() const;
-  // How far to read ahead now.
+  // The current read-ahead.
   int read_ahead() const;
-  // A decoder has read a file of so many bytes for itself.
+  // A decoder read a file of `bytes` bytes itself.
   void note_read(double seconds, std::size_t bytes);
 
-  // What a decoder's thread keeps from one image to the next, of whatever loader.
+  // Memory that a decoder thread reuses from image to image, for any loader.
   struct Decoder {
     ImagePipeline path;
-    std::vector<std::uint8_t> pixels;  // of an image that becomes floats
-    std::string bytes;                 // of the file that it, or a reader for it, has read
+    std::vector<std::uint8_t> pixels;  // for images that become floats
+    std::string bytes;                 // the file, read by this thread or by a reader
   };
 
-  // For loaders: what the pool asks of them. Functions marked "locked" are called with mutex()
-  // held, the others without.
+  // The interface of loaders to the pool. Functions marked "locked" are called with mutex() held,
+  // the others without.
   class BatchSource {
    public:
     virtual ~BatchSource() = default;
 
    private:
     friend class LoaderThreads;
-    virtual bool claim_image(std::size_t* position) = 0;  // locked; false: none now
+    virtual bool claim_image(std::size_t* position) = 0;  // locked; false: none at the moment
     virtual void load(std::size_t position, Decoder& decoder) = 0;
     virtual void loaded(std::size_t position, std::exception_ptr failure) = 0;  // locked
-    virtual bool claim_read(std::size_t* position) = 0;  // locked; false: none now
-    virtual void read(std::size_t position) = 0;         // throws nothing
+    virtual bool claim_read(std::size_t* position) = 0;  // locked; false: none at the moment
+    virtual void read(std::size_t position) = 0;         // does not throw
     int num_busy_ = 0;                                   // threads inside, guarded by mutex()
   };
 
   std::mutex& mutex();
   void add(BatchSource& source);
-  // Returns when no thread is inside the source.
+  // Returns when no thread uses the source.
   void remove(BatchSource& source);
-  // Memory for batches goes from loader to loader, so that it does not grow with their number.
+  // Batch memory is passed from loader to loader, so that it does not grow with their number.
   // Locked.
   Buffer take_buffer(std::size_t bytes);
   void give_buffer_back(std::size_t bytes, Buffer buffer);
-  // Likewise memory for a file that is read ahead.
+  // The same for the memory of files read ahead.
   std::string take_file_buffer();
   void give_file_buffer_back(std::string buffer);
-  // Whether another file may be read ahead for the source. Locked.
+  // Whether the source may read another file ahead. Locked.
   bool may_read_ahead(const BatchSource& source) const;
-  // What is read ahead takes so many bytes more, or fewer. Locked.
+  // Adds to the memory used by read-ahead. Locked.
   void count_read_ahead(std::ptrdiff_t bytes);
-  // Of all loaders.
+  // Over all loaders.
   std::size_t read_ahead_bytes();
 
   // There may be new work. Locked or not.

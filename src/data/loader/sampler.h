@@ -1,5 +1,5 @@
-// Which images a rank takes, so that N ranks see together what one would: a pure function of the
-// order and the rank.
+// The images of each rank, so that N ranks together see what a single one would: a pure function of
+// the order and the rank.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@ namespace kiln {
 struct Shard {
   int rank = 0;
   int num_ranks = 1;
-  int batch_size = 1;        // images a rank takes at once
-  int batches_per_step = 1;  // that make one step (gradient accumulation)
+  int batch_size = 1;        // images per batch of one rank
+  int batches_per_step = 1;  // batches per step (gradient accumulation)
 
-  std::int64_t images_per_step() const {  // of all ranks
+  std::int64_t images_per_step() const {  // over all ranks
     return std::int64_t{num_ranks} * batch_size * batches_per_step;
   }
 };
 
-// The global batch is the next num_ranks * batch_size entries of `order`; a rank takes its slice.
-// What does not fill a whole step of all ranks is left out.
+// The global batch is the next num_ranks * batch_size entries of `order`; each rank takes its
+// slice. Images left over after the last full step of all ranks are dropped.
 inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32_t>& order,
-                                                   const Shard& share) {
-  const auto batch = static_cast<std::size_t>(share.batch_size);
-  const std::size_t global_batch = batch * static_cast<std::size_t>(share.num_ranks);
-  const auto step = static_cast<std::size_t>(share.images_per_step());
+                                                   const Shard& shard) {
+  const auto batch = static_cast<std::size_t>(shard.batch_size);
+  const std::size_t global_batch = batch * static_cast<std::size_t>(shard.num_ranks);
+  const auto step = static_cast<std::size_t>(shard.images_per_step());
   const std::size_t used = order.size() / step * step;
   std::vector<std::uint32_t> mine;
-  mine.reserve(used / static_cast<std::size_t>(share.num_ranks));
-  for (std::size_t begin = static_cast<std::size_t>(share.rank) * batch; begin < used;
+  mine.reserve(used / static_cast<std::size_t>(shard.num_ranks));
+  for (std::size_t begin = static_cast<std::size_t>(shard.rank) * batch; begin < used;
        begin += global_batch) {
     const auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
     mine.insert(mine.end(), first, first + static_cast<std::ptrdiff_t>(batch));
@@ -36,11 +36,11 @@ inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32
   return mine;
 }
 
-// Every num_ranks-th of `count` images, from `rank` on: every image is one rank's.
-inline std::vector<std::uint32_t> validation_indices(std::uint32_t count, const Shard& share) {
+// Every num_ranks-th of `count` images, starting at `rank`: each image belongs to one rank.
+inline std::vector<std::uint32_t> validation_indices(std::uint32_t count, const Shard& shard) {
   std::vector<std::uint32_t> mine;
-  for (auto i = static_cast<std::uint32_t>(share.rank); i < count;
-       i += static_cast<std::uint32_t>(share.num_ranks))
+  for (auto i = static_cast<std::uint32_t>(shard.rank); i < count;
+       i += static_cast<std::uint32_t>(shard.num_ranks))
     mine.push_back(i);
   return mine;
 }

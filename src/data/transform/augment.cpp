@@ -28,7 +28,7 @@ struct Pixels {
   std::size_t count() const { return height * width; }
 };
 
-// Where a pixel of the result comes from, in pixels from the center: x = xx * x' + xy * y' + dx.
+// The source position of a pixel, relative to the center: x = xx * x' + xy * y' + dx.
 struct Affine {
   double xx = 1, xy = 0, dx = 0, yx = 0, yy = 1, dy = 0;
 };
@@ -37,12 +37,12 @@ std::uint8_t clamped(double value) {
   return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
 }
 
-// Without its fraction, as torchvision uses it.
+// Truncated, like torchvision's.
 double gray_of(const std::uint8_t* rgb) {
   return std::floor(0.2989 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]);
 }
 
-// A shear keeps the corner where it is, so its center is the corner.
+// A shear is centered at the corner, which stays in place.
 Affine motion_of(const DrawnOperation& drawn, const Pixels& image) {
   const double m = drawn.magnitude, x = static_cast<double>(image.width) / 2,
                y = static_cast<double>(image.height) / 2;
@@ -86,7 +86,7 @@ void move(const Pixels& image, const Affine& from, const std::vector<std::uint8_
   }
 }
 
-// factor * value + (1 - factor) * other(pixel), where `other` may be a gray.
+// factor * value + (1 - factor) * other(pixel), where `other` may be a gray level.
 template <typename Other>
 void blend(const Pixels& image, double factor, Other&& other) {
   for (std::size_t i = 0; i < image.count(); ++i) {
@@ -102,7 +102,7 @@ double mean_gray(const Pixels& image) {
   return sum / static_cast<double>(image.count());
 }
 
-// Away from a blur whose weights are 1 and, in the middle, 5, over 13; the border stays.
+// Extrapolates from a blur with weights 1 and, in the center, 5, over 13; the border is unchanged.
 void sharpen(const Pixels& image, double factor, const std::vector<std::uint8_t>& copy) {
   const std::size_t stride = image.width * 3;
   for (std::size_t y = 1; y + 1 < image.height; ++y) {
@@ -115,7 +115,7 @@ void sharpen(const Pixels& image, double factor, const std::vector<std::uint8_t>
   }
 }
 
-// Each value by its table, one table a channel.
+// Maps each value through a table per channel.
 using Tables = std::array<std::array<std::uint8_t, 256>, 3>;
 
 void look_up(const Pixels& image, const Tables& tables) {
@@ -157,7 +157,7 @@ Tables contrast_tables(const Counts& counts) {
   return tables;
 }
 
-// Values spread so that each stands for as many pixels.
+// Spreads the values so that each stands for as many pixels.
 Tables equal_tables(const Counts& counts) {
   Tables tables = same_tables([](int v) { return v; });
   for (std::size_t c = 0; c < 3; ++c) {

@@ -1,6 +1,6 @@
-// What is drawn at random for an image: its crop before it is resized, and changes of its pixels
-// afterwards. Every function takes what it needs from the sequence it is given, so that a key
-// (seed, epoch, image) fixes it.
+// Random augmentation of an image: its crop before resizing, and changes of its pixels afterwards.
+// Every function draws from the sequence it is given, so the key (seed, epoch, image) determines
+// the result.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace kiln {
 
-// A part of 8 % to 100 % of the area and a width of 3/4 to 4/3 of the height (log-uniform), uniform
-// in place; after ten draws that do not fit, the largest center whose ratio is within the range. As
-// torchvision's RandomResizedCrop chooses it.
+// A crop of 8 % to 100 % of the area with an aspect ratio of 3/4 to 4/3 (log-uniform), uniformly
+// placed; after ten draws that do not fit, the largest center crop within that range of ratios. As
+// torchvision's RandomResizedCrop.
 Region draw_crop(ImageSize whole, RandomSequence& random);
 
-// A quarter of the time, fills a rectangle of 2 % to 33 % of the area and a height of 0.3 to 3.3
-// times the width with `color` (Zhong et al., "Random Erasing Data Augmentation", AAAI 2020).
+// With probability 1/4, fills a rectangle of 2 % to 33 % of the area, 0.3 to 3.3 times as high as
+// wide, with `color` (Zhong et al., "Random Erasing Data Augmentation", AAAI 2020).
 void random_erase(std::uint8_t* pixels, ImageSize size, const std::uint8_t* color,
                   RandomSequence& random);
 
-// TrivialAugmentWide: one operation, drawn uniformly, of a strength drawn uniformly (Müller and
-// Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation", ICCV 2021). The
-// operations and ranges are torchvision's; what moves pixels takes the nearest one, and black where
-// there is none.
+// TrivialAugmentWide: one operation, drawn uniformly, with a magnitude drawn uniformly (Müller and
+// Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation", ICCV 2021).
+// Operations and ranges are torchvision's; geometric operations use the nearest pixel, and black
+// outside of the image.
 enum class ImageOperation {
   kIdentity,
   kShearX,
@@ -44,9 +44,9 @@ enum class ImageOperation {
 
 inline constexpr int kNumImageOperations = 14;
 
-// `magnitude`: the tangent of a shear, pixels of a translation, degrees of a rotation (against the
-// clock), what is added to the factor 1 of brightness, color, contrast and sharpness, the bits
-// that are kept, the lowest value that is inverted; of no meaning to the others.
+// `magnitude`: the tangent of a shear, the pixels of a translation, the degrees of a rotation
+// (counterclockwise), the change of brightness, color, contrast or sharpness from 1, the bits that
+// posterize keeps, the threshold of solarize; not used by the others.
 struct DrawnOperation {
   ImageOperation operation = ImageOperation::kIdentity;
   double magnitude = 0;

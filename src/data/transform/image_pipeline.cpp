@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kPixels = 16;  // a run that ends where a vector register of any size does
+constexpr std::size_t kPixels = 16;  // a whole number of vector registers of any size
 constexpr std::size_t kValues = kPixels * 3;
 
 struct Factors {
@@ -27,8 +27,8 @@ struct Factors {
       out[i] = (static_cast<float>(rgb[i]) / 255.0F - factors.mean[i]) / factors.std[i];
 }
 
-// The same, for the compiler to vectorize with 8 numbers at once where the processor can. The
-// bits are the same.
+// The same, for the compiler to vectorize with 8 floats at a time on processors with AVX2. The
+// result has the same bits.
 [[gnu::target("avx2")]] void scale_runs_avx2(const std::uint8_t* rgb, std::size_t num_runs,
                                              const Factors& factors, float* out) {
   scale_runs(rgb, num_runs, factors, out);
@@ -36,7 +36,7 @@ struct Factors {
 
 class Stopwatch {
  public:
-  // Seconds since the last one.
+  // Seconds since the previous call.
   double lap() {
     const Clock::time_point before = std::exchange(since_, Clock::now());
     return std::chrono::duration<double>(since_ - before).count();
@@ -47,7 +47,7 @@ class Stopwatch {
   Clock::time_point since_ = Clock::now();
 };
 
-// How an image comes to its output.
+// How an image is resized and cropped to its output.
 struct Placing {
   ResampleAxis rows, columns;
 };
@@ -62,7 +62,7 @@ int center_offset(int excess) {
   return excess % 2 != 0 && half % 2 != 0 ? half + 1 : half;
 }
 
-// As torchvision's Resize has it: the long side is floored.
+// As torchvision's Resize: the long side is rounded down.
 ImageSize resized_size(ImageSize from, std::int64_t short_side) {
   const std::int64_t long_side =
       short_side * std::max(from.height, from.width) / std::min(from.height, from.width);
@@ -92,15 +92,15 @@ Placing place_center(ImageSize whole, const TransformSpec& plan) {
       axis_of(0, whole.width, resized.width, center_offset(resized.width - out.width), out.width)};
 }
 
-// By how much the decoder may think the image shrinks: what every epoch takes the same is made of
-// all its pixels.
+// The reduction that the decoder may assume. Pixels that are the same in every epoch are computed
+// from the full resolution.
 double shrinks_by(const Placing& placing, Augment augment) {
   if (!takes_random_parts(augment)) return 1;
   const auto& [rows, columns] = placing;
   return std::min(rows.length / rows.resized, columns.length / columns.resized);
 }
 
-// The axis in an image of fewer pixels.
+// The axis in the reduced image.
 ResampleAxis reduced(ResampleAxis axis, int reduction) {
   axis.begin /= reduction;
   axis.length /= reduction;
@@ -117,7 +117,7 @@ bool is_copy(const Placing& placing) {
          placing.columns.length == placing.columns.resized;
 }
 
-// The wanted pixels, where is_copy().
+// The region to copy if is_copy().
 Region unchanged_region(const Placing& placing) {
   const auto& [rows, columns] = placing;
   return {static_cast<int>(rows.begin) + rows.first,

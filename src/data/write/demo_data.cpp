@@ -21,7 +21,7 @@ namespace {
 constexpr std::array<std::string_view, kMaxDemoClasses> kNames = {
     "circle", "square", "triangle", "cross", "ring", "star", "bars", "moon", "frame", "checker"};
 constexpr int kOversampling = 4;
-// A bright shape on dark ground, so that a small network learns it from a thousand images.
+// A bright shape on a dark background, so that a small network learns it from a thousand images.
 constexpr int kGroundBelow = 80;
 constexpr int kInkFrom = 140;
 
@@ -51,7 +51,8 @@ Outline rectangle(double left, double top, double right, double bottom) {
   return {{left, top}, {right, top}, {right, bottom}, {left, bottom}};
 }
 
-// Draws in coverage (255 inside), each shape about as large as the unit circle times `radius`.
+// Draws coverage masks (255 inside); each shape has about the size of the unit circle times
+// `radius`.
 class ShapePainter {
  public:
   ShapePainter(cv::Mat& coverage, cv::Point2d center, double radius, double turn)
@@ -62,7 +63,7 @@ class ShapePainter {
         sine_(std::sin(turn)) {}
 
   void paint(int shape) {
-    constexpr double kHalf = 0.85;  // half the side of a square with about the circle's area
+    constexpr double kHalf = 0.85;  // half the side of a square with about the unit circle's area
     switch (shape) {
       case 0:
         return disc({0, 0}, 1.0, 255);

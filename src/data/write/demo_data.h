@@ -1,4 +1,4 @@
-// Labeled images to try things with: drawn, and written as class folders.
+// Synthetic labeled images to try things with, written as class folders.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ constexpr int kMaxDemoClasses = 10;
 // "circle", "square", …; 0 <= shape < kMaxDemoClasses.
 std::string_view demo_class_name(int shape);
 
-// A pure function of its arguments: place, size, turn, colors and noise are drawn from (seed,
-// shape, index).
+// A pure function of its arguments: position, size, rotation, colors and noise are drawn from
+// (seed, shape, index).
 Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t index);
 
-// The demo data on disk: `train/<class>/0000.jpg`, `val/<class>/0000.png`, …; JPEG and PNG take
-// turns.
+// The demo data on disk: `train/<class>/0000.jpg`, `val/<class>/0000.png`, …; JPEG and PNG
+// alternate.
 struct DemoPlan {
-  int num_images = 600;  // of all classes together; four fifths for training
+  int num_images = 600;  // in all classes; four fifths for training
   int num_classes = 3;
   int size = 32;
   std::uint64_t seed = 1;
@@ -32,9 +32,9 @@ struct DemoCounts {
   int valid = 0;
 };
 
-// `folder` must be missing or empty, but for names that begin with a dot and lost+found; else Error
-// kFailedToWriteOutputs, and so when it cannot be written. Every class has at least one image on
-// each side.
+// Throws Error kFailedToWriteOutputs unless `folder` is missing or empty (except for names that
+// begin with a dot, and lost+found), and if it cannot be written. Every class gets at least one
+// image for training and one for validation.
 DemoCounts write_demo_data(const std::filesystem::path& folder, const DemoPlan& plan);
 
 }  // namespace kiln

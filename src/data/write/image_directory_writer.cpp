@@ -47,7 +47,8 @@ bool is_ignored(const std::string& name) {
   return name.starts_with('.') || name == "lost+found";
 }
 
-// What a folder holds: files relative to it, and its folders, deepest last. Links are not followed.
+// The contents of a folder: relative paths of its files, and its folders, deepest last. Links are
+// not followed.
 struct Contents {
   std::vector<fs::path> files, folders;
 };
@@ -70,16 +71,15 @@ Contents contents_of(const fs::path& folder) {
   return contents;
 }
 
-// The files of an earlier ImageDirectory (perhaps unfinished) in `folder`; refuses everything else.
+// The files of an earlier ImageDirectory (possibly incomplete) in `folder`; refuses everything
+// else.
 std::vector<fs::path> earlier_files(const fs::path& folder) {
   const Contents contents = contents_of(folder);
   if (contents.files.empty()) return {};
   const std::string advice = " Empty it or choose another output.";
   if (!is_image_directory(folder)) {
-    refuse(folder, "it is not empty ('" + contents.files.front().string() +
-                       "' is in it), and not "
-                       "an earlier ImageDirectory." +
-                       advice);
+    refuse(folder, "it contains '" + contents.files.front().string() +
+                       "', and is not an earlier ImageDirectory." + advice);
   }
   std::set<fs::path> known = {kMetaName, kListName, kSchemaName, kSamplesName};
   try {
@@ -87,13 +87,13 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
       known.insert(fs::path(file).lexically_normal());
     }
   } catch (const Error& fault) {
-    refuse(folder, "it is not empty, and not an ImageDirectory that can be replaced (" +
+    refuse(folder, "it is not empty, and it is no valid ImageDirectory to replace (" +
                        fault.message() + ")." + advice);
   }
   for (const fs::path& file : contents.files) {
     if (known.contains(file)) continue;
-    refuse(folder, "it is an ImageDirectory, but '" + file.string() +
-                       "' in it does not belong to it." + advice);
+    refuse(folder,
+           "it is an ImageDirectory, but its list does not name '" + file.string() + "'." + advice);
   }
   return contents.files;
 }
@@ -184,7 +184,7 @@ void prepare_output_folder(const fs::path& folder, const fs::path& input) {
   const fs::path input_place = resolved(input);
   if (is_within(output_place, input_place) || is_within(input_place, output_place)) {
     refuse(folder, "it is the input '" + input.string() +
-                       "', or one lies inside the other. Choose an output outside of it.");
+                       "', or one is inside the other. Choose an output outside of it.");
   }
   std::error_code fault;
   if (fs::exists(folder, fault) && !fs::is_directory(folder, fault)) {

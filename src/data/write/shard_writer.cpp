@@ -73,13 +73,13 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
     packed.extension = "jpg";
     packed.is_reduced = true;
   } catch (const ImageFault&) {
-    packed.is_undecodable = true;  // training will say why
+    packed.is_undecodable = true;  // training reports why
   }
   return packed;
 }
 
-// Classes follow each other in proportion everywhere: image j of a class with m stands at (j +
-// 1/2)/m.
+// Spreads each class evenly over the whole order: image j of a class with m images is at (j + 1/2)
+// / m.
 std::vector<std::uint32_t> spread_by_class(const SampleTable& samples,
                                            const std::vector<std::uint32_t>& order) {
   std::vector<std::uint64_t> counts, seen;
@@ -141,7 +141,7 @@ class ShardWriter {
   }
 
  private:
-  // Headers and padding of an image and its class.
+  // Size of an image and its class including headers and padding.
   static std::uint64_t member_bytes(std::uint64_t size) {
     return 512 + (size + 511) / 512 * 512 + 1024;
   }

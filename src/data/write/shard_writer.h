@@ -1,6 +1,6 @@
-// A labeled image set as tar shards in WebDataset's naming: KEY.jpg and KEY.cls one after the
-// other in NAME-000000.tar and so on, and `classes.txt`, whose lines are the names of the classes
-// by number. Format: https://github.com/webdataset/webdataset, "The WebDataset Format".
+// A labeled dataset as tar shards with WebDataset's names: KEY.jpg followed by KEY.cls in
+// NAME-000000.tar and so on, and `classes.txt` with the class names, one per line, in the order of
+// their ids. Format: https://github.com/webdataset/webdataset, "The WebDataset Format".
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 namespace kiln {
 
 struct ShardPlan {
-  std::string name;               // of the shards
-  std::uint64_t shard_bytes = 0;  // a shard ends before it grows beyond that
-  int short_side = 0;             // images with a longer one are reduced to it; 0: bytes as stored
-  int quality = 92;               // of the JPEG that a reduced image becomes
-  bool even_shards = false;  // every shard has as many images (or one less), classes spread alike
+  std::string name;                  // of the shards
+  std::uint64_t shard_bytes = 0;     // maximum size of a shard
+  int short_side = 0;                // larger images are resized to this; 0: bytes as stored
+  int quality = 92;                  // JPEG quality of resized images
+  bool even_shards = false;          // shards differ by one image at most, overall and per class
   std::vector<std::uint32_t> order;  // of the set's samples
 };
 

@@ -118,7 +118,7 @@ NvidiaDriver ask_nvidia_driver(int local_rank) {
 
 // Signatures and structures as nvml.h gives them, which are stable by contract.
 struct GpuMeter::Library {
-  struct Utilisation {
+  struct Utilization {
     unsigned gpu = 0, memory = 0;  // percent
   };
   using Handle = void*;
@@ -130,16 +130,16 @@ struct GpuMeter::Library {
     auto* init = symbol<int()>(file, "nvmlInit_v2");
     auto* find = symbol<int(const char*, Handle*)>(file, "nvmlDeviceGetHandleByUUID");
     auto library = std::make_unique<Library>();
-    library->utilisation = symbol<int(Handle, Utilisation*)>(file, "nvmlDeviceGetUtilizationRates");
+    library->utilization = symbol<int(Handle, Utilization*)>(file, "nvmlDeviceGetUtilizationRates");
     library->power = symbol<int(Handle, unsigned*)>(file, "nvmlDeviceGetPowerUsage");
-    const bool whole = init != nullptr && find != nullptr && library->utilisation != nullptr &&
+    const bool whole = init != nullptr && find != nullptr && library->utilization != nullptr &&
                        library->power != nullptr;
     if (!whole || init() != 0 || find(uuid.c_str(), &library->device) != 0) return nullptr;
     return library;
   }
 
   Handle device = nullptr;
-  int (*utilisation)(Handle, Utilisation*) = nullptr;
+  int (*utilization)(Handle, Utilization*) = nullptr;
   int (*power)(Handle, unsigned*) = nullptr;
 };
 
@@ -149,12 +149,12 @@ GpuMeter::GpuMeter(const std::string& uuid) {
 GpuMeter::~GpuMeter() = default;
 
 void GpuMeter::sample() {
-  Library::Utilisation utilisation;
+  Library::Utilization utilization;
   unsigned milliwatts = 0;
-  if (!library_ || library_->utilisation(library_->device, &utilisation) != 0 ||
+  if (!library_ || library_->utilization(library_->device, &utilization) != 0 ||
       library_->power(library_->device, &milliwatts) != 0)
     return;
-  sum_.utilisation_percent += utilisation.gpu;
+  sum_.utilisation_percent += utilization.gpu;
   sum_.power_watts += milliwatts / kMilliwatts;
   ++num_samples_;
 }

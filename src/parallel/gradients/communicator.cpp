@@ -27,7 +27,7 @@ Element element_of(const at::Tensor& values) {
     case at::kLong:
       return Element::kInt64;
     default:
-      throw InternalError("a collective of a type that MPI is not asked to sum");
+      throw InternalError("unsupported tensor type for an MPI collective");
   }
 }
 

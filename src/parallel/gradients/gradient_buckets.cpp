@@ -24,11 +24,11 @@ struct Bucket {
 // Called by backward when a parameter's gradient is complete.
 class GradientReady : public torch::autograd::PostAccumulateGradHook {
  public:
-  explicit GradientReady(std::function<void()> tell) : tell_(std::move(tell)) {}
-  void operator()(const torch::autograd::Variable&) override { tell_(); }
+  explicit GradientReady(std::function<void()> ready) : ready_(std::move(ready)) {}
+  void operator()(const torch::autograd::Variable&) override { ready_(); }
 
  private:
-  std::function<void()> tell_;
+  std::function<void()> ready_;
 };
 
 std::int64_t padded(std::int64_t count) {

@@ -38,7 +38,7 @@ NcclType type_of(const at::Tensor& values) {
     case at::kBFloat16:
       return NcclType::kBfloat16;
     default:
-      throw InternalError("a collective of a type that NCCL is not asked to sum");
+      throw InternalError("unsupported tensor type for an NCCL collective");
   }
 }
 
@@ -264,7 +264,7 @@ class NcclCommunicator : public Communicator {
   // Returns when NCCL has accepted the last call: immediately, except for the first ones, which
   // connect the ranks. The watchdog thread enforces the deadline.
   void settle(const char* name) {
-    for (auto nap = std::chrono::microseconds(20);; nap = std::min(nap * 2, kLongestNap)) {
+    for (auto pause = std::chrono::microseconds(20);; pause = std::min(pause * 2, kLongestPause)) {
       const NcclGroup::State state = call([&](NcclGroup& group) {
         const NcclGroup::State now = group.state();
         if (now == NcclGroup::State::kFailed) fail_with_fault(shared_, name, group.fault());
@@ -272,7 +272,7 @@ class NcclCommunicator : public Communicator {
       });
       if (state == NcclGroup::State::kReady) return;
       if (state == NcclGroup::State::kFailed) shared_->throw_if_failed();
-      std::this_thread::sleep_for(nap);
+      std::this_thread::sleep_for(pause);
     }
   }
 
@@ -290,7 +290,7 @@ class NcclCommunicator : public Communicator {
                               [this] { return shared_->is_free; });
   }
 
-  static constexpr std::chrono::microseconds kLongestNap{2000};
+  static constexpr std::chrono::microseconds kLongestPause{2000};
 
   const NcclPlan plan_;
   std::shared_ptr<Shared> shared_;

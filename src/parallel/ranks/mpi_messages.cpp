@@ -82,12 +82,12 @@ MpiMessages::Message MpiMessages::status_message(const PeerStatus& mine) {
   return message;
 }
 
-void MpiMessages::tell_all(const PeerStatus& mine) {
+void MpiMessages::send_status(const PeerStatus& mine) {
   for (int rank = 0; rank < size_; ++rank)
     if (rank != rank_) send(rank, status_message(mine));
 }
 
-void MpiMessages::tell_failure(int exit_code, const std::string& text) {
+void MpiMessages::send_failure(int exit_code, const std::string& text) {
   Message message{Kind::kFailed, exit_code, 0, 0, {}};
   copy_text(text, message.text);
   for (int rank = 0; rank < size_; ++rank)

@@ -30,8 +30,8 @@ class MpiMessages {
   // Processes arrived messages; answers queries with `mine`.
   void poll(const PeerStatus& mine);
   void ask_all();
-  void tell_all(const PeerStatus& mine);
-  void tell_failure(int exit_code, const std::string& text);
+  void send_status(const PeerStatus& mine);
+  void send_failure(int exit_code, const std::string& text);
 
   const std::vector<PeerStatus>& peers() const { return peers_; }  // [size]
   // The failure of the lowest rank that reported one.

@@ -50,8 +50,8 @@ struct MpiThread::State {
   const MpiLane::Running* oldest() const;
   void watch();
   void receive_status();
-  void tell(const PeerStatus& mine);
-  void pass_news_on();
+  void send_phase(const PeerStatus& mine);
+  void take_peer_snapshot();
   void handle_requests();
   void idle();
   template <typename Value>
@@ -70,8 +70,8 @@ struct MpiThread::State {
   std::vector<MpiLane> lanes;  // by Lane
   std::optional<MpiMessages> messages;
   std::uint64_t watched = 0;  // the place of the collective that `stall` knows
-  std::string told_phase;
-  Clock::time_point told, last_turn = Clock::now();
+  std::string sent_phase;
+  Clock::time_point sent_at, last_turn = Clock::now();
 
   // Shared, under `mutex`.
   mutable std::mutex mutex;
@@ -89,8 +89,8 @@ struct MpiThread::State {
   std::optional<bool> announced;      // result of announce_failure()
   std::optional<int> lowest_failure;  // of the other ranks
   std::optional<int> abort_code;
-  std::optional<std::vector<PeerStatus>> told_peers;  // for query_peers()
-  bool news_wanted = false;
+  std::optional<std::vector<PeerStatus>> peer_snapshot;  // for query_peers()
+  bool snapshot_wanted = false;
   std::map<std::string, double> seconds;
 
   std::thread thread;  // last: starts after everything else is constructed
@@ -194,8 +194,8 @@ void MpiThread::State::receive_status() {
     mine = {started, patient, phase, {}};
   }
   messages->poll(mine);
-  tell(mine);
-  pass_news_on();
+  send_phase(mine);
+  take_peer_snapshot();
   const std::optional<RankFailure>& failure = messages->failure();
   if (!failure) return;
   const std::vector<std::string> names = now(hosts);
@@ -212,23 +212,23 @@ void MpiThread::State::receive_status() {
 }
 
 // For query_peers(): returns what is known and queries the peers for the next call.
-void MpiThread::State::pass_news_on() {
+void MpiThread::State::take_peer_snapshot() {
   {
     const std::lock_guard lock(mutex);
-    if (!news_wanted) return;
-    news_wanted = false;
-    told_peers = messages->peers();
+    if (!snapshot_wanted) return;
+    snapshot_wanted = false;
+    peer_snapshot = messages->peers();
   }
   changed.notify_all();
   messages->ask_all();
 }
 
 // Queries periodically even without a request, so that a rank that falls silent has a last phase.
-void MpiThread::State::tell(const PeerStatus& mine) {
-  if (mine.phase == told_phase || seconds_since(told) < std::max(0.1, ranks.size / 80.0)) return;
-  told_phase = mine.phase;
-  told = Clock::now();
-  messages->tell_all(mine);
+void MpiThread::State::send_phase(const PeerStatus& mine) {
+  if (mine.phase == sent_phase || seconds_since(sent_at) < std::max(0.1, ranks.size / 80.0)) return;
+  sent_phase = mine.phase;
+  sent_at = Clock::now();
+  messages->send_status(mine);
 }
 
 // Queries the peers while a collective waits, warns when it waits long, gives up at the deadline.
@@ -266,7 +266,7 @@ void MpiThread::State::handle_requests() {
     announce.swap(to_announce);
     code = abort_code;
   }
-  if (announce) messages->tell_failure(announce->exit_code, announce->text);
+  if (announce) messages->send_failure(announce->exit_code, announce->text);
   if (code) MPI_Abort(MPI_COMM_WORLD, *code);
 }
 
@@ -345,12 +345,12 @@ std::uint64_t MpiThread::count_elsewhere() {
 
 std::vector<PeerStatus> MpiThread::query_peers() {
   std::unique_lock lock(state_->mutex);
-  state_->news_wanted = true;
-  state_->told_peers.reset();
+  state_->snapshot_wanted = true;
+  state_->peer_snapshot.reset();
   state_->wake.notify_all();
   state_->changed.wait_for(lock, std::chrono::seconds(2),
-                           [this] { return state_->told_peers.has_value(); });
-  return state_->told_peers.value_or(
+                           [this] { return state_->peer_snapshot.has_value(); });
+  return state_->peer_snapshot.value_or(
       std::vector<PeerStatus>(static_cast<std::size_t>(state_->ranks.size)));
 }
 
@@ -363,7 +363,7 @@ std::string MpiThread::phase() const {
   return state_->now(state_->phase);
 }
 
-void MpiThread::tell_phase(const std::string& phase, bool patient) {
+void MpiThread::set_phase(const std::string& phase, bool patient) {
   const std::lock_guard lock(state_->mutex);
   state_->phase = phase;
   state_->patient = patient;

@@ -51,7 +51,7 @@ class MpiThread {
 
   // This rank's phase, for the others' warnings: "training, epoch 2, step 17". While a rank is
   // `patient`, the others wait for it past the deadline as long as it responds.
-  void tell_phase(const std::string& phase, bool patient);
+  void set_phase(const std::string& phase, bool patient);
   std::string phase() const;
   // Sets the host name of each rank, for messages.
   void set_host_names(std::vector<std::string> hosts);

@@ -12,9 +12,8 @@
 
 namespace kiln {
 
-// Addition in bfloat16, the upper half of float32, for which MPI has no type.
-
-// sums[i] += more[i]: added as float32, rounded to the nearest, halves to even. NaN stays NaN.
+// sums[i] += more[i] in bfloat16, the upper half of float32: added as float32, rounded to the
+// nearest, halves to even. NaN stays NaN.
 inline void add_bfloat16(void* sums, const void* more, std::size_t count) {
   const auto widened = [](std::uint16_t value) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);

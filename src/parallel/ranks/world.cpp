@@ -97,7 +97,7 @@ std::string World::name_of(int rank) const {
 void World::enter(const std::string& phase, bool patient) {
   phase_ = phase;
   if (!mpi_) return;
-  mpi_->tell_phase(phase, patient);
+  mpi_->set_phase(phase, patient);
   if (rank() > 0) log_->info("phase: " + phase);
   if (std::getenv("KILN_LAUNCHED") != nullptr) {
     std::printf("%s: phase: %s\n", name_of(rank()).c_str(), phase.c_str());
@@ -106,7 +106,7 @@ void World::enter(const std::string& phase, bool patient) {
 }
 
 void World::at(const std::string& detail) {
-  if (mpi_) mpi_->tell_phase(phase_ + ", " + detail, /*patient=*/false);
+  if (mpi_) mpi_->set_phase(phase_ + ", " + detail, /*patient=*/false);
 }
 
 void World::wait_for(const Collective& collective) {

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-// Maps values to positions in a chart.
+// A point in data units.
 struct Point {
   double x = 0, y = 0;
 };
@@ -16,9 +16,9 @@ struct Point {
 // each stretch, and the first and last of all. Curves keep their peaks.
 std::vector<Point> thinned(const std::vector<Point>& points, std::size_t most);
 
-// One axis of a chart, between round numbers.
+// Maps values to positions on one axis, between round numbers.
 struct Scale {
-  double low = 0, high = 1, step = 1;  // of its marks
+  double low = 0, high = 1, step = 1;  // of its tick marks
 
   std::vector<double> marks() const;
   // 0 at `low`, 1 at `high`.
@@ -34,8 +34,6 @@ Scale round_scale(double low, double high, int most, double smallest_step = 0);
 // Covers the finite values, and 0 if it is close. 0 to 1 for none.
 Scale value_scale(const std::vector<double>& values);
 
-// Charts as inline SVG, with a text label and a table of values for screen readers, and values on
-// hover or arrow keys (report.js).
 enum class Unit { kPlain, kPercent, kSeconds };
 
 // "0.5123", "71.3 %", "4.2 s"; "NaN" and "∞" as they are.

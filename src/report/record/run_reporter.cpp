@@ -17,7 +17,7 @@ void RunReporter::add(const std::function<std::unique_ptr<RunSink>()>& make) {
 }
 
 template <typename Call>
-void RunReporter::tell(Guarded& guarded, Call&& call, bool is_record) {
+void RunReporter::notify(Guarded& guarded, Call&& call, bool is_record) {
   if (!guarded.has_begun) {
     guarded.num_failed += is_record ? 1 : 0;
     return;
@@ -33,13 +33,13 @@ void RunReporter::tell(Guarded& guarded, Call&& call, bool is_record) {
 }
 
 template <typename Call>
-void RunReporter::tell_all(Call&& call, bool is_record) {
-  for (Guarded& guarded : sinks_) tell(guarded, call, is_record);
+void RunReporter::notify_all(Call&& call, bool is_record) {
+  for (Guarded& guarded : sinks_) notify(guarded, call, is_record);
 }
 
 void RunReporter::start(RunStart start) {
   run_.start = std::move(start);
-  tell_all([&](RunSink& sink) { sink.start(run_.start); });
+  notify_all([&](RunSink& sink) { sink.start(run_.start); });
   for (Guarded& guarded : sinks_) guarded.has_begun = guarded.num_failed == 0;
   note_warnings();
 }
@@ -47,13 +47,13 @@ void RunReporter::start(RunStart start) {
 void RunReporter::step(const StepRecord& step) {
   note_warnings();
   run_.steps.push_back(step);
-  tell_all([&](RunSink& sink) { sink.step(step); });
+  notify_all([&](RunSink& sink) { sink.step(step); });
 }
 
 void RunReporter::note_warnings() {
   for (const std::string& text : log_.take_warnings()) {
     run_.warnings.push_back(text);
-    tell_all([&](RunSink& sink) { sink.warning(text); });
+    notify_all([&](RunSink& sink) { sink.warning(text); });
   }
 }
 
@@ -61,15 +61,15 @@ void RunReporter::epoch(const EpochRecord& epoch, const ValidationDetails* detai
   note_warnings();
   run_.epochs.push_back(epoch);
   if (details != nullptr) run_.details = *details;
-  tell_all([&](RunSink& sink) { sink.epoch(epoch, details); });
+  notify_all([&](RunSink& sink) { sink.epoch(epoch, details); });
 }
 
 void RunReporter::progress(const StepRecord& timing) {
-  tell_all([&](RunSink& sink) { sink.progress(timing); }, /*is_record=*/false);
+  notify_all([&](RunSink& sink) { sink.progress(timing); }, /*is_record=*/false);
 }
 
 void RunReporter::validating(const StepRecord& at) {
-  tell_all([&](RunSink& sink) { sink.validating(at); }, /*is_record=*/false);
+  notify_all([&](RunSink& sink) { sink.validating(at); }, /*is_record=*/false);
 }
 
 void RunReporter::end(RunEnd end) {
@@ -77,7 +77,7 @@ void RunReporter::end(RunEnd end) {
   run_.end = std::move(end);
   for (Guarded& guarded : sinks_) {
     note_losses();
-    tell(
+    notify(
         guarded, [&](RunSink& sink) { sink.end(run_); }, /*is_record=*/true);
     guarded.has_ended = true;
   }

@@ -70,9 +70,9 @@ class RunReporter {
   };
   // Progress is not part of the record: missing it is not a loss.
   template <typename Call>
-  void tell(Guarded& guarded, Call&& call, bool is_record);
+  void notify(Guarded& guarded, Call&& call, bool is_record);
   template <typename Call>
-  void tell_all(Call&& call, bool is_record = true);
+  void notify_all(Call&& call, bool is_record = true);
   void note_warnings();
   void note_losses();
 

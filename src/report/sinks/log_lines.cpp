@@ -75,8 +75,8 @@ std::string rates_line(const EpochRecord& record) {
   std::string text = formatted("learning rate %g, train images/s %.2f", record.learning_rate,
                                record.train_images_per_second);
   if (const auto& time = record.communication; time && time->summing > 0)
-    text += formatted(", gradients summed in %.1f s, %.0f %% of them behind backward",
-                      time->summing, 100 * std::max(0.0, 1 - time->waiting / time->summing));
+    text += formatted(", all-reduce %.1f s, %.0f %% overlapped with backward", time->summing,
+                      100 * std::max(0.0, 1 - time->waiting / time->summing));
   return text;
 }
 

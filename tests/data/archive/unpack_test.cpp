@@ -1,4 +1,4 @@
-// Compressed tars: unpacked to a file without a name, within bounds, and refused when damaged.
+// Compressed tars: unpacked to an unnamed file, within limits, and refused if damaged.
 #include <archive.h>
 #include <archive_entry.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class Unpacking : public testing::Test {
 
 class UnpackTest : public Unpacking, public testing::WithParamInterface<int> {};
 
-TEST_P(UnpackTest, members_are_read_and_nothing_with_a_name_is_left) {
+TEST_P(UnpackTest, members_are_read_and_no_named_file_remains) {
   const Dataset set = read(compressed(tar_, GetParam()));
   std::string bytes;
   read_image_bytes(set, 0, bytes);
@@ -60,7 +60,7 @@ TEST_P(UnpackTest, members_are_read_and_nothing_with_a_name_is_left) {
   EXPECT_NE(set.notes[0].find(temporary_.path().string()), std::string::npos) << set.notes[0];
 }
 
-TEST_P(UnpackTest, an_index_of_it_unpacks_again) {
+TEST_P(UnpackTest, an_index_of_one_unpacks_it_again) {
   scratch_.put("a.tgz", compressed(tar_, GetParam()));
   fs::last_write_time(scratch_ / "a.tgz", fs::file_time_type::clock::now() - std::chrono::hours(1));
   for (int start = 0; start < 2; ++start) {
@@ -73,7 +73,7 @@ TEST_P(UnpackTest, an_index_of_it_unpacks_again) {
   }
 }
 
-TEST_P(UnpackTest, cut_and_damaged_data_are_refused) {
+TEST_P(UnpackTest, truncated_and_damaged_data_are_refused) {
   const std::string good = compressed(tar_, GetParam());
   for (const std::size_t size : {4UL, good.size() / 2, good.size() - 1}) {
     const Error error = error_of([&] { read(good.substr(0, size)); });
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Filters, UnpackTest,
                          testing::Values(ARCHIVE_FILTER_GZIP, ARCHIVE_FILTER_BZIP2,
                                          ARCHIVE_FILTER_ZSTD));
 
-TEST_F(Unpacking, a_wrong_checksum_of_gzip_is_seen) {
+TEST_F(Unpacking, a_wrong_gzip_checksum_is_detected) {
   std::string bad = compressed(tar_, ARCHIVE_FILTER_GZIP);
   bad[bad.size() - 8] = static_cast<char>(bad[bad.size() - 8] ^ 1);
   EXPECT_NE(error_of([&] { read(bad); }).message().find("damaged"), std::string::npos);

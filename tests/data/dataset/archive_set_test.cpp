@@ -1,4 +1,4 @@
-// Images in tars and zips: what is found in good ones, and what bad ones are told.
+// Images in tars and zips: the contents of good ones, and the errors of bad ones.
 #include "data/dataset/readers.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::string bytes_of_image(const Dataset& set, std::size_t i) {
   return bytes;
 }
 
-// A header block with its checksum set right.
+// A header block with a correct checksum.
 std::string with_checksum(std::string block) {
   unsigned sum = 8 * ' ';
   for (std::size_t i = 0; i < 512; ++i)
@@ -54,7 +54,7 @@ class ArchiveTest : public testing::Test {
   ScratchFolder scratch_;
 };
 
-TEST_F(ArchiveTest, classes_are_folders_and_the_order_is_that_of_a_folder) {
+TEST_F(ArchiveTest, archives_with_class_folders_read_like_folders) {
   const Dataset set = read(tar_of({{"./dog/2.jpg", "d2"},
                                    {"./cat/b.JPG", "cb"},
                                    {"./cat/a.png", "ca"},
@@ -70,7 +70,7 @@ TEST_F(ArchiveTest, classes_are_folders_and_the_order_is_that_of_a_folder) {
   EXPECT_EQ(set.samples.label(2), 1);
 }
 
-TEST_F(ArchiveTest, what_all_images_lie_in_is_no_class) {
+TEST_F(ArchiveTest, a_folder_shared_by_all_images_is_no_class) {
   EXPECT_EQ(read(tar_of({{"top/set/cat/1.jpg", ""}, {"top/set/dog/1.jpg", ""}})).classes,
             (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(read(tar_of({{"top/cat/1.jpg", ""}, {"top/cat/2.jpg", ""}})).classes,
@@ -78,13 +78,13 @@ TEST_F(ArchiveTest, what_all_images_lie_in_is_no_class) {
   EXPECT_FALSE(read(tar_of({{"1.jpg", ""}, {"2.jpg", ""}})).labeled());
 }
 
-TEST_F(ArchiveTest, images_in_odd_places_are_counted_in_notes) {
+TEST_F(ArchiveTest, images_outside_of_class_folders_are_counted_in_notes) {
   const Dataset set = read(tar_of({{"cat/1.jpg", ""}, {"dog/x/2.jpg", ""}, {"3.jpg", ""}}));
   EXPECT_EQ(set.samples.size(), 1U);
   EXPECT_EQ(set.notes.size(), 2U);
 }
 
-TEST_F(ArchiveTest, classes_of_other_editors_have_the_same_names) {
+TEST_F(ArchiveTest, byte_order_marks_and_crlf_in_class_lists_are_ignored) {
   scratch_.put("s-0.TAR", tar_of({{"0.jpg", "a"}, {"0.cls", "1"}}));
   scratch_.put("classes.txt",
                "\xef\xbb\xbf"
@@ -108,7 +108,7 @@ TEST_F(ArchiveTest, shards_with_class_files_keep_their_order) {
   }
 }
 
-TEST_F(ArchiveTest, class_files_may_hold_names) {
+TEST_F(ArchiveTest, class_files_may_contain_names) {
   EXPECT_EQ(
       read(tar_of({{"a.jpg", ""}, {"a.cls", "owl"}, {"b.jpg", ""}, {"b.cls", "ant"}})).classes,
       (std::vector<std::string>{"ant", "owl"}));
@@ -121,7 +121,7 @@ TEST_F(ArchiveTest, a_class_file_beyond_the_list_is_refused) {
             std::string::npos);
 }
 
-TEST_F(ArchiveTest, empty_and_cut_archives_are_refused) {
+TEST_F(ArchiveTest, empty_and_truncated_archives_are_refused) {
   const std::string good = tar_of({{"cat/1.jpg", std::string(600, 'x')}, {"cat/2.jpg", "y"}});
   expect_fault("", "is empty");
   expect_fault(std::string(10240, '\0'), "it contains no images");
@@ -137,12 +137,12 @@ TEST_F(ArchiveTest, paths_that_lead_out_are_refused) {
   expect_fault(tar_of({{"..", ""}}), "contains '..'");
 }
 
-TEST_F(ArchiveTest, names_that_are_there_twice_are_refused) {
+TEST_F(ArchiveTest, repeated_names_are_refused) {
   expect_fault(tar_of({{"cat/1.jpg", "a"}, {"dog/1.jpg", "b"}, {"cat/1.jpg", "c"}}),
                "'cat/1.jpg' appears in it twice");
 }
 
-TEST_F(ArchiveTest, links_and_folders_are_passed_over_and_sparse_files_refused) {
+TEST_F(ArchiveTest, links_and_folders_are_skipped_and_sparse_files_refused) {
   std::string link = tar_member("cat/9.jpg", "");
   link[156] = '2';
   std::string folder = tar_member("cat/", "");
@@ -161,7 +161,7 @@ TEST_F(ArchiveTest, damaged_headers_are_refused) {
   expect_fault(bad, "at byte 512 is damaged");
 }
 
-TEST_F(ArchiveTest, long_names_sizes_in_pax_and_base_256_are_read) {
+TEST_F(ArchiveTest, long_names_pax_sizes_and_base_256_are_read) {
   const std::string long_name = "cat/" + std::string(200, 'n') + ".jpg";
   std::string gnu = tar_member("././@LongLink", long_name + '\0');
   gnu[156] = 'L';
@@ -181,8 +181,8 @@ TEST_F(ArchiveTest, long_names_sizes_in_pax_and_base_256_are_read) {
   EXPECT_EQ(set.samples.file_name(2), long_name + ".png");
 }
 
-// The file takes no space: the parts between are never written.
-TEST_F(ArchiveTest, members_behind_4_gib_are_read) {
+// A sparse file: the parts in between are never written.
+TEST_F(ArchiveTest, members_beyond_4_gib_are_read) {
   constexpr std::uint64_t kSize = 5ULL << 30;
   std::string header = tar_member("cat/large.bin", "");
   header.replace(124, 12, std::string("\x80\0\0\0\0\0\0\x01\x40\0\0\0", 12));
@@ -196,7 +196,7 @@ TEST_F(ArchiveTest, members_behind_4_gib_are_read) {
   EXPECT_EQ(bytes_of_image(set, 0), "far");
 }
 
-TEST_F(ArchiveTest, a_million_empty_entries_end_soon_and_in_little_memory) {
+TEST_F(ArchiveTest, a_tar_of_a_million_empty_entries_takes_little_memory) {
   std::string bytes;
   for (int i = 0; i < 1'000'000; ++i) bytes += tar_member("cat/" + std::to_string(i) + ".jpg", "");
   const Dataset set = read(bytes + tar_end());
@@ -205,7 +205,7 @@ TEST_F(ArchiveTest, a_million_empty_entries_end_soon_and_in_little_memory) {
   EXPECT_EQ(bytes_of_image(set, 999'999), "");
 }
 
-// Little-endian, as a zip keeps numbers.
+// Little-endian, as in a zip.
 template <typename Number>
 void append(std::string& bytes, Number value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -236,14 +236,14 @@ std::string zip_of_empty_entries(std::uint64_t count) {
   return bytes + "PK\5\6" + std::string(4, '\0') + std::string(12, '\xff') + std::string(2, '\0');
 }
 
-TEST_F(ArchiveTest, a_million_empty_entries_of_a_zip_end_soon_and_in_little_memory) {
+TEST_F(ArchiveTest, a_zip_of_a_million_empty_entries_takes_little_memory) {
   const Dataset set = read(zip_of_empty_entries(1'000'000));
   EXPECT_EQ(set.samples.size(), 1'000'000U);
   EXPECT_LT(set.samples.memory_bytes(), 2 * std::size_t{120} * 1'000'000);  // not shrunk yet
   EXPECT_EQ(bytes_of_image(set, 999'999), "");
 }
 
-TEST_F(ArchiveTest, an_archive_that_goes_away_or_shrinks_is_no_crash) {
+TEST_F(ArchiveTest, deleting_or_truncating_an_open_archive_does_not_crash) {
   const std::string good = tar_of({{"cat/1.jpg", std::string(600, 'x')}});
   const Dataset set = read(good);
   fs::remove(scratch_ / "a.tar");

@@ -1,5 +1,4 @@
-// Class folders, COCO folders, folders without labels, and what labeled reading and class mapping
-// promise.
+// Class folders, COCO folders and unlabeled folders; reading for training, and class mapping.
 #include "data/dataset/dataset.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +43,7 @@ TEST(ClassFolders, labels_are_folder_names_by_code_point) {
   EXPECT_TRUE(set.notes.empty()) << joined(set.notes);
 }
 
-TEST(ClassFolders, images_stand_in_the_order_of_their_names_bytes) {
+TEST(ClassFolders, images_are_in_byte_order_of_their_names) {
   const ScratchFolder scratch;
   std::vector<std::string> names;
   for (const char* end :
@@ -57,7 +56,7 @@ TEST(ClassFolders, images_stand_in_the_order_of_their_names_bytes) {
   EXPECT_EQ(names_of(read_dataset(scratch.path(), "Training dataset")), names);
 }
 
-TEST(ClassFolders, what_is_left_out_is_noted) {
+TEST(ClassFolders, skipped_files_are_noted) {
   const ScratchFolder scratch;
   scratch.put("cat/1.jpg");
   scratch.put("cat/deep/2.jpg");
@@ -129,7 +128,7 @@ TEST(Dataset, missing_empty_and_wrong_inputs_are_error_18) {
   message_of(scratch / "ring");
 }
 
-TEST(Dataset, images_without_label_leave_training) {
+TEST(Dataset, unlabeled_images_are_left_out_of_training) {
   const ScratchFolder scratch;
   scratch.put("_schema.json", schema_text({"cat"}));
   scratch.put("a.jpg");
@@ -161,7 +160,7 @@ Dataset labeled(const std::vector<std::string>& classes, const std::vector<int>&
   return set;
 }
 
-TEST(MapClasses, goes_by_name) {
+TEST(MapClasses, maps_by_name) {
   const Dataset train = labeled({"ant", "bee", "cat"}, {0, 1, 2});
   Dataset valid = labeled({"bee", "cat", "unused"}, {1, 0, 1, -1});
   map_classes(train, valid);
@@ -171,7 +170,7 @@ TEST(MapClasses, goes_by_name) {
   EXPECT_EQ(valid.samples[3].label, -1);
 }
 
-TEST(MapClasses, names_the_classes_that_training_lacks) {
+TEST(MapClasses, names_classes_missing_from_training) {
   const Dataset train = labeled({"ant"}, {0});
   Dataset valid = labeled({"ant", "dog"}, {0, 1, 1});
   const Error error = error_of([&] { map_classes(train, valid); });

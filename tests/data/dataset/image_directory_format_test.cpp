@@ -1,4 +1,4 @@
-// Hostile and broken lists and schemas: each is error 18 that names file and line.
+// Hostile and broken lists and schemas: each is error 18 naming file and line.
 #include <gtest/gtest.h>
 
 #include "data/dataset/readers.h"
@@ -54,7 +54,7 @@ TEST_F(ListTest, a_good_list_is_read_in_order) {
   EXPECT_EQ(set.samples[1].id, 1);
 }
 
-TEST_F(ListTest, paths_out_of_the_directory_are_refused) {
+TEST_F(ListTest, paths_that_lead_out_are_refused) {
   expect_line_fault(R"({"image_info": {"file_name": "../a.jpg"}, "id": 1})", "contains '..'");
   expect_line_fault(R"({"image_info": {"file_name": "x/../../a.jpg"}, "id": 1})", "contains '..'");
   expect_line_fault(R"({"image_info": {"file_name": "/etc/passwd"}, "id": 1})", "is absolute");
@@ -115,7 +115,7 @@ TEST_F(ListTest, missing_files_are_counted_and_the_first_ten_named) {
   EXPECT_EQ(message.find("gone_11.jpg"), std::string::npos);
 }
 
-TEST_F(ListTest, a_listed_folder_is_no_image) {
+TEST_F(ListTest, a_listed_folder_is_an_error) {
   std::filesystem::create_directory(scratch_ / "b.jpg");
   scratch_.put("images.lst", R"({"image_info": {"file_name": "b.jpg"}, "id": 1})");
   expect_fault("images.lst", "'b.jpg' is not a file (line 1)");
@@ -149,7 +149,7 @@ TEST_F(ListTest, broken_schemas_are_refused) {
                       "appears twice");
 }
 
-TEST_F(ListTest, a_missing_schema_or_list_is_an_error_not_another_reading) {
+TEST_F(ListTest, a_missing_schema_or_list_is_an_error) {
   scratch_.put("images.lst", kGoodLine);
   std::filesystem::remove(scratch_ / "_schema.json");
   expect_fault("_schema.json cannot be read", "No such file");
@@ -159,7 +159,7 @@ TEST_F(ListTest, a_missing_schema_or_list_is_an_error_not_another_reading) {
   expect_fault("images.lst cannot be read", "No such file");
 }
 
-TEST_F(ListTest, meta_may_be_json_and_give_other_names) {
+TEST_F(ListTest, meta_may_be_json_and_use_other_names) {
   scratch_.put("my.lst", std::string(kGoodLine) + "\n");
   scratch_.put("_meta.yaml",
                R"({"type": "ImageDirectory", "extension": {}, "image_list": "my.lst"})");

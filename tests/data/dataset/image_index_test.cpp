@@ -1,4 +1,4 @@
-// The index of a data set: it saves the scan, never hides a change, and is shared without harm.
+// The index of a dataset: it saves the scan, never hides a change, and can be shared safely.
 #include "data/dataset/image_index.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class IndexTest : public testing::Test {
   Dataset read(bool with_sizes = false) {
     return read_indexed_dataset(data_.path(), "Training dataset", {index_, with_sizes});
   }
-  // Behind the index's back, so that only a new scan sees it.
+  // Without changing timestamps, so that only a new scan notices.
   void remove_in_secret() {
     const auto then = fs::last_write_time(data_ / "cat");
     fs::remove(data_ / "cat/2.png");
@@ -43,7 +43,7 @@ class IndexTest : public testing::Test {
   fs::path index_ = elsewhere_ / "list.index";
 };
 
-TEST_F(IndexTest, the_second_start_reads_no_folder) {
+TEST_F(IndexTest, the_second_run_reads_no_folder) {
   const Dataset first = read();
   ASSERT_TRUE(fs::exists(index_));
   remove_in_secret();
@@ -57,7 +57,7 @@ TEST_F(IndexTest, the_second_start_reads_no_folder) {
   EXPECT_EQ(second.name, "Training dataset");
 }
 
-TEST_F(IndexTest, one_that_points_elsewhere_is_not_believed) {
+TEST_F(IndexTest, an_index_with_paths_that_lead_out_is_rebuilt) {
   const Dataset good = read();
   for (const char* name : {"../cat/1.png", "cat/../../1.png", "/etc/passwd", "cat/.."}) {
     Dataset bad = read();
@@ -78,7 +78,7 @@ TEST_F(IndexTest, one_that_points_elsewhere_is_not_believed) {
   EXPECT_EQ(read().samples.size(), 4U);
 }
 
-TEST_F(IndexTest, a_new_image_a_new_class_and_a_lost_one_are_seen) {
+TEST_F(IndexTest, added_images_and_classes_and_removed_images_are_detected) {
   read();
   put_image("dog/4.png", 8);
   Dataset set = read();
@@ -94,19 +94,19 @@ TEST_F(IndexTest, a_new_image_a_new_class_and_a_lost_one_are_seen) {
   EXPECT_EQ(read().classes.size(), 2U);
 }
 
-TEST_F(IndexTest, no_index_is_written_of_folders_that_have_just_changed) {
+TEST_F(IndexTest, no_index_is_written_for_folders_that_have_just_changed) {
   put_image("dog/4.png", 8);
   read();
   EXPECT_FALSE(fs::exists(index_));
 }
 
-TEST_F(IndexTest, a_named_file_that_is_no_index_is_left_alone) {
+TEST_F(IndexTest, a_named_file_that_is_no_index_is_not_overwritten) {
   elsewhere_.put("list.index", "my notes");
   EXPECT_NE(error_of([&] { read(); }).message().find("is not an index"), std::string::npos);
   EXPECT_EQ(bytes_of(index_), "my notes");
 }
 
-TEST_F(IndexTest, damaged_indexes_are_made_anew) {
+TEST_F(IndexTest, damaged_indexes_are_rebuilt) {
   read();
   const std::string good = bytes_of(index_);
   for (std::size_t i = 7; i < good.size(); i += 7) {
@@ -126,7 +126,7 @@ TEST_F(IndexTest, damaged_indexes_are_made_anew) {
   EXPECT_EQ(read().notes.size(), 0U);
 }
 
-TEST_F(IndexTest, sizes_are_kept_and_read_no_second_time) {
+TEST_F(IndexTest, sizes_are_stored_and_not_read_again) {
   read(/*with_sizes=*/false);
   EXPECT_EQ(read(/*with_sizes=*/true).samples[0].size, (ImageSize{8, 8}));
   data_.put("cat/1.png", "no image any more");
@@ -142,7 +142,7 @@ TEST_F(IndexTest, sizes_are_read_only_until_two_differ) {
   for (const Sample& item : set.samples) EXPECT_TRUE(item.size) << item.file_name;
 }
 
-// Files of the folder, those that begin with a dot too.
+// Entries of the folder, including hidden ones.
 std::size_t num_entries(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
 }
@@ -160,7 +160,7 @@ class CacheTest : public IndexTest {
   }
 };
 
-TEST_F(CacheTest, large_sets_are_listed_in_the_cache_and_not_in_the_data) {
+TEST_F(CacheTest, large_datasets_are_indexed_in_the_cache_and_not_in_the_data) {
   put_many_images();
   read();
   EXPECT_EQ(num_entries(data_.path()), 2U);
@@ -175,12 +175,12 @@ TEST_F(CacheTest, large_sets_are_listed_in_the_cache_and_not_in_the_data) {
   EXPECT_EQ(num_entries(elsewhere_ / "cache/kiln"), 1U);
 }
 
-TEST_F(CacheTest, small_sets_are_not_listed) {
+TEST_F(CacheTest, small_datasets_are_not_indexed) {
   read();
   EXPECT_FALSE(fs::exists(elsewhere_ / "cache"));
 }
 
-TEST_F(CacheTest, an_index_inside_the_data_is_read_of_shards_alone) {
+TEST_F(CacheTest, an_index_inside_the_data_is_used_only_for_shards) {
   put_many_images();
   read();
   const fs::path made = index_in_cache(data_.path());
@@ -190,7 +190,7 @@ TEST_F(CacheTest, an_index_inside_the_data_is_read_of_shards_alone) {
   EXPECT_EQ(read().samples.size(), 1002U);
 }
 
-TEST_F(CacheTest, without_a_place_for_it_nothing_is_kept) {
+TEST_F(CacheTest, without_a_cache_folder_nothing_is_stored) {
   put_many_images();
   elsewhere_.put("cache", "a file where the folder would be");
   EXPECT_EQ(read().samples.size(), 1003U);
@@ -202,14 +202,14 @@ TEST_F(CacheTest, without_a_place_for_it_nothing_is_kept) {
   if (!home.empty()) ::setenv("HOME", home.c_str(), 1);
 }
 
-TEST_F(IndexTest, an_index_that_was_asked_for_must_be_writable) {
+TEST_F(IndexTest, a_requested_index_must_be_writable) {
   index_ = elsewhere_ / "missing/list.index";
   const Error error = error_of([&] { read(); });
   EXPECT_EQ(error.code(), ErrorCode::kFailedToWriteOutputs);
   EXPECT_NE(error.message().find("cannot be written"), std::string::npos);
 }
 
-TEST_F(IndexTest, jobs_that_start_together_leave_a_whole_index) {
+TEST_F(IndexTest, jobs_that_start_together_leave_a_valid_index) {
   {
     std::vector<std::jthread> jobs;
     for (int i = 0; i < 8; ++i)
@@ -226,8 +226,8 @@ TEST_F(IndexTest, jobs_that_start_together_leave_a_whole_index) {
   EXPECT_EQ(std::distance(fs::directory_iterator(elsewhere_.path()), {}), 1) << "leftovers";
 }
 
-// What an ImageDirectory and a COCO file list is checked by folder times as well.
-TEST(IndexOfLists, a_listed_file_that_goes_away_is_seen) {
+// Files listed by an ImageDirectory or a COCO file are also checked by folder timestamps.
+TEST(IndexOfLists, a_deleted_listed_file_is_detected) {
   const ScratchFolder data;
   data.put("images/a.jpg");
   data.put("images/b.jpg");

@@ -1,4 +1,4 @@
-// The list of images in memory: what is added comes back, in little memory, also as bytes.
+// The sample table: returns what was added, compactly, also after conversion to bytes.
 #include "data/dataset/dataset.h"
 
 #include <gtest/gtest.h>
@@ -33,11 +33,11 @@ void expect_three_items(const SampleTable& samples) {
   EXPECT_EQ(samples[2].id, 2);
 }
 
-TEST(SampleTable, come_back_as_they_were_added) {
+TEST(SampleTable, returns_samples_as_added) {
   expect_three_items(three_items());
 }
 
-TEST(SampleTable, come_back_from_bytes_and_leave_what_follows) {
+TEST(SampleTable, restores_from_bytes_and_leaves_the_rest) {
   std::string bytes;
   three_items().append_to(bytes);
   bytes += "rest";
@@ -46,7 +46,7 @@ TEST(SampleTable, come_back_from_bytes_and_leave_what_follows) {
   EXPECT_EQ(left, "rest");
 }
 
-TEST(SampleTable, the_unlabeled_are_removed_and_ids_stay) {
+TEST(SampleTable, removing_unlabeled_samples_keeps_ids) {
   SampleTable samples = three_items();
   samples.remove_unlabeled();
   ASSERT_EQ(samples.size(), 2U);
@@ -54,7 +54,7 @@ TEST(SampleTable, the_unlabeled_are_removed_and_ids_stay) {
   EXPECT_EQ(samples[1].id, 2);
 }
 
-// As in ImageNet: "n01440764/n01440764_10026.JPEG".
+// Names like ImageNet's "n01440764/n01440764_10026.JPEG".
 TEST(SampleTable, an_archive_member_takes_at_most_120_bytes) {
   SampleTable samples;
   constexpr int kCount = 200'000;

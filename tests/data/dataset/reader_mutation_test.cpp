@@ -50,7 +50,7 @@ TEST(ReaderMutation, Schemas) {
                   [](const std::string& bytes) { parse_schema(bytes, "_schema.json", kContext); });
 }
 
-// Whole folders, of which one file is damaged.
+// Whole folders with one damaged file.
 class FolderMutation : public testing::Test {
  protected:
   FolderMutation() {

@@ -1,5 +1,5 @@
-// Damaged images may be refused or decoded in part; they must never crash, hang or take more memory
-// than the size limit allows.
+// Damaged images may be refused or partly decoded; they must never crash, hang or exceed the memory
+// limit.
 #include <gtest/gtest.h>
 
 #include "base/mutate.h"

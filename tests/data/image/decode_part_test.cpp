@@ -1,4 +1,4 @@
-// A part of an image has the pixels that it has in the whole.
+// A decoded part equals the same part of the whole image.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -39,7 +39,7 @@ std::vector<Region> regions_of(ImageSize size) {
   return regions;
 }
 
-TEST(DecodePart, HasThePixelsOfTheWholeForEveryFormOfJpeg) {
+TEST(DecodePart, EqualsTheWholeImageForEveryKindOfJpeg) {
   const Image image = test::noise(75, 117);
   std::vector<test::JpegForm> forms = {{.gray = true}, {.cmyk = true}, {.restart_rows = 1}};
   for (const bool progressive : {false, true})
@@ -67,7 +67,7 @@ TEST(DecodePart, HasThePixelsOfTheWholeForEveryFormOfJpeg) {
   }
 }
 
-TEST(DecodePart, OfOtherKindsIsTheWhole) {
+TEST(DecodePart, IsTheWholeImageForOtherFormats) {
   const Image image = test::noise(20, 30);
   ImagePart part;
   decode_part(
@@ -80,8 +80,8 @@ TEST(DecodePart, OfOtherKindsIsTheWhole) {
   EXPECT_EQ(differing(part, image, {3, 4, {5, 6}}), 0);
 }
 
-// What a cut file is worth may not depend on the part that is looked at.
-TEST(DecodePart, OfACutFileTellsTheDamageOfTheWhole) {
+// A truncated file must have the same damage whichever part is decoded.
+TEST(DecodePart, ReportsTheDamageOfTheWholeTruncatedFile) {
   const std::string bytes = encode_jpeg(test::noise(64, 64));
   const auto top_rows = [](ImageSize) { return WantedPart{{0, 0, {8, 8}}}; };
   for (const std::size_t percent : {30, 70, 90, 99}) {
@@ -104,7 +104,7 @@ TEST(DecodePart, OfACutFileTellsTheDamageOfTheWhole) {
   }
 }
 
-TEST(DecodePart, MayBeRefusedByItsChooser) {
+TEST(DecodePart, PassesOnExceptionsOfItsChooser) {
   ImagePart part;
   for (const std::string& bytes :
        {encode_jpeg(test::noise(16, 16)), test::encode_ppm(test::noise(16, 16))})

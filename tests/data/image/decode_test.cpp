@@ -57,7 +57,7 @@ std::vector<Encoded> every_kind(const Image& image) {
           {"JPEG", "inverted CMYK", encode_jpeg(image, {.cmyk = true}), 6}};
 }
 
-TEST(Decode, GivesThePixelsOfEveryKind) {
+TEST(Decode, DecodesEveryFormat) {
   const Image image = test::gradient(37, 53);
   for (const Encoded& encoded : every_kind(image)) {
     SCOPED_TRACE(encoded.kind + " " + encoded.name);
@@ -101,7 +101,7 @@ TEST(Decode, ReadsEveryPnmForm) {
   }
 }
 
-TEST(Decode, TellsWhatIsNotAnImage) {
+TEST(Decode, DescribesFilesThatAreNotImages) {
   EXPECT_EQ(fault_of(""), "not an image: the file is empty");
   EXPECT_EQ(fault_of("<!DOCTYPE html><html>"), "not an image: it begins with '<!DOCTYPE ht'");
   EXPECT_EQ(fault_of(std::string("\0\x01z", 3)), "not an image: it begins with '\\x00\\x01z'");
@@ -132,7 +132,7 @@ TEST(Decode, RefusesHugeImagesByTheirHeader) {
   }
 }
 
-TEST(Decode, NeverReadsPastACut) {
+TEST(Decode, NeverReadsPastTheEndOfATruncatedFile) {
   const Image image = test::gradient(40, 40);
   for (const Encoded& encoded : every_kind(image)) {
     SCOPED_TRACE(encoded.kind + " " + encoded.name);
@@ -148,7 +148,7 @@ TEST(Decode, NeverReadsPastACut) {
   }
 }
 
-TEST(TruncatedJpeg, KeepsTheRowsItHasAndGraysTheRest) {
+TEST(TruncatedJpeg, KeepsItsRowsAndFillsTheRestWithGray) {
   const Image image = test::gradient(64, 64);
   for (const int restart_rows : {0, 1}) {
     const std::string whole = encode_jpeg(image, {.restart_rows = restart_rows});
@@ -174,7 +174,7 @@ TEST(TruncatedJpeg, WithMoreThanHalfMissingIsBad) {
   EXPECT_TRUE(contains(size_fault_of(whole.substr(0, 40)), "JPEG header"));
 }
 
-TEST(TruncatedJpeg, WithoutItsEndMarkerIsWhole) {
+TEST(TruncatedJpeg, WithoutEndMarkerIsComplete) {
   const std::string whole = encode_jpeg(test::gradient(64, 64));
   EXPECT_EQ(decode_image(whole.substr(0, whole.size() - 2)).damage, "");
 }

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Images of one color each: red is the index, so that a batch tells which ones it holds.
+// Images of one color each: red is the index, which identifies the images of a batch.
 class BatchLoaderTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -54,7 +54,7 @@ class BatchLoaderTest : public testing::Test {
   Dataset set_;
 };
 
-TEST_F(BatchLoaderTest, HandsOutEveryImageInOrderWithAnyNumberOfThreads) {
+TEST_F(BatchLoaderTest, ReturnsEveryImageInOrderWithAnyNumberOfThreads) {
   for (const int threads : {1, 2, 7}) {
     LoaderThreads pool({.num_decoders = threads});
     BatchLoader loader(set_, pool, plan());
@@ -94,7 +94,7 @@ std::vector<std::uint8_t> all_pixels(const Dataset& set, LoaderThreads& pool,
   return pixels;
 }
 
-TEST_F(BatchLoaderTest, DrawsTheSameForAnyNumberOfThreads) {
+TEST_F(BatchLoaderTest, AugmentsAlikeWithAnyNumberOfThreads) {
   for (std::size_t i = 0; i < set_.samples.size(); ++i)
     write(folder_ / set_.samples.file_name(i),
           test::encode_jpeg(test::noise(20 + static_cast<int>(i % 7), 30)));
@@ -118,7 +118,7 @@ TEST_F(BatchLoaderTest, DrawsTheSameForAnyNumberOfThreads) {
   }
 }
 
-TEST_F(BatchLoaderTest, FloatsAreTheScaledPixelsOfTheImagesThatCouldBeUsed) {
+TEST_F(BatchLoaderTest, FloatsAreTheNormalizedPixelsOfGoodImages) {
   write(folder_ / "20.png", "<html>");
   BatchLoader::Plan floats = plan();
   floats.scaling = Normalization{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
@@ -139,7 +139,7 @@ TEST_F(BatchLoaderTest, FloatsAreTheScaledPixelsOfTheImagesThatCouldBeUsed) {
   }
 }
 
-TEST_F(BatchLoaderTest, BadImagesLeaveTheirPlaceEmptyAndAreNamed) {
+TEST_F(BatchLoaderTest, BadImagesAreLeftOutAndNamed) {
   write(folder_ / "38.png", "<html>");
   fs::remove(folder_ / "36.png");
   write(folder_ / "20.png", test::encode_png(test::plain(8, 9, 1, 2, 3)));
@@ -179,7 +179,7 @@ TEST_F(BatchLoaderTest, DamagedImagesAreUsedAndNamed) {
   EXPECT_EQ(faults[0].sample, 39U);
 }
 
-TEST_F(BatchLoaderTest, StopsWithoutBeingReadToTheEnd) {
+TEST_F(BatchLoaderTest, StopsBeforeTheEnd) {
   LoaderThreads pool({.num_decoders = 4});
   BatchLoader untouched(set_, pool, plan());
   BatchLoader begun(set_, pool, plan());
@@ -187,16 +187,16 @@ TEST_F(BatchLoaderTest, StopsWithoutBeingReadToTheEnd) {
   EXPECT_GE(begun.wait_seconds(), 0.0);
 }
 
-TEST_F(BatchLoaderTest, RethrowsWhatIsNotAnImagesFault) {
+TEST_F(BatchLoaderTest, RethrowsFaultsNotCausedByAnImage) {
   LoaderThreads pool({.num_decoders = 2});
   BatchLoader::Plan impossible = plan();
-  impossible.pixels.output = {1 << 30, 1 << 30};  // a batch that no address space holds
+  impossible.pixels.output = {1 << 30, 1 << 30};  // larger than any address space
   impossible.batch_size = 3;
   BatchLoader loader(set_, pool, impossible);
   EXPECT_ANY_THROW(loader.next());
 }
 
-TEST_F(BatchLoaderTest, WhatIsReadAheadOrKeptChangesNothing) {
+TEST_F(BatchLoaderTest, ReadAheadAndCacheDoNotChangeResults) {
   for (std::size_t i = 0; i < set_.samples.size(); ++i)
     write(folder_ / set_.samples.file_name(i), test::encode_jpeg(test::noise(20, 30)));
   for (const Augment augment : {Augment::kNone, Augment::kFlip, Augment::kStandard}) {
@@ -224,8 +224,8 @@ TEST_F(BatchLoaderTest, WhatIsReadAheadOrKeptChangesNothing) {
   }
 }
 
-// Files of 1 MiB, of which the decoders want the first ones alone.
-TEST_F(BatchLoaderTest, AllLoadersTogetherReadAheadWithinOneLimit) {
+// Files of 1 MiB, of which only the first ones are decoded.
+TEST_F(BatchLoaderTest, AllLoadersShareOneReadAheadLimit) {
   constexpr std::size_t kFile = std::size_t{1} << 20, kReaders = 16;
   fs::resize_file(folder_ / "0.png", kFile);
   Dataset large;
@@ -259,7 +259,7 @@ TEST_F(BatchLoaderTest, WhatIsKeptNeedsNoFile) {
   EXPECT_EQ(without.take_faults().front().fault, "file missing");
 }
 
-TEST_F(BatchLoaderTest, ALoaderThatWaitsItsTurnIsReadyWhenItComes) {
+TEST_F(BatchLoaderTest, AWaitingLoaderIsReadyWhenItsTurnComes) {
   LoaderThreads pool({.num_decoders = 1});
   BatchLoader first(set_, pool, plan());
   BatchLoader second(set_, pool, plan());

@@ -13,12 +13,12 @@ namespace {
 constexpr int kSide = 8, kBatch = 6;
 constexpr Normalization kScaling = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
-class DeviceFeedTest : public testing::Test {
+class DeviceUploaderTest : public testing::Test {
  protected:
-  // Before anything else of LibTorch.
+  // Before any other call into LibTorch.
   static void SetUpTestSuite() { gpu = choose_device(DeviceChoice::kAuto); }
 
-  // As the loader fills it.
+  // Fills it as the loader would.
   static void fill(HostBatch& batch, const HostBatchLayout& layout, int count, int first) {
     batch.count = count;
     batch.labels.clear();
@@ -46,17 +46,16 @@ class DeviceFeedTest : public testing::Test {
         .permute({0, 3, 1, 2});
   }
 
-  // A batch that a GPU has been given is filled anew as soon as put() returns, and looked at only
-  // after that.
+  // On a GPU the host batch is overwritten as soon as upload() returns, before the result is read.
   static void check(const at::Device& device) {
-    DeviceUploader feed(device, {kSide, kSide}, kBatch, kScaling);
-    const HostBatchLayout layout = host_form(device, kScaling);
+    DeviceUploader uploader(device, {kSide, kSide}, kBatch, kScaling);
+    const HostBatchLayout layout = host_batch_layout(device, kScaling);
     HostBatch host;
     host.pixels = layout.new_buffer(kBatch * kSide * kSide * 3 * sizeof(float));
     for (int round = 0; round < 20; ++round) {
       const int count = round % 5 == 4 ? kBatch - 1 : kBatch;
       fill(host, layout, count, round);
-      const DeviceBatch batch = feed.put(host);
+      const DeviceBatch batch = uploader.upload(host);
       if (!device.is_cpu()) fill(host, layout, kBatch, round + 100);
       EXPECT_EQ(batch.images.device().type(), device.type());
       EXPECT_TRUE(batch.images.is_contiguous(at::MemoryFormat::ChannelsLast));
@@ -68,14 +67,14 @@ class DeviceFeedTest : public testing::Test {
   static inline Device gpu;
 };
 
-TEST_F(DeviceFeedTest, ShowsTheLoadersFloatsOnTheCpu) {
+TEST_F(DeviceUploaderTest, UsesTheLoadersFloatsOnTheCpu) {
   check(at::kCPU);
 }
 
-TEST_F(DeviceFeedTest, NormalizesOnAGpu) {
+TEST_F(DeviceUploaderTest, NormalizesOnAGpu) {
   if (!gpu.is_cuda) GTEST_SKIP() << "needs a GPU: " << gpu.description;
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu.index));
-  const LoaderThreads::Buffer buffer = host_form(device, kScaling).new_buffer(1 << 20);
+  const LoaderThreads::Buffer buffer = host_batch_layout(device, kScaling).new_buffer(1 << 20);
   EXPECT_TRUE(at::from_blob(buffer.get(), {1 << 20}, at::kByte).is_pinned());
   check(device);
 }

@@ -14,13 +14,13 @@ std::vector<std::uint32_t> shuffled(std::uint32_t count) {
   return order;
 }
 
-// Two ranks of batch 2 see together, batch by batch, what one of batch 4 sees.
-TEST(RankOrder, RanksSliceTheGlobalBatch) {
+// Two ranks with batch size 2 together see the same batches as one with batch size 4.
+TEST(Sampler, RanksSliceTheGlobalBatch) {
   const auto order = shuffled(11);
   const auto one = training_indices(order, {0, 1, 4});
   const auto first = training_indices(order, {0, 2, 2}),
              second = training_indices(order, {1, 2, 2});
-  ASSERT_EQ(one.size(), 8U);  // the partial global batch is left out
+  ASSERT_EQ(one.size(), 8U);  // the partial global batch is dropped
   ASSERT_EQ(first.size(), 4U);
   for (std::size_t batch = 0; batch < 2; ++batch) {
     std::vector<std::uint32_t> joined(first.begin() + batch * 2, first.begin() + batch * 2 + 2);
@@ -29,14 +29,14 @@ TEST(RankOrder, RanksSliceTheGlobalBatch) {
   }
 }
 
-TEST(RankOrder, AccumulatedBatchesFillWholeSteps) {
+TEST(Sampler, AccumulatedBatchesMakeWholeSteps) {
   const auto order = shuffled(50);
   EXPECT_EQ(training_indices(order, {0, 2, 4, 3}).size(), 24U);  // 2 steps of 3 batches of 4
   EXPECT_EQ(training_indices(order, {1, 2, 4, 3}).size(), 24U);
   EXPECT_TRUE(training_indices(order, {0, 2, 26, 1}).empty());
 }
 
-TEST(RankOrder, EveryValidationImageIsOneRanks) {
+TEST(Sampler, EveryValidationImageBelongsToOneRank) {
   for (const int ranks : {1, 2, 3, 4, 7}) {
     std::vector<std::uint32_t> all;
     for (int rank = 0; rank < ranks; ++rank)

@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-TEST(DrawCrop, StaysInsideAndCoversItsRanges) {
+TEST(DrawCrop, StaysInsideTheImageAndCoversItsRanges) {
   const ImageSize whole{375, 500};
   double least = 1, most = 0, narrowest = 9, widest = 0;
   for (std::uint64_t i = 0; i < 4000; ++i) {
@@ -34,7 +34,7 @@ TEST(DrawCrop, StaysInsideAndCoversItsRanges) {
   EXPECT_NEAR(widest, 1.333, 0.02);
 }
 
-TEST(DrawCrop, TakesTheCenterWhereNothingFits) {
+TEST(DrawCrop, TakesTheCenterIfNothingFits) {
   RandomSequence random{1};
   EXPECT_EQ(draw_crop({10, 1000}, random), (Region{0, 493, {10, 13}}));
   EXPECT_EQ(draw_crop({1000, 9}, random), (Region{494, 0, {12, 9}}));
@@ -103,7 +103,7 @@ std::vector<int> applied(ImageOperation operation, double magnitude) {
   return {pixels[0], pixels[3], pixels[6]};
 }
 
-TEST(TrivialAugment, DoesWhatItsNamesSay) {
+TEST(TrivialAugment, AppliesEachOperation) {
   using Values = std::vector<int>;
   EXPECT_EQ(applied(ImageOperation::kIdentity, 0), (Values{10, 100, 200}));
   EXPECT_EQ(applied(ImageOperation::kTranslateX, 1), (Values{0, 10, 100}));

@@ -59,9 +59,9 @@ TransformSpec center_plan(int size) {
   return {.output = {size, size}, .short_side = usual_short_side(size)};
 }
 
-TEST(ImagePipeline, CutsTheCenterOfTheResizedImage) {
+TEST(ImagePipeline, CropsTheCenterOfTheResizedImage) {
   const Image result = write(test::encode_png(test::gradient(300, 500)), center_plan(224)).image;
-  // Resized by 256 / 300; the cut begins 101 columns and 16 rows in.
+  // Resized by 256 / 300; the crop begins at column 101 and row 16.
   const double scale = 300.0 / 256.0;
   for (const int y : {0, 111, 223}) {
     for (const int x : {0, 111, 223}) {
@@ -81,8 +81,8 @@ TEST(ImagePipeline, EnlargesSmallImagesAndRefusesLinesOfPixels) {
             "too elongated to resize: 20000 x 1");
 }
 
-// The fixed point must reach both ends of the range, whatever the factor.
-TEST(ImagePipeline, KeepsBlackAndWhite) {
+// The fixed-point result must reach both ends of the range at any scale.
+TEST(ImagePipeline, KeepsPureBlackAndWhite) {
   for (const int side : {17, 31, 64, 300, 1000}) {
     for (const std::uint8_t value : {0, 255}) {
       const std::string bytes = test::encode_png(test::plain(side, side + 3, value, value, value));
@@ -92,7 +92,7 @@ TEST(ImagePipeline, KeepsBlackAndWhite) {
   }
 }
 
-TEST(ImagePipeline, TakesAnImageOfTheSizeAsItIs) {
+TEST(ImagePipeline, KeepsAnImageOfTheOutputSize) {
   const Image image = test::noise(40, 56);
   const std::string bytes = test::encode_png(image);
   EXPECT_EQ(test::largest_difference(write(bytes, {.output = {40, 56}}).image, image), 0);
@@ -105,7 +105,7 @@ TEST(ImagePipeline, TakesAnImageOfTheSizeAsItIs) {
             "resized to 64 x 46 it is smaller than 50 x 50");
 }
 
-TEST(ImagePipeline, CutsWhereNothingIsResized) {
+TEST(ImagePipeline, CropsWithoutResizing) {
   const Image image = test::noise(37, 60);
   const Image cut = write(test::encode_png(image), center_plan(32)).image;
   for (int y = 0; y < 32; ++y) {
@@ -114,7 +114,7 @@ TEST(ImagePipeline, CutsWhereNothingIsResized) {
   }
 }
 
-TEST(ImagePipeline, FlipMirrorsHalfOfTheImagesOrAgainInAnotherEpoch) {
+TEST(ImagePipeline, FlipMirrorsHalfOfTheImagesDifferentOnesEachEpoch) {
   const Image image = test::noise(30, 31);
   for (const std::string& bytes : {test::encode_png(image), test::encode_jpeg(image)}) {
     for (const ImageSize size : {image.size, ImageSize{24, 24}, ImageSize{28, 29}}) {
@@ -138,7 +138,7 @@ TEST(ImagePipeline, FlipMirrorsHalfOfTheImagesOrAgainInAnotherEpoch) {
   }
 }
 
-TEST(ImagePipeline, StandardGivesAPartOfTheImageInTheOutputsSize) {
+TEST(ImagePipeline, StandardResizesARandomCropToTheOutputSize) {
   const Image image = test::gradient(90, 120);
   const TransformSpec plan = {.output = {32, 32}, .augment = Augment::kStandard};
   int least_red = 255, most_red = 0, flipped = 0;
@@ -148,7 +148,7 @@ TEST(ImagePipeline, StandardGivesAPartOfTheImageInTheOutputsSize) {
     flipped += left > right ? 1 : 0;
     least_red = std::min({least_red, left, right});
     most_red = std::max({most_red, left, right});
-    // The gradient rises downwards in every part.
+    // The gradient increases downwards in every crop.
     EXPECT_LT(part.pixels[1], part.pixels[31 * 32 * 3 + 1] + 1);
   }
   EXPECT_NEAR(flipped, 100, 30);
@@ -156,7 +156,7 @@ TEST(ImagePipeline, StandardGivesAPartOfTheImageInTheOutputsSize) {
   EXPECT_GT(most_red, 190);
 }
 
-TEST(ImagePipeline, DependsOnTheKeyAndNothingBefore) {
+TEST(ImagePipeline, DependsOnTheKeyAndNotOnEarlierImages) {
   const std::string bytes = test::encode_jpeg(test::noise(80, 60));
   const std::string other = test::encode_jpeg(test::noise(33, 250));
   for (const Augment augment : {Augment::kFlip, Augment::kStandard, Augment::kStrong}) {
@@ -175,7 +175,7 @@ TEST(ImagePipeline, DependsOnTheKeyAndNothingBefore) {
   }
 }
 
-// Blocks of one color each, so that a lower resolution would mix what the full one keeps apart.
+// Single-color blocks, which a lower resolution would mix.
 Image mosaic(int height, int width, int block) {
   const Image colors = test::noise(height / block + 1, width / block + 1);
   Image image{{height, width}, {}};
@@ -188,7 +188,7 @@ Image mosaic(int height, int width, int block) {
   return image;
 }
 
-TEST(ImagePipeline, WithoutRandomPartsALargeJpegIsResizedFromAllOfItsPixels) {
+TEST(ImagePipeline, WithoutRandomCropsALargeJpegIsResizedFromAllItsPixels) {
   const std::string jpeg = test::encode_jpeg(mosaic(2000, 3000, 9));
   const std::string pixels = test::encode_ppm(decode_image(jpeg).image);
   for (const int size : {32, 100, 224}) {
@@ -210,9 +210,9 @@ double peak_signal_to_noise(const Image& a, const Image& b) {
   return 10 * std::log10(255.0 * 255.0 * static_cast<double>(a.pixels.size()) / (sum + 1e-9));
 }
 
-// For random parts JPEGs are decoded at a lower resolution where that cannot be seen; other kinds
+// For random crops JPEGs are decoded at a lower resolution if that is not visible; other formats
 // never are.
-TEST(ImagePipeline, WhatShrinksMuchIsAsGoodAsFromAFullDecode) {
+TEST(ImagePipeline, StrongReductionIsAsGoodAsFromAFullDecode) {
   const char* shared = std::getenv("KILN_SHARED");
   const fs::path photos =
       (shared != nullptr ? fs::path(shared) : fs::path(KILN_SOURCE_DIR) / "../shared") /
@@ -238,7 +238,7 @@ TEST(ImagePipeline, WhatShrinksMuchIsAsGoodAsFromAFullDecode) {
   EXPECT_LT(worst, 60.0) << "nothing was decoded at a lower resolution";
 }
 
-TEST(ImagePipeline, TellsTheDamageOfWhatItCouldUse) {
+TEST(ImagePipeline, ReportsTheDamageOfUsedImages) {
   const std::string jpeg = test::encode_jpeg(test::gradient(64, 64));
   const std::string cut = jpeg.substr(0, jpeg.size() * 9 / 10);
   EXPECT_TRUE(write(cut, center_plan(32)).damage.starts_with("JPEG data ends early"));

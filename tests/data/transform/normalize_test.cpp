@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-TEST(Normalize, IsTheFormulaToTheBitForEveryByteAndAnyLength) {
+TEST(Normalize, MatchesTheFormulaBitForBitForAnyLength) {
   const Normalization scaling{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
   for (const std::size_t pixels : {0U, 1U, 15U, 16U, 17U, 768U}) {
     std::vector<std::uint8_t> rgb(pixels * 3);

@@ -24,7 +24,7 @@ TEST(DemoShapes, equal_keys_give_equal_images_and_others_do_not) {
   EXPECT_EQ(names.size(), std::size_t{kMaxDemoClasses});
 }
 
-TEST(DemoShapes, the_shape_covers_a_good_part_of_the_image) {
+TEST(DemoShapes, the_shape_covers_much_of_the_image) {
   const Image image = draw_demo_image(1, 64, 3, 0);
   const auto pixel = [&](int y, int x) { return &image.pixels[(y * 64 + x) * 3]; };
   int differing = 0;
@@ -54,7 +54,7 @@ TEST(DemoWriter, writes_class_folders_of_jpeg_and_png) {
   EXPECT_TRUE(bytes_of(scratch / "demo/train/circle/0001.png").starts_with("\x89PNG"));
 }
 
-TEST(DemoWriter, every_class_has_images_on_both_sides) {
+TEST(DemoWriter, every_class_has_training_and_validation_images) {
   const ScratchFolder scratch;
   write_demo_data(scratch / "demo", {.num_images = 1, .num_classes = 10, .size = 8, .seed = 1});
   EXPECT_EQ(read_dataset(scratch / "demo/train", "x").classes.size(), 10U);

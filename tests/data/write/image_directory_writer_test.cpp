@@ -1,4 +1,4 @@
-// What `kiln convert` writes, byte for byte, and the targets that it refuses.
+// The output of `kiln convert`, byte for byte, and the targets that it refuses.
 #include "data/write/image_directory_writer.h"
 
 #include <gtest/gtest.h>
@@ -118,7 +118,7 @@ TEST_F(WriterTest, unlabeled_images_keep_their_paths) {
 
 TEST_F(WriterTest, foreign_targets_are_refused_and_kept) {
   output_.put("mine/notes.txt", "keep");
-  expect_refused(output_ / "mine", "'notes.txt' is in it");
+  expect_refused(output_ / "mine", "'notes.txt'");
   EXPECT_EQ(bytes_of(output_ / "mine/notes.txt"), "keep");
   convert(input_.path(), output_ / "out");
   output_.put("out/image/extra.jpg", "keep");
@@ -135,7 +135,7 @@ TEST_F(WriterTest, dot_names_and_lost_and_found_are_ignored) {
   EXPECT_TRUE(fs::exists(output_ / "_meta.yaml"));
 }
 
-TEST_F(WriterTest, input_and_output_must_be_apart) {
+TEST_F(WriterTest, input_and_output_must_not_overlap) {
   expect_refused(input_.path(), "it is the input");
   expect_refused(input_ / "cat/out", "inside the other");
   expect_refused(input_.path().parent_path(), "inside the other");
@@ -143,7 +143,7 @@ TEST_F(WriterTest, input_and_output_must_be_apart) {
   expect_refused(output_ / "link", "it is the input");
 }
 
-TEST(Golden, class_folders_become_the_original_image_directory) {
+TEST(Golden, class_folders_become_the_designers_image_directory) {
   const char* given = std::getenv("KILN_SHARED");
   const fs::path shared =
       given != nullptr ? fs::path(given) : fs::path(KILN_SOURCE_DIR) / "../shared";

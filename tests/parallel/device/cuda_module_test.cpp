@@ -1,4 +1,4 @@
-// The module as it is built: it loads and answers on any machine; what needs a GPU is skipped.
+// The real module: it can be loaded and queried on any machine; tests that need a GPU are skipped.
 #include "parallel/device/device.h"
 
 #include <ATen/Functions.h>
@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-// LibTorch looks for CUDA once, at its first use, so the module has to be open before.
+// LibTorch looks for CUDA once, at its first use, so the module must be loaded before.
 struct CudaModuleTest : testing::Test {
   void SetUp() override {
     std::string fault;
@@ -27,7 +27,7 @@ TEST_F(CudaModuleTest, LoadsAndKnowsItsVersions) {
   EXPECT_FALSE(cuda_versions().nccl.empty());
 }
 
-TEST_F(CudaModuleTest, GivesAnIdOrAnErrorWithoutAGpu) {
+TEST_F(CudaModuleTest, ReturnsAnIdOrAnErrorWithoutAGpu) {
   try {
     EXPECT_EQ(make_nccl_id().size(), 128U);
     EXPECT_NE(make_nccl_id(), make_nccl_id());

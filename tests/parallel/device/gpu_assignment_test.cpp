@@ -21,12 +21,12 @@ std::vector<std::string> sentences(const std::vector<RankDevice>& ranks) {
   return list;
 }
 
-TEST(GpuAssignment, EachRankItsOwnOfAllThatAreSeen) {
+TEST(GpuAssignment, EachRankMayUseItsOwnOfSharedGpus) {
   const std::vector<std::string> all = {"GPU-a", "GPU-b"};
   EXPECT_TRUE(sentences({gpu("x", "GPU-a", all), gpu("x", "GPU-b", all)}).empty());
 }
 
-TEST(GpuAssignment, EachRankTheOnlyOneItSees) {
+TEST(GpuAssignment, EachRankMayUseTheOnlyGpuItSees) {
   EXPECT_TRUE(sentences({gpu("x", "GPU-a", {"GPU-a"}), gpu("x", "GPU-b", {"GPU-b"}),
                          gpu("y", "GPU-c", {"GPU-c"})})
                   .empty());
@@ -44,7 +44,7 @@ TEST(GpuAssignment, MoreRanksThanGpusOnAHostIsOneSentence) {
       << found[0];
 }
 
-TEST(GpuAssignment, WithoutUuidsTheCountStillSpeaks) {
+TEST(GpuAssignment, WithoutUuidsTheCountIsChecked) {
   const RankDevice unknown = gpu("x", "", {"", ""});
   EXPECT_TRUE(sentences({unknown, unknown}).empty());
   EXPECT_EQ(sentences({unknown, unknown, unknown}).size(), 1U);
@@ -59,12 +59,12 @@ TEST(GpuAssignment, TwoRanksOnOneGpuAreNamed) {
       << found[0];
 }
 
-TEST(GpuAssignment, OneGpuUnderTwoHostNamesIsSeen) {
+TEST(GpuAssignment, OneGpuUnderTwoHostNamesIsDetected) {
   EXPECT_EQ(sentences({gpu("box1", "GPU-a", {"GPU-a"}), gpu("box2", "GPU-a", {"GPU-a"})}).size(),
             1U);
 }
 
-TEST(GpuAssignment, CpuBesideGpuIsRefused) {
+TEST(GpuAssignment, AMixOfCpusAndGpusIsRefused) {
   const std::vector<std::string> found =
       sentences({gpu("x", "GPU-a", {"GPU-a"}), RankDevice{.host = "y"}});
   ASSERT_EQ(found.size(), 1U);

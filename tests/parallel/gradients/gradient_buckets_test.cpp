@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-// Odd lengths, one value, and a 4-D one that lies channels_last.
+// Odd lengths, a single value, and a 4-D tensor in channels_last.
 std::vector<at::Tensor> some_parameters() {
   const auto wave = [](at::IntArrayRef shape) {
     return torch::arange(c10::multiply_integers(shape), at::kFloat).sin().view(shape);
@@ -22,7 +22,7 @@ std::vector<at::Tensor> some_parameters() {
   return parameters;
 }
 
-// A loss whose gradient is known: rank r's is (r + 1) times the parameter.
+// A loss with a known gradient: rank r's is (r + 1) times the parameter.
 void backward(const std::vector<at::Tensor>& parameters, int rank) {
   at::Tensor loss = torch::zeros({});
   for (const at::Tensor& parameter : parameters)

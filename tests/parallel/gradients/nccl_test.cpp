@@ -1,4 +1,4 @@
-// The communicator over NCCL, with a group that only plays NCCL: no GPU is needed.
+// The communicator over NCCL, with a fake group: no GPU is needed.
 #include "parallel/gradients/nccl.h"
 
 #include <ATen/Functions.h>
@@ -20,11 +20,11 @@ namespace {
 
 using State = NcclGroup::State;
 
-// What the test sets and what the group was asked, outliving the group.
+// The fake group's settings and calls; outlives the group.
 struct Script {
   std::atomic<State> state = State::kReady;
-  std::atomic<int> busy_polls = 0;         // after each start(), kBusy so often
-  std::atomic<bool> gpu_is_stuck = false;  // marks are not passed
+  std::atomic<int> busy_polls = 0;         // polls that return kBusy after each start()
+  std::atomic<bool> gpu_is_stuck = false;  // marks are not reached
   std::atomic<bool> gpu_is_broken = false;
   std::atomic<bool> abort_hangs = false;
   std::atomic<int> starts = 0, sums = 0, marks = 0, joins = 0, closes = 0, aborts = 0;
@@ -84,7 +84,7 @@ struct NcclTest : testing::Test {
     };
     return make_nccl_communicator(plan);
   }
-  // Calls wait() until it throws, for five seconds at most.
+  // Calls wait() until it throws, for at most five seconds.
   std::string failure_of(Communicator& communicator) {
     for (int i = 0; i < 500; ++i) {
       try {
@@ -141,7 +141,7 @@ TEST_F(NcclTest, BroadcastsAreReadyWithoutWait) {
   EXPECT_EQ(script->joins, 1);
 }
 
-TEST_F(NcclTest, ALaneIsAGroupOfItsOwnAndNamesItsSums) {
+TEST_F(NcclTest, ALaneIsASeparateGroupAndNamesItsSums) {
   plan.deadline_s = 60;
   script->gpu_is_stuck = true;
   std::atomic<int> waits = 0;
@@ -156,14 +156,14 @@ TEST_F(NcclTest, ALaneIsAGroupOfItsOwnAndNamesItsSums) {
   wait_for_some(waits);
 }
 
-TEST_F(NcclTest, EmptyTensorsAreLeftOut) {
+TEST_F(NcclTest, EmptyTensorsAreSkipped) {
   const auto communicator = make();
   communicator->all_reduce(at::ones({0}));
   communicator->broadcast(at::ones({0}));
   EXPECT_EQ(script->starts, 0);
 }
 
-TEST_F(NcclTest, UnknownTypesAndGapsAreOurFault) {
+TEST_F(NcclTest, UnknownTypesAndGapsAreInternalErrors) {
   const auto communicator = make();
   EXPECT_THROW(communicator->all_reduce(at::ones({2}, at::kByte)), InternalError);
   EXPECT_THROW(communicator->all_reduce(at::ones({4, 4}).slice(1, 0, 2)), InternalError);
@@ -186,7 +186,7 @@ TEST_F(NcclTest, AFailureOfThisRankLeavesNcclAsItIs) {
   EXPECT_EQ(script->aborts, 0);
 }
 
-TEST_F(NcclTest, DoneWorkMeetsNoDeadline) {
+TEST_F(NcclTest, FinishedWorkHasNoDeadline) {
   const auto communicator = make();
   for (int i = 0; i < 10; ++i) {
     communicator->all_reduce(at::ones({5}));
@@ -208,7 +208,7 @@ TEST_F(NcclTest, TheDeadlineNamesCollectiveAndSeconds) {
   EXPECT_EQ(script->closes, 0);
 }
 
-TEST_F(NcclTest, WhoWatchesKeepsTheDeadlineAndKnowsThePlace) {
+TEST_F(NcclTest, TheWatcherEnforcesTheDeadlineAndKnowsTheIndex) {
   std::uint64_t places = 40;
   plan.watch.started = [&] { return ++places; };
   std::atomic<bool> patient = true;
@@ -223,7 +223,7 @@ TEST_F(NcclTest, WhoWatchesKeepsTheDeadlineAndKnowsThePlace) {
   communicator->all_reduce(at::ones({5}));
   std::this_thread::sleep_for(std::chrono::milliseconds(800));  // past the plan's deadline
   EXPECT_NO_THROW(communicator->wait(1));
-  EXPECT_EQ(waited_at, 42U);  // after the set-up
+  EXPECT_EQ(waited_at, 42U);  // after the setup
   patient = false;
   EXPECT_EQ(failure_of(*communicator), "Missing: rank 1.");
 }
@@ -320,7 +320,7 @@ class NcclLog : public ::testing::Test {
   const std::filesystem::path folder_ = name_ + "_100%";
 };
 
-TEST_F(NcclLog, GoesBesideTheDriverLogUnlessTheUserChose) {
+TEST_F(NcclLog, IsBesideTheDriverLogUnlessTheUserChoseAFile) {
   const std::filesystem::path file = folder_ / "70_nccl_log_3.txt";
   EXPECT_EQ(send_nccl_log_to(folder_, 3), file);
   EXPECT_STREQ(std::getenv("NCCL_DEBUG"), "INFO");
@@ -328,7 +328,7 @@ TEST_F(NcclLog, GoesBesideTheDriverLogUnlessTheUserChose) {
   EXPECT_FALSE(send_nccl_log_to(folder_, 3));
 }
 
-TEST_F(NcclLog, KeepsTheUsersLevelAndStaysAwayWhereNothingCanBeWritten) {
+TEST_F(NcclLog, KeepsTheUsersLevelAndIsOffInAReadOnlyFolder) {
   EXPECT_FALSE(send_nccl_log_to(folder_ / "missing", 3));
   EXPECT_EQ(std::getenv("NCCL_DEBUG"), nullptr);
   ::setenv("NCCL_DEBUG", "TRACE", 1);
@@ -337,7 +337,7 @@ TEST_F(NcclLog, KeepsTheUsersLevelAndStaysAwayWhereNothingCanBeWritten) {
   EXPECT_EQ(std::getenv("NCCL_DEBUG_SUBSYS"), nullptr);
 }
 
-TEST_F(NcclLog, TellsTheNetwork) {
+TEST_F(NcclLog, NamesTheNetwork) {
   const std::filesystem::path file = folder_ / "log";
   EXPECT_EQ(network_in_nccl_log(file), "");
   std::ofstream(file) << "vm:7:9 [0] NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>\n"

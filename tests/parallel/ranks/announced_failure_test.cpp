@@ -1,4 +1,5 @@
-// Run by mpirun with several ranks: the last one fails, and says so before its communicator ends.
+// Run by mpirun with several ranks: the last one fails, and announces it before its communicator is
+// destroyed.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -17,7 +18,7 @@ namespace {
 
 World* world = nullptr;
 
-// Until all other ranks have started their collective of this place.
+// Until all other ranks have started the collective with this index.
 void wait_for_the_others(std::uint64_t place) {
   const auto have_come = [&] {
     const std::vector<PeerStatus> peers = world->mpi()->query_peers();
@@ -30,7 +31,7 @@ void wait_for_the_others(std::uint64_t place) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-TEST(AnnouncedFailure, EndsTheOthersWaitsWhileTheCommunicatorLives) {
+TEST(AnnouncedFailure, EndsTheWaitsOfTheOthersWhileTheCommunicatorExists) {
   const auto communicator = make_mpi_communicator(*world->mpi());
   const at::Tensor values = torch::ones({3});
   if (world->rank() == world->size() - 1) {
@@ -38,8 +39,8 @@ TEST(AnnouncedFailure, EndsTheOthersWaitsWhileTheCommunicatorLives) {
     EXPECT_TRUE(world->announce_failure("disk full", 3));
     const Stopwatch watch;
     EXPECT_TRUE(world->announce_failure("disk full", 3));
-    EXPECT_LT(watch.seconds(), 0.25);  // the first call listens for half a second
-    communicator->wait(communicator->all_reduce(values));  // so that MPI can end
+    EXPECT_LT(watch.seconds(), 0.25);                      // the first call waits half a second
+    communicator->wait(communicator->all_reduce(values));  // so that MPI can be finalized
     return;
   }
   try {

@@ -1,4 +1,4 @@
-// Run by mpirun with several ranks; every rank goes through the same tests in the same order.
+// Run by mpirun with several ranks; every rank runs the same tests in the same order.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -24,7 +24,7 @@ class MpiRanks : public testing::Test {
   double sum_of_ranks_ = ranks_ * (ranks_ - 1) / 2.0;
 };
 
-TEST_F(MpiRanks, TheWorldIsWhatWasStarted) {
+TEST_F(MpiRanks, TheWorldHasTheStartedRanks) {
   const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
   ASSERT_NE(size, nullptr);
   EXPECT_EQ(ranks_, std::atoi(size));
@@ -39,7 +39,7 @@ TEST_F(MpiRanks, SumsOfAllTypesAndOddLengths) {
       sum(values);
       const at::Tensor expected =
           ((torch::arange(length, at::kLong) % 61) * ranks_ + sum_of_ranks_).to(type);
-      // Small whole numbers are exact in every type, bfloat16 up to 256.
+      // Small integers are exact in every type, in bfloat16 up to 256.
       EXPECT_TRUE(torch::allclose(values.to(at::kDouble), expected.to(at::kDouble), 5e-3, 0))
           << type << " " << length;
       EXPECT_TRUE(type == at::kBFloat16 || torch::equal(values, expected)) << length;
@@ -71,7 +71,7 @@ TEST_F(MpiRanks, ManySumsInFlightFinishInOrder) {
   }
 }
 
-// The other ranks do not start their part of the large sum before the small one is done.
+// The other ranks start their part of the large sum only after the small one is done.
 TEST_F(MpiRanks, ASumOfTheSecondLaneDoesNotWaitForTheFirst) {
   const auto lane = communicator_->second_lane("small sum");
   const at::Tensor large = torch::ones({5000001}), small = torch::ones({3});
@@ -84,7 +84,7 @@ TEST_F(MpiRanks, ASumOfTheSecondLaneDoesNotWaitForTheFirst) {
   EXPECT_TRUE(torch::equal(large, torch::full({5000001}, static_cast<float>(ranks_))));
 }
 
-TEST_F(MpiRanks, BroadcastIsRank0s) {
+TEST_F(MpiRanks, BroadcastsRank0sValues) {
   const at::Tensor values = torch::full({4097}, static_cast<float>(world->rank() + 3));
   communicator_->broadcast(values);
   EXPECT_TRUE(torch::equal(values, torch::full({4097}, 3.0F)));
@@ -141,7 +141,7 @@ TEST_F(MpiRanks, TheLastRankToStartACollectiveElsewhereIsMissing) {
     EXPECT_EQ(missing, expected);
   }
   world->barrier();
-  if (late) mpi.count_elsewhere(), mpi.count_elsewhere();  // the counts are alike again
+  if (late) mpi.count_elsewhere(), mpi.count_elsewhere();  // equal counts again
 }
 
 TEST_F(MpiRanks, SecondsOfACollectiveAreCounted) {

@@ -11,14 +11,14 @@ PeerStatus just_heard(std::uint64_t started, const std::string& phase, bool pati
   return {started, patient, phase, std::chrono::steady_clock::now()};
 }
 
-TEST(PeerStatus, TheMissingAreNamedWithHostAndPhase) {
+TEST(PeerStatus, MissingRanksAreNamedWithHostAndPhase) {
   const std::vector<PeerStatus> peers = {just_heard(9, "training"), just_heard(7, "evaluating"),
                                          just_heard(9, "training")};
   const std::string text = missing_ranks({peers, kHosts, 0, 9});
   EXPECT_EQ(text, "Missing: rank 1 on host b, evaluating.");
 }
 
-TEST(PeerStatus, TheSilentAreNamedEvenWhenTheyHadArrived) {
+TEST(PeerStatus, SilentRanksAreNamedEvenAfterTheyArrived) {
   std::vector<PeerStatus> peers = {just_heard(9, ""), just_heard(9, "training"), {}};
   peers[1].last_seen = std::chrono::steady_clock::now() - std::chrono::seconds(60);
   const std::string text = missing_ranks({peers, kHosts, 0, 9});
@@ -26,14 +26,14 @@ TEST(PeerStatus, TheSilentAreNamedEvenWhenTheyHadArrived) {
   EXPECT_NE(text.find("rank 2 on host c, not responding"), text.npos) << text;
 }
 
-TEST(PeerStatus, WithEverybodyThereTheNetworkIsSuspected) {
+TEST(PeerStatus, WithAllRanksPresentTheNetworkIsSuspected) {
   const std::vector<PeerStatus> peers = {just_heard(4, ""), just_heard(5, ""), just_heard(5, "")};
   EXPECT_NE(missing_ranks({peers, kHosts, 0, 5}).find("network"), std::string::npos);
   EXPECT_FALSE(
       missing_are_patient({peers, kHosts, 0, 5}));  // nobody to wait for: the deadline holds
 }
 
-TEST(PeerStatus, OnlyAPatientRankThatAnswersIsWaitedFor) {
+TEST(PeerStatus, OnlyPatientRanksThatRespondAreWaitedFor) {
   std::vector<PeerStatus> peers = {{}, just_heard(1, "reading the data", true), just_heard(5, "")};
   EXPECT_TRUE(missing_are_patient({peers, kHosts, 0, 5}));
   peers[1].last_seen = std::chrono::steady_clock::now() - std::chrono::seconds(60);

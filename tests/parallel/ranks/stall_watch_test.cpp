@@ -22,7 +22,7 @@ struct StallWatchTest : testing::Test {
   }
 };
 
-TEST_F(StallWatchTest, WarnsAgainAndAgain) {
+TEST_F(StallWatchTest, WarnsAtIntervals) {
   rank_1(4, false);
   EXPECT_FALSE(stall.judges(2.9));
   ASSERT_TRUE(stall.judges(3.1));
@@ -36,7 +36,7 @@ TEST_F(StallWatchTest, WarnsAgainAndAgain) {
   EXPECT_FALSE(stall.judges(2.9));
 }
 
-TEST_F(StallWatchTest, TheDeadlineTellsTheWholeStory) {
+TEST_F(StallWatchTest, TheDeadlineErrorHasAllDetails) {
   rank_1(4, false);
   try {
     judge(10.4);
@@ -53,7 +53,7 @@ TEST_F(StallWatchTest, TheDeadlineTellsTheWholeStory) {
 TEST_F(StallWatchTest, PatientRanksAreWaitedForPastTheDeadline) {
   rank_1(4, true);
   EXPECT_NO_THROW(judge(11));
-  rank_1(5, true);  // it has come, but the data has not
+  rank_1(5, true);  // it has arrived, but its data has not
   EXPECT_THROW(judge(12), Error);
 }
 

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-TEST(ErrorInfo, HasTheDesignersForm) {
+TEST(ErrorInfo, HasTheDesignersFormat) {
   EXPECT_EQ(error_info_of_success(), "{\n  \"Exception\": null\n}");
   EXPECT_EQ(
       error_info_of("LessThanOrEqualTo", 7, "too large"),
@@ -16,7 +16,7 @@ TEST(ErrorInfo, HasTheDesignersForm) {
       "    \"Message\": \"LessThanOrEqualTo: too large\"\n  }\n}");
 }
 
-TEST(ErrorInfo, GivesItsMessageBack) {
+TEST(ErrorInfo, RoundTripsItsMessage) {
   EXPECT_EQ(message_of_error_info(error_info_of("UserError", 2000, "one: two\nthree")),
             "one: two\nthree");
   EXPECT_EQ(message_of_error_info(error_info_of("InternalError", 1000, "odd")), "odd");
@@ -24,11 +24,11 @@ TEST(ErrorInfo, GivesItsMessageBack) {
   EXPECT_EQ(message_of_error_info("{"), "");
 }
 
-TEST(ErrorInfo, CutsVeryLongMessages) {
+TEST(ErrorInfo, ShortensVeryLongMessages) {
   EXPECT_LT(error_info_of("InvalidDataset", 18, std::string(20000, 'x')).size(), 4400U);
 }
 
-TEST(ReportFailure, FirstProblemDecidesCodeAndExit) {
+TEST(ReportFailure, TheFirstProblemDecidesCodeAndExitCode) {
   Problems problems;
   problems.add(Error(ErrorCode::kInvalidDataset, "no images"));
   problems.add(Error(ErrorCode::kInvalidModelDirectory, "no model"));
@@ -38,7 +38,7 @@ TEST(ReportFailure, FirstProblemDecidesCodeAndExit) {
   EXPECT_NE(report.error_info.find("\"ErrorCode\": 18"), std::string::npos);
 }
 
-TEST(ReportFailure, TellsBadInputFromFailuresAndBugs) {
+TEST(ReportFailure, DistinguishesBadInputFailuresAndBugs) {
   const auto exit_of = [](auto failure) {
     return report_failure(std::make_exception_ptr(failure)).exit_code;
   };

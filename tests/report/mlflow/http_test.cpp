@@ -9,7 +9,7 @@ namespace {
 
 using Clock = PersistentHttp::Clock;
 
-// A server that gives these answers in turn, and the last one forever.
+// A server that gives these replies in turn, and then repeats the last one.
 ScriptServer server_of(std::vector<Reply> replies) {
   return ScriptServer([replies, next = std::size_t{0}](const Request&) mutable {
     return replies[std::min(next++, replies.size() - 1)];
@@ -22,7 +22,7 @@ HttpAnswer get(const std::string& url, double seconds, std::vector<std::string>*
   return http.call({.url = url + "/x"});
 }
 
-TEST(PersistentHttp, TriesAgainAfterWhatMayPass) {
+TEST(PersistentHttp, RetriesTransientFailures) {
   ScriptServer server =
       server_of({{.status = 503}, {.kind = Reply::Kind::kBreak}, {.body = "[1]"}});
   std::vector<std::string> complaints;
@@ -33,7 +33,7 @@ TEST(PersistentHttp, TriesAgainAfterWhatMayPass) {
   EXPECT_TRUE(complaints.empty());
 }
 
-TEST(PersistentHttp, TakesARefusalForGood) {
+TEST(PersistentHttp, DoesNotRetryARefusal) {
   for (const int status : {301, 400, 401, 404}) {
     ScriptServer server = server_of({{.status = status, .headers = "Location: /y\r\n"}});
     std::vector<std::string> complaints;
@@ -51,14 +51,14 @@ TEST(PersistentHttp, WaitsAsLongAsTheServerAsks) {
   EXPECT_EQ(server.requests().size(), 2u);
 }
 
-TEST(PersistentHttp, GivesUpBeforeAWaitThatIsTooLong) {
+TEST(PersistentHttp, GivesUpIfTheWaitIsTooLong) {
   ScriptServer server = server_of({{.status = 429, .headers = "Retry-After: 3000\r\n"}});
   std::vector<std::string> complaints;
   EXPECT_EQ(get(server.url(), 100, &complaints).status, 429);
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(PersistentHttp, EndsWithAServerThatHangs) {
+TEST(PersistentHttp, TimesOutOnAServerThatHangs) {
   ScriptServer server = server_of({{.kind = Reply::Kind::kHang}});
   std::vector<std::string> complaints;
   const HttpAnswer answer = get(server.url(), 0.3, &complaints);
@@ -73,7 +73,7 @@ TEST(PersistentHttp, ComplainsOnceOfWhatLasts) {
   EXPECT_EQ(complaints, std::vector<std::string>{"HTTP status 500"});
 }
 
-TEST(PersistentHttp, SaysWhoIsNotThere) {
+TEST(PersistentHttp, NamesAnUnreachableServer) {
   std::string url;
   {
     ScriptServer gone = server_of({{}});
@@ -96,7 +96,7 @@ TEST(HttpClient, LogsInByTokenOrElseByPassword) {
   EXPECT_FALSE(requests[2].headers.contains("authorization"));
 }
 
-TEST(HttpClient, RefusesAFileThatIsNotThere) {
+TEST(HttpClient, RefusesAMissingFile) {
   ScriptServer server = server_of({{}});
   EXPECT_THROW(
       HttpClient({}).send(

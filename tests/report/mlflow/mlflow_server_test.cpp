@@ -26,7 +26,7 @@ std::string refusal_of(const std::string& uri) {
   }
 }
 
-TEST(MlflowText, ALoginThatCutsTheAddressIsRefusedAndNotRepeated) {
+TEST(MlflowText, ALoginThatBreaksTheUrlIsRefusedAndNotShown) {
   for (const std::string sign : {"/", "#", "?"}) {
     const std::string text = refusal_of("http://us:pa" + sign + "WORD@127.0.0.1:5000");
     EXPECT_NE(text.find("write / as %2F"), std::string::npos) << text;
@@ -44,7 +44,7 @@ TEST(MlflowText, FindsTheServer) {
   EXPECT_EQ(url_of("https://me:p%40ss%2Fword@host/x"), "me|p@ss/word|https://host/x");
 }
 
-TEST(MlflowText, RefusesWhatIsNoServer) {
+TEST(MlflowText, RefusesInvalidUrls) {
   for (const char* folder : {"file:///tmp/mlruns", "file:mlruns", "mlruns", "/tmp/mlruns", "./x"})
     EXPECT_NE(refusal_of(folder).find("names a folder, not a server"), std::string::npos) << folder;
   EXPECT_NE(refusal_of("sqlite:///mlflow.db").find("begins with 'sqlite:'"), std::string::npos);
@@ -54,7 +54,7 @@ TEST(MlflowText, RefusesWhatIsNoServer) {
   EXPECT_NE(refusal_of("http:///path").find("has no host"), std::string::npos);
 }
 
-TEST(MlflowText, KeepsNamesWithinWhatServersTake) {
+TEST(MlflowText, KeepsNamesWithinTheServersLimits) {
   EXPECT_EQ(mlflow_name("Top-1 validation accuracy"), "Top-1 validation accuracy");
   EXPECT_EQ(mlflow_name("<script>\"a\"\n\xE2\x80\xAE"), "_script__a_____");
   EXPECT_EQ(mlflow_name(std::string(300, 'a')), std::string(250, 'a'));
@@ -72,7 +72,7 @@ TEST(MlflowText, WritesNumbersThatAreNotFiniteAsWords) {
   EXPECT_EQ(body.at("metrics").at(3).at("value"), 0.5);
 }
 
-TEST(MlflowText, CutsLongValuesBetweenCharacters) {
+TEST(MlflowText, ShortensLongValuesBetweenCharacters) {
   std::string path = std::string(499, 'a') + "\xC3\xA9";
   const Json params = Json::parse(log_params_json("run", {{"p", path}})).at("params");
   EXPECT_EQ(params.at(0).at("value"), std::string(499, 'a'));

@@ -1,5 +1,5 @@
-// The sink against a server that answers as MLflow does, or as a test wants it to. The real one is
-// in tests/flow/test_mlflow.py.
+// The sink with a server that replies like MLflow, or as a test specifies.
+// tests/flow/test_mlflow.py uses a real server.
 #include "report/mlflow/mlflow_sink.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ RunRecord small_run() {
   return run;
 }
 
-// What the sink says it lost.
+// The losses that the sink reports.
 std::string tell(const RunRecord& run, MlflowSettings settings, Log& log, MlflowFiles files = {}) {
   const std::unique_ptr<RunSink> sink =
       make_mlflow_sink(std::move(settings), std::move(files), log);
@@ -57,7 +57,7 @@ std::string tell(const RunRecord& run, MlflowSettings settings, Log& log, Mlflow
   return sink->lost();
 }
 
-// By name, of all log-batch calls: kind is "metrics", "params" or "tags".
+// By name, from all log-batch calls: kind is "metrics", "params" or "tags".
 std::map<std::string, Json> logged(const ScriptServer& server, const std::string& kind) {
   std::map<std::string, Json> values;
   for (const Request& request : server.requests_to("runs/log-batch")) {
@@ -68,7 +68,7 @@ std::map<std::string, Json> logged(const ScriptServer& server, const std::string
   return values;
 }
 
-TEST(MlflowSink, WhatAServerRepeatsOfALoginIsNotShown) {
+TEST(MlflowSink, LoginsEchoedByAServerAreNotShown) {
   const auto refuse = [](const std::string& message) {
     return [message](const Request&) {
       return Reply{.status = 400, .body = Json{{"message", message}}.dump()};
@@ -87,7 +87,7 @@ TEST(MlflowSink, WhatAServerRepeatsOfALoginIsNotShown) {
   EXPECT_NE(coded.find("no: Basic ***"), std::string::npos) << coded;
 }
 
-TEST(MlflowSink, CreatesARunTellsItAndEndsIt) {
+TEST(MlflowSink, CreatesFillsAndEndsARun) {
   ScriptServer server(like_mlflow);
   Log log;
   EXPECT_EQ(tell(small_run(), {.tracking_uri = server.url(), .experiment_name = "my x"}, log), "");
@@ -106,7 +106,7 @@ TEST(MlflowSink, CreatesARunTellsItAndEndsIt) {
   EXPECT_EQ(Json::parse(server.requests_to("runs/update").at(0).body).at("status"), "FINISHED");
 }
 
-TEST(MlflowSink, TellsHowARunEnded) {
+TEST(MlflowSink, ReportsHowARunEnded) {
   for (const auto& [status, word] :
        {std::pair{RunStatus::kStopped, "KILLED"}, {RunStatus::kFailed, "FAILED"}}) {
     ScriptServer server(like_mlflow);
@@ -128,7 +128,7 @@ TEST(MlflowSink, NeitherCreatesNorEndsAGivenRun) {
   EXPECT_FALSE(logged(server, "metrics").empty());
 }
 
-TEST(MlflowSink, SendsNoMoreAtOnceThanServersTake) {
+TEST(MlflowSink, KeepsBatchesWithinTheServersLimits) {
   ScriptServer server(like_mlflow);
   Log log;
   RunRecord run = small_run();
@@ -146,7 +146,7 @@ TEST(MlflowSink, SendsNoMoreAtOnceThanServersTake) {
   EXPECT_GE(logged(server, "params").size(), 251u);
 }
 
-TEST(MlflowSink, NamesOfClassesAreMadeFitAndStayApart) {
+TEST(MlflowSink, ClassNamesAreMadeValidAndStayDistinct) {
   ScriptServer server(like_mlflow);
   Log log;
   RunRecord run = small_run();
@@ -161,7 +161,7 @@ TEST(MlflowSink, NamesOfClassesAreMadeFitAndStayApart) {
   EXPECT_EQ(metrics.at("Recall/class " + std::string(237, 'x')), 1.0);
 }
 
-TEST(MlflowSink, NeverRepeatsASecretThatTheServerRepeats) {
+TEST(MlflowSink, NeverShowsASecretThatTheServerEchoes) {
   ScriptServer server([](const Request& request) {
     return Reply{.status = 401,
                  .body = Json{{"message", "bad: " + request.headers.at("authorization")}}.dump()};
@@ -175,7 +175,7 @@ TEST(MlflowSink, NeverRepeatsASecretThatTheServerRepeats) {
   ASSERT_EQ(log.take_warnings().size(), 1u);
 }
 
-TEST(MlflowSink, SaysThatARunIsNotThere) {
+TEST(MlflowSink, ReportsAMissingRun) {
   ScriptServer server([](const Request&) { return Reply{.status = 404, .body = "<html>"}; });
   Log log;
   const std::string lost = tell(small_run(), {.tracking_uri = server.url(), .run_id = "no"}, log);
@@ -185,14 +185,14 @@ TEST(MlflowSink, SaysThatARunIsNotThere) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
-TEST(MlflowSink, TakesAPageForAFailure) {
+TEST(MlflowSink, TreatsAnHtmlPageAsAFailure) {
   ScriptServer server([](const Request&) { return Reply{.body = "<html>Log in"}; });
   Log log;
   const std::string lost = tell(small_run(), {.tracking_uri = server.url()}, log);
   EXPECT_NE(lost.find("the response is not JSON: a login page"), std::string::npos) << lost;
 }
 
-TEST(MlflowSink, CountsOnlyTheCallsThatAreRefused) {
+TEST(MlflowSink, CountsOnlyRefusedCalls) {
   std::atomic<int> batches = 0;
   ScriptServer server([&](const Request& request) {
     const bool metrics = request.body.find("\"metrics\"") != std::string::npos;
@@ -229,7 +229,7 @@ class MlflowFilesTest : public testing::Test {
   Log log_;
 };
 
-TEST_F(MlflowFilesTest, SendsReportAndNumbers) {
+TEST_F(MlflowFilesTest, SendsTheReportAndTheMetricsFiles) {
   ScriptServer server(like_mlflow);
   EXPECT_EQ(tell_with_files(server, /*whole_model=*/false), "");
   const auto report =
@@ -241,13 +241,13 @@ TEST_F(MlflowFilesTest, SendsReportAndNumbers) {
   EXPECT_EQ(server.requests_to("none.html").size() + server.requests_to("weights").size(), 0u);
 }
 
-TEST_F(MlflowFilesTest, SendsTheWholeModelWhereAsked) {
+TEST_F(MlflowFilesTest, SendsTheModelIfRequested) {
   ScriptServer server(like_mlflow);
   EXPECT_EQ(tell_with_files(server, /*whole_model=*/true), "");
   EXPECT_EQ(server.requests_to("artifacts/model/weights").at(0).body, "weights of this run");
 }
 
-TEST_F(MlflowFilesTest, SaysThatAStoreIsOutOfReach) {
+TEST_F(MlflowFilesTest, ReportsAnUnreachableArtifactStore) {
   ScriptServer server([](const Request& request) {
     Reply reply = like_mlflow(request);
     const std::size_t at = reply.body.find("mlflow-artifacts");
@@ -262,14 +262,14 @@ TEST_F(MlflowFilesTest, SaysThatAStoreIsOutOfReach) {
   EXPECT_EQ(log_.take_warnings().size(), 1u);
 }
 
-// Nothing but memory for the newest points is spent on a server that hangs.
+// For a server that hangs, only memory for the newest points is used.
 TEST(MlflowSender, NeverWaitsForAServerThatHangs) {
   ScriptServer server([](const Request&) { return Reply{.kind = Reply::Kind::kHang}; });
   Log log;
   MlflowSender sender({.tracking_uri = server.url()}, {}, {}, log);
   const std::size_t num_points = 3 * MlflowSender::kMostWaiting;
   for (std::size_t i = 0; i < num_points; ++i) sender.add({{"x", 1.0, 1, static_cast<long>(i)}});
-  EXPECT_LE(server.requests().size(), 1u);  // all were taken during the first call
+  EXPECT_LE(server.requests().size(), 1u);  // the first call took all of them
   sender.end({});
   EXPECT_TRUE(sender.lost().starts_with("30000 of 30000 points could not be sent: "))
       << sender.lost();

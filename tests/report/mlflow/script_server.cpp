@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-// What comes until `enough`; empty where the client leaves before.
+// Reads until `enough`; empty if the client disconnects before.
 template <typename Enough>
 bool receive(int connection, std::string* bytes, Enough&& enough) {
   std::array<char, 65536> piece{};

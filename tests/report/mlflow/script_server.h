@@ -1,4 +1,4 @@
-// A real HTTP server on a port of its own, whose answers a test makes up.
+// A real HTTP server on its own port, with replies defined by the test.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace kiln {
 
 struct Request {
   std::string method, path;
-  std::map<std::string, std::string> headers;  // names in lower case
+  std::map<std::string, std::string> headers;  // names in lowercase
   std::string body;
 };
 
@@ -33,7 +33,7 @@ class ScriptServer {
 
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   std::vector<Request> requests() const;
-  // Those whose path ends so.
+  // The requests whose path ends in `end`.
   std::vector<Request> requests_to(const std::string& end) const;
 
  private:

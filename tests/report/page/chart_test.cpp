@@ -17,7 +17,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-TEST(Thinned, KeepsPeaksEndsAndWhatIsNotFinite) {
+TEST(Thinned, KeepsPeaksEndsAndValuesThatAreNotFinite) {
   std::vector<Point> points;
   for (int i = 0; i < 45'000; ++i) points.push_back({static_cast<double>(i), 1});
   points[12'345].y = 90;
@@ -48,7 +48,7 @@ TEST(Thinned, LeavesShortSeriesAlone) {
   EXPECT_TRUE(thinned({}, 3).empty());
 }
 
-TEST(Scale, GoesFromRoundNumberToRoundNumber) {
+TEST(Scale, BeginsAndEndsAtRoundNumbers) {
   const Scale scale = round_scale(0.13, 0.97, 5);
   EXPECT_DOUBLE_EQ(scale.step, 0.2);
   EXPECT_DOUBLE_EQ(scale.low, 0);
@@ -58,7 +58,7 @@ TEST(Scale, GoesFromRoundNumberToRoundNumber) {
   EXPECT_DOUBLE_EQ(scale.place(0.5), 0.5);
 }
 
-TEST(Scale, HoldsWhateverItIsGiven) {
+TEST(Scale, CoversAnyValues) {
   const std::vector<std::vector<double>> cases = {{},
                                                   {0, 0},
                                                   {5, 5},
@@ -106,7 +106,7 @@ TEST(LineChart, BreaksTheLineWhereAValueIsNotFinite) {
   EXPECT_EQ(html.find("inf"), html.npos);
 }
 
-TEST(LineChart, IsNotThereWithoutPoints) {
+TEST(LineChart, IsEmptyWithoutPoints) {
   EXPECT_EQ(line_chart_html({"Loss", Unit::kPlain, {{"training", 1, false, false, {}}}}), "");
 }
 

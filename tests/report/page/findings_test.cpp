@@ -21,7 +21,7 @@ std::string all_of(const RunRecord& run, Judged judged) {
 #define EXPECT_LACKS(text, part) \
   EXPECT_EQ(std::string(text).find(part), std::string::npos) << (text)
 
-TEST(Verdict, ComparesWithAlwaysAnsweringTheSame) {
+TEST(Verdict, ComparesWithTheMajorityClass) {
   RunRecord run = sample_run(5);
   EXPECT_EQ(verdict(run).judged, Judged::kGood);
   EXPECT_HAS(verdict(run).text, "84.0 %");
@@ -30,7 +30,7 @@ TEST(Verdict, ComparesWithAlwaysAnsweringTheSame) {
   EXPECT_EQ(verdict(run).judged, Judged::kWarning);
 }
 
-TEST(Verdict, SaysWhatIsNotKnown) {
+TEST(Verdict, NamesWhatIsUnknown) {
   EXPECT_HAS(verdict(sample_run(0)).text, "No epoch was finished");
   EXPECT_HAS(verdict(sample_run(1, {"only"})).text, "only one class");
   RunRecord run = sample_run(1);
@@ -38,7 +38,7 @@ TEST(Verdict, SaysWhatIsNotKnown) {
   EXPECT_HAS(verdict(run).text, "No validation image");
 }
 
-TEST(Findings, TellHowTheRunEnded) {
+TEST(Findings, SayHowTheRunEnded) {
   RunRecord run = sample_run(3);
   run.start.num_epochs = 9;
   run.end.status = RunStatus::kRunning;
@@ -59,7 +59,7 @@ TEST(Findings, NameTheIntervalAndCallItWideForFewImages) {
   EXPECT_HAS(all_of(run, Judged::kWarning), "too few images");
 }
 
-TEST(Findings, SeeOverfitting) {
+TEST(Findings, DetectOverfitting) {
   RunRecord run = sample_run(6);
   run.epochs[5].valid = run.epochs[4].valid;
   EXPECT_HAS(all_of(run, Judged::kGood), "no sign of overfitting");
@@ -79,7 +79,7 @@ TEST(Findings, SayWhetherItWasStillImproving) {
   EXPECT_LACKS(all_of(done, Judged::kNote), "still improving");
 }
 
-TEST(Findings, TellOfCoresThatOthersUse) {
+TEST(Findings, ReportCoresThatOthersUse) {
   RunRecord run = sample_run(2);
   for (EpochRecord& epoch : run.epochs) epoch.cpu_share = 0.62;
   EXPECT_HAS(all_of(run, Judged::kWarning), "only 62.0 %");
@@ -89,8 +89,8 @@ TEST(Findings, TellOfCoresThatOthersUse) {
   EXPECT_LACKS(all_of(run, Judged::kWarning), "85.0 %");
 }
 
-// Every combination of the things that decide what is said of training as a whole: findings and
-// advice never contradict each other.
+// All combinations of what decides the findings about training as a whole: findings and advice must
+// never contradict each other.
 TEST(Findings, NeverContradictEachOther) {
   const std::vector<std::string> trends = {"diverged", "overfits", "lowest in epoch", "improving",
                                            "no sign of over"};
@@ -136,7 +136,7 @@ TEST(Findings, NeverContradictEachOther) {
   EXPECT_EQ(num_runs, 6 * 4 * 3 * 2 * 3 * 3 * 2);
 }
 
-TEST(NextSteps, BeginWithWhatIsWrongWithTheData) {
+TEST(NextSteps, BeginWithProblemsOfTheData) {
   RunRecord run = sample_run(5, {"cat", "dog", "bird"});
   run.start.data.valid_counts = {200, 200, 0};
   run.epochs[4].bad_train_images = 1;
@@ -155,7 +155,7 @@ TEST(Findings, NameTheWeakestClass) {
   EXPECT_HAS(text, "bird\u2069” only 30.0 % are recognized; most others are taken for “\u2068cat");
 }
 
-TEST(Findings, WarnOfUnevenEmptyAndBad) {
+TEST(Findings, WarnOfImbalanceEmptyClassesAndBadImages) {
   RunRecord run = sample_run(5, {"cat", "dog", "bird"});
   run.start.data.train_counts = {3000, 40, 900};
   run.start.data.valid_counts = {200, 200, 0};

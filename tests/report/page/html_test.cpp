@@ -9,7 +9,7 @@
 namespace kiln {
 namespace {
 
-TEST(Escaped, LeavesNothingThatABrowserWouldObey) {
+TEST(Escaped, LeavesNoMarkup) {
   EXPECT_EQ(escaped("<script>alert('a & \"b\"')</script>"),
             "&lt;script&gt;alert(&#39;a &amp; &quot;b&quot;&#39;)&lt;/script&gt;");
   EXPECT_EQ(escaped("two\nlines\x01"), "two\\x0alines\\x01");
@@ -17,12 +17,12 @@ TEST(Escaped, LeavesNothingThatABrowserWouldObey) {
   EXPECT_EQ(escaped("Äpfel 🍎"), "Äpfel 🍎");
 }
 
-TEST(Prose, MarksWhatIsTyped) {
+TEST(Prose, MarksCode) {
   EXPECT_EQ(prose("more `--epochs` <b>"), "more <code>--epochs</code> &lt;b&gt;");
   EXPECT_EQ(prose("a lone ` stays"), "a lone ` stays");
 }
 
-TEST(Filled, ReplacesOnceOver) {
+TEST(Filled, ReplacesInASinglePass) {
   EXPECT_EQ(filled("<{{a}}>{{b}}{{a}}", {{"a", "{{b}}"}, {"b", "2"}}), "<{{b}}>2{{b}}");
   EXPECT_THROW(filled("{{c}}", {{"a", "1"}}), std::out_of_range);
 }
@@ -34,7 +34,7 @@ TEST(Table, HasHeadingsForRowsAndColumns) {
   EXPECT_NE(html.find("<th scope=\"row\" class=\"text\">a</th><td>1</td>"), html.npos);
 }
 
-TEST(Labels, AreCutAtCharactersAndNeverMissing) {
+TEST(Labels, AreCutBetweenCharactersAndNeverMissing) {
   EXPECT_EQ(shortened("äöü", 3), "äöü");
   EXPECT_EQ(shortened("äöüß", 3), "äö…");
   DataRecord data;

@@ -1,4 +1,4 @@
-// The whole pages, for runs of every kind. tests/flow/test_report.py looks at them in a browser.
+// Whole pages, for all kinds of runs. tests/flow/test_report.py opens them in a browser.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -39,7 +39,7 @@ TEST(ReportPage, IsUnderTwoMegabytesWhateverTheRun) {
   EXPECT_TRUE(has(page, "and 9950 more"));
 }
 
-TEST(ReportPage, EscapesWhatStrangersNamed) {
+TEST(ReportPage, EscapesUntrustedNames) {
   const std::string evil = "</script><script>alert(1)</script>\"'\n";
   RunRecord run = sample_run(2, {evil, "dog"});
   run.start.options.emplace_back("train-data-path", evil);
@@ -88,7 +88,7 @@ TEST(Comparison, SortsShowsAndDiffers) {
   EXPECT_TRUE(has(comparison_html(runs), "<th scope=\"row\" class=\"text\">learning-rate</th>"));
 }
 
-TEST(Comparison, SaysWhatMayBeChance) {
+TEST(Comparison, SaysWhichDifferencesMayBeChance) {
   RunRecord better = sample_run(6), worse = sample_run(5);
   EXPECT_TRUE(has(comparison_finding({{"a", better}, {"b", worse}}), "may be due to chance"));
   worse.start.data.valid_path = "elsewhere";

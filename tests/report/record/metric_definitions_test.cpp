@@ -10,8 +10,8 @@
 namespace kiln {
 namespace {
 
-// As SageMaker does: the first group of each expression, searched in a line of the log.
-TEST(MetricDefinitions, FindTheFiguresOfTheEpochLine) {
+// Like SageMaker: the first group of each expression, searched in a line of the log.
+TEST(MetricDefinitions, MatchTheNumbersOfTheEpochLine) {
   EpochRecord record;
   record.epoch = 12;
   record.average_images_per_second = 12.7395;

@@ -1,4 +1,4 @@
-// Damaged records of runs may be refused or told; neither the reader nor the pages made of them may
+// Damaged run records may be rejected or read; neither the reader nor the pages made from them may
 // crash.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ TEST(RecordMutation, Bytes) {
   EXPECT_GT(test::count_refused<Error>(sample_record(), make_pages), test::num_mutations() / 10);
 }
 
-// Where the numbers of `text` begin and how long they are.
+// Positions and lengths of the numbers in `text`.
 std::vector<std::pair<std::size_t, std::size_t>> numbers_of(const std::string& text) {
   std::vector<std::pair<std::size_t, std::size_t>> places;
   for (std::size_t at = 0; (at = text.find_first_of("0123456789", at)) != std::string::npos;) {

@@ -27,7 +27,7 @@ class RunFileTest : public testing::Test {
   const fs::path file_ = folder_ / kRunFileName;
 };
 
-TEST_F(RunFileTest, GivesBackWhatWasTold) {
+TEST_F(RunFileTest, RoundTripsARun) {
   const RunRecord told = hostile_run();
   write(told);
   const RunRecord read = read_run(folder_);
@@ -60,7 +60,7 @@ TEST_F(RunFileTest, ARunThatWasKilledIsReadUpToItsLastWholeLine) {
   EXPECT_EQ(read.end.status, RunStatus::kRunning);
 }
 
-TEST_F(RunFileTest, AFollowerTakesWhatIsNewAndARunThatBeginsAnew) {
+TEST_F(RunFileTest, AFollowerReadsNewLinesAndRestartedRuns) {
   RunFollower follower(file_);
   EXPECT_FALSE(follower.read_news());
   write(hostile_run());
@@ -83,7 +83,7 @@ TEST_F(RunFileTest, AFollowerTakesWhatIsNewAndARunThatBeginsAnew) {
   EXPECT_TRUE(follower.run().epochs.empty());
 }
 
-TEST_F(RunFileTest, WhatIsNoRunIsRefusedWithItsPlace) {
+TEST_F(RunFileTest, OtherFilesAreRefusedWithALineNumber) {
   for (const std::string text :
        {"", "{}\n", "not JSON\n", "{\"event\":\"step\"}\n",
         "{\"event\":\"start\",\"time\":\"soon\"}\n",

@@ -30,7 +30,7 @@ class Broken : public RunSink {
   }
 };
 
-TEST(RunReporter, ASinkThatFailsIsWarnedOfOnceAndStopsNobody) {
+TEST(RunReporter, AFailingSinkCausesOneWarningAndStopsNoOther) {
   Log log;
   RunReporter reporter(log);
   int calls = 0;
@@ -58,7 +58,7 @@ class NeverBegun : public Counter {
   void start(const RunStart& /*start*/) override { throw std::runtime_error("no place for it."); }
 };
 
-TEST(RunReporter, ASinkThatCouldNotBeginIsLeftAlone) {
+TEST(RunReporter, ASinkThatCouldNotStartIsNotCalledAgain) {
   Log log;
   RunReporter reporter(log);
   int calls = 0;

@@ -24,7 +24,7 @@ TEST(WilsonInterval, AgreesWithPublishedValues) {
   EXPECT_DOUBLE_EQ(all.high, 1);
 }
 
-TEST(WilsonInterval, KnowsNothingOfNothing) {
+TEST(WilsonInterval, IsTheWholeRangeWithoutImages) {
   EXPECT_EQ(wilson_interval(0, 0).low, 0);
   EXPECT_EQ(wilson_interval(0, 0).high, 1);
 }
@@ -41,7 +41,7 @@ TEST(ClassScores, WorstRecallComesFirst) {
   EXPECT_TRUE(class_scores({}).empty());
 }
 
-TEST(WorstConfusions, AreOfDifferentClassesMostFirst) {
+TEST(WorstConfusions, AreBetweenDifferentClassesMostFrequentFirst) {
   const auto pairs = worst_confusions(matrix_of({{90, 2, 0}, {6, 4, 1}, {0, 0, 0}}), 2);
   ASSERT_EQ(pairs.size(), 2U);
   EXPECT_EQ(pairs[0].truth, 1);

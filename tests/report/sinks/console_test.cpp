@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-// What a run says on a console that is no terminal.
+// The console output of a run without a terminal.
 std::string told(const RunRecord& run) {
   testing::internal::CaptureStdout();
   {
@@ -40,7 +40,7 @@ RunRecord finished_run() {
   return run;
 }
 
-TEST(Console, TellsThePlanEveryStepAndEpochAndTheResult) {
+TEST(Console, ShowsThePlanEveryStepAndEpochAndTheResult) {
   const RunRecord run = finished_run();
   const std::string text = told(run);
   EXPECT_NE(text.find("model:            a network\n"), std::string::npos) << text;
@@ -59,7 +59,7 @@ TEST(Console, NamesThePageAndTheLossesOfOtherSinks) {
   EXPECT_NE(text.find("MLflow: 3 points could not be sent"), std::string::npos);
 }
 
-TEST(Console, TellsLossesButNoResultOfARunWithoutAModel) {
+TEST(Console, ShowsLossesButNoResultForARunWithoutAModel) {
   RunRecord run = finished_run();
   run.end.model_path.clear();
   run.losses = {"epochs.csv: 1 records lost"};

@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-TEST(EventFile, ChecksumsAreThoseOfTheStandard) {
+TEST(EventFile, ChecksumsMatchTheStandard) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283U);              // the polynomial's check value
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAU);    // RFC 3720, B.4
   EXPECT_EQ(crc32c(std::string(32, '\xFF')), 0x62A8AB43U);  // likewise

@@ -66,13 +66,13 @@ TEST_F(KfpTest, WritesNumbersThatAreNotFiniteAsWords) {
   EXPECT_EQ(output.at("/artifacts/results/artifacts/0/metadata/Valid loss"_json_pointer), "NaN");
 }
 
-TEST_F(KfpTest, RefusesWhatKubeflowDidNotFillIn) {
+TEST_F(KfpTest, RefusesUnfilledPlaceholders) {
   for (const char* text :
        {"{{$}}", "{}", "[1]", R"({"outputs": {"artifacts": {}, "outputFile": "x"}})"})
     EXPECT_THROW(make_kfp_artifact(text), Error) << text;
 }
 
-TEST_F(KfpTest, WritesTheFileOfTheFirstVersion) {
+TEST_F(KfpTest, WritesTheVersion1File) {
   make_kfp_metrics_file(folder_ / "made" / "metrics.json")->end(run_);
   const Json metrics = written("made/metrics.json").at("metrics");
   const Json top1 = {

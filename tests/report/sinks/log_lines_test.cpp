@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-// Numbers of a line that the re-implemented component wrote; other programs parse this form.
+// Numbers from a line of the designer's component; other programs parse this format.
 TEST(Lines, IterationLineKeepsNamesSeparatorsAndDigits) {
   StepRecord record;
   record.epoch = 1;
@@ -28,7 +28,7 @@ TEST(Lines, IterationLineKeepsNamesSeparatorsAndDigits) {
             "1.0000/0.7500");
 }
 
-TEST(Lines, EpochLine) {
+TEST(Lines, EpochLineHasItsNumbers) {
   EpochRecord record;
   record.epoch = 1;
   record.average_images_per_second = 12.7395;
@@ -74,7 +74,7 @@ TEST(Lines, TheTableOfAShortRunHasEveryEpoch) {
   EXPECT_EQ(epoch_table(epochs, 3).size(), 21U);
 }
 
-TEST(Lines, NumbersForPeople) {
+TEST(Lines, NumbersAreReadable) {
   EXPECT_EQ(grouped(11699132), "11,699,132");
   EXPECT_EQ(grouped(999), "999");
   EXPECT_EQ(duration_text(4.23), "4.2 s");
