@@ -108,13 +108,20 @@ Json short_side(int pixels) {
   return pixels > 0 ? Json(pixels) : Json();
 }
 
-Json data_json(const DataRecord& data) {
+// Of the run's first epoch.
+Json valid_in_train_json(const RunRecord& run) {
+  return run.epochs.empty() ? Json() : as_json(run.epochs.front().valid_in_train);
+}
+
+Json data_json(const RunRecord& run) {
+  const DataRecord& data = run.start.data;
   Json counts = Json::object();
   for (std::size_t c = 0; c < data.classes.size(); ++c)
     counts[data.classes[c]] = {{"train", data.train_counts[c]}, {"valid", data.valid_counts[c]}};
   return {
       {"classes", data.classes},
       {"counts", counts},
+      {"validation_images_in_training", valid_in_train_json(run)},
       {"image_size", {data.image_height, data.image_width}},
       {"resize_short_side", short_side(data.resize_short_side)},
       {"augment", data.augment},
@@ -236,7 +243,7 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
   const std::string& stopped = end.stopped_early;
   const Json json = {{"options", as_json(run.start.options)},
                      {"versions", as_json(run.start.versions)},
-                     {"data", data_json(run.start.data)},
+                     {"data", data_json(run)},
                      {"epochs", epochs},
                      {"saved_epoch", end.saved_epoch},
                      {"stopped_early", stopped.empty() ? Json(false) : Json(stopped)},
