@@ -255,7 +255,9 @@ TEST_F(BatchLoaderTest, EveryDecodedImageGetsTheHashOfItsBytes) {
   fs::copy_file(folder_ / "3.png", folder_ / "4.png", fs::copy_options::overwrite_existing);
   for (const CacheKind kind : {CacheKind::kNone, CacheKind::kBytes, CacheKind::kDecoded})
     for (const int read_ahead : {0, 7}) {
-      Dataset set = set_;
+      Dataset set;
+      set.root = set_.root;
+      set.samples = set_.samples;
       EXPECT_EQ(set.samples.hash(3), 0U);
       LoaderThreads pool({.num_decoders = 3, .read_ahead = read_ahead});
       ImageCache cache(kind, set.samples.size(), 1 << 20);
