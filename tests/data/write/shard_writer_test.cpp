@@ -12,7 +12,7 @@ namespace {
 
 PackedShards pack(const ScratchFolder& folder, int short_side) {
   const Dataset set = read_labeled_dataset(folder / "images", "Input dataset");
-  ShardPlan plan{.name = "train", .shard_bytes = 1 << 20, .short_side = short_side};
+  ShardPlan plan{.name = "train", .shard_bytes = 1 << 20, .short_side = short_side, .order = {}};
   plan.order.resize(set.samples.size());
   std::iota(plan.order.begin(), plan.order.end(), 0U);
   const std::filesystem::path output = folder / ("shards-" + std::to_string(short_side));

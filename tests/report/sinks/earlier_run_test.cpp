@@ -18,8 +18,7 @@ class EarlierRun : public testing::Test {
  protected:
   EarlierRun() {
     fs::create_directories(folder_);
-    RunReporter first(log_);
-    record(first, 1e9, /*num_epochs=*/2, RunStatus::kFinished);
+    record(1e9, /*num_epochs=*/2, RunStatus::kFinished);
     before_ = files();
   }
   ~EarlierRun() override { fs::remove_all(folder_); }
@@ -35,13 +34,15 @@ class EarlierRun : public testing::Test {
     run.step(hostile_run().steps[0]);
   }
 
-  void record(RunReporter& run, double time, std::size_t num_epochs, RunStatus status) {
+  RunRecord record(double time, std::size_t num_epochs, RunStatus status) {
+    RunReporter run(log_);
     begin(run, time);
     for (std::size_t i = 0; i < num_epochs; ++i) run.epoch(hostile_run().epochs[i], nullptr);
     RunEnd end = hostile_run().end;
     end.status = status;
     run.end(end);
     EXPECT_TRUE(run.run().losses.empty()) << testing::PrintToString(run.run().losses);
+    return run.run();
   }
 
   // By name.
@@ -61,8 +62,7 @@ class EarlierRun : public testing::Test {
 
 TEST_F(EarlierRun, StaysAsItWasWhereTheNextOneFinishesNoEpoch) {
   ASSERT_EQ(before_.size(), 4U);
-  RunReporter second(log_);
-  record(second, 2e9, /*num_epochs=*/0, RunStatus::kFailed);
+  record(2e9, /*num_epochs=*/0, RunStatus::kFailed);
   auto after = files();
   const std::string failed = after.extract("metrics.jsonl.next").mapped();
   EXPECT_EQ(after, before_);
@@ -80,8 +80,7 @@ TEST_F(EarlierRun, StaysAsItWasWhereTheNextOneIsKilledInItsFirstEpoch) {
 }
 
 TEST_F(EarlierRun, IsReplacedByTheFirstEpoch) {
-  RunReporter failed(log_);
-  record(failed, 2e9, /*num_epochs=*/0, RunStatus::kFailed);
+  record(2e9, /*num_epochs=*/0, RunStatus::kFailed);
   RunReporter third(log_);
   begin(third, 3e9);
   third.epoch(hostile_run().epochs[0], nullptr);
@@ -97,11 +96,10 @@ TEST_F(EarlierRun, IsReplacedByTheFirstEpoch) {
 TEST_F(EarlierRun, IsWrittenOverWhereItFinishedNoEpochEither) {
   fs::remove_all(folder_);
   fs::create_directories(folder_);
-  RunReporter first(log_), second(log_);
-  record(first, 1e9, /*num_epochs=*/0, RunStatus::kFailed);
-  record(second, 2e9, /*num_epochs=*/0, RunStatus::kFailed);
+  record(1e9, /*num_epochs=*/0, RunStatus::kFailed);
+  const RunRecord second = record(2e9, /*num_epochs=*/0, RunStatus::kFailed);
   EXPECT_EQ(read_run(folder_).start.time, 2e9);
-  EXPECT_EQ(files().at(kReportName), report_html(second.run()));
+  EXPECT_EQ(files().at(kReportName), report_html(second));
   EXPECT_FALSE(fs::exists(next_record(folder_ / kRunFileName)));
 }
 
