@@ -230,6 +230,23 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
   return hash;
 }
 
+// SplitMix64's mixing step over eight bytes at a time: fast, and any changed bit shows.
+std::uint64_t content_hash(std::string_view bytes) {
+  std::uint64_t hash = bytes.size(), word = 0;
+  const auto mix = [&] {
+    hash = (hash ^ word) * 0xBF58476D1CE4E5B9ULL;
+    hash ^= hash >> 27;
+  };
+  for (; bytes.size() >= sizeof word; bytes.remove_prefix(sizeof word)) {
+    std::memcpy(&word, bytes.data(), sizeof word);
+    mix();
+  }
+  word = 0;
+  std::memcpy(&word, bytes.data(), bytes.size());
+  mix();
+  return hash;
+}
+
 // O_NONBLOCK: a pipe without a reader is refused and not waited for.
 AppendedFile::AppendedFile(std::filesystem::path path)
     : path_(std::move(path)),

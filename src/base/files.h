@@ -70,6 +70,10 @@ void remove_leftovers(const std::filesystem::path& folder);
 // FNV-1a, 64 bit, continued from `hash`. Not collision-resistant.
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 14695981039346656037ULL);
 
+// A fast hash, 64 bit, of bytes that nobody chose in order to collide; the same on every machine of
+// one byte order.
+std::uint64_t content_hash(std::string_view bytes);
+
 // A file that grows by whole pieces while the program runs, so that a reader, or whoever looks
 // after a kill, finds no half of one.
 class AppendedFile {

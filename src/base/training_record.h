@@ -98,6 +98,8 @@ struct EpochRecord {
   // Processor time of rank 0 over wall time x compute threads, at most 1; 0: on a GPU.
   double cpu_share = 0;
   int bad_train_images = 0, bad_valid_images = 0;  // left out since the run began
+  // Validation images whose bytes are also those of a training image; of the first epoch only.
+  std::optional<long long> valid_in_train;
 };
 
 // How many images of each class were taken for which.

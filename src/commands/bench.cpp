@@ -113,7 +113,7 @@ struct Pass {
 
 class LoaderBench {
  public:
-  LoaderBench(const BenchLoaderConfig& config, const Dataset& set, int threads)
+  LoaderBench(const BenchLoaderConfig& config, Dataset& set, int threads)
       : config_(config),
         set_(set),
         pool_({.num_decoders = threads, .read_ahead = config.read_ahead}) {}
@@ -153,7 +153,7 @@ class LoaderBench {
   }
 
   const BenchLoaderConfig& config_;
-  const Dataset& set_;
+  Dataset& set_;
   LoaderThreads pool_;
 };
 
@@ -201,7 +201,7 @@ Json to_json(const BenchLoaderConfig& config, const std::vector<Pass>& passes, i
 }
 
 Json measured(const BenchLoaderConfig& config, Log& log) {
-  const Dataset set = read_dataset(config.data, config.data);
+  Dataset set = read_dataset(config.data, config.data);
   const int threads = config.threads > 0 ? config.threads : usable_cpus();
   keep_freed_memory();
   LoaderBench bench(config, set, threads);

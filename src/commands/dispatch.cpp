@@ -1,6 +1,7 @@
 #include "commands/commands.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <variant>
 
@@ -24,9 +25,13 @@ int run(const HelpRequest& help, Process&) {
   return help.asked_for ? 0 : 2;
 }
 
-// From here on, error_info.json must be written where the command line says.
+// From here on, error_info.json must be written where the command line says. A wrong one without
+// --log-path leaves the default folder alone, which may hold a finished run.
 void require_faultless(const Invocation& invocation, Process& process) {
-  if (!invocation.log_path.empty()) process.error_info = error_info_path(invocation.log_path);
+  const bool in_azure_ml = std::getenv("AZUREML_RUN_ID") != nullptr;  // has a place of its own
+  if (!invocation.log_path.empty() &&
+      (invocation.problems.empty() || invocation.log_path_given || in_azure_ml))
+    process.error_info = error_info_path(invocation.log_path);
   invocation.problems.throw_if_any();
 }
 

@@ -1,5 +1,6 @@
 #include "commands/commands.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
@@ -29,6 +30,17 @@ std::string shard_name(const fs::path& input) {
   return stem.empty() || stem.size() > 80 ? "images" : stem;
 }
 
+std::string undecodable_text(const PackedShards& packed, std::size_t num_images) {
+  constexpr std::size_t kMostNamed = 10;
+  const std::vector<std::string>& files = packed.undecodable;
+  std::string text = formatted(
+      "%zu of %zu files cannot be decoded and are packed unchanged:", files.size(), num_images);
+  for (std::size_t i = 0; i < std::min(files.size(), kMostNamed); ++i)
+    text += (i == 0 ? " '" : ", '") + files[i] + "'";
+  if (files.size() > kMostNamed) text += formatted(" and %zu more", files.size() - kMostNamed);
+  return text + ". Training will leave them out as bad images.";
+}
+
 }  // namespace
 
 int run(const PackConfig& config, Process& process) {
@@ -45,8 +57,7 @@ int run(const PackConfig& config, Process& process) {
                     .even_shards = config.even_shards,
                     .order = chosen_order(config, set.samples.size())},
                    config.output_path);
-  for (const std::string& file : packed.undecodable)
-    log.warning("'" + file + "' cannot be decoded and is packed unchanged");
+  if (!packed.undecodable.empty()) log.warning(undecodable_text(packed, set.samples.size()));
   Dataset made = read_labeled_dataset(config.output_path, "Output");
   if (made.samples.size() != set.samples.size() || made.classes != set.classes)
     throw InternalError("the shards do not contain the packed images");

@@ -1,14 +1,18 @@
 #include "commands/commands.h"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "base/error.h"
-#include "base/files.h"
+#include "base/system.h"
 #include "report/record/run_file.h"
+#include "report/record/run_summary.h"
 #include "run/training_run.h"
 #include "run/versions.h"
+#include "store/model_spec.h"
 
 namespace kiln {
 namespace {
@@ -22,7 +26,7 @@ void open_driver_log(const OutputConfig& output, Process& process) {
   try {
     std::error_code failure;
     fs::create_directories(folder, failure);
-    if (AppendedFile::is_in_use(folder / kRunFileName)) {
+    if (is_record_in_use(folder / kRunFileName)) {
       process.error_info.reset();  // the sinks will report it
       return;
     }
@@ -54,6 +58,18 @@ void tell_start(const TrainConfig& config, Process& process) {
   if (!config.overridden.empty() && process.world.leads()) process.log.warning(config.overridden);
 }
 
+// A model of an earlier run must not be taken for that of this one, which has written none.
+void tell_older_model(const OutputConfig& output, Process& process) {
+  struct stat info {};
+  const fs::path folder = output.trained_model_path;
+  if (!process.world.leads() || ::stat((folder / kMetaFile).c_str(), &info) != 0) return;
+  const double written =
+      static_cast<double>(info.st_mtim.tv_sec) + 1e-9 * static_cast<double>(info.st_mtim.tv_nsec);
+  if (written >= unix_seconds() - seconds_since_process_start()) return;
+  process.log.info("No model was written; '" + folder.string() + "' still holds the model of " +
+                   utc_text(written) + ".");
+}
+
 }  // namespace
 
 int run(const TrainConfig& config, Process& process) {
@@ -62,7 +78,14 @@ int run(const TrainConfig& config, Process& process) {
     return run(*launch, process);
   join_world(config, process);
   tell_start(config, process);
-  return run_training(config, process);
+  try {
+    const int code = run_training(config, process);
+    if (code != 0) tell_older_model(config.output, process);  // stopped by a signal
+    return code;
+  } catch (...) {
+    tell_older_model(config.output, process);
+    throw;
+  }
 }
 
 }  // namespace kiln

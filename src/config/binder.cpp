@@ -269,7 +269,9 @@ std::int64_t Allowance::of(std::int64_t total) const {
   if (!is_share) return static_cast<std::int64_t>(value);
   // 0.29 is slightly less than 29 % in floating point; 29 of 100 images are meant.
   constexpr double kRounding = 1 + 1e-12;
-  return static_cast<std::int64_t>(std::floor(value * static_cast<double>(total) * kRounding));
+  const auto share =
+      static_cast<std::int64_t>(std::floor(value * static_cast<double>(total) * kRounding));
+  return value > 0 ? std::max<std::int64_t>(share, 1) : 0;
 }
 
 RateScaling rate_scaling_value(const Option& option, const std::string& text,

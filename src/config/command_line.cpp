@@ -48,15 +48,24 @@ Invocation refuse_command(const std::string& name) {
       (guess.empty() ? " The commands are " + join_choices(command_names()) + "." : guess));
 }
 
+// Where error_info.json goes.
+struct OwedLogPath {
+  std::string path;  // empty: nowhere
+  bool given = false;
+};
+
 // An invalid folder is replaced by the default; a log folder inside the output would leave it an
 // invalid ModelDirectory.
-std::string owed_log_path(const CommandInfo& command, const Command& config) {
+OwedLogPath owed_log_path(const CommandInfo& command, const Command& config) {
   const auto* train = std::get_if<TrainConfig>(&config);
   const auto* launch = std::get_if<LaunchConfig>(&config);
-  if (train == nullptr && launch == nullptr) return "";
-  std::string path = train != nullptr ? train->output.log_path : launch->log_path;
-  if (path.empty()) path = find_option(command, "log-path")->default_text;
-  return train != nullptr && lies_inside(path, train->output.trained_model_path) ? "" : path;
+  if (train == nullptr && launch == nullptr) return {};
+  const std::string& path = train != nullptr ? train->output.log_path : launch->log_path;
+  const bool given = train != nullptr ? train->output.log_path_given : launch->log_path_given;
+  OwedLogPath owed{path, given && !path.empty()};
+  if (path.empty()) owed.path = find_option(command, "log-path")->default_text;
+  if (train != nullptr && lies_inside(owed.path, train->output.trained_model_path)) return {};
+  return owed;
 }
 
 // `words` begin with the command's name.
@@ -67,8 +76,8 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
     read_config_file(command, std::string(file->text), raw);
   Binder binder(command, raw);
   Command config = command.bind(binder);
-  std::string log_path = owed_log_path(command, config);
-  return {std::move(config), raw.faults.problems(), std::move(log_path)};
+  OwedLogPath owed = owed_log_path(command, config);
+  return {std::move(config), raw.faults.problems(), std::move(owed.path), owed.given};
 }
 
 // The ranks' command line after `--` has faults of its own, reported together with those before it.
@@ -98,7 +107,8 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
   config.device = ranks.ranks.device;
   config.log_path = ranks.output.log_path;
   config.log_path_given = ranks.output.log_path_given;
-  return {std::move(launch.command), joined({launch.problems, train.problems}), train.log_path};
+  return {std::move(launch.command), joined({launch.problems, train.problems}), train.log_path,
+          train.log_path_given};
 }
 
 }  // namespace

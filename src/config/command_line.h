@@ -15,6 +15,7 @@ struct Invocation {
   Command command;       // must not be run if there are problems
   Problems problems;     // all faults of the command line: errors of exit 2 before the others
   std::string log_path;  // where error_info.json must be written, whatever happens; empty: nowhere
+  bool log_path_given = false;  // else it is the default
 };
 
 // `arguments` without the program's name. Never throws for what a user typed.

@@ -20,6 +20,7 @@ enum class OnBadImage { kSkip, kFail };
 struct Allowance {
   double value = 0.01;
   bool is_share = true;
+  // A share is rounded down, but not to 0.
   std::int64_t of(std::int64_t total) const;
 };
 

@@ -104,7 +104,9 @@ std::vector<Option> train_options() {
       .default_text = "1%",
       .unit = "images, or percent of a dataset",
       .group = kImages,
-      .help = "Maximum number (or share) of undecodable images per dataset before the run fails.",
+      .help =
+          "Maximum number (or share, but at least 1) of undecodable images per dataset before "
+          "the run fails.",
       .kind = ValueKind::kAllowance,
       .minimum = 0,
       .maximum = 1000 * kMillion};

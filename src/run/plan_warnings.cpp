@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
@@ -18,6 +19,18 @@ constexpr std::int64_t kFewSteps = 20;      // of an epoch
 constexpr double kMuchLeftOver = 0.1;       // of the images
 constexpr double kMuchEnlarged = 2;         // each way
 constexpr std::size_t kHeadersToRead = 20;  // of images whose size the list does not give
+
+// Of the training and the validation data; empty where they are not known.
+std::pair<fs::path, fs::path> real_roots(const TrainingInputs& inputs) {
+  std::error_code fault;
+  return {fs::weakly_canonical(inputs.train.root, fault),
+          fs::weakly_canonical(inputs.valid.root, fault)};
+}
+
+// Or the same.
+bool is_inside(const fs::path& inner, const fs::path& outer) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
 
 class Warnings {
  public:
@@ -43,23 +56,17 @@ class Warnings {
   long long num_valid() const { return static_cast<long long>(inputs_.valid.samples.size()); }
 
   void same_data() {
-    std::error_code fault;
-    const fs::path train = fs::weakly_canonical(inputs_.train.root, fault);
-    const fs::path valid = fs::weakly_canonical(inputs_.valid.root, fault);
-    if (train.empty() || valid.empty()) return;
-    const auto is_inside = [](const fs::path& inner, const fs::path& outer) {
-      return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first ==
-             outer.end();
-    };
+    const auto [train, valid] = real_roots(inputs_);
     const std::string consequence =
         ": the validation accuracy then says nothing about new images. Use images that training "
         "does not see.";
+    if (!share_a_folder(inputs_)) return;
     if (train == valid)
       warn("training and validation data are the same, '" + train.string() + "'" + consequence);
     else if (is_inside(valid, train))
       warn("the validation data '" + valid.string() + "' are part of the training data '" +
            train.string() + "'" + consequence);
-    else if (is_inside(train, valid))
+    else
       warn("the training data '" + train.string() + "' are part of the validation data '" +
            valid.string() + "'" + consequence);
   }
@@ -172,6 +179,12 @@ class Warnings {
 
 std::vector<std::string> plan_warnings(const TrainingJob& job) {
   return Warnings(job).all();
+}
+
+bool share_a_folder(const TrainingInputs& inputs) {
+  const auto [train, valid] = real_roots(inputs);
+  if (train.empty() || valid.empty()) return false;
+  return is_inside(valid, train) || is_inside(train, valid);
 }
 
 long long images_left_over(const TrainingJob& job) {

@@ -12,6 +12,9 @@ namespace kiln {
 // same on all ranks, but for notes on a shard.
 std::vector<std::string> plan_warnings(const TrainingJob& job);
 
+// Whether training and validation data are one folder, or one lies inside the other.
+bool share_a_folder(const TrainingInputs& inputs);
+
 // Images that no step of an epoch takes, as they do not fill one; 0 where each host has its own.
 long long images_left_over(const TrainingJob& job);
 

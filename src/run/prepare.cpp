@@ -90,7 +90,7 @@ Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs,
 
 void open_loaders(TrainingJob& job) {
   const TrainConfig& config = job.config;
-  const TrainingInputs& inputs = job.inputs;
+  TrainingInputs& inputs = job.inputs;
   const at::Device place = torch_device(job.device);
   const auto open_feed = [&](const TransformSpec& pixels) {
     return std::make_unique<DeviceUploader>(place, pixels.output, config.optimization.batch_size,

@@ -281,6 +281,26 @@ std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mi
   return all;
 }
 
+long long count_valid_in_train(World& world, const SampleTable& train, const SampleTable& valid) {
+  std::vector<std::uint64_t> mine, all;
+  for (std::size_t i = 0; i < valid.size(); ++i)
+    if (valid.hash(i) != 0) mine.push_back(valid.hash(i));
+  for (const auto& part : world.gather(mine)) all.insert(all.end(), part.begin(), part.end());
+  std::sort(all.begin(), all.end());
+  const auto place_of = [&](std::uint64_t hash) {  // the first of equal ones
+    return static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), hash) - all.begin());
+  };
+  std::vector<double> found(all.size());
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    const std::uint64_t hash = train.hash(i);
+    const std::size_t place = place_of(hash);
+    if (place < all.size() && all[place] == hash) found[place] = 1;
+  }
+  found = world.sum(found);
+  return std::count_if(all.begin(), all.end(),
+                       [&](std::uint64_t hash) { return found[place_of(hash)] > 0; });
+}
+
 std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig& config,
                                                 const std::string& log_path, const Device& device,
                                                 Log& log) {

@@ -1,5 +1,5 @@
-// What the ranks of a job compare and exchange before training. Collectives: all ranks call these
-// in this order.
+// What the ranks of a job compare and exchange before training, and of their images during it.
+// Collectives: all ranks call these in this order.
 #pragma once
 
 #include <memory>
@@ -36,6 +36,10 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
 
 // New image faults of all ranks, in rank order.
 std::vector<BadImage> share_faults(World& world, const std::vector<BadImage>& mine);
+
+// How many validation images have the bytes of a training image, of those that the ranks have read.
+// Exchanges 8 bytes per validation image, twice.
+long long count_valid_in_train(World& world, const SampleTable& train, const SampleTable& valid);
 
 // Reduces gradients on this device; a local communicator for one rank. `world` and `log` must
 // outlive it.

@@ -6,13 +6,18 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/image_bytes.h"
+#include "data/image/image.h"
 #include "run/rank_agreement.h"
 
 namespace kiln {
 namespace {
 
-constexpr std::size_t kNamed = 10;
+constexpr std::size_t kNamed = 10;          // in the log
+constexpr std::size_t kNamedAtTheEnd = 20;  // in the error
+constexpr double kCheckSeconds = 5;
 
 }  // namespace
 
@@ -28,19 +33,44 @@ BadImageLedger::BadImageLedger(std::string name, const Dataset& set, bool is_sha
 void BadImageLedger::note(const std::vector<BadImage>& faults, bool leads, Log& log) {
   const auto say = [&](const std::string& text) { leads ? log.warning(text) : log.info(text); };
   for (const BadImage& fault : faults) {
-    if (!faults_.samples.insert(fault.sample).second) continue;
-    const std::string file(set_.samples.file_name(fault.sample));
-    faults_.records.push_back({name_, file, fault.fault, fault.damaged});
-    faults_.num_bad += fault.damaged ? 0 : 1;
+    if (faults_.samples.contains(fault.sample)) continue;
+    add(fault);
     const std::size_t count = faults_.records.size();
     if (count <= kNamed)
-      say((fault.damaged ? "damaged " : "bad ") + name_ + " image '" + file + "': " + fault.fault +
+      say((fault.damaged ? "damaged " : "bad ") + name_ + " image '" + faults_.records.back().file +
+          "': " + fault.fault +
           (fault.damaged ? " (used as far as it can be decoded)" : " (skipped)"));
     if (count == kNamed + 1)
       say("more bad or damaged " + name_ + " images follow; training.json will list all of them");
   }
-  const bool stop_at_first = on_bad_image_ == OnBadImage::kFail && faults_.num_bad > 0;
-  if (stop_at_first || faults_.num_bad > allowed_) refuse();
+  if (on_bad_image_ == OnBadImage::kFail && faults_.num_bad > 0) refuse_first();
+  // Of ranks that share the faults, the leading one's error is told.
+  if (faults_.num_bad > allowed_) refuse_all((leads || is_shard_) && check_rest());
+}
+
+void BadImageLedger::add(const BadImage& fault) {
+  faults_.samples.insert(fault.sample);
+  faults_.records.push_back(
+      {name_, std::string(set_.samples.file_name(fault.sample)), fault.fault, fault.damaged});
+  faults_.num_bad += fault.damaged ? 0 : 1;
+}
+
+// Adds the bad images that have not been met; false: there was not enough time for all.
+bool BadImageLedger::check_rest() {
+  const Stopwatch watch;
+  std::string bytes;
+  for (std::size_t i = 0; i < set_.samples.size(); ++i) {
+    const auto sample = static_cast<std::uint32_t>(i);
+    if (watch.seconds() > kCheckSeconds) return false;
+    if (faults_.samples.contains(sample)) continue;
+    try {
+      read_image_bytes(set_, i, bytes);
+      decode_image(bytes);
+    } catch (const ImageFault& fault) {
+      add({.sample = sample, .fault = fault.what()});
+    }
+  }
+  return true;
 }
 
 void BadImageLedger::note_everywhere(const std::vector<BadImage>& mine, World& world, Log& log) {
@@ -49,23 +79,33 @@ void BadImageLedger::note_everywhere(const std::vector<BadImage>& mine, World& w
   world.agree([&] { note(all, world.leads(), log); });
 }
 
-void BadImageLedger::refuse() const {
-  std::string message = (name_ == "training" ? "Training" : "Validation") +
-                        std::string(" dataset '") + set_.root.string() + "' has bad images:";
+std::string BadImageLedger::names() const {
+  std::string text = (name_ == "training" ? "Training" : "Validation") + std::string(" dataset '") +
+                     set_.root.string() + "' has bad images:";
   std::size_t named = 0;
   for (const ImageFaultRecord& record : faults_.records) {
-    if (record.damaged || named == kNamed) continue;
-    message += (named++ == 0 ? " '" : "; '") + record.file + "' (" + record.fault + ")";
+    if (record.damaged) continue;
+    if (named == kNamedAtTheEnd)
+      return text + formatted("; and %zu more", static_cast<std::size_t>(faults_.num_bad) - named);
+    text += (named++ == 0 ? " '" : "; '") + record.file + "' (" + record.fault + ")";
   }
-  if (on_bad_image_ == OnBadImage::kFail)
-    message += ". Fix or remove it, or skip bad images with --on-bad-image skip.";
-  else
-    message += ". That is " + std::to_string(faults_.num_bad) + " of " +
-               std::to_string(set_.samples.size()) + " images, and --max-bad-images allows " +
-               std::to_string(allowed_) +
-               ": fix or remove them, or allow more (for example --max-bad-images " +
-               std::to_string(faults_.num_bad * 2) + " or 10%).";
-  throw Error(ErrorCode::kInvalidDataset, message);
+  return text;
+}
+
+void BadImageLedger::refuse_first() const {
+  throw Error(ErrorCode::kInvalidDataset,
+              names() + ". Fix or remove it, or skip bad images with --on-bad-image skip.");
+}
+
+void BadImageLedger::refuse_all(bool checked_all) const {
+  const std::string count = std::to_string(faults_.num_bad);
+  throw Error(ErrorCode::kInvalidDataset,
+              names() + ". That is " + (checked_all ? "" : "at least ") + count + " of " +
+                  std::to_string(set_.samples.size()) + " images, and --max-bad-images allows " +
+                  std::to_string(allowed_) + ": fix or remove them" +
+                  (checked_all ? "" : " (`kiln inspect --check` lists all)") +
+                  ", or allow more (for example --max-bad-images " +
+                  std::to_string(faults_.num_bad * 2) + " or 10%).");
 }
 
 void throw_diverged(World& world, const StepRecord& at, int first_bad_step) {

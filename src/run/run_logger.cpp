@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "config/options.h"
@@ -142,7 +141,7 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
 
 void add_files(const std::filesystem::path& folder, RunReporter& reporter) {
   if (::access(folder.c_str(), W_OK) != 0) return;  // already warned about
-  if (AppendedFile::is_in_use(folder / kRunFileName)) {
+  if (is_record_in_use(folder / kRunFileName)) {
     reporter.add([&]() -> std::unique_ptr<RunSink> {
       throw std::runtime_error("Another run is writing its records to '" + folder.string() +
                                "', so this run writes neither records nor a log file. Give each "

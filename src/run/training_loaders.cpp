@@ -131,9 +131,8 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
   return choice;
 }
 
-TrainingLoaders::TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs,
-                                 int num_threads, const CacheChoice& cache,
-                                 const HostBatchLayout& layout)
+TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, int num_threads,
+                                 const CacheChoice& cache, const HostBatchLayout& layout)
     : config_(config),
       inputs_(inputs),
       scaling_(layout.scaling),

@@ -31,7 +31,7 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
 class TrainingLoaders {
  public:
   // `inputs` must outlive the loaders, and these everything they return.
-  TrainingLoaders(const TrainConfig& config, const TrainingInputs& inputs, int num_threads,
+  TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, int num_threads,
                   const CacheChoice& cache, const HostBatchLayout& layout);
 
   // This rank's batches of an epoch, from 1. Destroy a loader before the next of its kind is
@@ -53,7 +53,7 @@ class TrainingLoaders {
   BatchLoader open_validation(int epoch);
 
   const TrainConfig& config_;
-  const TrainingInputs& inputs_;
+  TrainingInputs& inputs_;
   const std::optional<Normalization> scaling_;
   const int num_slots_;
   const std::size_t cache_bytes_;

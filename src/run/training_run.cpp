@@ -10,6 +10,7 @@
 #include "run/kept_model.h"
 #include "run/plan_warnings.h"
 #include "run/prepare.h"
+#include "run/rank_agreement.h"
 #include "run/run_faults.h"
 #include "run/run_logger.h"
 #include "run/vote.h"
@@ -108,6 +109,19 @@ bool keep_if_best(TrainState& state, const EpochRecord& record, SaveChoice save,
   return true;
 }
 
+// After the first epoch, when both sets have been read.
+void count_shared_images(TrainingRun& run, EpochRecord& record) {
+  const TrainingInputs& inputs = run.job.inputs;
+  const long long count =
+      count_valid_in_train(run.job.world, inputs.train.samples, inputs.valid.samples);
+  record.valid_in_train = count;
+  if (count == 0 || share_a_folder(inputs) || !run.job.world.leads()) return;
+  run.job.log.warning(
+      formatted("%lld of %lld validation images are also training images, byte for byte: the "
+                "validation accuracy is too high. Remove them from one of the two.",
+                count, static_cast<long long>(record.valid.count)));
+}
+
 // Runs until the last epoch, early stopping or a stop signal.
 Stop train(TrainingJob& job, TrainState& state, RunLogger& log) {
   const DataConfig& data = job.config.data;
@@ -143,6 +157,7 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log) {
     if (const int signal = validate(run, record, predictions)) return {.signal = signal};
 
     // -------------------------------- keep, tell, stop --------------------------------
+    if (epoch == 1) count_shared_images(run, record);
     record.bad_train_images = state.bad_train.num_bad;
     record.bad_valid_images = state.bad_valid.num_bad;
     const bool kept = keep_if_best(state, record, job.config.optimization.save, job.world.leads());

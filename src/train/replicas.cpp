@@ -6,22 +6,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace kiln {
 namespace {
-
-// splitmix64's mixing step over eight bytes at a time: fast, and any changed bit shows.
-std::uint64_t hash_bytes(const void* data, std::size_t size) {
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  std::uint64_t hash = size;
-  for (std::size_t at = 0; at < size; at += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes + at, std::min(sizeof word, size - at));
-    hash = (hash ^ word) * 0xBF58476D1CE4E5B9ULL;
-    hash ^= hash >> 27;
-  }
-  return hash;
-}
 
 bool is_statistic(const NamedTensor& item) {
   return item.name.ends_with(".running_mean") || item.name.ends_with(".running_var");
@@ -90,7 +78,7 @@ void require_equal_replicas(const ImageModel& model, World& world) {
   std::vector<std::uint64_t> mine;
   for (const NamedTensor& item : state) {
     const at::Tensor host = item.tensor.detach().cpu().contiguous();
-    mine.push_back(hash_bytes(host.const_data_ptr(), host.nbytes()));
+    mine.push_back(content_hash({static_cast<const char*>(host.const_data_ptr()), host.nbytes()}));
   }
   const std::vector<std::vector<std::uint64_t>> all = world.gather(mine);
   for (std::size_t i = 0; i < state.size(); ++i)

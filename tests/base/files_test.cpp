@@ -199,6 +199,19 @@ TEST(Checksum, IsFnv1aAndContinues) {
   EXPECT_EQ(fnv1a("bar", fnv1a("foo")), fnv1a("foobar"));
 }
 
+TEST(ContentHash, DiffersWithEveryBitAndTheLength) {
+  const std::string bytes(37, 'x');
+  EXPECT_EQ(content_hash(bytes), content_hash(std::string(37, 'x')));
+  EXPECT_NE(content_hash(bytes), content_hash(std::string(38, 'x')));
+  EXPECT_NE(content_hash(std::string(8, '\0')), content_hash(std::string(16, '\0')));
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string other = bytes;
+      other[i] = static_cast<char>(other[i] ^ 1 << bit);
+      EXPECT_NE(content_hash(other), content_hash(bytes)) << i << ' ' << bit;
+    }
+}
+
 TEST(SystemWords, NameTheUserWhoLacksPermissions) {
   EXPECT_EQ(system_words(ENOSPC), "No space left on device");
   EXPECT_EQ(system_words(EACCES), "Permission denied for user " + std::to_string(::geteuid()));

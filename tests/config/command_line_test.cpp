@@ -252,6 +252,17 @@ TEST(CommandLine, TheLogPathIsKnownDespiteFaults) {
   EXPECT_EQ(log_path({"train", "--log-path", "{{$.outputs.log}}"}), "logs");
 }
 
+TEST(CommandLine, LogPathIsGivenWhereItIsOneThatCanBeWrittenTo) {
+  const auto given = [](const Words& words) { return parse_command_line(words).log_path_given; };
+  EXPECT_TRUE(given({"train", "--color", "red", "--log-path", "here"}));
+  EXPECT_TRUE(given({"train", "--color", "red", "--log-path", "logs"}));
+  EXPECT_FALSE(given({"train", "--color", "red"}));
+  EXPECT_FALSE(given({"train", "--log-path="}));
+  EXPECT_FALSE(given({"train", "--log-path", "{{$.outputs.log}}"}));
+  EXPECT_TRUE(given({"launch", "--ranks=2", "--log-path", "here", "--", "train", "--epochs=x"}));
+  EXPECT_FALSE(given({"launch", "--ranks=2", "--", "train", "--epochs=x"}));
+}
+
 TEST(CommandLine, OnlyTrainingOwesAnErrorInfo) {
   EXPECT_EQ(log_path(train()), "logs");
   EXPECT_EQ(log_path(train({"--log-path", "o/logs"})), "") << "it would lie in the output";

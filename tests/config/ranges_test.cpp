@@ -157,11 +157,14 @@ TEST(Ranges, DemoData) {
   EXPECT_EQ(fault(demo({"--images", "6"})), "no fault");
 }
 
-TEST(Allowance, SharesAreRoundedDown) {
+TEST(Allowance, SharesAreRoundedDownButNotToZero) {
   const auto of = [](const char* text, std::int64_t total) {
     return parse_as<TrainConfig>(train({"--max-bad-images", text})).data.max_bad_images.of(total);
   };
-  EXPECT_EQ(of("1%", 99), 0);
+  EXPECT_EQ(of("1%", 44), 1);
+  EXPECT_EQ(of("1%", 99), 1);
+  EXPECT_EQ(of("0%", 99), 0);
+  EXPECT_EQ(of("0", 99), 0);
   EXPECT_EQ(of("1%", 100), 1);
   EXPECT_EQ(of("1%", 199), 1);
   EXPECT_EQ(of("0.5%", 1000), 5);

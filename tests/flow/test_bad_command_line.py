@@ -1,9 +1,11 @@
 """Wrong command lines: every fault named at once, before anything is read; exit 2 for what is no option or value, 1 for what
 is out of range."""
+import os
 import pathlib
 import shutil
+import subprocess
 
-from flow import FlowTest, kiln, main
+from flow import KILN, FlowTest, files_below, kiln, main
 
 # Per option: lowest and highest value, and what lies below and above with the designer's code for it.
 POSITIVE, FROM_ZERO, WITHIN = (4, 7), (5, 7), (8, 8)
@@ -80,6 +82,19 @@ class CommandLineTest(FlowTest):
     def test_missing_options_and_values(self):
         result = kiln("train", "--log-path", self.folder / "logs", "--epochs")
         self.assert_fails(result, 2, 2, "--epochs needs a value", *[f"{flag(name)} DIR is missing" for name in PATHS])
+
+    def test_without_log_path_nothing_is_written_into_the_folder_of_a_finished_run(self):
+        logs = self.folder / "logs/module_statistics"
+        logs.mkdir(parents=True)
+        (logs / "error_info.json").write_text("of the finished run")
+        environment = {name: value for name, value in os.environ.items() if name != "AZUREML_RUN_ID"}
+        for arguments in (self.train_arguments(log_path=None, epochs=0), ["train", "--epohcs", 3],
+                          ["launch", "--ranks", 0, "--", *self.train_arguments(log_path=None)]):
+            before = files_below(self.folder)
+            result = subprocess.run([KILN, *map(str, arguments)], capture_output=True, text=True, cwd=self.folder,
+                                    env=environment)
+            self.assertIn(result.returncode, (1, 2), result.stderr)
+            self.assertEqual(files_below(self.folder), before)
 
     def test_unknown_command(self):
         result = kiln("trian")

@@ -157,16 +157,16 @@ class FolderTest(FlowTest):
 
 
 class BadImageTest(FlowTest):
-    def test_bad_images_stop_a_small_set_and_can_be_allowed(self):
+    def test_one_bad_image_is_allowed_unless_none_is(self):
         for name, content in [("cut.jpg", b"\xff\xd8\xff\xe0\0"), ("empty.png", b""), ("page.jpg", b"<!DOCTYPE html>"),
                               ("huge.png", huge_png())]:
             with self.subTest(name=name):
                 train = self.copy_data()
                 folder = next(path for path in train.iterdir() if path.is_dir())
                 (folder / name).write_bytes(content)
-                result = self.train(train_data_path=train, image_size=32)
-                self.assert_fails(result, 1, 18, name, "--max-bad-images")
-                allowed = self.train(train_data_path=train, image_size=32, max_bad_images=1)
+                result = self.train(train_data_path=train, image_size=32, max_bad_images=0)
+                self.assert_fails(result, 1, 18, name, "--max-bad-images allows 0")
+                allowed = self.train(train_data_path=train, image_size=32)
                 self.assertEqual(allowed.returncode, 0, allowed.stderr)
                 self.assertIn(name, allowed.stdout)
                 self.assertIn("bad images        1 training", allowed.stdout)
@@ -197,8 +197,11 @@ class BadImageTest(FlowTest):
 
     def test_bad_validation_images_stop_too(self):
         valid = self.copy_data("val")
-        next(valid.rglob("*.png")).write_bytes(b"no image")
-        self.assert_fails(self.train(valid_data_path=valid), 1, 18, "Validation dataset", "bad images")
+        bad = [next(path for path in folder.iterdir()) for folder in class_folders(valid)]
+        for path in bad:
+            path.write_bytes(b"no image")
+        self.assert_fails(self.train(valid_data_path=valid, image_size=32), 1, 18, "Validation dataset", "bad images",
+                          *[path.relative_to(valid) for path in bad], f"That is {len(bad)} of 12 images")
 
     def test_a_set_of_bad_images_alone(self):
         for part in ("train", "val"):
@@ -226,7 +229,7 @@ class BadImageTest(FlowTest):
         self.assertTrue(faults[0]["file"].endswith(damaged.name))
         shutil.rmtree(self.folder / "model")
         cut(bad, 0.15)
-        self.assert_fails(self.train(**options), 1, 18, bad.name, "of 96 rows missing", "1 of 48 images")
+        self.assert_fails(self.train(**options, max_bad_images=0), 1, 18, bad.name, "of 96 rows missing", "1 of 48 images")
 
 
 class ListTest(FlowTest):

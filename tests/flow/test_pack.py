@@ -83,8 +83,10 @@ class PackTest(FlowTest):
         data = self.copy_data()
         bad = sorted(path for path in data.rglob("*") if path.is_file())[0]
         bad.write_bytes(b"no image")
-        self.assertIn("cannot be decoded and is packed unchanged", self.packed("--short-side", 20, source=data))
-        self.assertIn(b"no image", [content for images in self.shards().values() for _, content in images])
+        for target, options in (("reduced", ("--short-side", 20)), ("whole", ())):
+            said = self.packed(*options, source=data, target=target)
+            self.assertIn(f"1 of 48 files cannot be decoded and are packed unchanged: '{bad.relative_to(data)}'", said)
+            self.assertIn(b"no image", [content for images in self.shards(target).values() for _, content in images])
 
     def test_inputs_and_outputs_that_are_refused(self):
         self.packed()

@@ -201,7 +201,9 @@ class BadImageTest(JobTest):
                 told = [line for line in job.output.splitlines()
                         if "error: Training dataset" in line and "mpirun" not in line and "|" not in line]
                 self.assertEqual(len(told), 1, job.output)
-                self.assertTrue(any(path.name in told[0] for path in bad))
+                for path in bad:
+                    self.assertIn(str(path.relative_to(train)), told[0])
+                self.assertIn(f"That is {len(bad)} of 48 images", told[0])
                 self.assertFalse((self.folder / "model/_meta.yaml").exists())
 
 

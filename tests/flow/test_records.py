@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -179,6 +180,22 @@ class Records(flow.FlowTest):
         end = events(self.folder / "logs")[-1]
         self.assertEqual(end["status"], "failed")
         self.assertIn("diverged", end["failure"])
+
+    def test_a_run_that_fails_in_its_first_epoch_leaves_the_earlier_record_and_names_the_earlier_model(self):
+        shutil.copytree(self.logs, self.folder / "logs")
+        shutil.copytree(self.model, self.folder / "model")
+        data = self.copy_data()
+        next(path for path in data.rglob("*") if path.is_file()).write_bytes(b"no image")
+        before = flow.files_below(self.folder / "logs")
+        result = self.train(train_data_path=data, image_size=32, on_bad_image="fail", threads=1)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stdout, f"No model was written; '{self.folder / 'model'}' still holds the model of ....-..-..")
+        after = flow.files_below(self.folder / "logs")
+        for name in before:
+            if not name.startswith(("70_driver_log", "module_statistics")):
+                self.assertEqual(after[name], before[name], name)
+        self.assertEqual(json.loads(after["metrics.jsonl.next"].splitlines()[-1])["status"], "failed")
+        self.assertIn("failed after", flow.kiln("watch", self.folder / "logs").stdout)
 
     def test_a_full_disk_under_the_logs_stops_nothing(self):
         logs = self.folder / "logs"

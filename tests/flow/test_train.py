@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from flow import KILN, FlowTest, kiln, main
+from flow import KILN, FlowTest, files_below, kiln, main
 
 
 class TrainTest(FlowTest):
@@ -36,8 +36,14 @@ class TrainTest(FlowTest):
         self.assertIn(f"\n  report            {report}\n", result.stdout)
 
     def test_training_json_holds_what_the_readme_promises(self):
-        self.assertEqual(self.train(epochs=2).returncode, 0)
+        train = self.copy_data()
+        for seen, image in zip(files_below(self.data / "val").values(), sorted(train.rglob("*.*"))[:3]):
+            image.write_bytes(seen)
+        result = self.train(epochs=2, train_data_path=train)
+        self.assertEqual(result.returncode, 0, result.stderr)
         training = json.loads((self.folder / "model/training.json").read_text())
+        self.assertEqual(training["data"]["validation_images_in_training"], 3)
+        self.assertEqual(result.stdout.count("3 of 12 validation images are also training images"), 1, result.stdout)
         self.assertLessEqual({"options", "versions", "data", "epochs", "saved_epoch", "stopped_early",
                               "start_to_first_step_seconds", "total_seconds", "peak_memory_bytes"}, set(training))
         self.assertEqual(set(training["epochs"][0]),
@@ -74,8 +80,12 @@ class TrainTest(FlowTest):
         training = json.loads((self.folder / "model/training.json").read_text())
         self.assertEqual(training["saved_epoch"], 3)
 
-    def test_a_learning_rate_that_rises_is_said(self):
-        result = self.train(learning_rate=1e-9)
+    def test_a_learning_rate_that_rises_and_a_folder_used_twice_are_said(self):
+        result = self.train(learning_rate=1e-9, valid_data_path=self.data / "train")  # warned of before training, and only then
+        self.assertIn("training and validation data are the same", result.stdout)
+        self.assertNotIn("are also training images", result.stdout)
+        training = json.loads((self.folder / "model/training.json").read_text())
+        self.assertEqual(training["data"]["validation_images_in_training"], 48)
         self.assertIn("the learning rate is below the schedule's minimum and will rise to 1e-07", result.stdout)
         result = self.train(learning_rate=5e-5, num_warmup_steps=1)
         self.assertIn("warm-up will lower it", result.stdout)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "data/scratch_folder.h"
 
 namespace kiln {
 namespace {
@@ -62,6 +63,43 @@ TEST_F(BadImages, BeyondTheAllowanceAreRefusedByName) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
     EXPECT_NE(error.message().find("'9.png' (no header)"), std::string::npos) << error.message();
     EXPECT_NE(error.message().find("--max-bad-images"), std::string::npos);
+  }
+}
+
+std::string ppm(int side) {
+  const std::string size = std::to_string(side);
+  return "P6 " + size + " " + size + " 255\n" +
+         std::string(static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 3, 'x');
+}
+
+TEST_F(BadImages, BeyondTheAllowanceAllAreNamedAlsoThoseNotMet) {
+  const ScratchFolder folder;
+  set_.root = folder.path();
+  for (int i = 0; i < 40; ++i)
+    folder.put(std::to_string(i) + ".png", i == 7 || i == 31 ? "no image" : ppm(8));
+  config_.max_bad_images = {.value = 0, .is_share = false};
+  try {
+    note({{.sample = 2, .fault = "met"}});
+    ADD_FAILURE() << "taken";
+  } catch (const Error& error) {
+    for (const char* part :
+         {"'2.png' (met)", "'7.png' (not an image", "'31.png'", "That is 3 of 40"})
+      EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+    EXPECT_EQ(error.message().find("'3.png'"), std::string::npos) << error.message();
+  }
+}
+
+TEST_F(BadImages, BeyondTheAllowanceAtMostTwentyAreNamed) {
+  set_.root = "/nowhere/at/all";
+  try {
+    note({{.sample = 1, .fault = "x"},
+          {.sample = 2, .fault = "x"},
+          {.sample = 3, .fault = "x"},
+          {.sample = 4, .fault = "x"}});
+    ADD_FAILURE() << "taken";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("; and 20 more. That is 40 of 40 images"), std::string::npos)
+        << error.message();
   }
 }
 

@@ -1,9 +1,12 @@
-// Run by mpirun: what a vote costs, in collectives that every rank waits for.
+// Run by mpirun: what a vote costs, in collectives that every rank waits for; and what the ranks
+// find together.
 #include <gtest/gtest.h>
 
 #include <csignal>
 
 #include "parallel/rank_main.h"
+#include "run/plan_warnings.h"
+#include "run/rank_agreement.h"
 #include "run/vote.h"
 
 namespace kiln {
@@ -33,6 +36,45 @@ TEST(VoteRounds, AnyOtherStepTakesOne) {
   EXPECT_EQ(rounds_of([&] { all = vote(*world, {.has_bad_images = world->rank() == 1}); }), 1u);
   EXPECT_TRUE(all.has_bad_images);
   EXPECT_EQ(all.stop_signal, 0);
+}
+
+// `count` images, of which this rank has read those at its own places.
+SampleTable samples_of(const std::vector<std::string>& contents, const std::vector<int>& readers) {
+  SampleTable samples;
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    samples.push_back({.file_name = "x", .label = 0, .size = {}});
+  samples.keep_hashes();
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    if (readers[i] == world->rank()) samples.note_content(i, contents[i]);
+  return samples;
+}
+
+TEST(SharedImages, AreFoundWhicheverRankHasReadThem) {
+  const SampleTable train = samples_of({"a", "b", "c", "c"}, {0, 0, 1, 0});
+  const SampleTable valid = samples_of({"c", "x", "a", "c", "b"}, {0, 1, 1, 1, 7});
+  EXPECT_EQ(count_valid_in_train(*world, train, valid), 3);
+  EXPECT_EQ(count_valid_in_train(*world, train, samples_of({"x", "y"}, {0, 1})), 0);
+}
+
+TEST(PlanWarnings, SeveralRanksMakeFewSteps) {
+  TrainConfig config;
+  Log log;
+  TrainingJob job(config, *world, log);
+  for (Dataset* set : {&job.inputs.train, &job.inputs.valid}) {
+    set->classes = {"cat", "dog"};
+    for (int i = 0; i < 320; ++i)
+      set->samples.push_back({.file_name = "x", .label = i % 2, .id = i, .size = {}});
+  }
+  job.recipe.schedule = {.epochs = 5, .peak = 0.01};
+  config.optimization.batch_size = 16;
+  job.inputs.steps_per_epoch = 10;
+  const std::vector<std::string> said = plan_warnings(job);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("2 ranks make only 10 steps an epoch (20 with one)"), std::string::npos);
+  EXPECT_NE(said[0].find("--batch-size to 8"), std::string::npos) << said[0];
+  job.inputs.steps_per_epoch = 20;
+  config.optimization.batch_size = 8;
+  EXPECT_TRUE(plan_warnings(job).empty());
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 #include "data/dataset/dataset.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
+#include "base/files.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 
@@ -132,6 +134,18 @@ void SampleTable::push_back(const Sample& item, const ArchiveMember& member) {
   members_.push_back(member);
 }
 
+void SampleTable::note_content(std::size_t i, std::string_view bytes) {
+  const std::atomic_ref<std::uint64_t> hash(hashes_[i]);
+  if (hash.load(std::memory_order_relaxed) == 0)
+    hash.store(content_hash(bytes), std::memory_order_relaxed);
+}
+
+std::uint64_t SampleTable::hash(std::size_t i) const {
+  if (hashes_.empty()) return 0;
+  auto& hash = const_cast<std::uint64_t&>(hashes_[i]);  // which an atomic_ref of C++20 asks for
+  return std::atomic_ref(hash).load(std::memory_order_relaxed);
+}
+
 void SampleTable::reserve(std::size_t count, std::size_t name_bytes) {
   names_.reserve(names_.size() + name_bytes);
   ends_.reserve(size() + count);
@@ -157,7 +171,7 @@ void SampleTable::shrink_to_fit() {
 }
 
 std::size_t SampleTable::memory_bytes() const {
-  std::size_t bytes = 0;
+  std::size_t bytes = hashes_.capacity() * sizeof(std::uint64_t);
   visit_columns(*this, [&](const auto& column) {
     bytes += column.capacity() * sizeof(typename std::decay_t<decltype(column)>::value_type);
   });

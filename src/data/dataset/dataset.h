@@ -19,7 +19,7 @@
 namespace kiln {
 
 // The images of a set in little memory: the name and at most 64 bytes more for each, archive
-// members included.
+// members included, and 8 more where loaders read them.
 
 // One image as it is added or looked at; `file_name` of the latter is valid until samples are
 // added.
@@ -53,6 +53,12 @@ class SampleTable {
   void push_back(const Sample& item, const ArchiveMember& member);  // all or none are members
   // For `count` more samples whose names have `name_bytes` bytes in total.
   void reserve(std::size_t count, std::size_t name_bytes);
+  // Hashes of the images' bytes (content_hash()), known once a loader has read them; 0: not yet.
+  // After keep_hashes() any number of threads may note and look.
+  void keep_hashes() { hashes_.resize(size()); }
+  void note_content(std::size_t i, std::string_view bytes);
+  std::uint64_t hash(std::size_t i) const;
+
   void set_label(std::size_t i, int label) { labels_[i] = label; }
   void set_size(std::size_t i, ImageSize size) { sizes_[i] = size; }
   void remove_unlabeled();
@@ -74,6 +80,7 @@ class SampleTable {
   std::vector<ImageSize> sizes_;   // height 0: unknown
   std::vector<std::int64_t> ids_;  // empty: every id is a running number
   std::vector<ArchiveMember> members_;
+  std::vector<std::uint64_t> hashes_;  // not part of append_to()
 };
 
 class SampleTable::Iterator {

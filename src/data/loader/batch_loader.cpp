@@ -73,7 +73,7 @@ TransformSpec before_mirroring(TransformSpec plan, const ImageCache* cache) {
 
 class BatchLoader::State final : public LoaderThreads::BatchSource {
  public:
-  State(const Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache);
+  State(Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache);
   ~State() override;
 
   std::size_t num_batches() const { return num_batches_; }
@@ -105,7 +105,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   void note(const PipelineTimes& times);
   const HostBatch* hand_out(std::size_t batch);
 
-  const Dataset& set_;
+  Dataset& set_;
   LoaderThreads& pool_;
   const Plan plan_;
   ImageCache* const cache_;
@@ -134,7 +134,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   double waited_s_ = 0;
 };
 
-BatchLoader::State::State(const Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache)
+BatchLoader::State::State(Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache)
     : set_(set),
       pool_(pool),
       plan_(std::move(plan)),
@@ -147,6 +147,7 @@ BatchLoader::State::State(const Dataset& set, LoaderThreads& pool, Plan plan, Im
       slot_bytes_(batch_bytes_ / batch_size_),
       decoded_plan_(before_mirroring(plan_.pixels, cache)),
       slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
+  set_.samples.keep_hashes();
   pool_.add(*this);
 }
 
@@ -221,6 +222,7 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Deco
     const std::string_view bytes = bytes_of(position, decoder);
     damage = decoder.path.write(bytes, decoded_plan_, key, target);
     note(decoder.path.times());
+    set_.samples.note_content(sample, bytes);
     if (caches_pixels_ && damage.empty())
       cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
   }
@@ -363,7 +365,7 @@ std::size_t BatchLoader::Plan::batch_bytes() const {
          (scaling ? sizeof(float) : 1);
 }
 
-BatchLoader::BatchLoader(const Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache)
+BatchLoader::BatchLoader(Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache)
     : state_(std::make_unique<State>(set, pool, std::move(plan), cache)) {}
 
 BatchLoader::~BatchLoader() = default;

@@ -61,8 +61,9 @@ class BatchLoader {
   };
 
   // Begins to load. The set, the pool and the cache (nullptr: none; its samples are the set's, and
-  // pixels in it were made by the same pixel plan) must outlive the loader.
-  BatchLoader(const Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache = nullptr);
+  // pixels in it were made by the same pixel plan) must outlive the loader. The set gets the hashes
+  // of the images that could be decoded; loaders of one set are opened by one thread.
+  BatchLoader(Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache = nullptr);
   ~BatchLoader();  // stops loading
   BatchLoader(BatchLoader&& other) noexcept;
 

@@ -64,8 +64,11 @@ PackedImage pack_image(const Dataset& set, std::size_t i, const ShardPlan& plan)
     context.fail("'" + std::string(set.samples.file_name(i)) + "' cannot be used: " + fault.what() +
                  ". Fix the file, or remove it.");
   }
-  if (plan.short_side == 0) return packed;
   try {
+    if (plan.short_side == 0) {
+      read_image_size(packed.bytes);
+      return packed;
+    }
     const DecodedImage decoded = decode_image(packed.bytes);
     const ImageSize size = decoded.image.size;
     if (std::min(size.height, size.width) <= plan.short_side) return packed;

@@ -25,7 +25,8 @@ struct PackedShards {
   std::size_t num_shards = 0;
   std::uint64_t num_bytes = 0;
   std::size_t num_reduced = 0;
-  std::vector<std::string> undecodable;  // to be reduced, and kept as they are
+  // Kept as they are: what cannot be reduced; without a short side, what is no image at all.
+  std::vector<std::string> undecodable;
 };
 
 // Refuses `folder` before work starts, Error kFailedToWriteOutputs: it cannot be written, it holds

@@ -123,7 +123,8 @@ class MlflowSink : public RunSink {
     MlflowEnd end;
     if (run.end.status == RunStatus::kFailed) end.status = "FAILED";
     if (run.end.status == RunStatus::kStopped) end.status = "KILLED";
-    end.files = files_.files;
+    // Without an epoch, the page that is there may be an earlier run's.
+    if (!run.epochs.empty()) end.files = files_.files;
     if (!run.end.model_path.empty()) {
       const std::filesystem::path model = run.end.model_path;
       end.files.push_back(model / "training.json");

@@ -100,6 +100,7 @@ class Finder {
       weakest_class();
     }
     class_counts();
+    shared_images();
     bad_images();
     cores();
     std::stable_sort(found_.begin(), found_.end(), [](const Finding& a, const Finding& b) {
@@ -174,7 +175,7 @@ class Finder {
         break;
       }
       case Trend::kSteady:
-        if (has_learned(summary_))
+        if (has_learned(summary_) && summary_.num_valid_in_train == 0)
           good(
               "It does about as well on validation images as on training images: no sign of "
               "overfitting.");
@@ -222,6 +223,13 @@ class Finder {
     const std::string unseen = unseen_classes(data);
     if (!unseen.empty())
       warn("No validation images of " + unseen + ": how well they are recognized is unknown.");
+  }
+
+  void shared_images() {
+    if (summary_.num_valid_in_train == 0) return;
+    warn(grouped(summary_.num_valid_in_train) + " of " + grouped(summary_.num_valid) +
+         " validation images are also training images, byte for byte: the accuracy on new images "
+         "is probably lower.");
   }
 
   // A run that waits for cores, not for images.
@@ -290,6 +298,8 @@ class Adviser {
           ", or remove the class.");
     if (const std::string unseen = unseen_classes(data); !unseen.empty())
       add("Add validation images of " + unseen + ".");
+    if (summary_.num_valid_in_train > 0)
+      add("Remove the images that training and validation share from one of the two.");
     if (summary_.last->bad_train_images + summary_.last->bad_valid_images > 0)
       add("Repair or remove the images that could not be decoded; they are listed below.");
   }
@@ -332,21 +342,6 @@ class Adviser {
   std::vector<std::string> steps_;
 };
 
-std::string biggest_cost(const StepTimes& times, double train, double all, double validation) {
-  if (times.data_wait > 0.1 * train)
-    return percent(times.data_wait / train) +
-           " of each training step waited for images: more `--loader-threads`, `--cache` or `kiln "
-           "pack` would help; see Performance in the README.";
-  if (times.communication > 0.15 * train)
-    return percent(times.communication / train) +
-           " of each training step waited for all-reduce over the ranks: `--gradient-dtype bf16`, "
-           "`--accumulate` or a larger `--batch-size` would help.";
-  if (validation > 0.4 * all)
-    return percent(validation / all) +
-           " of the time went into validation: a smaller validation set would do.";
-  return "";
-}
-
 }  // namespace
 
 Finding verdict(const RunRecord& run) {
@@ -372,19 +367,6 @@ std::vector<Finding> findings(const RunRecord& run) {
 
 std::vector<std::string> next_steps(const RunRecord& run) {
   return Adviser(run).all();
-}
-
-std::string time_finding(const RunRecord& run) {
-  const RunSummary summary = summary_of(run);
-  const double all = summary.train_seconds + summary.valid_seconds;
-  if (!(all > 0)) return "";
-  const StepTimes& times = summary.times;
-  std::string cost = biggest_cost(times, summary.train_seconds, all, summary.valid_seconds);
-  if (!cost.empty()) return cost;
-  return "Training did not wait for images: " +
-         percent(std::max(0.0, 1 - times.data_wait / summary.train_seconds)) +
-         " of its time went into computing. A faster device, more ranks or a smaller model would "
-         "make it faster.";
 }
 
 }  // namespace kiln

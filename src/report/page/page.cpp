@@ -2,10 +2,13 @@
 
 #include <unistd.h>
 #include <limits>
+#include <system_error>
+#include <utility>
 
 #include "base/files.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
+#include "report/record/run_file.h"
 
 namespace kiln {
 namespace {
@@ -37,15 +40,22 @@ double step_speed(const StepRecord& step) {
 
 class HtmlReport : public RunSink {
  public:
-  // If this run is killed, an earlier run's page would be mistaken for its own.
-  explicit HtmlReport(std::filesystem::path path) : path_(std::move(path)) {
-    ::unlink(path_.c_str());
-  }
+  explicit HtmlReport(std::filesystem::path path) : path_(std::move(path)) {}
   std::string_view name() const override { return kReportName; }
-  void end(const RunRecord& run) override { write_file_durably(path_, report_html(run)); }
+  // If this run is killed, an earlier run's page would be mistaken for its own.
+  void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) override {
+    if (!std::exchange(has_epoch_, true)) ::unlink(path_.c_str());
+  }
+  void end(const RunRecord& run) override {
+    std::error_code fault;
+    const std::filesystem::path record = path_.parent_path() / kRunFileName;
+    if (has_epoch_ || !std::filesystem::exists(next_record(record), fault))
+      write_file_durably(path_, report_html(run));
+  }
 
  private:
   std::filesystem::path path_;
+  bool has_epoch_ = false;
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ struct NamedRun {
 std::string comparison_html(const std::vector<NamedRun>& runs);
 
 inline constexpr const char* kReportName = "report.html";
-// Writes the report at the end of the run.
+// Writes the report at the end of the run, unless the record beside it is still an earlier run's.
 std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path);
 
 // The parts of report.html, each a `<section>`, or empty if the run has nothing to show.

@@ -194,6 +194,21 @@ std::string time_table(const std::vector<Bar>& bars, const Shown& shown) {
   return table("Seconds by epoch", columns, rows);
 }
 
+std::string biggest_cost(const StepTimes& times, double train, double all, double validation) {
+  if (times.data_wait > 0.1 * train)
+    return percent(times.data_wait / train) +
+           " of each training step waited for images: more `--loader-threads`, `--cache` or `kiln "
+           "pack` would help; see Performance in the README.";
+  if (times.communication > 0.15 * train)
+    return percent(times.communication / train) +
+           " of each training step waited for all-reduce over the ranks: `--gradient-dtype bf16`, "
+           "`--accumulate` or a larger `--batch-size` would help.";
+  if (validation > 0.4 * all)
+    return percent(validation / all) +
+           " of the time went into validation: a smaller validation set would do.";
+  return "";
+}
+
 }  // namespace
 
 std::string warnings_html(const RunRecord& run) {
@@ -243,6 +258,19 @@ std::string settings_html(const RunRecord& run) {
           folded("Versions", pairs_table("Versions", "part", start.versions)));
 }
 
+std::string time_finding(const RunRecord& run) {
+  const RunSummary summary = summary_of(run);
+  const double all = summary.train_seconds + summary.valid_seconds;
+  if (!(all > 0)) return "";
+  const StepTimes& times = summary.times;
+  std::string cost = biggest_cost(times, summary.train_seconds, all, summary.valid_seconds);
+  if (!cost.empty()) return cost;
+  return "Training did not wait for images: " +
+         percent(std::max(0.0, 1 - times.data_wait / summary.train_seconds)) +
+         " of its time went into computing. A faster device, more ranks or a smaller model would "
+         "make it faster.";
+}
+
 // The time of each epoch, stacked by activity.
 
 std::string time_html(const RunRecord& run) {
@@ -255,7 +283,10 @@ std::string time_html(const RunRecord& run) {
       element("figure class=\"chart\"", element("figcaption", element("h3", "Seconds per epoch")) +
                                             time_chart(bars, shown) +
                                             folded("Values", time_table(bars, shown)));
-  const std::string words = element("p", prose(finding)) + legend(shares, shown);
+  const std::string load = load_text(run.epochs);
+  const std::string words = element("p", prose(finding)) +
+                            (load.empty() ? "" : element("p id=\"load\"", "Load: " + load + ".")) +
+                            legend(shares, shown);
   return section("time", "Time breakdown",
                  element("div class=\"charts\"", element("div", words) + figure));
 }

@@ -73,9 +73,24 @@ std::size_t add_lines(std::string_view text, std::uint64_t offset, RunRecord* ru
   return begin;
 }
 
+bool has_finished_epoch(const std::filesystem::path& path) {
+  std::error_code fault;
+  if (!std::filesystem::is_regular_file(path, fault)) return false;
+  std::ifstream file(path, std::ios::binary);
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(R"({"event":"epoch")")) return true;
+  return false;
+}
+
 class RunFile : public RunSink {
  public:
-  explicit RunFile(const std::filesystem::path& path) : file_(path) {}
+  explicit RunFile(const std::filesystem::path& path)
+      : path_(path),
+        replaces_(has_finished_epoch(path)),
+        file_(replaces_ ? next_record(path) : path) {
+    std::error_code fault;
+    if (!replaces_) std::filesystem::remove(next_record(path), fault);  // of an earlier run
+  }
 
   std::string_view name() const override { return kRunFileName; }
 
@@ -91,6 +106,8 @@ class RunFile : public RunSink {
     line["metrics"] = metrics_json(epoch_metrics(epoch));
     if (details != nullptr) line["judgement"] = as_json(*details);
     write("epoch", line);
+    if (replaces_) std::filesystem::rename(next_record(path_), path_);
+    replaces_ = false;
   }
   void end(const RunRecord& run) override { write("end", as_json(run.end)); }
 
@@ -101,6 +118,8 @@ class RunFile : public RunSink {
     file_.append(json_text(line) + "\n");
   }
 
+  const std::filesystem::path path_;
+  bool replaces_;  // an earlier run's record, at the end of the first epoch
   AppendedFile file_;
 };
 
@@ -108,13 +127,20 @@ Json short_side(int pixels) {
   return pixels > 0 ? Json(pixels) : Json();
 }
 
-Json data_json(const DataRecord& data) {
+// Of the run's first epoch.
+Json valid_in_train_json(const RunRecord& run) {
+  return run.epochs.empty() ? Json() : as_json(run.epochs.front().valid_in_train);
+}
+
+Json data_json(const RunRecord& run) {
+  const DataRecord& data = run.start.data;
   Json counts = Json::object();
   for (std::size_t c = 0; c < data.classes.size(); ++c)
     counts[data.classes[c]] = {{"train", data.train_counts[c]}, {"valid", data.valid_counts[c]}};
   return {
       {"classes", data.classes},
       {"counts", counts},
+      {"validation_images_in_training", valid_in_train_json(run)},
       {"image_size", {data.image_height, data.image_width}},
       {"resize_short_side", short_side(data.resize_short_side)},
       {"augment", data.augment},
@@ -154,6 +180,14 @@ Json fault_json(const ImageFaultRecord& fault) {
 
 std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path) {
   return std::make_unique<RunFile>(path);
+}
+
+std::filesystem::path next_record(const std::filesystem::path& path) {
+  return path.string() + ".next";
+}
+
+bool is_record_in_use(const std::filesystem::path& path) {
+  return AppendedFile::is_in_use(path) || AppendedFile::is_in_use(next_record(path));
 }
 
 RunRecord parse_run(std::string_view text) {
@@ -199,11 +233,14 @@ void refuse_records(const std::filesystem::path& output,
 bool RunFollower::read_news() {
   constexpr std::size_t kHead = 64;  // includes the start time
   std::error_code fault;
-  const auto kind = std::filesystem::status(file_, fault).type();
+  const std::filesystem::path next = next_record(file_);
+  const bool is_next = std::filesystem::exists(next, fault);
+  const auto kind = std::filesystem::status(is_next ? next : file_, fault).type();
   if (kind == std::filesystem::file_type::not_found) return false;
   if (kind != std::filesystem::file_type::regular)
     refuse_unreadable(file_, fault ? fault.value() : EINVAL);
-  std::ifstream file(file_, std::ios::binary);
+  std::ifstream file(is_next ? next : file_, std::ios::binary);
+  if (!file && is_next && errno == ENOENT) return false;  // its first epoch has just ended
   if (!file) refuse_unreadable(file_, errno);
   std::string head(kHead, '\0');
   file.read(head.data(), static_cast<std::streamsize>(kHead));
@@ -236,7 +273,7 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
   const std::string& stopped = end.stopped_early;
   const Json json = {{"options", as_json(run.start.options)},
                      {"versions", as_json(run.start.versions)},
-                     {"data", data_json(run.start.data)},
+                     {"data", data_json(run)},
                      {"epochs", epochs},
                      {"saved_epoch", end.saved_epoch},
                      {"stopped_early", stopped.empty() ? Json(false) : Json(stopped)},

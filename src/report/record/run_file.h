@@ -22,8 +22,16 @@ namespace kiln {
 
 inline constexpr const char* kRunFileName = "metrics.jsonl";
 
-// Truncates the file. Throws std::runtime_error.
+// Writes the file anew. A record of a run that has finished an epoch stays there until this run
+// has: until then its own is `metrics.jsonl.next`, beside it, which is where it remains if this run
+// ends before. Throws std::runtime_error.
 std::unique_ptr<RunSink> make_run_file(const std::filesystem::path& path);
+
+// Where this is; it is there only while, or if, an earlier run's record has not been replaced.
+std::filesystem::path next_record(const std::filesystem::path& path);
+
+// Whether a running program writes this record, under either name.
+bool is_record_in_use(const std::filesystem::path& path);
 
 // The run in `text`; an incomplete last line and unknown keys and events are ignored. Throws Error
 // kInvalidDataset, with the position, if the text is not a run record.
@@ -43,9 +51,8 @@ class RunFollower {
  public:
   explicit RunFollower(std::filesystem::path file) : file_(std::move(file)) {}
 
-  // Reads new complete lines; false if there are none, or no file. If a new run has truncated the
-  // file, it replaces the previous one. Throws Error if the file cannot be read or is not a run
-  // record.
+  // Reads new complete lines; false if there are none, or no file. A new run, in the file or beside
+  // it, replaces the previous one. Throws Error if the file cannot be read or is not a run record.
   bool read_news();
 
   const RunRecord& run() const { return run_; }

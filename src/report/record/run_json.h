@@ -126,6 +126,7 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("cpu_share", epoch.cpu_share);
   field("bad_train_images", epoch.bad_train_images);
   field("bad_valid_images", epoch.bad_valid_images);
+  field("validation_images_in_training", epoch.valid_in_train);
 }
 
 void visit_fields(Is<DataRecord> auto& data, auto&& field) {

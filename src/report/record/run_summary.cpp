@@ -96,6 +96,8 @@ RunSummary summary_of(const RunRecord& run) {
   summary.num_train = std::accumulate(data.train_counts.begin(), data.train_counts.end(), 0LL);
   summary.num_valid = std::accumulate(data.valid_counts.begin(), data.valid_counts.end(), 0LL);
   note_largest_class(data.valid_counts, &summary);
+  if (!run.epochs.empty())
+    summary.num_valid_in_train = run.epochs.front().valid_in_train.value_or(0);
   return summary;
 }
 
@@ -126,6 +128,20 @@ std::string status_text(const RunEnd& end) {
       return "failed";
   }
   return "";
+}
+
+std::string load_text(const std::vector<EpochRecord>& epochs) {
+  double cpu = 0, gpu = 0, watts = 0;
+  for (const EpochRecord& epoch : epochs) {
+    cpu += epoch.cpu_share;
+    gpu += epoch.gpu ? epoch.gpu->utilisation_percent : 0;
+    watts += epoch.gpu ? epoch.gpu->power_watts : 0;
+  }
+  const auto count = static_cast<double>(epochs.size());
+  if (gpu > 0) return formatted("GPU %.0f %%, %.0f W", gpu / count, watts / count);
+  return cpu > 0
+             ? formatted("%.0f %% of the compute threads' time on the processor", 100 * cpu / count)
+             : "";
 }
 
 std::string run_title(const RunStart& start) {

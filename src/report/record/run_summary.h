@@ -33,6 +33,7 @@ struct RunSummary {
   int largest_class = -1;    // of the validation images; -1: their counts are unknown
   double largest_share = 0;  // majority-class baseline: the accuracy of always predicting it
   long long num_train = 0, num_valid = 0;  // images
+  long long num_valid_in_train = 0;  // validation images that are also training images, by content
 };
 
 // Points into `run`.
@@ -46,6 +47,10 @@ Interval top5_interval(const Totals& totals);
 
 // "finished", "stopped early", "stopped by a signal", "failed", "running or killed".
 std::string status_text(const RunEnd& end);
+
+// How busy what computes was, averaged over the epochs: "GPU 91 %, 350 W", or the share of the
+// processor's time that the compute threads got. Empty: not measured.
+std::string load_text(const std::vector<EpochRecord>& epochs);
 
 // "resnet18 on cifar10-small": the model, and the folder that holds the data.
 std::string run_title(const RunStart& start);

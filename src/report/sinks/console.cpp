@@ -40,21 +40,6 @@ std::string baseline_text(const RunRecord& run) {
   return summary.largest_class < 0 ? "" : "; guessing " + percent(summary.largest_share);
 }
 
-// How busy what computes was, averaged over the epochs.
-std::string load_text(const std::vector<EpochRecord>& epochs) {
-  double cpu = 0, gpu = 0, watts = 0;
-  for (const EpochRecord& epoch : epochs) {
-    cpu += epoch.cpu_share;
-    gpu += epoch.gpu ? epoch.gpu->utilisation_percent : 0;
-    watts += epoch.gpu ? epoch.gpu->power_watts : 0;
-  }
-  const auto count = static_cast<double>(epochs.size());
-  if (gpu > 0) return formatted("GPU %.0f %%, %.0f W", gpu / count, watts / count);
-  return cpu > 0
-             ? formatted("%.0f %% of the compute threads' time on the processor", 100 * cpu / count)
-             : "";
-}
-
 class Console : public RunSink {
  public:
   Console(Log& log, std::filesystem::path page) : log_(log), page_(std::move(page)) {

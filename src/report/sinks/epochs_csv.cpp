@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -21,7 +23,7 @@ std::string number(double value) {
 
 class EpochsCsv : public RunSink {
  public:
-  explicit EpochsCsv(const std::filesystem::path& path) : file_(path) {}
+  explicit EpochsCsv(std::filesystem::path path) : path_(std::move(path)) {}
 
   std::string_view name() const override { return kEpochsFileName; }
 
@@ -43,12 +45,14 @@ class EpochsCsv : public RunSink {
                                       [&](const Metric& metric) { return metric.name == column; });
       text += "," + (found == metrics.end() ? "" : number(found->value));
     }
-    file_.append(text + "\r\n");
+    if (!file_) file_.emplace(path_);
+    file_->append(text + "\r\n");
     columns_ = std::move(columns);
   }
 
  private:
-  AppendedFile file_;
+  std::filesystem::path path_;
+  std::optional<AppendedFile> file_;  // from the first row on
   std::vector<std::string> columns_;  // of the first row, once it is written
 };
 

@@ -21,14 +21,14 @@ std::unique_ptr<RunSink> make_console(Log& log, const std::filesystem::path& pag
 
 inline constexpr const char* kEpochsFileName = "epochs.csv";
 
-// Truncates the file; every row is flushed. Throws std::runtime_error.
+// Begins the file anew with the first row; every row is flushed.
 std::unique_ptr<RunSink> make_epochs_csv(const std::filesystem::path& path);
 
 // TensorBoard's event file: metrics as scalars, the confusion matrix and predictions as images,
 // options as hyperparameters.
 
-// Creates `folder` and a new event file in it, replacing earlier ones of kiln. Throws
-// std::exception.
+// Creates `folder` and a new event file in it, which replaces earlier ones of kiln when the first
+// epoch is done. Throws std::exception.
 std::unique_ptr<RunSink> make_tensorboard(const std::filesystem::path& folder);
 
 // A run's metrics for Kubeflow Pipelines.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -50,12 +51,14 @@ std::string event_file_name(double time) {
   return formatted("events.out.tfevents.%.0f.", time) + host_name() + std::string(kEnding);
 }
 
-// TensorBoard would show the previous run as part of this one.
-void remove_earlier(const fs::path& folder) {
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+// Of other runs, which TensorBoard would show as part of this one.
+std::vector<fs::path> other_files(const fs::path& own) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(own.parent_path()))
     if (entry.path().filename().string().starts_with("events.out.tfevents.") &&
-        entry.path().extension() == kEnding)
-      fs::remove(entry.path());
+        entry.path().extension() == kEnding && entry.path() != own)
+      files.push_back(entry.path());
+  return files;
 }
 
 ProtoMessage metadata(std::string_view plugin, std::string_view content) {
@@ -78,13 +81,13 @@ class Tensorboard : public RunSink {
     if (fault)
       throw std::runtime_error("The folder '" + folder.string() +
                                "' cannot be created: " + system_words(fault.value()) + ".");
-    remove_earlier(folder);
   }
 
   std::string_view name() const override { return "TensorBoard"; }
 
   void start(const RunStart& start) override {
-    file_ = std::make_unique<AppendedFile>(folder_ / event_file_name(start.time));
+    path_ = folder_ / event_file_name(start.time);
+    file_ = std::make_unique<AppendedFile>(path_);
     append(ProtoMessage().real(1, start.time).text(3, "brain.Event:2"));
     classes_ = start.data.classes;
     write_hyperparameters(start);
@@ -95,6 +98,8 @@ class Tensorboard : public RunSink {
   }
 
   void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {
+    if (!std::exchange(has_epoch_, true))
+      for (const fs::path& earlier : other_files(path_)) fs::remove(earlier);
     write_scalars(epoch_metrics(epoch), epoch.time, epoch.epoch);
     if (details != nullptr) write_pictures(*details, epoch);
   }
@@ -108,6 +113,7 @@ class Tensorboard : public RunSink {
     write_values(ProtoMessage().message(1, hyperparameter_value("_hparams_/session_end_info",
                                                                 ProtoMessage().message(4, ended))),
                  run.end.time, 0);
+    if (!has_epoch_ && !other_files(path_).empty()) fs::remove(path_);
   }
 
  private:
@@ -183,7 +189,8 @@ class Tensorboard : public RunSink {
            formatted(" (%.1f %%): ", 100 * judged.confidence) + printable(judged.file);
   }
 
-  fs::path folder_;
+  fs::path folder_, path_;
+  bool has_epoch_ = false;
   std::unique_ptr<AppendedFile> file_;
   std::vector<std::string> classes_;
 };

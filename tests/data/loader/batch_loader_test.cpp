@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files.h"
 #include "data/make_image.h"
 
 namespace kiln {
@@ -80,8 +81,8 @@ TEST_F(BatchLoaderTest, ReturnsEveryImageInOrderWithAnyNumberOfThreads) {
 }
 
 // The bytes of every batch, one after the other.
-std::vector<std::uint8_t> all_pixels(const Dataset& set, LoaderThreads& pool,
-                                     BatchLoader::Plan plan, ImageCache* cache = nullptr) {
+std::vector<std::uint8_t> all_pixels(Dataset& set, LoaderThreads& pool, BatchLoader::Plan plan,
+                                     ImageCache* cache = nullptr) {
   const auto image_bytes = static_cast<std::size_t>(plan.pixels.output.height) *
                            static_cast<std::size_t>(plan.pixels.output.width) * 3;
   BatchLoader loader(set, pool, std::move(plan), cache);
@@ -246,6 +247,28 @@ TEST_F(BatchLoaderTest, AllLoadersShareOneReadAheadLimit) {
     }
   }
   EXPECT_EQ(pool.read_ahead_bytes(), 0U);
+}
+
+// The same with and without cache and read-ahead; what cannot be decoded has none.
+TEST_F(BatchLoaderTest, EveryDecodedImageGetsTheHashOfItsBytes) {
+  write(folder_ / "20.png", "<html>");
+  fs::copy_file(folder_ / "3.png", folder_ / "4.png", fs::copy_options::overwrite_existing);
+  for (const CacheKind kind : {CacheKind::kNone, CacheKind::kBytes, CacheKind::kDecoded})
+    for (const int read_ahead : {0, 7}) {
+      Dataset set;
+      set.root = set_.root;
+      set.samples = set_.samples;
+      EXPECT_EQ(set.samples.hash(3), 0U);
+      LoaderThreads pool({.num_decoders = 3, .read_ahead = read_ahead});
+      ImageCache cache(kind, set.samples.size(), 1 << 20);
+      for (int epoch = 0; epoch < 2; ++epoch) all_pixels(set, pool, plan(), &cache);
+      for (std::size_t i = 0; i < set.samples.size(); ++i) {
+        const std::string bytes = read_file(folder_ / set.samples.file_name(i));
+        EXPECT_EQ(set.samples.hash(i), i == 20 ? 0 : content_hash(bytes)) << i;
+      }
+      EXPECT_EQ(set.samples.hash(3), set.samples.hash(4));
+      EXPECT_NE(set.samples.hash(3), set.samples.hash(5));
+    }
 }
 
 TEST_F(BatchLoaderTest, WhatIsKeptNeedsNoFile) {

@@ -168,6 +168,18 @@ TEST(Findings, WarnOfImbalanceEmptyClassesAndBadImages) {
   EXPECT_HAS(all_of(run, Judged::kWarning), "dog\u2069” has no training images");
 }
 
+TEST(Findings, WarnOfImagesThatTrainingSees) {
+  RunRecord run = sample_run(5);
+  EXPECT_LACKS(all_of(run, Judged::kWarning), "training images");
+  run.epochs[0].valid_in_train = 0;
+  EXPECT_LACKS(all_of(run, Judged::kWarning), "training images");
+  run.epochs[0].valid_in_train = 37;
+  EXPECT_HAS(all_of(run, Judged::kWarning), "37 of 400 validation images are also training images");
+  EXPECT_HAS(next_steps(run).front(), "training and validation share");
+  run.epochs[4].valid = run.epochs[3].valid;
+  EXPECT_LACKS(all_of(run, Judged::kGood), "no sign of overfitting");
+}
+
 TEST(Findings, SayWhereTheLossStoppedBeingANumber) {
   RunRecord run = sample_run(5);
   run.epochs[2].train.loss_sum = std::numeric_limits<double>::quiet_NaN();

@@ -58,6 +58,17 @@ TEST(ReportPage, EscapesUntrustedNames) {
   }
 }
 
+TEST(ReportPage, ShowsHowBusyTheDeviceWas) {
+  RunRecord run = sample_run(2);
+  EXPECT_FALSE(has(report_html(run), "id=\"load\""));
+  run.epochs[0].cpu_share = 0.8;
+  run.epochs[1].cpu_share = 0.9;
+  EXPECT_TRUE(has(report_html(run), "Load: 85 % of the compute threads"));
+  run.epochs[0].gpu = GpuLoad{90, 300};
+  run.epochs[1].gpu = GpuLoad{92, 340};
+  EXPECT_TRUE(has(report_html(run), "Load: GPU 91 %, 320 W."));
+}
+
 TEST(ReportPage, TakesARecordThatContradictsItself) {
   RunRecord run = sample_run(2);
   run.start.data.classes.clear();

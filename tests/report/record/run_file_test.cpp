@@ -44,11 +44,23 @@ TEST_F(RunFileTest, RoundTripsARun) {
   EXPECT_EQ(read.epochs[1].valid.top1, 8);
   EXPECT_EQ(read.epochs[1].gpu->power_watts, 350);
   EXPECT_EQ(read.epochs[1].communication->waiting, 1);
+  EXPECT_EQ(read.epochs[0].valid_in_train, 3);
+  EXPECT_FALSE(read.epochs[1].valid_in_train);
   EXPECT_EQ(read.details.confusion.counts, told.details.confusion.counts);
   EXPECT_EQ(read.details.most_wrong[0].thumbnail.jpeg, told.details.most_wrong[0].thumbnail.jpeg);
   EXPECT_EQ(read.details.samples[0].file, "cat/2.jpg");
   EXPECT_EQ(read.end.status, RunStatus::kFinished);
   EXPECT_TRUE(read.end.image_faults.at(0).damaged);
+}
+
+TEST_F(RunFileTest, TrainingJsonCountsTheImagesThatBothSetsHave) {
+  RunRecord run = hostile_run();
+  const auto has = [&](const std::string& field) {
+    return format_training_json(run, run.end).find(field) != std::string::npos;
+  };
+  EXPECT_TRUE(has("\"validation_images_in_training\": 3"));
+  run.epochs[0].valid_in_train.reset();
+  EXPECT_TRUE(has("\"validation_images_in_training\": null"));
 }
 
 TEST_F(RunFileTest, ARunThatWasKilledIsReadUpToItsLastWholeLine) {
