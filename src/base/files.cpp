@@ -232,6 +232,7 @@ std::string did_you_mean_path(const std::filesystem::path& path) {
     if (name.empty()) return "";
     found /= name;
   }
+  if (!fs::exists(found, fault)) return "";  // a link that leads nowhere
   return " Did you mean '" + found.string() + "'?";
 }
 

@@ -61,6 +61,8 @@ TEST_F(Files, APathThatDoesNotExistSuggestsOneThatDoes) {
   EXPECT_EQ(meant("small/TRAIN/Ship/"), "/small/train/ship'?");
   EXPECT_EQ(meant("smal/train"), "/small/train'?");
   EXPECT_EQ(meant("small/val"), "");
+  fs::create_symlink("nowhere", folder_ / "lost");
+  EXPECT_EQ(meant("lost"), "");
 }
 
 TEST_F(Files, NothingUnderTheFinalNameBeforeCommit) {
