@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -11,8 +12,10 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace kiln {
 namespace {
@@ -208,6 +211,31 @@ void sync_folder(const std::filesystem::path& folder) {
   ::close(descriptor);
 }
 
+std::string did_you_mean_path(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t kMostNames = 10'000;
+  std::error_code fault;
+  if (fs::exists(path, fault)) return "";
+  fs::path found;
+  for (const fs::path& part : path) {
+    if (part.empty()) continue;  // after a slash at the end
+    if (fs::exists(found / part, fault)) {
+      found /= part;
+      continue;
+    }
+    std::vector<std::string> names;
+    for (fs::directory_iterator entry(found.empty() ? "." : found, fault), end;
+         !fault && entry != end && names.size() < kMostNames; entry.increment(fault))
+      names.push_back(entry->path().filename().string());
+    std::sort(names.begin(), names.end());
+    const std::string name = closest(part.string(), names);
+    if (name.empty()) return "";
+    found /= name;
+  }
+  if (!fs::exists(found, fault)) return "";  // a link that leads nowhere
+  return " Did you mean '" + found.string() + "'?";
+}
+
 bool is_leftover(std::string_view file_name) {
   return file_name.starts_with(kTemporaryPrefix);
 }
@@ -264,6 +292,15 @@ bool AppendedFile::is_in_use(const std::filesystem::path& path) {
   const bool taken = file >= 0 && is_taken(file, LOCK_SH);
   if (file >= 0) ::close(file);
   return taken;
+}
+
+bool AppendedFile::is_abandoned(const std::filesystem::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  struct stat info {};
+  const bool is_free = file >= 0 && ::fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
+                       ::flock(file, LOCK_SH | LOCK_NB) == 0;
+  if (file >= 0) ::close(file);
+  return is_free;
 }
 
 AppendedFile::~AppendedFile() {

@@ -63,6 +63,10 @@ void sync_folder(const std::filesystem::path& folder);
 // them: inside a container that is seldom the one outside.
 std::string system_words(int error);
 
+// " Did you mean 'small/train'?" if `path` does not exist, but something close to it does; else
+// an empty text.
+std::string did_you_mean_path(const std::filesystem::path& path);
+
 // Files of DurableFile that a killed run left in `folder`.
 bool is_leftover(std::string_view file_name);
 void remove_leftovers(const std::filesystem::path& folder);
@@ -83,6 +87,9 @@ class AppendedFile {
   explicit AppendedFile(std::filesystem::path path);
   // Whether a program is appending to it.
   static bool is_in_use(const std::filesystem::path& path);
+  // Whether certainly none does. Both are false where files have no locks. Only of a program on
+  // this host: network file systems do not tell reliably of others.
+  static bool is_abandoned(const std::filesystem::path& path);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;

@@ -37,6 +37,14 @@ bool is_control(std::string_view character) {
   return character.size() == 2 && character[0] == '\xC2' && last < 0xA0;
 }
 
+// ASCII letters only.
+std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  for (char& c : small)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return small;
+}
+
 constexpr std::string_view kDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -197,11 +205,14 @@ std::string closest(std::string_view word, const std::vector<std::string>& candi
   const int limit = std::max(2, static_cast<int>(word.size()) / 3);
   int best = limit + 1;
   std::string found;
+  const std::string small_word = in_small_letters(word);
   for (const std::string& candidate : candidates) {
-    int distance = edit_distance(word, candidate);
+    const std::string small_candidate = in_small_letters(candidate);
+    int distance = edit_distance(small_word, small_candidate);
     // A word of one or two bytes is within two changes of many others.
     if (distance >= static_cast<int>(std::max(word.size(), candidate.size()))) continue;
-    if (word.size() >= 3 && candidate.starts_with(word)) distance = std::min(distance, 1);
+    if (word.size() >= 3 && small_candidate.starts_with(small_word))
+      distance = std::min(distance, 1);
     if (distance < best) {
       best = distance;
       found = candidate;

@@ -54,7 +54,7 @@ std::string shell_words(const std::vector<std::string>& words);
 int edit_distance(std::string_view a, std::string_view b);
 
 // Empty if nothing is close: more than a third of the word (at least two bytes) would have to
-// change, and no candidate starts with the word. On ties, the first.
+// change, and no candidate starts with the word. Capitals are no change. On ties, the first.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);
 
 // " Did you mean 'epochs'?", with `prefix` before the name, or an empty text.

@@ -85,7 +85,8 @@ int run(const ReportConfig& config, Process& process);
 int run(const TrainConfig& config, Process& process);
 
 // `kiln watch`: follows a running job by its metrics.jsonl.
-// Returns when the run has ended or on a stop signal.
+// Waits for one to begin; returns when the run has ended or on a stop signal. Throws Error
+// kUserError if there is no folder for a run, kFailedToCompleteOperation if it was probably killed.
 int run(const WatchConfig& config, Process& process);
 
 }  // namespace kiln

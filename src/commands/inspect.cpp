@@ -121,6 +121,8 @@ int inspect_images(const fs::path& path, bool check, Report& report) {
   tell_classes(set, report);
   tell_sizes(set, report);
   report["notes"] = set.notes;
+  if (const std::string advice = depth_advice(set); !advice.empty())
+    report["notes"].push_back("no class folders directly in it. " + advice);
   return check ? check_images(set, report) : 0;
 }
 
@@ -251,7 +253,8 @@ std::string state_file_kind(std::string_view bytes) {
 [[noreturn]] void fail_to_open(const fs::path& path, std::error_code failure) {
   const std::string reason = failure ? failure.message() : "No such file or directory";
   throw Error(ErrorCode::kUserError, "'" + path.string() + "' cannot be read (" + reason +
-                                         "): give a readable directory or file.");
+                                         "): give a readable directory or file." +
+                                         did_you_mean_path(path));
 }
 
 int inspect_file(const fs::path& path, Report& report) {

@@ -161,6 +161,7 @@ class Launch {
   void take_signal(int signal, SupervisedProcess& process);
   int watch(StopSignals& stops, SupervisedProcess& process);
   int conclude(int code);
+  void show_last_lines(const JobFailure& failure) const;
   void report(const JobFailure& failure);
   std::string sentence(const JobFailure& failure) const;
 
@@ -267,7 +268,7 @@ std::string Launch::sentence(const JobFailure& failure) const {
   return text + "; all output of the job is in " + mpi_log_.path() + ".";
 }
 
-void Launch::report(const JobFailure& failure) {
+void Launch::show_last_lines(const JobFailure& failure) const {
   const auto& lines = story_.last_lines(failure.rank);
   std::string title = "Last lines of ";
   title += failure.rank == kMpirunItself ? "mpirun" : "rank " + std::to_string(failure.rank);
@@ -276,8 +277,16 @@ void Launch::report(const JobFailure& failure) {
   std::fprintf(stderr, "%s:\n", title.c_str());
   for (const std::string& line : lines) std::fprintf(stderr, "  | %s\n", line.c_str());
   if (lines.empty()) std::fprintf(stderr, "  (no output)\n");
+}
+
+void Launch::report(const JobFailure& failure) {
   const std::string text = sentence(failure);
-  log_.error(text);
+  if (failure.told) {
+    std::fprintf(stderr, "All output of the job is in %s.\n", mpi_log_.path().c_str());
+  } else {
+    show_last_lines(failure);
+    log_.error(text);
+  }
   mpi_log_.add("launch", text);
   // The rank may have written its note in another pod.
   const std::string of_rank = error_info_.failure();

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "report/record/run_file.h"
@@ -16,8 +17,12 @@
 namespace kiln {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::chrono::milliseconds kBetweenLooks{300};
 constexpr double kQuietSeconds = 60;
+// A look at the writer locks the record for a moment, in which a run that begins could not.
+constexpr int kLooksPerLock = 7;
 
 // Prints new events of the followed run on the console, as the run itself does.
 class Watcher {
@@ -63,27 +68,75 @@ class Watcher {
   std::size_t shown_epochs_ = 0, shown_warnings_ = 0;
 };
 
+// Where a run that may not have begun writes. Throws Error if there is no folder for it.
+fs::path record_to_await(const fs::path& log_path) {
+  std::error_code fault;
+  const bool is_record = fs::exists(log_path, fault) || log_path.filename() == kRunFileName;
+  const fs::path record = is_record ? record_of(log_path) : log_path / kRunFileName;
+  const fs::path folder = record.parent_path().empty() ? "." : record.parent_path();
+  const fs::path above = folder.parent_path().empty() ? "." : folder.parent_path();
+  const bool may_come = fs::symlink_status(folder, fault).type() == fs::file_type::not_found &&
+                        fs::is_directory(above, fault);
+  if (!fs::is_directory(folder, fault) && !may_come)
+    throw Error(ErrorCode::kUserError, "There is no folder '" + folder.string() +
+                                           "', nor one to hold it: give the --log-path of a run." +
+                                           did_you_mean_path(folder));
+  return record;
+}
+
+// The process that writes the record, as far as this host can know.
+enum class Writer { kUnknown, kAlive, kGone };
+
+Writer writer_of(const RunRecord& run, const fs::path& record) {
+  if (run.start.host != host_name()) return Writer::kUnknown;
+  if (AppendedFile::is_abandoned(record)) return Writer::kGone;
+  return AppendedFile::is_in_use(record) ? Writer::kAlive : Writer::kUnknown;
+}
+
+// Throws Error if no more news can be expected.
+void require_life(const RunRecord& run, Writer writer, const fs::path& record) {
+  const double quiet = unix_seconds() - last_time(run);
+  const bool is_silent = writer == Writer::kUnknown && quiet > plausible_silence(run);
+  if (writer != Writer::kGone && !is_silent) return;
+  std::string text = "No news for " + duration_text(quiet);
+  if (!run.steps.empty())
+    text +=
+        formatted(" (steps took %.2g s; the last was step %d of epoch %d)",
+                  run.steps.back().batch_seconds, run.steps.back().step, run.steps.back().epoch);
+  if (writer == Writer::kGone)
+    text += ", and no process writes to '" + record.string() + "' any more";
+  throw Error(ErrorCode::kFailedToCompleteOperation, text + ": the run was probably killed.");
+}
+
+void follow(RunFollower& follower, const fs::path& record, Watcher& watcher) {
+  const RunRecord& run = follower.run();
+  Writer writer = Writer::kUnknown;
+  for (int look = 0; run.end.status == RunStatus::kRunning && stop_signal() == 0; ++look) {
+    if (follower.has_begun()) {
+      watcher.tell(run);
+      if (look % kLooksPerLock == 0) writer = writer_of(run, record);
+    }
+    // After the look at the writer, whose last act may have been the end of the record.
+    if (follower.read_news())
+      writer = Writer::kUnknown;
+    else if (follower.has_begun())
+      require_life(run, writer, record);
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
 }  // namespace
 
 int run(const WatchConfig& config, Process& process) {
   Log& log = process.log;
-  const std::filesystem::path record = record_of(config.log_path);
-  std::error_code fault;
-  if (record == config.log_path && !std::filesystem::exists(record, fault))
-    throw Error(ErrorCode::kUserError,
-                "There is no folder '" + config.log_path + "': give the --log-path of a run.");
+  const fs::path record = record_to_await(config.log_path);
   if (config.plain) log.speak_plainly();
   install_stop_signals();
   RunFollower follower(record);
   Watcher watcher(log);
   follower.read_news();
-  if (!follower.has_begun())
-    log.info("waiting for '" + record.string() + "', which a run creates first");
-  while (follower.run().end.status == RunStatus::kRunning && stop_signal() == 0) {
-    if (follower.has_begun()) watcher.tell(follower.run());
-    std::this_thread::sleep_for(kBetweenLooks);
-    follower.read_news();
-  }
+  if (!follower.has_begun()) log.info("waiting for a run that writes '" + record.string() + "'");
+  follow(follower, record, watcher);
   if (follower.has_begun()) watcher.tell(follower.run());
   watcher.tell_end(follower.run());
   return 0;

@@ -110,24 +110,21 @@ class ArgumentParser {
   bool next_is_its_value() const {
     const std::string* text = peek();
     if (text == nullptr) return false;
+    if (*text == "0" || *text == "1" || !closest(*text, {"True", "False"}).empty()) return true;
     for (const Option& option : command_.options) {
-      if (option.positional && !closest(*text, option.choices).empty()) return false;
+      const bool may_be_it = option.choices.empty() || !closest(*text, option.choices).empty();
+      if (option.positional && may_be_it) return false;
     }
     return true;
   }
 
   void take_unknown(const Token& token) {
-    std::vector<std::string> names;
-    for (const Option& option : command_.options) names.push_back(option.name);
-    std::string shown = token.string_key;
-    std::replace(shown.begin(), shown.end(), '_', '-');
-    const std::string guess = did_you_mean(shown, names, "--");
+    const std::string guess = meant_option(command_, token.string_key);
     fault("--" + excerpt(token.string_key) + " is not an option of `kiln " + command_.name + "`." +
-          (guess.empty() ? " `kiln " + command_.name + " --help` lists them." : guess));
-    // Probably a typo of this option: do not also report it as missing, and skip its value.
-    if (const Option* meant = find_option(command_, closest(shown, names))) {
-      raw_.mentioned.push_back(meant);
-    }
+          (guess.empty() ? " `kiln " + command_.name + " --help` lists them."
+                         : " Did you mean '--" + guess + "'?"));
+    // Probably meant for this option: do not also report it as missing, and skip its value.
+    if (const Option* meant = find_option(command_, guess)) raw_.mentioned.push_back(meant);
     if (token.value.empty() && peek() != nullptr) {
       ++next_;
       for (const Option& option : command_.options) {
@@ -288,13 +285,9 @@ class ConfigFile {
         flag.option->name + " " + excerpt(text) + " -> " + excerpt(flag.text);
   }
 
-  std::string guess(std::string name) const {
-    std::replace(name.begin(), name.end(), '_', '-');
-    std::vector<std::string> names;
-    for (const Option& option : command_.options) {
-      if (option.name != "config") names.push_back(option.name);
-    }
-    return did_you_mean(name, names);
+  std::string guess(const std::string& name) const {
+    const std::string meant = meant_option(command_, name);
+    return meant.empty() || meant == "config" ? "" : " Did you mean '" + meant + "'?";
   }
 
   const CommandInfo& command_;

@@ -1,6 +1,8 @@
 #include "config/command_line.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -41,7 +43,32 @@ std::string name_of(const Words& words) {
   return words[0] + " " + words[1];
 }
 
+// Commands of other trainers that kiln does not have yet, and what does their work.
+struct MissingCommand {
+  std::string_view word, instead;
+};
+constexpr std::string_view kScoring =
+    "There is no `kiln score` yet: examples/predict.py predicts the classes of new photos (section "
+    "\"Predict new photos\" of the README).";
+constexpr std::string_view kValidating =
+    "`kiln train` validates after every epoch, and report.html shows the result. For new photos "
+    "there is examples/predict.py (section \"Predict new photos\" of the README).";
+constexpr std::array<MissingCommand, 9> kMissingCommands = {{
+    {"predict", kScoring},
+    {"score", kScoring},
+    {"infer", kScoring},
+    {"inference", kScoring},
+    {"classify", kScoring},
+    {"test", kValidating},
+    {"eval", kValidating},
+    {"evaluate", kValidating},
+    {"validate", kValidating},
+}};
+
 Invocation refuse_command(const std::string& name) {
+  for (const auto& [word, instead] : kMissingCommands)
+    if (name == word)
+      return refusal("'" + name + "' is not a command of kiln. " + std::string(instead));
   const std::string guess = did_you_mean(name, command_names());
   return refusal(
       "'" + name + "' is not a command of kiln." +

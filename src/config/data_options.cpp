@@ -14,8 +14,11 @@ Command bind_convert(Binder& binder) {
 std::vector<Option> pack_options() {
   const std::string group = "Shards";
   return {
-      required_path("input-path", "DIR", "Labeled images, in any form that train reads."),
-      required_path("output-path", "DIR", "An empty folder for the shards."),
+      positional_path(
+          "input-path", "DIR",
+          "Labeled images, in any form that train reads; the flag name may be omitted."),
+      positional_path("output-path", "DIR",
+                      "An empty folder for the shards; the flag name may be omitted."),
       integer("shard-mb", "256", 1, 1 << 20, "MiB", group, "Maximum size of a shard."),
       integer("short-side", "auto", 16, 4096, "pixels", group,
               "Downscale images with a longer short side to this length and store them as JPEG. "
@@ -40,12 +43,14 @@ Command bind_pack(Binder& binder) {
 }
 
 std::vector<Option> demo_data_options() {
-  return {required_path("output-path", "DIR", "Folder in which train and val are created."),
-          integer("images", "600", 2, kMillion, "images", kDrawing,
-                  "Total number of training and validation images."),
-          integer("classes", "3", 1, 10, "classes", kDrawing, "Number of classes, one shape each."),
-          integer("size", "32", 8, 2048, "pixels", kDrawing, "Image height and width."),
-          seed(kDrawing, "Seed for the drawings.")};
+  return {
+      positional_path("output-path", "DIR",
+                      "Folder in which train and val are created; the flag name may be omitted."),
+      integer("images", "600", 2, kMillion, "images", kDrawing,
+              "Total number of training and validation images."),
+      integer("classes", "3", 1, 10, "classes", kDrawing, "Number of classes, one shape each."),
+      integer("size", "32", 8, 2048, "pixels", kDrawing, "Image height and width."),
+      seed(kDrawing, "Seed for the drawings.")};
 }
 
 Command bind_demo_data(Binder& binder) {
@@ -71,21 +76,24 @@ CommandInfo convert_command() {
   return {
       "convert",
       "Convert an image folder, class folders, a COCO folder or an archive to an ImageDirectory.",
-      "--input-path DIR --output-path DIR",
-      {required_path("input-path", "DIR", "Images, class folders, a COCO folder or an archive."),
-       required_path("output-path", "DIR", "Output folder for the ImageDirectory.")},
+      "INPUT-PATH OUTPUT-PATH",
+      {positional_path("input-path", "DIR",
+                       "Images, class folders, a COCO folder or an archive; the flag name may be "
+                       "omitted."),
+       positional_path("output-path", "DIR",
+                       "Output folder for the ImageDirectory; the flag name may be omitted.")},
       bind_convert};
 }
 
 CommandInfo pack_command() {
   return {"pack",
           "Pack labeled images into tar shards (WebDataset) that train reads without unpacking.",
-          "--input-path DIR --output-path DIR [options]", pack_options(), bind_pack};
+          "INPUT-PATH OUTPUT-PATH [options]", pack_options(), bind_pack};
 }
 
 CommandInfo demo_data_command() {
   return {"demo-data", "Generate a small labeled dataset of colored shapes for trying things out.",
-          "--output-path DIR [options]", demo_data_options(), bind_demo_data};
+          "OUTPUT-PATH [options]", demo_data_options(), bind_demo_data};
 }
 
 }  // namespace kiln

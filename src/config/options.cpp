@@ -1,6 +1,7 @@
 #include "config/options.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "base/text.h"
@@ -24,6 +25,47 @@ std::vector<CommandInfo> build_table() {
   place_on_canvas(commands);
   return commands;
 }
+
+// What other trainers call an option (docs/coming-from.md); the first that the command has counts.
+struct Synonym {
+  std::string_view word, option;
+};
+constexpr std::array<Synonym, 34> kSynonyms = {{
+    {"lr", "learning-rate"},
+    {"bs", "batch-size"},
+    {"mini-batch-size", "batch-size"},
+    {"workers", "loader-threads"},
+    {"num-workers", "loader-threads"},
+    {"workers", "threads"},
+    {"num-workers", "threads"},
+    {"seed", "random-seed"},
+    {"warmup-epochs", "num-warmup-steps"},
+    {"lr-warmup-epochs", "num-warmup-steps"},
+    {"log-interval", "print-freq"},
+    {"early-stopping", "patience"},
+    {"img-size", "image-size"},
+    {"train-crop-size", "image-size"},
+    {"val-crop-size", "eval-crop"},
+    {"val-resize-size", "eval-resize"},
+    {"sync-bn", "sync-batch-norm"},
+    {"grad-accum-steps", "accumulate"},
+    {"gpus", "ranks"},
+    {"world-size", "ranks"},
+    {"nproc-per-node", "ranks"},
+    {"model", "model-name"},
+    {"model", "untrained-model-path"},
+    {"data-dir", "train-data-path"},
+    {"data-dir", "input-path"},
+    {"out", "trained-model-path"},
+    {"out", "output-path"},
+    {"out", "untrained-model-path"},
+    {"output", "trained-model-path"},
+    {"output", "output-path"},
+    {"output-dir", "trained-model-path"},
+    {"output-dir", "output-path"},
+    {"log-dir", "log-path"},
+    {"logdir", "log-path"},
+}};
 
 constexpr std::size_t kWidth = 100;
 constexpr std::size_t kHelpColumn = 34;
@@ -120,6 +162,18 @@ const Option* find_option(const CommandInfo& command, std::string_view name) {
     if (same_name(option.name, name)) return &option;
   }
   return nullptr;
+}
+
+std::string meant_option(const CommandInfo& command, std::string_view name) {
+  for (const Synonym& synonym : kSynonyms) {
+    const Option* option = find_option(command, synonym.option);
+    if (option != nullptr && same_name(synonym.word, name)) return option->name;
+  }
+  std::string word(name);
+  std::replace(word.begin(), word.end(), '_', '-');
+  std::vector<std::string> names;
+  for (const Option& option : command.options) names.push_back(option.name);
+  return closest(word, names);
 }
 
 std::string range_text(const Option& option) {

@@ -77,6 +77,9 @@ const CommandInfo* find_command(std::string_view name);
 // `name` without dashes; `_` and `-` are equal.
 const Option* find_option(const CommandInfo& command, std::string_view name);
 
+// The option of `command` that a mistyped `name`, or another trainer's, stands for; empty: none.
+std::string meant_option(const CommandInfo& command, std::string_view name);
+
 // "1 to 1000000", "auto, or 16 to 2048", "best or last"; empty if any value is allowed.
 std::string range_text(const Option& option);
 

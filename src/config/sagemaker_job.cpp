@@ -62,18 +62,16 @@ class Translation {
     if (of_train == nullptr) of_model_alone_ = name;
   }
 
-  [[noreturn]] void refuse_unknown(std::string name) const {
-    const std::string given = name;
-    std::replace(name.begin(), name.end(), '_', '-');
-    Words names;
-    for (const CommandInfo* command : {&train_, &init_model_})
-      for (const Option& option : command->options)
-        if (!is_place(&option)) names.push_back(option.name);
-    const std::string guess = did_you_mean(name, names);
-    fail("'" + excerpt(given) + "' is not a hyperparameter of kiln." +
+  [[noreturn]] void refuse_unknown(const std::string& name) const {
+    std::string guess;
+    for (const CommandInfo* command : {&train_, &init_model_}) {
+      const Option* meant = find_option(*command, meant_option(*command, name));
+      if (guess.empty() && meant != nullptr && !is_place(meant)) guess = meant->name;
+    }
+    fail("'" + excerpt(name) + "' is not a hyperparameter of kiln." +
          (guess.empty() ? " `kiln train --help` and, for jobs without a 'model' channel, `kiln "
                           "init-model --help` list them."
-                        : guess));
+                        : " Did you mean '" + guess + "'?"));
   }
 
   std::filesystem::path folder_of_channel(const std::string& name) const {

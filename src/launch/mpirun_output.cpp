@@ -9,6 +9,7 @@
 namespace kiln {
 namespace {
 
+constexpr std::string_view kLeaving = "leaving";  // a rank's last phase, however it ended
 constexpr std::size_t kLinesKept = 20;
 constexpr std::size_t kLongestLine = 1 << 16;
 constexpr std::size_t kLongestTag = 40;
@@ -143,7 +144,9 @@ bool JobMonitor::take(const OutputLine& line) {
   const std::string key = "rank " + std::to_string(line.rank) + " on host ";
   const std::size_t phase = line.text.find(": phase: ");
   if (line.rank != kMpirunItself && line.text.starts_with(key) && phase != line.text.npos) {
-    rank.phase = line.text.substr(phase + 9);
+    const std::string name = line.text.substr(phase + 9);
+    rank.is_leaving = name == kLeaving;
+    if (!rank.is_leaving) rank.phase = name;
     rank.host = line.text.substr(key.size(), phase - key.size());
     return false;
   }
@@ -245,6 +248,9 @@ JobFailure JobMonitor::failure(int code) const {
     failure.exit_code = 3;
   } else {
     if (exit_code_ != 0) failure.exit_code = exit_code_;
+    const auto first = ranks_.find(0);
+    failure.told = failure.rank == 0 && first != ranks_.end() && first->second.told_error &&
+                   first->second.is_leaving;
     failure.what = "ended with exit code " + std::to_string(failure.exit_code);
   }
   return failure;

@@ -45,9 +45,10 @@ class OutputSplitter {
 struct JobFailure {
   int rank = kMpirunItself;  // the failed rank, if known
   std::string host;
-  std::string phase;
+  std::string phase;    // the last one before it left
   std::string what;     // "was killed by signal 9 (Killed)", "ended with exit code 3"
   bool killed = false;  // by a signal, or with its host: it could not report anything itself
+  bool told = false;    // by rank 0, whose output is the console's, before all ranks left together
   int exit_code = 1;
 };
 
@@ -66,6 +67,7 @@ class JobMonitor {
  private:
   struct Rank {
     std::string host, phase;
+    bool is_leaving = false;
     std::deque<std::string> lines;  // at most 20
     bool reported_error = false;
   };

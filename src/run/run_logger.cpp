@@ -171,6 +171,7 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   start.command = repeating_command(job.config);
   start.model = job.inputs.untrained.spec.model_name;
   start.device = job.device.description;
+  start.host = host_name();
   for (const at::Tensor& parameter : state.model->parameters())
     start.num_parameters += parameter.numel();
   start.num_ranks = job.world.size();

@@ -36,17 +36,17 @@ std::string read_part(const std::filesystem::path& path, std::uint64_t max_bytes
 }
 
 void refuse_missing_or_empty(const std::filesystem::path& folder) {
-  const auto refuse = [&](const std::string& fault) {
+  const auto refuse = [&](const std::string& fault, const std::string& guess = "") {
     throw Error(ErrorCode::kUserError,
                 "The model folder '" + folder.string() + "' " + fault +
-                    ". Give a folder written by 'kiln init-model' or 'kiln train'.");
+                    ". Give a folder written by 'kiln init-model' or 'kiln train'." + guess);
   };
   std::error_code error;
   const auto status = std::filesystem::status(folder, error);
   if (!std::filesystem::exists(status)) {
-    refuse(error && error != std::errc::no_such_file_or_directory
-               ? "cannot be read (" + error.message() + ")"
-               : "does not exist");
+    if (error && error != std::errc::no_such_file_or_directory)
+      refuse("cannot be read (" + error.message() + ")");
+    refuse("does not exist", did_you_mean_path(folder));
   }
   if (!std::filesystem::is_directory(status)) refuse("is a file, not a folder");
   std::filesystem::directory_iterator entry(folder, error);

@@ -18,6 +18,8 @@ TEST(Closest, FindsTheNearestName) {
   EXPECT_EQ(closest("bach-size", names), "batch-size");
   EXPECT_EQ(closest("pat", names), "patience");
   EXPECT_EQ(closest("color", names), "");
+  EXPECT_EQ(closest("EPOCHS", names), "epochs");
+  EXPECT_EQ(closest("ship", {"Truck", "SHIP"}), "SHIP");
   EXPECT_EQ(closest("x", names), "");
   EXPECT_EQ(closest("", names), "");
   EXPECT_EQ(closest(std::string(100000, 'e'), names), "");

@@ -50,6 +50,21 @@ class Files : public testing::Test {
                       testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
+TEST_F(Files, APathThatDoesNotExistSuggestsOneThatDoes) {
+  fs::create_directories(folder_ / "small/train/ship");
+  const auto meant = [&](const char* typed) {
+    const std::string text = did_you_mean_path(folder_ / typed);
+    const std::size_t begin = text.find(folder_.string());
+    return begin == text.npos ? text : text.substr(begin + folder_.string().size());
+  };
+  EXPECT_EQ(meant("small/trian"), "/small/train'?");
+  EXPECT_EQ(meant("small/TRAIN/Ship/"), "/small/train/ship'?");
+  EXPECT_EQ(meant("smal/train"), "/small/train'?");
+  EXPECT_EQ(meant("small/val"), "");
+  fs::create_symlink("nowhere", folder_ / "lost");
+  EXPECT_EQ(meant("lost"), "");
+}
+
 TEST_F(Files, NothingUnderTheFinalNameBeforeCommit) {
   const fs::path path = folder_ / "model";
   DurableFile file(path);

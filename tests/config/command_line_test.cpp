@@ -120,6 +120,37 @@ TEST(CommandLine, UnknownOptionsGetASuggestion) {
             "--color is not an option of `kiln train`. `kiln train --help` lists them.");
 }
 
+TEST(CommandLine, NamesOfOtherTrainersAreKnown) {
+  EXPECT_NE(fault(train({"--lr", "0.1"})).find("Did you mean '--learning-rate'?"),
+            std::string::npos);
+  EXPECT_EQ(
+      faults({"train", "--model", "u", "--data-dir", "t", "--valid-data-path", "v", "--out", "o"})
+          .size(),
+      3U)
+      << "what they stand for is not missing, too";
+  const CommandInfo &training = *find_command("train"), &packing = *find_command("pack"),
+                    &creation = *find_command("init-model");
+  EXPECT_EQ(meant_option(training, "bs"), "batch-size");
+  EXPECT_EQ(meant_option(training, "num_workers"), "loader-threads");
+  EXPECT_EQ(meant_option(training, "out"), "trained-model-path");
+  EXPECT_EQ(meant_option(packing, "out"), "output-path");
+  EXPECT_EQ(meant_option(packing, "lr"), "");
+  EXPECT_EQ(meant_option(creation, "model"), "model-name");
+}
+
+TEST(CommandLine, PathsMayStandBare) {
+  const auto pack = parse_as<PackConfig>({"pack", "small/train", "sp", "--shuffle"});
+  EXPECT_EQ(pack.input_path, "small/train");
+  EXPECT_EQ(pack.output_path, "sp");
+  EXPECT_TRUE(pack.shuffle);
+  EXPECT_EQ(parse_as<PackConfig>({"pack", "--shuffle", "in", "out"}).input_path, "in");
+  EXPECT_EQ(parse_as<PackConfig>({"pack", "--output-path", "sp", "in"}).input_path, "in");
+  EXPECT_EQ(parse_as<ConvertConfig>({"convert", "in", "out"}).output_path, "out");
+  EXPECT_EQ(parse_as<DemoDataConfig>({"demo-data", "small"}).output_path, "small");
+  EXPECT_NE(fault({"pack", "in", "out", "more"}).find("'more' is not expected"), std::string::npos);
+  EXPECT_NE(fault({"pack", "in"}).find("--output-path"), std::string::npos);
+}
+
 TEST(CommandLine, AMistypedRequiredOptionIsNotCalledMissingToo) {
   EXPECT_EQ(fault({"convert", "--input-pth", "a", "--output-path", "b"}),
             "--input-pth is not an option of `kiln convert`. Did you mean '--input-path'?");
@@ -195,8 +226,10 @@ TEST(CommandLine, EveryMissingPathIsReported) {
 TEST(CommandLine, UnknownCommandsAreFaults) {
   EXPECT_TRUE(std::holds_alternative<VersionRequest>(parse_command_line({"--version"}).command));
   EXPECT_EQ(fault({"trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
+  for (const char* word : {"predict", "score", "test", "eval", "infer"})
+    EXPECT_NE(fault({word}).find("examples/predict.py"), std::string::npos) << word;
   EXPECT_NE(
-      fault({"score"}).find("train, launch, init-model, convert, pack, demo-data, bench loader, "
+      fault({"zebra"}).find("train, launch, init-model, convert, pack, demo-data, bench loader, "
                             "bench collective, watch, inspect, report, compare or describe"),
       std::string::npos);
   EXPECT_FALSE(parse_as<HelpRequest>({}).asked_for);

@@ -49,6 +49,15 @@ class InspectTest(FlowTest):
         self.assertEqual((report["kind"], report["num_classes"], report["unlabeled_images"]),
                          ("folder of images", 0, 24))
         self.assertEqual({size["width"]: size["images"] for size in report["most_common_sizes"]}, {48: 12, 32: 12})
+        self.assertTrue(any(str(larger / "deeper") in note for note in report["notes"]), report["notes"])
+
+    def test_files_that_are_no_images_are_counted(self):
+        folder = self.copy_data()
+        first = sorted(folder.iterdir())[0]
+        (first / "readme.txt").write_text("mine")
+        notes = self.inspect(folder)["notes"]
+        self.assertEqual(len(notes), 1)
+        self.assertIn(f"'{first.name}/readme.txt'", notes[0])
 
     def test_check_names_bad_and_damaged_images(self):
         folder = self.folder / "larger"

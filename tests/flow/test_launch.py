@@ -176,6 +176,8 @@ class RunTest(LaunchTest):
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
         self.assertEqual(self.error_info()["ErrorCode"], 7)
         self.assertIn("70_mpi_log.txt", result.stderr)
+        self.assertEqual((result.stdout + result.stderr).count("Batch size"), 1, "told once")
+        self.assertNotIn("leaving", result.stderr)
 
 
 class EndTest(LaunchTest):

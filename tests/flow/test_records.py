@@ -130,8 +130,8 @@ class Records(flow.FlowTest):
         self.assertIn("saved epoch", result.stdout)
 
     def test_watch_says_what_is_not_there(self):
-        result = flow.kiln("watch", self.folder / "nowhere")
-        self.assertNotEqual(result.returncode, 0)
+        result = flow.kiln("watch", self.folder / "nowhere/logs")
+        self.assertEqual(result.returncode, 1)
         self.assertIn("--log-path", result.stderr)
         (self.folder / "metrics.jsonl").write_text("this is no run\n")
         result = flow.kiln("watch", self.folder)
@@ -149,27 +149,33 @@ class Records(flow.FlowTest):
         self.assertIn("Another run is writing its records", result.stdout)
         self.assertEqual((logs / "metrics.jsonl").read_text(), "of the first\n")
 
-    def test_watch_follows_a_run_that_goes_on(self):
+    def test_watch_waits_for_a_run_and_follows_it(self):
         logs = self.folder / "logs"
-        logs.mkdir()
         watch = subprocess.Popen([flow.KILN, "watch", str(logs)], stdout=subprocess.PIPE, text=True)
         self.addCleanup(watch.kill)
         self.assertEqual(self.train(threads=1).returncode, 0)
         said, _ = watch.communicate(timeout=60)
         self.assertEqual(watch.returncode, 0)
-        self.assertIn("waiting for", said)
+        self.assertEqual(said.count("waiting for"), 1)
         self.assertIn("saved epoch", said)
 
-    def test_a_killed_run_leaves_whole_lines(self):
+    def test_a_killed_run_leaves_whole_lines_and_watch_notices(self):
         run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=1000, print_freq=1, threads=1))],
                                stdout=subprocess.PIPE, text=True)
         for line in run.stdout:
             if "Iter: [3/" in line:
                 break
-        time.sleep(0.2)
+        watch = subprocess.Popen([flow.KILN, "watch", str(self.folder / "logs")], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE, text=True)
+        self.addCleanup(watch.kill)
+        time.sleep(1)
+        self.assertIsNone(watch.poll(), "the run is alive")
         run.send_signal(signal.SIGKILL)
         run.stdout.close()
         run.wait()
+        _, errors = watch.communicate(timeout=20)
+        self.assertEqual(watch.returncode, 3)
+        self.assertIn("probably killed", errors)
         told = events(self.folder / "logs")
         self.assertGreaterEqual(sum(event["event"] == "step" for event in told), 2)
         self.assertNotIn("end", [event["event"] for event in told])

@@ -1,10 +1,13 @@
 """report.html, `kiln report` and `kiln compare`, read back from the pages in a real browser."""
 import json
 import os
+import signal
+import subprocess
+import time
 import unittest
 
 import browser
-from flow import FlowTest, kiln, main
+from flow import KILN, FlowTest, kiln, main
 from run_files import LABELS_OF_STRANGERS, RunFile
 
 WIDTH = "document.documentElement.scrollWidth"
@@ -57,6 +60,29 @@ class ReportTest(FlowTest):
         self.assertEqual((run / "metrics.jsonl").read_bytes(), record)
         os.mkfifo(self.folder / "metrics.jsonl.fifo")
         self.assert_refused(kiln("report", self.folder / "metrics.jsonl.fifo"), 1, "cannot be read")
+
+    def watch_a_run_elsewhere(self, silent_seconds):
+        """Of which there has been no news for so long."""
+        made = RunFile(epochs=2)
+        made.end = None
+        made.start["host"] = "another-host"
+        later = time.time() - silent_seconds - made.events[-1]["time"]
+        for event in (made.start, *made.events):
+            event["time"] += later
+        watch = subprocess.Popen([KILN, "watch", str(made.write(self.folder / str(silent_seconds)))],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(watch.kill)
+        return watch
+
+    def test_watch_gives_up_a_run_on_another_host_only_after_a_long_silence(self):
+        dead, alive = self.watch_a_run_elsewhere(700), self.watch_a_run_elsewhere(60)
+        _, errors = dead.communicate(timeout=20)
+        self.assertEqual(dead.returncode, 3)
+        self.assertIn("No news for 11 min", errors)
+        self.assertIsNone(alive.poll())
+        alive.send_signal(signal.SIGINT)
+        self.assertEqual((alive.wait(20), alive.stderr.read()), (0, ""))
+        alive.stderr.close()
 
     def test_compare_prints_a_table(self):
         runs = []

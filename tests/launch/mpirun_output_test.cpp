@@ -83,6 +83,23 @@ TEST(JobMonitor, ReportsAnExitCode) {
   EXPECT_FALSE(failure.killed);
 }
 
+TEST(JobMonitor, WhatRankZeroToldBeforeAllLeftIsTold) {
+  const std::string exit_of_rank_0 = "  Process name: [[3741,1],0]\n  Exit code:    1\n";
+  const std::string leaving =
+      "[1,0]<stdout>:rank 0 on host node7: phase: leaving\n"
+      "[1,1]<stdout>:rank 1 on host node8: phase: leaving\n";
+  const std::string error = "[1,0]<stderr>:error: no such folder\n";
+  const JobFailure told = failure_of(error + leaving + exit_of_rank_0, 1);
+  EXPECT_EQ(told.rank, 0);
+  EXPECT_TRUE(told.told);
+  EXPECT_EQ(told.phase, "training, epoch 1, step 2") << "where it failed, not that it left";
+  EXPECT_TRUE(failure_of(leaving + error + exit_of_rank_0, 1).told) << "in whichever order";
+  EXPECT_FALSE(failure_of(error + exit_of_rank_0, 1).told) << "it did not leave";
+  EXPECT_FALSE(
+      failure_of(leaving + "[1,1]<stderr>:rank 1: error: no such folder\n" + kExit, 7).told)
+      << "nobody has seen it";
+}
+
 TEST(JobMonitor, ASignal) {
   const JobFailure failure = failure_of(
       "mpirun noticed that process rank 0 with PID 0 on node vm exited on signal 9 (Killed).\n",

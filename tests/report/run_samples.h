@@ -24,6 +24,7 @@ inline RunRecord hostile_run() {
            .command = "kiln train --epochs 2",
            .model = "resnet18",
            .device = "CPU",
+           .host = "node7",
            .num_parameters = 11'000'000,
            .num_ranks = 2,
            .num_epochs = 2,

@@ -24,6 +24,8 @@ struct Listing {
   std::vector<std::string> maybe_linked;  // those of `folders` that may be links
   std::vector<std::string> broken_links;  // broken or circular links
   std::size_t num_hidden_images = 0;
+  std::size_t num_other_files = 0;
+  std::vector<std::string> other_files;  // the first of them
 };
 
 bool is_ignored(std::string_view name) {
@@ -45,6 +47,9 @@ Listing list_folder(const fs::path& folder, const DatasetContext& context) {
       } else if (kind == Kind::kFile && has_image_extension(name)) {
         (listing.images += name) += '/';
         ++listing.num_images;
+      } else if (kind == Kind::kFile) {
+        ++listing.num_other_files;
+        if (listing.other_files.size() < kMaxNamed) listing.other_files.emplace_back(name);
       }
     }
   } catch (const fs::filesystem_error& fault) {
@@ -80,7 +85,8 @@ std::string counted(std::size_t count, const std::string& one, const std::string
 // Groups skipped entries by reason, to keep the notes short.
 struct LeftOut {
   std::vector<std::string> loops, broken_links, deep_folders, empty_folders, root_images, repeated;
-  std::size_t num_hidden_images = 0;
+  std::vector<std::string> other_files;  // in class folders, the first of them
+  std::size_t num_hidden_images = 0, num_other_files = 0;
 
   void add_links(const std::string& prefix, const Listing& listing) {
     for (const std::string& name : listing.broken_links) broken_links.push_back(prefix + name);
@@ -106,6 +112,13 @@ struct LeftOut {
          "folders inside class folders are skipped");
     note(root_images, "image next to the class folders is skipped",
          "images next to the class folders are skipped");
+    if (num_other_files > 0) {
+      notes.push_back(
+          counted(num_other_files,
+                  "file in the class folders is not named as an image and is skipped",
+                  "files in the class folders are not named as images and are skipped") +
+          ": " + name_some(other_files));
+    }
     if (num_hidden_images > 0) {
       notes.push_back(counted(num_hidden_images, "image is", "images are") +
                       " skipped because of a name that begins with a dot");
@@ -157,6 +170,9 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
     return;
   }
   left_out.add_links(name + "/", found.listing);
+  left_out.num_other_files += found.listing.num_other_files;
+  for (const std::string& file : found.listing.other_files)
+    if (left_out.other_files.size() <= kMaxNamed) left_out.other_files.push_back(name + "/" + file);
   for (const std::string& inner : found.listing.folders) {
     (contains(found.loops, inner) ? left_out.loops : left_out.deep_folders)
         .push_back(name + "/" + inner);

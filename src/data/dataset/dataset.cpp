@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
 
@@ -48,7 +49,8 @@ bool check_root(const DatasetContext& context) {
   std::error_code fault;
   const fs::file_status status = fs::status(context.root, fault);
   if (status.type() == fs::file_type::not_found) {
-    context.fail("it does not exist. Check the path.");
+    const std::string guess = did_you_mean_path(context.root);
+    context.fail("it does not exist." + (guess.empty() ? " Check the path." : guess));
   }
   if (fault) {
     context.fail("it cannot be read: " + fault.message() + ". Check the path and its permissions.");
@@ -67,13 +69,6 @@ bool check_root(const DatasetContext& context) {
     context.fail("it is empty. Give a folder with one folder of images per class.");
   }
   return false;
-}
-
-bool has_unlabeled_depth(const Dataset& set) {
-  return set.kind == Dataset::Kind::kUnlabeledFolder &&
-         std::any_of(set.samples.begin(), set.samples.end(), [](const Sample& item) {
-           return item.file_name.find('/') != item.file_name.npos;
-         });
 }
 
 // Ids by name; where unused ids share a name with a class, the id that has images.
@@ -230,6 +225,18 @@ Dataset read_dataset(const fs::path& root, const std::string& name) {
   return set;
 }
 
+std::string depth_advice(const Dataset& set) {
+  if (set.kind != Dataset::Kind::kUnlabeledFolder) return "";
+  for (const Sample& item : set.samples) {
+    const fs::path class_folder = fs::path(item.file_name).parent_path();
+    if (class_folder.empty()) continue;
+    return "Its images are more than one folder deep: give the folder that contains the class "
+           "folders, such as '" +
+           (set.root / class_folder.parent_path()).string() + "'.";
+  }
+  return "";
+}
+
 void open_archives(Dataset& set) {
   for (ImageArchive& archive : set.archives) {
     if (archive.file.is_open()) continue;
@@ -241,13 +248,9 @@ Dataset read_labeled_dataset(const fs::path& root, const std::string& name) {
   const DatasetContext context{.root = root, .name = name};
   Dataset set = read_dataset(root, name);
   if (!set.labeled()) {
-    std::string advice =
-        "Give a folder with one folder of images per class, named after the class.";
-    if (has_unlabeled_depth(set)) {
-      advice =
-          "Its images are more than one folder deep: give the folder that contains the class "
-          "folders.";
-    }
+    std::string advice = depth_advice(set);
+    if (advice.empty())
+      advice = "Give a folder with one folder of images per class, named after the class.";
     std::string notes;  // a COCO file that could not be read is named here
     for (const std::string& note : set.notes) notes += "; " + note;
     context.fail("its images have no labels (" + describe(set.kind) + notes + "). " + advice,
@@ -290,7 +293,9 @@ void map_classes(const Dataset& train, Dataset& valid) {
   for (const Sample& item : valid.samples) {
     if (item.label < 0 || new_ids[item.label] >= 0 || is_named[item.label]) continue;
     is_named[item.label] = true;
-    lacking.push_back("'" + valid.classes[item.label] + "'");
+    const std::string& name = valid.classes[item.label];
+    const std::string near = closest(name, train.classes);
+    lacking.push_back("'" + name + "'" + (near.empty() ? "" : " (there is '" + near + "')"));
   }
   if (!lacking.empty()) {
     std::string names;

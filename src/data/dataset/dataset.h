@@ -145,6 +145,10 @@ Dataset read_dataset(const std::filesystem::path& root, const std::string& name)
 // Opens the archives that are not yet open. Error kInvalidDataset.
 void open_archives(Dataset& set);
 
+// For a folder without labels whose images lie deeper than in class folders, such as the parent of
+// train and val: which folder to give. Else empty.
+std::string depth_advice(const Dataset& set);
+
 // For training: labels present (24), samples without label left out, at least one image (18).
 Dataset read_labeled_dataset(const std::filesystem::path& root, const std::string& name);
 

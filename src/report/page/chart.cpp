@@ -201,7 +201,7 @@ Scale value_scale(const std::vector<double>& values) {
 }
 
 std::string value_text(double value, Unit unit) {
-  if (std::isnan(value)) return "NaN";
+  if (std::isnan(value)) return unit == Unit::kPlain ? "diverged" : "–";
   if (std::isinf(value)) return value > 0 ? "∞" : "−∞";
   if (unit == Unit::kPercent) return formatted("%.1f %%", 100 * value);
   if (unit == Unit::kSeconds) return duration_text(value);

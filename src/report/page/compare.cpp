@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
+#include <map>
 
 #include "base/text.h"
 #include "report/page/chart.h"
@@ -31,7 +31,7 @@ ComparisonRow row_of(const NamedRun& named) {
   row.top1 = percent(valid.top1_accuracy());
   row.interval = formatted("%.1f to %.1f", 100 * interval.low, 100 * interval.high);
   row.top5 = percent(valid.top5_accuracy());
-  row.loss = formatted("%.4f", valid.loss());
+  row.loss = std::isfinite(valid.loss()) ? formatted("%.4f", valid.loss()) : "diverged";
   row.speed = formatted("%.0f", summary.images_per_second);
   return row;
 }
@@ -60,6 +60,23 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
     text += line + "\n";
   }
   return text;
+}
+
+// Validation images by label. The same images may lie at other paths, such as in packed shards.
+using ClassCounts = std::map<std::string, long long>;
+
+ClassCounts validation_counts(const DataRecord& data) {
+  ClassCounts counts;
+  for (std::size_t label = 0; label < data.classes.size(); ++label)
+    if (const long long count = count_of(data.valid_counts, static_cast<int>(label)); count > 0)
+      counts[data.classes[label]] += count;
+  return counts;
+}
+
+std::string in_words(const ClassCounts& counts) {
+  long long images = 0;
+  for (const auto& [name, count] : counts) images += count;
+  return formatted("%s images of %zu classes", grouped(images).c_str(), counts.size());
 }
 
 constexpr int kNumColors = 8;
@@ -164,31 +181,34 @@ std::vector<OptionDifference> option_differences(const std::vector<NamedRun>& ru
   return differences;
 }
 
-bool is_same_place(const std::string& path, const std::string& other) {
-  std::error_code none_there;
-  return path == other || std::filesystem::equivalent(path, other, none_there);
-}
-
 std::string comparison_finding(const std::vector<NamedRun>& runs) {
   if (runs.size() < 2) return "";
   const EpochRecord *best = summary_of(runs[0].run).best, *second = summary_of(runs[1].run).best;
   if (best == nullptr || second == nullptr) return "";
   const Totals &one = best->valid, &other = second->valid;
-  if (one.count != other.count ||
-      !is_same_place(runs[0].run.start.data.valid_path, runs[1].run.start.data.valid_path))
-    return "The best two runs looked at different validation images, so their accuracies say "
-           "little "
-           "about which is better.";
   const double p = one.top1_accuracy(), q = other.top1_accuracy();
+  const DataRecord &data = runs[0].run.start.data, &other_data = runs[1].run.start.data;
+  const ClassCounts counts = validation_counts(data), other_counts = validation_counts(other_data);
+  if (counts != other_counts || (counts.empty() && one.count != other.count))
+    return "The best two runs were validated on different images (" + in_words(counts) + "; " +
+           in_words(other_counts) + "), so top-1 of " + percent(p) + " and of " + percent(q) +
+           " say little about which is better.";
+  const auto variance = [](double share, std::int64_t count) {
+    return share * (1 - share) / static_cast<double>(std::max<std::int64_t>(1, count));
+  };
   // Normal approximation for the difference of two independent proportions.
-  const double reach =
-      1.96 * std::sqrt((p * (1 - p) + q * (1 - q)) / static_cast<double>(one.count));
+  const double reach = 1.96 * std::sqrt(variance(p, one.count) + variance(q, other.count));
   const std::string lead = formatted("The best run leads by %.1f points of top-1", 100 * (p - q));
-  if (p - q > reach) return lead + ", which is statistically significant.";
+  const std::string sets =
+      data.valid_path == other_data.valid_path
+          ? ""
+          : " (The validation paths differ; both have the same number of images in every class.)";
+  if (p - q > reach) return lead + ", which is statistically significant." + sets;
   return lead +
          formatted(
              ", but with %s validation images differences up to %.1f points may be due to chance.",
-             grouped(one.count).c_str(), 100 * reach);
+             grouped(std::min(one.count, other.count)).c_str(), 100 * reach) +
+         sets;
 }
 
 std::string comparison_text(const std::vector<NamedRun>& runs) {

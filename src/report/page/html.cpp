@@ -1,6 +1,7 @@
 #include "report/page/html.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "base/text.h"
@@ -60,6 +61,7 @@ std::string element(std::string_view name_and_attributes, std::string_view html)
 }
 
 std::string figure(std::string_view id, double value, std::string_view text) {
+  if (!std::isfinite(value)) return element("span id=\"" + std::string(id) + "\"", escaped(text));
   return element("data id=\"" + std::string(id) + formatted("\" value=\"%.9g\"", value),
                  escaped(text));
 }

@@ -207,7 +207,8 @@ RunRecord read_run(const std::filesystem::path& path) {
   const std::filesystem::path file = record_of(path);
   std::error_code fault;
   if (!std::filesystem::exists(file, fault) && !fault)
-    refuse("'" + file.string() + "' does not exist: give the --log-path of a `kiln train` run.");
+    refuse("'" + file.string() + "' does not exist: give the --log-path of a `kiln train` run." +
+           did_you_mean_path(path));
   try {
     return parse_run(read_file(file, kMostBytes));
   } catch (const Error& error) {

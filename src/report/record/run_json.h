@@ -154,6 +154,7 @@ void visit_fields(Is<RunStart> auto& start, auto&& field) {
   field("command", start.command);
   field("model", start.model);
   field("device", start.device);
+  field("host", start.host);
   field("plan", start.plan);
   field("num_parameters", start.num_parameters);
   field("num_ranks", start.num_ranks);

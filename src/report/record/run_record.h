@@ -26,13 +26,14 @@ struct DataRecord {
 };
 
 struct RunStart {
-  double time = 0;      // Unix seconds
-  TextPairs options;    // every option with its effective value
-  TextPairs versions;   // of the program and its libraries
-  std::string command;  // the command line that repeats the run, quoted for a shell
-  std::string model;    // "resnet18"
-  std::string device;   // as shown on the console
-  TextPairs plan = {};  // the plan, as shown on the console: label, text
+  double time = 0;        // Unix seconds
+  TextPairs options;      // every option with its effective value
+  TextPairs versions;     // of the program and its libraries
+  std::string command;    // the command line that repeats the run, quoted for a shell
+  std::string model;      // "resnet18"
+  std::string device;     // as shown on the console
+  std::string host = {};  // of rank 0, which writes the record
+  TextPairs plan = {};    // the plan, as shown on the console: label, text
   long long num_parameters = 0;
   int num_ranks = 1;
   int num_epochs = 0;

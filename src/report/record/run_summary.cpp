@@ -40,14 +40,6 @@ void note_largest_class(const std::vector<long long>& counts, RunSummary* summar
   summary->largest_share = static_cast<double>(*largest) / static_cast<double>(summary->num_valid);
 }
 
-// The time of the last event, for runs whose record has no end.
-double last_time(const RunRecord& run) {
-  double time = run.start.time;
-  if (!run.steps.empty()) time = std::max(time, run.steps.back().time);
-  if (!run.epochs.empty()) time = std::max(time, run.epochs.back().time);
-  return time;
-}
-
 constexpr std::size_t kMostCharacters = 40;
 
 double share(std::int64_t part, std::int64_t whole) {
@@ -99,6 +91,29 @@ RunSummary summary_of(const RunRecord& run) {
   if (!run.epochs.empty())
     summary.num_valid_in_train = run.epochs.front().valid_in_train.value_or(0);
   return summary;
+}
+
+double last_time(const RunRecord& run) {
+  double time = run.start.time;
+  if (!run.steps.empty()) time = std::max(time, run.steps.back().time);
+  if (!run.epochs.empty()) time = std::max(time, run.epochs.back().time);
+  return time;
+}
+
+double plausible_silence(const RunRecord& run) {
+  constexpr double kLeast = 600, kBeforeTheFirstStep = 3600;
+  std::vector<double> times = {run.start.time};
+  for (const StepRecord& step : run.steps) times.push_back(step.time);
+  for (const EpochRecord& epoch : run.epochs) times.push_back(epoch.time);
+  std::erase_if(times, [](double time) { return !std::isfinite(time); });
+  if (times.size() < 2) return kBeforeTheFirstStep;
+  std::sort(times.begin(), times.end());
+  // The first validation takes less than the training before it.
+  const double all = run.epochs.empty() ? times.back() - times.front() : 0;
+  std::adjacent_difference(times.begin(), times.end(), times.begin());
+  times.erase(times.begin());
+  std::sort(times.begin(), times.end());
+  return std::max({kLeast, 20 * times[times.size() / 2], 3 * times.back(), all});
 }
 
 const EpochRecord* kept_epoch(const RunRecord& run) {

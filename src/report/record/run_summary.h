@@ -45,6 +45,13 @@ const EpochRecord* kept_epoch(const RunRecord& run);
 Interval top1_interval(const Totals& totals);
 Interval top5_interval(const Totals& totals);
 
+// The time of the last record, in Unix seconds.
+double last_time(const RunRecord& run);
+
+// Seconds after its last record from which on a running job that cannot be looked at is taken for
+// dead: long against the gaps between its records, which include whole validations.
+double plausible_silence(const RunRecord& run);
+
 // "finished", "stopped early", "stopped by a signal", "failed", "running or killed".
 std::string status_text(const RunEnd& end);
 

@@ -105,17 +105,20 @@ std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int
   constexpr std::size_t kMostRows = 20;
   std::vector<std::string> rows = {
       "  epoch  learning rate  train loss     top-1  valid loss     top-1  images/s"};
+  bool has_star = false;
   const std::size_t stride =
       epochs.size() <= kMostRows ? 1 : (epochs.size() + kMostRows - 3) / (kMostRows - 2);
   for (std::size_t i = 0; i < epochs.size(); ++i) {
     const EpochRecord& epoch = epochs[i];
     const bool kept = epoch.epoch == saved_epoch;
+    has_star = has_star || kept;
     if (i % stride != 0 && i + 1 != epochs.size() && !kept) continue;
     rows.push_back(formatted("%s %5d %14.4g %11.4f %7.2f %% %11.4f %7.2f %% %9.1f",
                              kept ? "*" : " ", epoch.epoch, epoch.learning_rate, epoch.train.loss(),
                              100 * epoch.train.top1_accuracy(), epoch.valid.loss(),
                              100 * epoch.valid.top1_accuracy(), epoch.train_images_per_second));
   }
+  if (has_star) rows.emplace_back("* the epoch whose weights were saved");
   return rows;
 }
 

@@ -37,7 +37,7 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live);
 std::string validation_line(const StepRecord& at, const LiveLine& live);
 
 // One line per epoch under a heading, at most 20: the first, the last, the saved one, marked by a
-// star, and some in between.
+// star, and some in between; then what the star means.
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch);
 
 }  // namespace kiln

@@ -29,7 +29,6 @@ TEST(ClassFolders, labels_are_folder_names_by_code_point) {
   const ScratchFolder scratch;
   scratch.put("cat/2.JPG");
   scratch.put("cat/10.png");
-  scratch.put("cat/readme.txt");
   scratch.put("Zebra/a.webp");
   scratch.put("\u00e9l\u00e9phant rose/a b.tiff");
   const Dataset set = read_dataset(scratch.path(), "Training dataset");
@@ -72,6 +71,24 @@ TEST(ClassFolders, skipped_files_are_noted) {
   }
 }
 
+TEST(ClassFolders, files_that_are_no_images_are_counted) {
+  const ScratchFolder scratch;
+  scratch.put("labels.txt");
+  scratch.put("cat/1.jpg");
+  scratch.put("cat/.hidden");
+  scratch.put("cat/readme.txt");
+  for (int i = 0; i < 20; ++i) scratch.put("dog/" + std::to_string(i) + ".json");
+  EXPECT_TRUE(read_dataset(scratch.path(), "Training dataset").notes.size() == 2U)
+      << "dog is no class";
+  scratch.put("dog/1.jpg");
+  const Dataset set = read_dataset(scratch.path(), "Training dataset");
+  ASSERT_EQ(set.notes.size(), 1U) << joined(set.notes);
+  EXPECT_TRUE(set.notes[0].starts_with("21 files ")) << set.notes[0];
+  EXPECT_NE(set.notes[0].find("'cat/readme.txt', 'dog/0.json'"), std::string::npos);
+  EXPECT_EQ(set.notes[0].find("labels.txt"), std::string::npos);
+  EXPECT_LT(set.notes[0].size(), 300U);
+}
+
 TEST(ClassFolders, links_are_followed_and_loops_are_named) {
   const ScratchFolder scratch;
   const ScratchFolder elsewhere;
@@ -104,7 +121,16 @@ TEST(UnlabeledFolder, finds_images_at_any_depth_and_survives_loops) {
   EXPECT_NE(joined(set.notes).find("'one/two/up'"), std::string::npos) << joined(set.notes);
   const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
-  EXPECT_NE(error.message().find("folder that contains the class folders"), std::string::npos);
+  EXPECT_NE(error.message().find((scratch / "one").string() + "'"), std::string::npos);
+  EXPECT_NE(error.message().find(depth_advice(set)), std::string::npos);
+}
+
+TEST(UnlabeledFolder, one_level_gets_no_advice_on_depth) {
+  const ScratchFolder scratch;
+  scratch.put("b.jpg");
+  EXPECT_EQ(depth_advice(read_dataset(scratch.path(), "Training dataset")), "");
+  scratch.put("cat/a.jpg");
+  EXPECT_EQ(depth_advice(read_dataset(scratch.path(), "Training dataset")), "");
 }
 
 TEST(Dataset, missing_empty_and_wrong_inputs_are_error_18) {
@@ -117,6 +143,9 @@ TEST(Dataset, missing_empty_and_wrong_inputs_are_error_18) {
   };
   EXPECT_NE(message_of(scratch.path()).find("is empty"), std::string::npos);
   EXPECT_NE(message_of(scratch / "gone").find("does not exist"), std::string::npos);
+  fs::create_directory(scratch / "train");
+  EXPECT_NE(message_of(scratch / "trian").find((scratch / "train").string()), std::string::npos);
+  fs::remove(scratch / "train");
   scratch.put("data.zip");
   EXPECT_NE(message_of(scratch / "data.zip").find("neither zip nor tar"), std::string::npos);
   EXPECT_NE(message_of(scratch.path()).find("data.zip' cannot be used"), std::string::npos);
@@ -177,6 +206,13 @@ TEST(MapClasses, names_classes_missing_from_training) {
   EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
   EXPECT_NE(error.message().find("1 class is not in the training dataset"), std::string::npos);
   EXPECT_NE(error.message().find("'dog'"), std::string::npos);
+}
+
+TEST(MapClasses, names_the_class_that_may_be_meant) {
+  const Dataset train = labeled({"SHIP", "truck"}, {0, 1});
+  Dataset valid = labeled({"Ship", "truck"}, {0, 1});
+  const Error error = error_of([&] { map_classes(train, valid); });
+  EXPECT_NE(error.message().find("'Ship' (there is 'SHIP')"), std::string::npos);
 }
 
 constexpr const char* kCocoImages =

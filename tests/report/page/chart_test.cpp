@@ -100,7 +100,7 @@ TEST(LineChart, BreaksTheLineWhereAValueIsNotFinite) {
       {{"training", 1, false, false, {{1, 3}, {2, kNan}, {3, 2}, {4, kInfinity}}}}};
   const std::string html = line_chart_html(chart);
   EXPECT_NE(html.find("data-x=\"1 3\" data-y=\"3 2\""), html.npos);
-  EXPECT_NE(html.find("<td>NaN</td>"), html.npos);
+  EXPECT_NE(html.find("<td>diverged</td>"), html.npos);
   EXPECT_NE(html.find("<td>∞</td>"), html.npos);
   EXPECT_EQ(html.find("nan"), html.npos);
   EXPECT_EQ(html.find("inf"), html.npos);

@@ -84,6 +84,26 @@ TEST(ReportPage, TakesARecordThatContradictsItself) {
   EXPECT_TRUE(has(report_html({}), "No epoch was finished"));
 }
 
+TEST(ReportPage, ADivergedRunShowsNoNan) {
+  RunRecord run = sample_run(3);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  run.epochs[2].train.loss_sum = run.epochs[2].valid.loss_sum = nan;
+  run.steps.resize(1);
+  run.steps[0].epoch = run.steps[0].step = run.steps[0].num_steps = 1;
+  run.steps[0].batch = {nan, 0, 16, 16};
+  run.end.status = RunStatus::kFailed;
+  RunRecord diverged_at_once = run;
+  diverged_at_once.epochs = {run.epochs[2]};
+  for (std::string page : {report_html(run), report_html(diverged_at_once),
+                           comparison_html({{"a", run}, {"b", diverged_at_once}}),
+                           comparison_text({{"a", run}, {"b", diverged_at_once}})}) {
+    page = page.substr(0, page.find("<script>"));
+    EXPECT_TRUE(has(page, "diverged"));
+    for (const char* word : {">nan", ">NaN", "-nan", " nan", "\"nan", " NaN", ":nan"})
+      EXPECT_FALSE(has(page, word)) << word << page.substr(page.find(word) - 50, 100);
+  }
+}
+
 TEST(Comparison, SortsShowsAndDiffers) {
   RunRecord better = sample_run(6), worse = sample_run(2), begun = sample_run(0);
   better.start.options[1].second = "0.02";
@@ -102,10 +122,21 @@ TEST(Comparison, SortsShowsAndDiffers) {
 TEST(Comparison, SaysWhichDifferencesMayBeChance) {
   RunRecord better = sample_run(6), worse = sample_run(5);
   EXPECT_TRUE(has(comparison_finding({{"a", better}, {"b", worse}}), "may be due to chance"));
-  worse.start.data.valid_path = "elsewhere";
-  EXPECT_TRUE(
-      has(comparison_finding({{"a", better}, {"b", worse}}), "different validation images"));
   EXPECT_EQ(comparison_finding({{"a", better}}), "");
+}
+
+TEST(Comparison, ValidationSetsAreComparedByTheirImagesOfEachClass) {
+  RunRecord better = sample_run(6), worse = sample_run(2);
+  worse.start.data.valid_path = "shards/val";
+  std::swap(worse.start.data.classes[0], worse.start.data.classes[1]);
+  EXPECT_TRUE(has(comparison_finding({{"a", better}, {"b", worse}}), "leads by 10.0 points"))
+      << "shards of the same images";
+  worse.start.data.valid_path = better.start.data.valid_path;
+  worse.start.data.valid_counts = {150, 250};
+  const std::string finding = comparison_finding({{"a", better}, {"b", worse}});
+  EXPECT_FALSE(has(finding, "leads"));
+  EXPECT_TRUE(has(finding, "different images"));
+  EXPECT_TRUE(has(finding, "85.0 %") && has(finding, "75.0 %")) << "the numbers are shown anyway";
 }
 
 }  // namespace

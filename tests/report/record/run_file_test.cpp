@@ -32,6 +32,7 @@ TEST_F(RunFileTest, RoundTripsARun) {
   write(told);
   const RunRecord read = read_run(folder_);
   EXPECT_EQ(read.start.options, told.start.options);
+  EXPECT_EQ(read.start.host, "node7");
   EXPECT_EQ(read.start.data.classes, told.start.data.classes);
   EXPECT_EQ(read.start.data.mean[1], 0.5);
   EXPECT_EQ(read.warnings, told.warnings);
@@ -113,11 +114,17 @@ TEST_F(RunFileTest, OtherFilesAreRefusedWithALineNumber) {
 
 TEST_F(RunFileTest, TwoRunsDoNotShareAFile) {
   EXPECT_FALSE(AppendedFile::is_in_use(file_));
-  AppendedFile first(file_);
-  first.append("first");
-  EXPECT_TRUE(AppendedFile::is_in_use(file_));
-  EXPECT_THROW(AppendedFile{file_}, std::runtime_error);
-  EXPECT_EQ(read_file(file_), "first");
+  EXPECT_FALSE(AppendedFile::is_abandoned(file_)) << "there is none";
+  {
+    AppendedFile first(file_);
+    first.append("first");
+    EXPECT_TRUE(AppendedFile::is_in_use(file_));
+    EXPECT_FALSE(AppendedFile::is_abandoned(file_));
+    EXPECT_THROW(AppendedFile{file_}, std::runtime_error);
+    EXPECT_EQ(read_file(file_), "first");
+  }
+  EXPECT_TRUE(AppendedFile::is_abandoned(file_));
+  EXPECT_FALSE(AppendedFile::is_abandoned("/dev/null")) << "nobody locks a device";
 }
 
 TEST_F(RunFileTest, APipeThatNobodyReadsIsNotWaitedFor) {

@@ -29,6 +29,29 @@ TEST(WilsonInterval, IsTheWholeRangeWithoutImages) {
   EXPECT_EQ(wilson_interval(0, 0).high, 1);
 }
 
+// 10 steps of `step` seconds an epoch, then a validation.
+RunRecord timed_run(int num_epochs, double step, double validation) {
+  RunRecord run;
+  double time = run.start.time = 1e9;
+  for (int epoch = 1; epoch <= num_epochs; ++epoch) {
+    for (int i = 0; i < 10; ++i) run.steps.emplace_back().time = time += step;
+    run.epochs.emplace_back().time = time += validation;
+  }
+  return run;
+}
+
+TEST(PlausibleSilence, IsLongAgainstTheRunsOwnGaps) {
+  EXPECT_EQ(plausible_silence(timed_run(3, 0.06, 0.1)), 600) << "at least ten minutes";
+  EXPECT_EQ(plausible_silence(timed_run(3, 100, 100)), 2000) << "slow steps";
+  EXPECT_EQ(plausible_silence(timed_run(3, 1, 1000)), 3000) << "a long validation";
+  RunRecord first = timed_run(1, 100, 1);
+  first.epochs.clear();
+  first.steps.back().time += 4000;
+  EXPECT_EQ(last_time(first), first.steps.back().time);
+  EXPECT_GE(plausible_silence(first), 5000) << "how long validation takes is not known yet";
+  EXPECT_GE(plausible_silence(timed_run(0, 1, 1)), 3600) << "nor how long a step takes";
+}
+
 TEST(ClassScores, WorstRecallComesFirst) {
   const auto scores = class_scores(matrix_of({{8, 2, 0}, {6, 4, 0}, {0, 0, 0}}));
   ASSERT_EQ(scores.size(), 3U);
