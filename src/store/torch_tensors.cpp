@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/untrusted.h"
 #include "store/byte_reader.h"
 
 namespace kiln {
@@ -20,31 +21,6 @@ struct Layout {
 
 [[noreturn]] void fail(std::string_view name, const std::string& fault) {
   throw FormatFault("its tensor '" + std::string(name.substr(0, 200)) + "' " + fault);
-}
-
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const std::size_t length = byte < 0x80   ? 1
-                               : byte < 0xc2 ? 0
-                               : byte < 0xe0 ? 2
-                               : byte < 0xf0 ? 3
-                               : byte < 0xf5 ? 4
-                                             : 0;
-    if (length == 0 || i + length > text.size()) return false;
-    std::uint32_t code = length == 1 ? byte : byte & (0x7f >> length);
-    for (std::size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xc0) != 0x80) return false;
-      code = code << 6 | (next & 0x3f);
-    }
-    if ((length == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) ||
-        (length == 4 && (code < 0x10000 || code > 0x10ffff))) {
-      return false;
-    }
-    i += length;
-  }
-  return true;
 }
 
 std::vector<std::int64_t> sizes_of(std::string_view name, const PickleValue& tuple) {
@@ -77,7 +53,10 @@ Layout layout_of(std::string_view name, const PickleValue& tensor, std::uint64_t
     if (size > 1) overflow |= __builtin_mul_overflow(size - 1, stride, &span);
     overflow |= __builtin_add_overflow(last, span, &last);
   }
-  if (layout.count == 0 && !overflow) return layout;
+  if (layout.count == 0 && !overflow) {
+    if (!bytes_of_shape(layout.shape, DType::kFloat64)) fail(name, "has impossible sizes");
+    return layout;
+  }
   if (overflow || last >= available) {
     fail(name, "reaches beyond its data of " + std::to_string(available) + " elements");
   }
