@@ -18,7 +18,7 @@ namespace {
 
 // A hostile progressive file repeats scans, a few bytes each; of all attempts to decode it.
 constexpr int kMaxScans = 500;
-constexpr long long kMaxScanPixels = 32 * kMaxImagePixels;
+constexpr long long kMaxScanPixels = 16 * kMaxImagePixels;
 constexpr std::uint64_t kMaxPixelsAByte = 1024;  // a bit a block, and half the rows are missing
 constexpr std::uint8_t kMissing = 128;           // mid gray for rows that the file does not hold
 constexpr std::uint8_t kEndOfImage[2] = {0xff, JPEG_EOI};
