@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -46,32 +47,131 @@ std::string reason_of(std::string_view what) {
   return reason;
 }
 
-// The parser keeps the last of two equal keys, so they are caught while it runs.
-nlohmann::json parse_with_unique_keys(std::string_view text) {
-  using Event = nlohmann::json::parse_event_t;
-  std::vector<std::set<std::string>> keys;
-  return nlohmann::json::parse(text, [&](int, Event event, nlohmann::json& parsed) {
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
-      throw JsonFault(1, "has the key '" + parsed.get<std::string>().substr(0, 200) + "' twice");
+// Builds a value from the parser's events. The library's own builder looks through all of an object
+// at each of its members where repeated keys are to be found or keys keep their order.
+template <typename Json>
+class Builder {
+ public:
+  Builder(std::string_view text, RepeatedKeys repeated, std::size_t max_values)
+      : text_(text), repeated_(repeated), max_values_(max_values) {}
+
+  void visit_lists(const VisitElement* visit) { visit_ = visit; }
+  Json take() { return std::move(root_); }
+
+  bool null() { return scalar(nullptr); }
+  bool boolean(bool value) { return scalar(value); }
+  bool number_integer(std::int64_t value) { return scalar(value); }
+  bool number_unsigned(std::uint64_t value) { return scalar(value); }
+  bool number_float(double value, const std::string&) { return scalar(value); }
+  bool string(std::string& value) { return scalar(std::move(value)); }
+  bool binary(nlohmann::json::binary_t&) { return false; }
+  bool start_object(std::size_t) { return open(Json::object()); }
+  bool start_array(std::size_t) { return open(Json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(std::string& text) {
+    if (stack_.size() == 1) outer_key_ = text;
+    key_ = std::move(text);
     return true;
-  });
+  }
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::json::exception& fault) {
+    throw JsonFault(line_of(text_, position == 0 ? 0 : position - 1),
+                    "is not valid JSON: " + reason_of(fault.what()));
+  }
+
+ private:
+  bool scalar(Json value) {
+    put(std::move(value));
+    drop_if_visited();
+    return true;
+  }
+
+  bool open(Json value) {
+    Json* place = put(std::move(value));
+    if (visit_ != nullptr && stack_.size() == 1 && stack_[0]->is_object() && place->is_array())
+      counted_outside_ = num_values_;
+    stack_.push_back(place);
+    return true;
+  }
+
+  bool close() {
+    stack_.pop_back();
+    drop_if_visited();
+    return true;
+  }
+
+  Json* put(Json value) {
+    if (++num_values_ > max_values_)
+      throw JsonFault(1, "holds more than " + std::to_string(max_values_) + " values");
+    if (stack_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    Json& parent = *stack_.back();
+    if (parent.is_object()) return put_member(parent, std::move(value));
+    parent.push_back(std::move(value));
+    return &parent.back();
+  }
+
+  Json* put_member(Json& parent, Json value) {
+    auto& members = parent.template get_ref<typename Json::object_t&>();
+    if constexpr (std::is_same_v<Json, nlohmann::ordered_json>) {
+      using Members = typename Json::object_t::Container;
+      return &static_cast<Members&>(members).emplace_back(std::move(key_), std::move(value)).second;
+    } else {
+      const auto [place, is_new] = members.try_emplace(std::move(key_));
+      if (!is_new && repeated_ == RepeatedKeys::kRefused)
+        throw JsonFault(1, "has the key '" + place->first.substr(0, 200) + "' twice");
+      place->second = std::move(value);
+      return &place->second;
+    }
+  }
+
+  // After a value is complete: whether it is an element for the visitor.
+  void drop_if_visited() {
+    if constexpr (std::is_same_v<Json, nlohmann::json>) {
+      if (visit_ == nullptr || stack_.size() != 2 || !stack_[0]->is_object() ||
+          !stack_[1]->is_array())
+        return;
+      (*visit_)(outer_key_, stack_[1]->back());
+      stack_[1]->clear();
+      num_values_ = counted_outside_;
+    }
+  }
+
+  std::string_view text_;
+  RepeatedKeys repeated_;
+  std::size_t max_values_;
+  const VisitElement* visit_ = nullptr;
+  std::size_t num_values_ = 0;
+  std::size_t counted_outside_ = 0;  // of what the visitor does not get
+  Json root_;
+  std::vector<Json*> stack_;  // the open lists and objects, outermost first
+  std::string key_, outer_key_;
+};
+
+template <typename Json>
+Json build(std::string_view text, Builder<Json> builder) {
+  check_depth(text);
+  Json::sax_parse(text, &builder);
+  return builder.take();
 }
 
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, RepeatedKeys repeated) {
-  check_depth(text);
-  try {
-    return repeated == RepeatedKeys::kRefused ? parse_with_unique_keys(text)
-                                              : nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& fault) {
-    const std::size_t offset = fault.byte == 0 ? 0 : fault.byte - 1;
-    throw JsonFault(line_of(text, offset), "is not valid JSON: " + reason_of(fault.what()));
-  } catch (const nlohmann::json::exception& fault) {
-    throw JsonFault(1, std::string("is not valid JSON: ") + reason_of(fault.what()));
-  }
+  return build<nlohmann::json>(text, {text, repeated, kMaxJsonValues});
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text, std::size_t max_values) {
+  return build<nlohmann::ordered_json>(text, {text, RepeatedKeys::kLastWins, max_values});
+}
+
+nlohmann::json parse_json_lists(std::string_view text, const VisitElement& visit) {
+  Builder<nlohmann::json> builder(text, RepeatedKeys::kLastWins, kMaxJsonValues);
+  builder.visit_lists(&visit);
+  return build<nlohmann::json>(text, std::move(builder));
 }
 
 std::string json_kind(const nlohmann::json& value) {

@@ -102,10 +102,13 @@ struct EpochRecord {
   std::optional<long long> valid_in_train;
 };
 
+// Memory of a confusion matrix grows with the square of the classes.
+inline constexpr std::size_t kMostConfusionClasses = 2000;
+
 // How many images of each class were taken for which.
 struct ConfusionMatrix {
   int num_classes = 0;
-  std::vector<std::int64_t> counts;  // [truth * num_classes + guess]; empty: above 2000 classes
+  std::vector<std::int64_t> counts;  // [truth * num_classes + guess]; empty: too many classes
 
   bool empty() const { return counts.empty(); }
   std::int64_t at(int truth, int guess) const {

@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/text.h"
 #include "model/image_model.h"
 #include "run/model_weights.h"
@@ -31,7 +30,7 @@ void to_own_names(StateDict& weights) {
 
 StateDict read_weights(const std::string& path) {
   try {
-    StateDict weights = read_state_dict(read_file(path));
+    StateDict weights = read_state_dict(read_state_dict_file(path));
     to_own_names(weights);
     return weights;
   } catch (const FormatFault& fault) {

@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/untrusted.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
@@ -258,20 +259,23 @@ std::string state_file_kind(std::string_view bytes) {
 }
 
 int inspect_file(const fs::path& path, Report& report) {
-  std::string bytes;
+  constexpr std::size_t kEnough = 64;  // bytes, to know an image by
   try {
-    bytes = read_file(path);
-  } catch (const std::system_error& failure) {
-    fail_to_open(path, failure.code());
-  }
-  if (!image_kind(bytes).empty()) return inspect_image_file(path, bytes, report);
-  try {
+    if (!image_kind(first_bytes(path, kEnough)).empty())
+      return inspect_image_file(path, read_file(path, kMaxImageBytes), report);
+    const std::string bytes = read_state_dict_file(path);
     const StateDict state = read_state_dict(bytes);
     report["kind"] = state_file_kind(bytes);
     report["path"] = path.string();
     report["bytes"] = bytes.size();
     tell_state(state, report);
     return 0;
+  } catch (const std::system_error& failure) {
+    fail_to_open(path, failure.code());
+  } catch (const std::length_error&) {
+    throw Error(ErrorCode::kUserError, "'" + path.string() +
+                                           "' is an image file of more than 1 GiB, "
+                                           "which is not read: give a smaller one.");
   } catch (const FormatFault& fault) {
     throw Error(ErrorCode::kUserError,
                 "'" + path.string() + "' is neither an image nor a model file (" + fault.what() +

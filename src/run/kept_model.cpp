@@ -35,11 +35,10 @@ TransformSpec plan_for_people(const TransformSpec& plan) {
 
 constexpr std::size_t kMostWrong = 16;
 constexpr std::size_t kSamples = 8;
-constexpr std::size_t kMostClasses = 2000;  // memory of the matrix grows with its square
 
 ConfusionMatrix sum_confusion(World& world, const std::vector<Prediction>& predictions,
                               std::size_t num_classes) {
-  if (num_classes > kMostClasses) return {};
+  if (num_classes > kMostConfusionClasses) return {};
   std::vector<double> counts(num_classes * num_classes);
   for (const Prediction& prediction : predictions)
     counts[static_cast<std::size_t>(prediction.label) * num_classes +

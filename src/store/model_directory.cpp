@@ -24,14 +24,15 @@ constexpr std::uint64_t kMaxLabelMap = 64 << 20;
               "'" + path.string() + "' " + fault + ". " + remedy);
 }
 
-std::string read_part(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX) {
-  const std::string remedy = "Create the model directory again or copy all of it.";
+constexpr const char* kCopyAgain = "Create the model directory again or copy all of it.";
+
+std::string read_part(const std::filesystem::path& path, std::uint64_t max_bytes) {
   try {
     return read_file(path, max_bytes);
   } catch (const std::length_error&) {
-    fail(path, "is larger than " + std::to_string(max_bytes) + " bytes", remedy);
+    fail(path, "is larger than " + std::to_string(max_bytes) + " bytes", kCopyAgain);
   } catch (const std::system_error& fault) {
-    fail(path, "cannot be read (" + fault.code().message() + ")", remedy);
+    fail(path, "cannot be read (" + fault.code().message() + ")", kCopyAgain);
   }
 }
 
@@ -154,10 +155,11 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder) {
   directory.spec = read_model_spec(folder);
   const std::filesystem::path model_path = folder / directory.spec.model_file;
   try {
-    directory.state = read_state_dict(read_part(model_path));
+    directory.state = read_state_dict(read_state_dict_file(model_path));
   } catch (const FormatFault& fault) {
-    fail(model_path, std::string("is not a readable model: ") + fault.what(),
-         "Create the model directory again or copy all of it.");
+    fail(model_path, std::string("is not a readable model: ") + fault.what(), kCopyAgain);
+  } catch (const std::system_error& fault) {
+    fail(model_path, "cannot be read (" + fault.code().message() + ")", kCopyAgain);
   }
   std::error_code error;
   const std::filesystem::path labels_path = folder / kLabelMapFile;

@@ -107,6 +107,7 @@ class PickleMachine {
   void long1();
   void read_class();
   void stack_class();
+  void extend(PickleValue& container, const Items& items);
   void append(const Items& items);
   void set_items(const Items& items);
   void reduce();
@@ -117,6 +118,7 @@ class PickleMachine {
 
   std::string_view bytes_;
   std::uint64_t at_ = 0;
+  std::size_t num_items_ = 0;  // of all containers; an item costs no more than two bytes of text
   PickleDocument document_;
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;  // stack heights

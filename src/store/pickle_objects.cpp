@@ -162,7 +162,7 @@ void PickleMachine::reduce() {
     }
     const PickleValue& data = *arguments->items[0];
     PickleValue& copy = make(PickleKind::kTensor);
-    copy.items = data.items;
+    extend(copy, data.items);
     return;
   }
   throw FormatFault("its pickle calls the storage class '" + std::string(callee->text) + "'");
@@ -182,7 +182,7 @@ void PickleMachine::ordered_dict(const PickleValue& arguments) {
     if (!sequence || pair->items.size() != 2) {
       throw FormatFault("its pickle creates an OrderedDict from something other than pairs");
     }
-    dict.items.insert(dict.items.end(), pair->items.begin(), pair->items.end());
+    extend(dict, pair->items);
   }
 }
 
@@ -194,7 +194,7 @@ void PickleMachine::tensor(const PickleValue& arguments, bool first_version) {
       !is(1, PickleKind::kInt) || !is(2, PickleKind::kTuple) || !is(3, PickleKind::kTuple)) {
     throw FormatFault("its pickle has a tensor without storage, offset, shape and strides");
   }
-  make(PickleKind::kTensor).items.assign(items.begin(), items.begin() + 4);
+  extend(make(PickleKind::kTensor), Items(items.begin(), items.begin() + 4));
 }
 
 // BUILD sets attributes; state_dict() has one, `_metadata`, which holds no weights.

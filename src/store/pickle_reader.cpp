@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::size_t kMaxValues = 1'000'000;
 constexpr std::size_t kMaxStack = 1'000'000;
+constexpr std::size_t kMaxItems = 4'000'000;  // pointers in containers, copies included
+
 }  // namespace
 
 PickleValue& PickleMachine::make(PickleKind kind) {
@@ -136,8 +138,8 @@ bool PickleMachine::container(unsigned char opcode) {
       tuple(3);
       return true;
     case 't': {
-      Items items = pop_to_mark();
-      make(PickleKind::kTuple).items = std::move(items);
+      const Items items = pop_to_mark();
+      extend(make(PickleKind::kTuple), items);
       return true;
     }
     case 'a':
@@ -215,7 +217,7 @@ bool PickleMachine::object(unsigned char opcode) {
 void PickleMachine::tuple(std::size_t size) {
   Items items(size);
   for (std::size_t i = size; i-- > 0;) items[i] = pop();
-  make(PickleKind::kTuple).items = std::move(items);
+  extend(make(PickleKind::kTuple), items);
 }
 
 void PickleMachine::remember(std::size_t index) {
@@ -245,15 +247,22 @@ void PickleMachine::long1() {
   push_number(PickleKind::kInt, std::bit_cast<std::int64_t>(value));
 }
 
+void PickleMachine::extend(PickleValue& container, const Items& items) {
+  num_items_ += items.size();
+  if (num_items_ > kMaxItems) {
+    throw FormatFault("the containers of its pickle hold more than " + std::to_string(kMaxItems) +
+                      " items");
+  }
+  container.items.insert(container.items.end(), items.begin(), items.end());
+}
+
 void PickleMachine::append(const Items& items) {
-  PickleValue* list = top(PickleKind::kList, "APPEND");
-  list->items.insert(list->items.end(), items.begin(), items.end());
+  extend(*top(PickleKind::kList, "APPEND"), items);
 }
 
 void PickleMachine::set_items(const Items& items) {
   if (items.size() % 2 != 0) throw FormatFault("its pickle has a dictionary key without a value");
-  PickleValue* dict = top(PickleKind::kDict, "SETITEM");
-  dict->items.insert(dict->items.end(), items.begin(), items.end());
+  extend(*top(PickleKind::kDict, "SETITEM"), items);
 }
 
 std::string_view describe(PickleKind kind) {

@@ -7,24 +7,44 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json.h"
+#include "base/untrusted.h"
 #include "store/byte_reader.h"
 
 namespace kiln {
 
-StateDict read_state_dict(std::string_view bytes) {
+namespace {
+
+using Reader = StateDict (*)(std::string_view bytes);
+
+Reader reader_of(std::string_view bytes) {
   constexpr std::size_t kSafetensorsBrace = 8;
   if (bytes.empty()) throw FormatFault("it is empty");
-  if (bytes.starts_with("PK\x03\x04")) return read_torch_zip(bytes);
-  if (begins_like_torch_legacy(bytes)) return read_torch_legacy(bytes);
-  if (bytes.size() > kSafetensorsBrace && bytes[kSafetensorsBrace] == '{') {
-    return read_safetensors(bytes);
-  }
+  if (bytes.starts_with("PK\x03\x04")) return read_torch_zip;
+  if (begins_like_torch_legacy(bytes)) return read_torch_legacy;
+  if (bytes.size() > kSafetensorsBrace && bytes[kSafetensorsBrace] == '{') return read_safetensors;
   if (bytes.starts_with("version https://git-lfs")) {
     throw FormatFault("it is a Git LFS pointer, not the file itself; fetch it with 'git lfs pull'");
   }
   throw FormatFault(
       "it begins neither like torch.save's zip, nor like its older format, nor like safetensors");
+}
+
+}  // namespace
+
+StateDict read_state_dict(std::string_view bytes) {
+  return reader_of(bytes)(bytes);
+}
+
+std::string read_state_dict_file(const std::filesystem::path& path) {
+  constexpr std::size_t kEnough = 64;
+  reader_of(first_bytes(path, kEnough));
+  try {
+    return read_file(path, kMaxStateDictBytes);
+  } catch (const std::length_error& fault) {
+    throw FormatFault(fault.what());
+  }
 }
 
 // torchvision's published DenseNet files name the layers of a dense layer 'norm.1.weight'; the
@@ -118,16 +138,12 @@ Entry read_entry(const std::string& name, const Json& value) {
                       " does not have dtype, shape and data_offsets");
   }
   Entry entry{name, dtype_of(value["dtype"], name), {}, 0, 0};
-  std::uint64_t size = byte_size(entry.dtype);
-  bool overflow = false;
-  for (const Json& dimension : value["shape"]) {
-    const std::uint64_t extent = number_of(dimension, name);
-    overflow |= __builtin_mul_overflow(size, extent, &size);
-    entry.shape.push_back(static_cast<std::int64_t>(extent));
-  }
+  for (const Json& dimension : value["shape"])
+    entry.shape.push_back(static_cast<std::int64_t>(number_of(dimension, name)));
+  const std::optional<std::uint64_t> size = bytes_of_shape(entry.shape, entry.dtype);
   entry.begin = number_of(value["data_offsets"][0], name);
   entry.end = number_of(value["data_offsets"][1], name);
-  if (overflow || entry.end < entry.begin || entry.end - entry.begin != size) {
+  if (entry.end < entry.begin || entry.end - entry.begin != size) {
     throw FormatFault("its tensor " + shortened(name) + " has offsets that do not fit its shape");
   }
   return entry;

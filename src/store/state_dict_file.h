@@ -5,6 +5,7 @@
 // they can be fuzzed.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -25,6 +26,12 @@ StateDict read_safetensors(std::string_view bytes);
 
 // Any of the three formats, detected from the bytes.
 StateDict read_state_dict(std::string_view bytes);
+
+// The bytes of a file for read_state_dict(), read only where the first of them are those of a state
+// dict and there are at most kMaxStateDictBytes. Throws FormatFault; std::system_error where the
+// file cannot be read.
+constexpr std::uint64_t kMaxStateDictBytes = std::uint64_t{4} << 30;
+std::string read_state_dict_file(const std::filesystem::path& path);
 
 // What torch.load(weights_only=True) opens: a stored zip with the inner folder `model/`, an
 // OrderedDict of tensors. Equal state dicts give equal bytes.

@@ -1,5 +1,7 @@
 #include "store/tensor.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace kiln {
@@ -22,6 +24,16 @@ std::size_t byte_size(DType dtype) {
       return 1;
   }
   throw InternalError("byte_size: unknown dtype");
+}
+
+std::optional<std::uint64_t> bytes_of_shape(const std::vector<std::int64_t>& shape, DType dtype) {
+  auto bytes = static_cast<std::int64_t>(byte_size(dtype));
+  bool is_empty = false;
+  for (const std::int64_t size : shape) {
+    is_empty |= size == 0;
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes)) return std::nullopt;
+  }
+  return is_empty ? 0 : static_cast<std::uint64_t>(bytes);
 }
 
 }  // namespace kiln

@@ -1,7 +1,9 @@
 // A tensor as stored in files: name, type, shape, bytes. No LibTorch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +24,10 @@ enum class DType {
 };
 
 std::size_t byte_size(DType dtype);
+
+// Of a tensor whose sizes are not negative. Nothing where the product of the sizes, any 0 taken as
+// 1, does not fit 63 bits: strides and counts would overflow.
+std::optional<std::uint64_t> bytes_of_shape(const std::vector<std::int64_t>& shape, DType dtype);
 
 struct StoredTensor {
   std::string name;  // "model.conv1.weight"

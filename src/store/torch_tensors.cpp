@@ -53,7 +53,10 @@ Layout layout_of(std::string_view name, const PickleValue& tensor, std::uint64_t
     if (size > 1) overflow |= __builtin_mul_overflow(size - 1, stride, &span);
     overflow |= __builtin_add_overflow(last, span, &last);
   }
-  if (layout.count == 0 && !overflow) return layout;
+  if (layout.count == 0 && !overflow) {
+    if (!bytes_of_shape(layout.shape, DType::kFloat64)) fail(name, "has impossible sizes");
+    return layout;
+  }
   if (overflow || last >= available) {
     fail(name, "reaches beyond its data of " + std::to_string(available) + " elements");
   }

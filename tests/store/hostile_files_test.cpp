@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "peak_memory.h"
 #include "sample_states.h"
 #include "store/byte_reader.h"
 #include "store/pickle.h"
@@ -164,7 +168,7 @@ TEST(HostileFiles, BrokenSafetensorsAreRefused) {
                "overlap");
   expect_fault(
       safetensors_of(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", "012345"),
-      "hole");
+      "gap");
   expect_fault(safetensors_of(R"({"b":{"dtype":"X9","shape":[1],"data_offsets":[0,4]}})", "0123"),
                "unknown dtype");
   expect_fault(
@@ -176,6 +180,74 @@ TEST(HostileFiles, BrokenSafetensorsAreRefused) {
   expect_fault(safetensors_of(R"({"b":)" + std::string(100'000, '['), ""), "nested more than");
   expect_fault(safetensors_of("{\"\xff\":1}", ""), "not valid JSON");
   expect_fault("\xff\xff\xff\xff\xff\xff\xff\x7f{"s, "more than the limit");
+}
+
+TEST(HostileFiles, CopiesInAPickleAreCounted) {
+  std::string pickle = "\x80\x02K\1K\1\x86q\1ccollections\nOrderedDict\nq\2]q\0("s;
+  for (int i = 0; i < 100'000; ++i) pickle += "h\1";
+  pickle += 'e';
+  for (int i = 0; i < 1000; ++i) pickle += "h\2h\0\x85R"s;
+  const std::string bytes = zip_with_pickle(pickle);
+  expect_fault(bytes, "items");
+  EXPECT_LT(test::peak_mib_of([&] { fault_of(bytes); }), 128U);
+}
+
+std::string safetensors_of_empty_tensors(int count) {
+  std::string header = "{\"__metadata__\":{}";
+  for (int i = 0; i < count; ++i)
+    header += ",\"" + std::to_string(i) + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})";
+  return safetensors_of(header + "}", "");
+}
+
+TEST(HostileFiles, ManyTensorsTakeTimeInProportion) {
+  const std::string bytes = safetensors_of_empty_tensors(60'000);
+  const auto use = test::use_of_child([&] { read_state_dict(bytes); });
+  EXPECT_LT(use.cpu_seconds, 10) << "quadratic, it takes 50 s";
+  expect_fault(safetensors_of_empty_tensors(200'000), "values");
+}
+
+TEST(HostileFiles, SizesBesideAZeroDoNotOverflow) {
+  for (const std::string shape : {"[0,4611686018427387904,4611686018427387904]",
+                                  "[4611686018427387904,4611686018427387904,0]"})
+    expect_fault(
+        safetensors_of(R"({"b":{"dtype":"I8","shape":)" + shape + R"(,"data_offsets":[0,0]}})", ""),
+        "do not fit");
+}
+
+class LargeFile : public testing::Test {
+ protected:
+  ~LargeFile() override { std::filesystem::remove(path_); }
+  void make(const std::string& beginning, std::uint64_t size) {
+    std::ofstream(path_, std::ios::binary) << beginning;
+    std::filesystem::resize_file(path_, size);
+  }
+  std::size_t peak_mib() {
+    return test::peak_mib_of([&] {
+      try {
+        read_state_dict_file(path_);
+      } catch (const FormatFault&) {
+        return;
+      }
+      throw std::runtime_error("it was read");
+    });
+  }
+  const std::filesystem::path path_ =
+      std::filesystem::path(testing::TempDir()) / ("large_" + std::to_string(::getpid()));
+};
+
+TEST_F(LargeFile, IsNotReadUnlessItBeginsAsAStateDict) {
+  make("", std::uint64_t{3} << 30);
+  EXPECT_LT(peak_mib(), 32U);
+}
+
+TEST_F(LargeFile, IsNotReadAboveTheLimit) {
+  make("PK\x03\x04", kMaxStateDictBytes + 1);
+  EXPECT_LT(peak_mib(), 32U);
+}
+
+TEST_F(LargeFile, OfTheUsualSizeIsRead) {
+  make(write_safetensors(sample_state()), write_safetensors(sample_state()).size());
+  EXPECT_EQ(read_state_dict(read_state_dict_file(path_)).size(), sample_state().size());
 }
 
 }  // namespace

@@ -71,10 +71,11 @@ Directory find_directory(const Source& zip) {
     throw ArchiveFault("it is one part of a multi-file zip");
   Directory directory{number<std::uint16_t>(tail, end + 10), number<std::uint32_t>(tail, end + 12),
                       number<std::uint32_t>(tail, end + 16)};
+  std::uint64_t end_offset = zip.size - tail_size + end;
   if (end >= kLocator64Size &&
       number<std::uint32_t>(tail, end - kLocator64Size) == kLocator64Signature) {
-    const std::string end64 =
-        zip.part(number<std::uint64_t>(tail, end - kLocator64Size + 8), kEnd64Size);
+    end_offset = number<std::uint64_t>(tail, end - kLocator64Size + 8);
+    const std::string end64 = zip.part(end_offset, kEnd64Size);
     if (number<std::uint32_t>(end64, 0) != kEnd64Signature)
       throw ArchiveFault("its zip64 end record is damaged");
     directory = {number<std::uint64_t>(end64, 32), number<std::uint64_t>(end64, 40),
@@ -82,6 +83,8 @@ Directory find_directory(const Source& zip) {
   }
   if (directory.size > kMaxDirectoryBytes || directory.count > directory.size / kEntrySize)
     throw ArchiveFault("its zip directory is damaged, or larger than 1 GiB");
+  if (directory.size > end_offset || directory.offset > end_offset - directory.size)
+    throw ArchiveFault("its zip directory reaches beyond its end record");
   return directory;
 }
 

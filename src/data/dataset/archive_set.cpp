@@ -9,6 +9,8 @@
 
 #include "base/files.h"
 #include "base/system.h"
+#include "base/text.h"
+#include "base/untrusted.h"
 #include "data/dataset/folder_entries.h"
 
 namespace kiln {
@@ -20,6 +22,7 @@ constexpr std::size_t kMaxArchives = 65'535;
 constexpr const char* kClassesName = "classes.txt";
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it first
 constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
+constexpr std::size_t kMaxClasses = 100'000;  // ids have five digits
 
 // Every archive stays open, which may exceed the default limit of 1024 files.
 void allow_open_files(std::size_t count) {
@@ -55,12 +58,20 @@ class Assembly {
   }
 
  private:
+  void require_utf8(std::string_view name, const std::string& what) const {
+    if (is_utf8(name)) return;
+    context_.fail("the name of " + what + " '" + printable(name.substr(0, 200)) +
+                  "' is not UTF-8. Rename it, and create the archive again.");
+  }
+
   void add(std::size_t archive, std::size_t image, int label) {
     const ArchiveListing& listing = listings_[archive];
     ArchiveMember member = *listing.images.member(image);
     member.archive = static_cast<std::uint16_t>(archive);
     const std::string shard = names_.size() == 1 ? "" : names_[archive] + "/";
-    set_.samples.push_back({.file_name = shard + std::string(listing.images.file_name(image)),
+    const std::string name = shard + std::string(listing.images.file_name(image));
+    if (label < 0) require_utf8(name, "the image");  // outputs keep it
+    set_.samples.push_back({.file_name = name,
                             .label = label,
                             .id = static_cast<std::int64_t>(set_.samples.size()),
                             .size = {}},
@@ -77,6 +88,7 @@ class Assembly {
                                      [](const auto& entry) { return is_number(entry.first); });
     if (!numbers) {
       for (auto& [label, id] : ids) {
+        require_utf8(label, "the class in a .cls file,");
         id = static_cast<int>(set_.classes.size());
         set_.classes.push_back(label);
       }
@@ -103,6 +115,10 @@ class Assembly {
     for (std::string line; std::getline(text, line);) {
       if (classes.empty() && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
       if (line.ends_with('\r')) line.pop_back();
+      require_utf8(line, "a class in " + std::string(kClassesName) + ",");
+      if (classes.size() == kMaxClasses)
+        context_.fail(std::string(kClassesName) +
+                      " has more than 100000 lines. Use fewer classes.");
       classes.push_back(line);
     }
     return classes;
@@ -172,8 +188,10 @@ class Assembly {
     }
     std::sort(places.begin(), places.end());
     for (const Place& place : places) {
-      if (set_.classes.empty() || set_.classes.back() != place.folder)
+      if (set_.classes.empty() || set_.classes.back() != place.folder) {
+        require_utf8(place.folder, "the class folder");
         set_.classes.emplace_back(place.folder);
+      }
       add(place.archive, place.image, static_cast<int>(set_.classes.size()) - 1);
     }
     const auto note = [&](std::size_t count, const std::string& where) {
@@ -192,6 +210,13 @@ class Assembly {
 };
 
 }  // namespace
+
+std::string fault_of_class_line(std::string_view name, bool is_first) {
+  if (name.find('\n') != name.npos) return "contains an end of line";
+  if (name.ends_with('\r')) return "ends with a carriage return";
+  if (is_first && name.starts_with(kByteOrderMark)) return "begins with a byte-order mark";
+  return {};
+}
 
 std::vector<std::string> find_shards(const fs::path& root) {
   std::vector<std::string> shards;

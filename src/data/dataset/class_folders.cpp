@@ -182,7 +182,7 @@ void add_class(const std::string& name, const ClassListing& found, LeftOut& left
     return;
   }
   if (!is_utf8(name)) {
-    context.fail("the name of the class folder '" + name + "' is not UTF-8. Rename it.");
+    context.fail("the name of the class folder '" + printable(name) + "' is not UTF-8. Rename it.");
   }
   const int label = static_cast<int>(set.classes.size());
   set.classes.push_back(name);
@@ -234,7 +234,7 @@ class UnlabeledWalk {
     for_each_image(listing, [&](std::string_view image) {
       const std::string path = prefix + std::string(image);
       if (!is_utf8(path)) {
-        context_.fail("the name of the image '" + path + "' is not UTF-8. Rename it.");
+        context_.fail("the name of the image '" + printable(path) + "' is not UTF-8. Rename it.");
       }
       const auto id = static_cast<std::int64_t>(set_.samples.size());
       set_.samples.push_back({.file_name = path, .label = -1, .id = id, .size = {}});

@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/untrusted.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -18,21 +19,40 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::uint64_t kMaxCocoBytes = 512ULL << 20;
+constexpr std::size_t kEnough = 64;  // bytes, to know JSON by
 constexpr std::int64_t kMaxClassId = 99'999;
 
-// One file being read: its faults name it and the entry.
+// A file without the entries of its lists, of which there may be millions.
+struct Outline {
+  json document;
+  json first_annotation;  // null: there is none
+};
+
+Outline outline_of(std::string_view text) {
+  Outline outline;
+  outline.document = parse_json_lists(text, [&](const std::string& list, const json& entry) {
+    if (list == "annotations" && outline.first_annotation.is_null())
+      outline.first_annotation = entry;
+  });
+  return outline;
+}
+
+// One file being read: its faults name it and the entry. The text is parsed once a list, so that
+// the lists may stand in any order and no more than an entry is in memory.
 class CocoReader {
  public:
-  CocoReader(const json& document, std::string file, const DatasetContext& context)
-      : document_(document), file_(std::move(file)), context_(context) {}
+  CocoReader(std::string_view text, const Outline& outline, std::string file,
+             const DatasetContext& context)
+      : text_(text), outline_(outline), file_(std::move(file)), context_(context) {}
 
   Dataset read() {
     set_.kind = Dataset::Kind::kCoco;
     set_.root = context_.root;
-    if (!document_["annotations"].empty()) check_task(document_["annotations"][0]);
-    read_images();
+    check_task(outline_.first_annotation);
+    for_each("images", [&](const json& image, std::size_t i) { read_image(image, i); });
     read_categories();
-    read_annotations();
+    for_each("annotations",
+             [&](const json& annotation, std::size_t i) { read_annotation(annotation, i); });
     check_listed_files(set_, {}, file_, context_);
     set_.schema_json = schema_text(set_.classes);
     set_.samples_json = samples_text(set_);
@@ -40,6 +60,14 @@ class CocoReader {
   }
 
  private:
+  template <typename Visit>
+  void for_each(const std::string& list, Visit&& visit) {
+    std::size_t position = 0;
+    parse_json_lists(text_, [&](const std::string& name, const json& entry) {
+      if (name == list) visit(entry, position++);
+    });
+  }
+
   [[noreturn]] void fail(const std::string& list, std::size_t position, const std::string& what) {
     context_.fail(file_ + ", " + list + " entry " + std::to_string(position + 1) + ": " + what +
                   ". Fix the file.");
@@ -71,36 +99,27 @@ class CocoReader {
     const std::int64_t height = side("height");
     const std::int64_t width = side("width");
     if (height < 1 || width < 1 || height > INT32_MAX || width > INT32_MAX) return std::nullopt;
-    return ImageSize{.height = static_cast<int>(height), .width = static_cast<int>(width)};
+    const ImageSize size{.height = static_cast<int>(height), .width = static_cast<int>(width)};
+    return is_plausible(size) ? std::optional(size) : std::nullopt;
   }
 
-  void read_images() {
-    const json& images = document_["images"];
-    for (std::size_t i = 0; i < images.size(); ++i) {
-      const json& image = images[i];
-      if (!image.is_object()) fail("images", i, "is not an object");
-      Sample item;
-      item.id = integer(image, "id", "images", i);
-      item.file_name = text(image, "file_name", "images", i);
-      item.size = size_of(image);
-      const std::string fault = fault_of_relative_path(item.file_name);
-      if (!fault.empty()) fail("images", i, fault);
-      if (!items_by_id_.emplace(item.id, set_.samples.size()).second) {
-        fail("images", i, "the id " + std::to_string(item.id) + " appears twice");
-      }
-      set_.samples.push_back(item);
+  void read_image(const json& image, std::size_t i) {
+    if (!image.is_object()) fail("images", i, "is not an object");
+    Sample item;
+    item.id = integer(image, "id", "images", i);
+    item.file_name = text(image, "file_name", "images", i);
+    item.size = size_of(image);
+    const std::string fault = fault_of_relative_path(item.file_name);
+    if (!fault.empty()) fail("images", i, fault);
+    if (!items_by_id_.emplace(item.id, set_.samples.size()).second) {
+      fail("images", i, "the id " + std::to_string(item.id) + " appears twice");
     }
+    set_.samples.push_back(item);
   }
 
   void read_categories() {
-    const auto categories = document_.find("categories");
-    if (categories == document_.end() || !categories->is_array() || categories->empty()) {
-      context_.fail(file_ +
-                    " has no list \"categories\". Add it, with an id and a name for each class.");
-    }
     std::set<std::string> names;
-    for (std::size_t i = 0; i < categories->size(); ++i) {
-      const json& category = (*categories)[i];
+    for_each("categories", [&](const json& category, std::size_t i) {
       if (!category.is_object()) fail("categories", i, "is not an object");
       const std::int64_t id = integer(category, "id", "categories", i);
       const std::string& name = text(category, "name", "categories", i);
@@ -109,6 +128,10 @@ class CocoReader {
       if (!names.insert(name).second || !names_by_id_.emplace(id, name).second) {
         fail("categories", i, "its id or its name is a duplicate");
       }
+    });
+    if (names.empty()) {
+      context_.fail(file_ +
+                    " has no list \"categories\". Add it, with an id and a name for each class.");
     }
     set_.classes.resize(names_by_id_.rbegin()->first + 1, "Others");
     for (const auto& [id, name] : names_by_id_) set_.classes[id] = name;
@@ -129,32 +152,29 @@ class CocoReader {
     }
   }
 
-  void read_annotations() {
-    const json& annotations = document_["annotations"];
-    for (std::size_t i = 0; i < annotations.size(); ++i) {
-      const json& annotation = annotations[i];
-      if (!annotation.is_object()) fail("annotations", i, "is not an object");
-      check_task(annotation);
-      const std::int64_t image_id = integer(annotation, "image_id", "annotations", i);
-      const std::int64_t category = integer(annotation, "category_id", "annotations", i);
-      const auto item = items_by_id_.find(image_id);
-      if (item == items_by_id_.end()) {
-        fail("annotations", i, "no image has the id " + std::to_string(image_id));
-      }
-      if (!names_by_id_.contains(category)) {
-        fail("annotations", i, "no category has the id " + std::to_string(category));
-      }
-      const int label = set_.samples.label(item->second);
-      if (label >= 0 && label != category) {
-        fail("annotations", i,
-             "assigns image " + std::to_string(image_id) +
-                 " a second class, but only one is supported");
-      }
-      set_.samples.set_label(item->second, static_cast<int>(category));
+  void read_annotation(const json& annotation, std::size_t i) {
+    if (!annotation.is_object()) fail("annotations", i, "is not an object");
+    check_task(annotation);
+    const std::int64_t image_id = integer(annotation, "image_id", "annotations", i);
+    const std::int64_t category = integer(annotation, "category_id", "annotations", i);
+    const auto item = items_by_id_.find(image_id);
+    if (item == items_by_id_.end()) {
+      fail("annotations", i, "no image has the id " + std::to_string(image_id));
     }
+    if (!names_by_id_.contains(category)) {
+      fail("annotations", i, "no category has the id " + std::to_string(category));
+    }
+    const int label = set_.samples.label(item->second);
+    if (label >= 0 && label != category) {
+      fail("annotations", i,
+           "assigns image " + std::to_string(image_id) +
+               " a second class, but only one is supported");
+    }
+    set_.samples.set_label(item->second, static_cast<int>(category));
   }
 
-  const json& document_;
+  std::string_view text_;
+  const Outline& outline_;
   std::string file_;
   const DatasetContext& context_;
   Dataset set_;
@@ -165,6 +185,12 @@ class CocoReader {
 bool holds_list(const json& document, const char* key) {
   const auto found = document.find(key);
   return found != document.end() && found->is_array();
+}
+
+// A sparse file of zeros does not.
+bool begins_as_json(std::string_view bytes) {
+  return bytes.find_first_of("{[") != std::string_view::npos ||
+         bytes.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
 }  // namespace
@@ -180,10 +206,13 @@ std::optional<Dataset> read_coco(const DatasetContext& context, std::vector<std:
   for (const std::string& file : files) {
     stamps.push_back(stamp_of(context.root, file));
     try {
-      const json document = parse_json(read_file(context.root / file, kMaxCocoBytes));
-      if (!document.is_object() || !holds_list(document, "images")) continue;
-      if (!holds_list(document, "annotations")) continue;
-      Dataset set = CocoReader(document, file, context).read();
+      if (!begins_as_json(first_bytes(context.root / file, kEnough)))
+        throw JsonFault(1, "is not JSON");
+      const std::string text = read_file(context.root / file, kMaxCocoBytes);
+      const Outline outline = outline_of(text);
+      if (!outline.document.is_object() || !holds_list(outline.document, "images")) continue;
+      if (!holds_list(outline.document, "annotations")) continue;
+      Dataset set = CocoReader(text, outline, file, context).read();
       set.stamps.insert(set.stamps.end(), stamps.begin(), stamps.end());
       return set;
     } catch (const JsonFault& fault) {

@@ -56,6 +56,8 @@ void read_member(const Dataset& set, const ArchiveMember& member, std::size_t li
   if (member.size > kMaxCalmBytes && member.size / kMaxRatio > member.stored_size)
     throw ImageFault("it inflates to more than 100 times its size, which images never do");
   const OpenFile& file = set.archives[member.archive].file;
+  if (member.stored_size > kMaxCalmBytes && member.stored_size > file.size())
+    throw ImageFault("its archive is smaller than it");
   if (member.packing == Packing::kPlain) {
     buffer.resize(std::min<std::size_t>(member.size, limit));
     read_exactly(file, member.offset, buffer.data(), buffer.size());
@@ -108,14 +110,15 @@ class Reader {
     return value;
   }
   std::string text() { return std::string(next(static_cast<std::size_t>(number()))); }
-  // Of things that take a byte each at least.
-  std::size_t count() {
+  // Of things that take so many numbers each at least.
+  std::size_t count(std::size_t numbers) {
     const auto value = static_cast<std::uint64_t>(number());
-    if (value > left_.size()) throw InternalError("the image list is truncated");
+    if (value > left_.size() / (numbers * sizeof(std::int64_t)))
+      throw InternalError("the image list is truncated");
     return value;
   }
   std::vector<std::string> texts() {
-    std::vector<std::string> values(count());
+    std::vector<std::string> values(count(1));
     for (std::string& value : values) value = text();
     return values;
   }
@@ -197,11 +200,11 @@ Dataset dataset_of(std::string_view bytes, SetParts parts) {
   set.list_name = texts[0];
   set.schema_json = texts[1];
   set.samples_json = texts[2];
-  set.archives.resize(reader.count());
+  set.archives.resize(reader.count(1));
   for (ImageArchive& archive : set.archives) archive.name = reader.text();
   if (parts == SetParts::kWithSources) {
     set.notes = reader.texts();
-    set.stamps.resize(reader.count());
+    set.stamps.resize(reader.count(3));
     for (SourceStamp& stamp : set.stamps) {
       stamp.name = reader.text();
       stamp.stamp = reader.number();

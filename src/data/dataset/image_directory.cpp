@@ -216,6 +216,12 @@ Dataset read_image_directory(const DatasetContext& context) {
     }
   }
   check_listed_files(set, listed.lines, names.list, context);
+  if (const auto& lines = listed.implausible_lines; !lines.empty()) {
+    set.notes.push_back(names.list + " gives " + std::to_string(lines.size()) +
+                        " images a size of more than " + std::to_string(kMaxImagePixels) +
+                        " pixels (first in line " + std::to_string(lines.front()) +
+                        "), which is ignored");
+  }
   set.classes = schema.classes;
   std::error_code ignored;
   set.samples_json = fs::exists(context.root / names.samples, ignored)

@@ -125,6 +125,10 @@ class LineReader {
     read_image(row, item);
     read_label(row, item);
     item.id = read_id(row, line, static_cast<std::int64_t>(images.samples.size()));
+    if (item.size && !is_plausible(*item.size)) {
+      images.implausible_lines.push_back(line);
+      item.size.reset();
+    }
     images.samples.push_back(item);
     images.lines.push_back(line);
   }

@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/untrusted.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
@@ -30,6 +31,7 @@ constexpr std::string_view kMagic = "kiln-ix1";
 constexpr std::string_view kMagicOfAnyVersion = kMagic.substr(0, 7);
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
+constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{2} << 30;  // some 20 million images
 constexpr std::int64_t kSettledNs = 2'000'000'000;
 
 std::string serialized(const Dataset& set) {
@@ -40,7 +42,15 @@ std::string serialized(const Dataset& set) {
   return bytes + body;
 }
 
-// An index may come with the data, from anybody.
+// An index may come with the data, from anybody. What read_labeled_dataset() promises must hold.
+bool is_labeled_dataset(const Dataset& set) {
+  if (set.samples.empty() || set.classes.empty()) return false;
+  const auto num_classes = static_cast<std::int64_t>(set.classes.size());
+  return std::all_of(set.samples.begin(), set.samples.end(), [&](const Sample& item) {
+    return item.label >= 0 && item.label < num_classes && (!item.size || is_plausible(*item.size));
+  });
+}
+
 bool names_only_files_inside(const Dataset& set) {
   for (std::size_t i = 0; i < set.samples.size(); ++i)
     if (set.samples.member(i) == nullptr &&
@@ -59,7 +69,7 @@ std::optional<Dataset> parse(std::string_view bytes) {
   if (fnv1a(bytes) != hash) return std::nullopt;
   try {
     Dataset set = dataset_of(bytes, SetParts::kWithSources);
-    if (names_only_files_inside(set)) return set;
+    if (is_labeled_dataset(set) && names_only_files_inside(set)) return set;
   } catch (const InternalError&) {
   }
   return std::nullopt;
@@ -79,7 +89,9 @@ std::optional<Dataset> read_index(const fs::path& index, bool named, const fs::p
                                   std::string& note) {
   std::string bytes;
   try {
-    bytes = read_file(index);
+    bytes = first_bytes(index, kMagic.size());
+    if (bytes == kMagic) bytes = read_file(index, kMaxIndexBytes);
+  } catch (const std::length_error&) {  // the first bytes alone are no index
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -143,6 +155,22 @@ std::optional<ImageSize> size_of(const Dataset& set, std::size_t i, std::string&
   return std::nullopt;
 }
 
+// A list may say any size, and the network's input would follow it. One header tells.
+void forget_wrong_sizes(Dataset& set) {
+  const std::optional<ImageSize> listed = set.samples[0].size;
+  if (!listed) return;
+  std::string buffer;
+  const std::optional<ImageSize> found = size_of(set, 0, buffer);
+  if (!found || *found == *listed) return;
+  for (std::size_t i = 0; i < set.samples.size(); ++i) set.samples.set_size(i, {});
+  const std::string list = set.list_name.empty() ? "the list of images" : set.list_name;
+  set.notes.push_back(
+      formatted("%s says that '%s' has %d x %d pixels, but it has %d x %d; the "
+                "sizes are read from the images",
+                list.c_str(), std::string(set.samples.file_name(0)).c_str(), listed->width,
+                listed->height, found->width, found->height));
+}
+
 }  // namespace
 
 fs::path index_in_cache(const fs::path& root) {
@@ -188,6 +216,7 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
   set.root = root;
   set.name = name;
   open_archives(set);
+  if (use.with_sizes) forget_wrong_sizes(set);
   const bool grew = use.with_sizes && scan_sizes(set, SizesWanted::kCommon) > 0;
   if ((is_new || grew) && is_settled(set, begin_ns)) {
     try {

@@ -68,7 +68,8 @@ ListSchema parse_schema(std::string_view bytes, const std::string& file,
 
 struct ListedImages {
   SampleTable samples;
-  std::vector<int> lines;  // of each in the list, from 1
+  std::vector<int> lines;              // of each in the list, from 1
+  std::vector<int> implausible_lines;  // whose size no image may have; it counts as not given
 };
 
 // The images of a list, in its order. Does not look for them on disk. Throws Error kInvalidDataset.
@@ -109,6 +110,10 @@ ArchiveListing list_archive(const DatasetContext& context, const std::string& ar
 
 // The archive itself, or its unpacked contents. Error kInvalidDataset.
 OpenFile open_archive(const DatasetContext& context, const std::string& archive);
+
+// Why a class cannot be a line of the `classes.txt` beside shards, whose reader would take part of
+// the name away: a clause, empty when it can.
+std::string fault_of_class_line(std::string_view name, bool is_first);
 
 // Labeled images inside archives: one archive with class folders in it, or a folder of shards.
 

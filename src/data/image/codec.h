@@ -15,6 +15,9 @@ namespace kiln::codec {
 // The size; ImageFault if a side is not positive or the image is larger than kMaxImagePixels.
 ImageSize checked_size(std::uint64_t width, std::uint64_t height);
 
+// ImageFault unless the file's bytes can be that many, so that a header alone takes no memory.
+void require_bytes(std::uint64_t available, std::uint64_t needed, std::string_view kind);
+
 // Makes `part` the whole of an image of that size: its pixels, all zero, in the part's own memory.
 std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part);
 

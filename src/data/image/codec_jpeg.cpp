@@ -16,8 +16,11 @@
 namespace kiln::codec {
 namespace {
 
-constexpr int kMaxScans = 500;          // a hostile progressive file repeats scans without end
-constexpr std::uint8_t kMissing = 128;  // mid gray for rows that the file does not hold
+// A hostile progressive file repeats scans, a few bytes each; of all attempts to decode it.
+constexpr int kMaxScans = 500;
+constexpr long long kMaxScanPixels = 16 * kMaxImagePixels;
+constexpr std::uint64_t kMaxPixelsAByte = 1024;  // a bit a block, and half the rows are missing
+constexpr std::uint8_t kMissing = 128;           // mid gray for rows that the file does not hold
 constexpr std::uint8_t kEndOfImage[2] = {0xff, JPEG_EOI};
 
 // Where the data ended.
@@ -36,6 +39,7 @@ struct JpegReader {
   jpeg_progress_mgr progress{};
   std::jmp_buf jump{};
   char message[JMSG_LENGTH_MAX] = {};
+  long long scan_pixels_left = 0;
   int error_code = 0;
   EarlyEnd end;
   Region window;                     // the part to read; always within the image
@@ -103,10 +107,19 @@ void source_skip(j_decompress_ptr info, long count) {
   info->src->bytes_in_buffer -= static_cast<std::size_t>(count);
 }
 
+long long scan_pixels(const jpeg_decompress_struct& info) {
+  return static_cast<long long>(info.input_scan_number) * info.image_width * info.image_height;
+}
+
+bool has_too_many_scans(const JpegReader& reader) {
+  return reader.info.input_scan_number > kMaxScans ||
+         scan_pixels(reader.info) > reader.scan_pixels_left;
+}
+
 void on_progress(j_common_ptr common) {
   JpegReader& reader = reader_of(common);
-  if (reader.info.input_scan_number <= kMaxScans) return;
-  std::snprintf(reader.message, sizeof reader.message, "more than %d scans", kMaxScans);
+  if (!has_too_many_scans(reader)) return;
+  std::snprintf(reader.message, sizeof reader.message, "too many scans");
   std::longjmp(reader.jump, 1);
 }
 
@@ -237,13 +250,19 @@ std::string settle_damage(const JpegReader& reader, ImagePart& image) {
 
 struct Attempt {
   JpegReader reader;
-  ~Attempt() { jpeg_destroy_decompress(&reader.info); }
+  long long& scan_pixels_left;
+  ~Attempt() {
+    scan_pixels_left -= scan_pixels(reader.info);
+    jpeg_destroy_decompress(&reader.info);
+  }
 };
 
 // Reads the header and rejects what cannot be decoded.
 ImageSize open_image(JpegReader& reader, std::string_view bytes) {
   if (!read_header(reader, bytes)) fail(reader, true);
   const ImageSize size = checked_size(reader.info.image_width, reader.info.image_height);
+  const auto pixels = std::uint64_t{reader.info.image_width} * reader.info.image_height;
+  if (reader.info.arith_code == 0) require_bytes(bytes.size(), pixels / kMaxPixelsAByte, "JPEG");
   const int components = reader.info.num_components;
   if (components != 1 && components != 3 && components != 4) {
     throw ImageFault("a JPEG with " + std::to_string(components) + " channels is not supported");
@@ -300,9 +319,11 @@ enum class Outcome {
   kCutInMarker,  // between two scans: the caller may retry without that marker
 };
 
-Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
-  Attempt attempt;
+Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& part,
+                   long long& scan_pixels_left) {
+  Attempt attempt{{}, scan_pixels_left};
   JpegReader& reader = attempt.reader;
+  reader.scan_pixels_left = scan_pixels_left;
   part.whole = open_image(reader, bytes);
   const Region whole = {0, 0, part.whole};
   const WantedPart wanted = choose(part.whole);
@@ -319,6 +340,7 @@ Outcome try_decode(std::string_view bytes, const ChoosePart& choose, ImagePart& 
   // Missing detail is smoothed by the decoder, which uses the neighbors.
   if (!is_whole && good && !all_bits_sent(reader.info)) return Outcome::kNeedsWhole;
   good = good && (is_whole || narrow(reader)) && read_window(reader, part);
+  if (!good && has_too_many_scans(reader)) fail(reader, false);
   if (!is_whole) {
     part.damage.clear();
     return good && reader.errors.num_warnings == 0 ? Outcome::kDone : Outcome::kNeedsWhole;
@@ -344,14 +366,11 @@ std::size_t last_marker(std::string_view bytes) {
   return std::string_view::npos;
 }
 
-bool is_frame(std::uint8_t marker) {
-  return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
-}
-
 }  // namespace
 
 void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
-  Outcome outcome = try_decode(bytes, choose, part);
+  long long scan_pixels_left = kMaxScanPixels;
+  Outcome outcome = try_decode(bytes, choose, part, scan_pixels_left);
   const auto all = [](ImageSize whole) { return WantedPart{{0, 0, whole}}; };
   constexpr int kAttempts = 4;
   for (int attempt = 0; attempt < kAttempts && outcome != Outcome::kDone; ++attempt) {
@@ -360,32 +379,9 @@ void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& pa
       if (end == std::string_view::npos) break;
       bytes = bytes.substr(0, end);
     }
-    outcome = try_decode(bytes, all, part);
+    outcome = try_decode(bytes, all, part, scan_pixels_left);
   }
   if (outcome != Outcome::kDone) throw ImageFault("JPEG data ends within a table");
-}
-
-ImageSize read_jpeg_size(std::string_view bytes) {
-  std::size_t at = 2;
-  while (at + 4 <= bytes.size()) {
-    if (bytes[at] != '\xff') throw ImageFault("broken JPEG: missing marker");
-    const auto marker = static_cast<std::uint8_t>(bytes[at + 1]);
-    if (marker == 0xff) {  // fill byte
-      ++at;
-      continue;
-    }
-    if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) {  // without a length
-      at += 2;
-      continue;
-    }
-    if (marker == JPEG_EOI || marker == 0xda) throw ImageFault("broken JPEG: no frame header");
-    if (is_frame(marker)) {
-      if (at + 9 > bytes.size()) break;
-      return checked_size(big16(bytes, at + 7), big16(bytes, at + 5));
-    }
-    at += 2 + std::max<std::size_t>(2, big16(bytes, at + 2));
-  }
-  fail_in_header("JPEG");
 }
 
 }  // namespace kiln::codec

@@ -13,6 +13,8 @@ namespace {
 constexpr std::size_t kMaxChunkBytes = std::size_t{64}
                                        << 20;  // of color profiles, texts and the like
 
+constexpr std::uint64_t kMaxDeflateRatio = 1032;  // zlib's technical details
+
 struct FreeContext {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
 };
@@ -33,6 +35,10 @@ void decode_png(std::string_view bytes, ImagePart& part) {
   check(spng_set_png_buffer(context.get(), bytes.data(), bytes.size()));
   const ImageSize size = read_png_size(bytes);
   check(spng_decode_chunks(context.get()));  // the header's checksum, before memory is taken
+  // A bit a pixel at least, deflated.
+  const auto pixels_in_all =
+      static_cast<std::uint64_t>(size.height) * static_cast<std::uint64_t>(size.width);
+  require_bytes(bytes.size(), pixels_in_all / 8 / kMaxDeflateRatio, "PNG");
   const auto pixels = begin_whole(size, part);
   check(spng_decode_image(context.get(), pixels.data(), pixels.size(), SPNG_FMT_RGB8, 0));
 }

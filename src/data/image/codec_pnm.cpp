@@ -116,13 +116,32 @@ void read_raw_bits(const std::uint8_t* in, std::size_t stride, ImageSize size, s
   }
 }
 
+std::size_t bytes_a_sample(const Header& header) {
+  return header.maximum > 255 ? 2 : 1;
+}
+
+std::size_t row_samples(const Header& header) {
+  return static_cast<std::size_t>(header.size.width) * static_cast<std::size_t>(header.channels);
+}
+
+// Of a raw form.
+std::size_t row_bytes(const Header& header) {
+  return header.bitmap ? (row_samples(header) + 7) / 8
+                       : row_samples(header) * bytes_a_sample(header);
+}
+
+// That the samples take at least. Of a plain form: a digit each and, but in bitmaps, a blank
+// between two.
+std::size_t least_bytes(const Header& header) {
+  const auto height = static_cast<std::size_t>(header.size.height);
+  if (!header.plain) return row_bytes(header) * height;
+  const std::size_t samples = row_samples(header) * height;
+  return header.bitmap ? samples : 2 * samples - 1;
+}
+
 void read_raw(std::string_view bytes, const Header& header, std::uint8_t* out) {
-  const std::size_t width = static_cast<std::size_t>(header.size.width);
-  const std::size_t sample = header.maximum > 255 ? 2 : 1;
-  const std::size_t stride =
-      header.bitmap ? (width + 7) / 8 : width * static_cast<std::size_t>(header.channels) * sample;
+  const std::size_t sample = bytes_a_sample(header), stride = row_bytes(header);
   const std::size_t needed = stride * static_cast<std::size_t>(header.size.height);
-  if (bytes.size() - header.data < needed) throw ImageFault("PNM data ends early");
   const auto* in = reinterpret_cast<const std::uint8_t*>(bytes.data()) + header.data;
   if (header.bitmap) {
     read_raw_bits(in, stride, header.size, out);
@@ -142,13 +161,7 @@ void read_raw(std::string_view bytes, const Header& header, std::uint8_t* out) {
 
 void decode_pnm(std::string_view bytes, ImagePart& part) {
   const Header header = read_header(bytes);
-  // Each plain sample takes two bytes at least (one in a bitmap), so that a header alone allocates
-  // nothing large.
-  if (header.plain && (bytes.size() - header.data + 1) / (header.bitmap ? 1 : 2) <
-                          static_cast<std::size_t>(header.size.height) *
-                              static_cast<std::size_t>(header.size.width)) {
-    throw ImageFault("PNM data ends early");
-  }
+  require_bytes(bytes.size() - header.data, least_bytes(header), "PNM");
   const auto pixels = begin_whole(header.size, part);
   if (header.plain) {
     read_plain(bytes, header, pixels);

@@ -106,6 +106,10 @@ struct Layout {
   bool premultiplied = false;
   std::uint32_t block_width = 0, block_height = 0;  // tiles; or strips as wide as the image
   std::uint16_t *red = nullptr, *green = nullptr, *blue = nullptr;  // the palette, owned by libtiff
+
+  std::uint64_t pixels() const {
+    return static_cast<std::uint64_t>(size.height) * static_cast<std::uint64_t>(size.width);
+  }
 };
 
 Layout layout_of(TIFF* tiff) {
@@ -142,6 +146,30 @@ Layout layout_of(TIFF* tiff) {
     layout.block_height = std::min(layout.block_height, height);
   }
   return layout;
+}
+
+// That the samples take at least in the file; not all compressions have a limit.
+std::uint64_t least_bytes(TIFF* tiff, const Layout& layout) {
+  std::uint16_t compression = COMPRESSION_NONE;
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_COMPRESSION, &compression);
+  std::uint64_t most_ratio = 0;
+  if (compression == COMPRESSION_NONE) most_ratio = 1;
+  if (compression == COMPRESSION_PACKBITS) most_ratio = 64;
+  if (compression == COMPRESSION_DEFLATE || compression == COMPRESSION_ADOBE_DEFLATE)
+    most_ratio = 1032;
+  if (compression == COMPRESSION_LZW) most_ratio = 4096;
+  if (most_ratio == 0 || layout.photometric == PHOTOMETRIC_YCBCR) return 0;  // maybe subsampled
+  const std::uint64_t samples = layout.separate ? layout.colors : layout.samples;
+  return layout.pixels() * layout.bits * samples / 8 / most_ratio;
+}
+
+// A tile may be larger than a small image, but not by much.
+void check_block(const Layout& layout) {
+  constexpr std::uint64_t kMaxTileBytes = 128 << 20;
+  const std::uint64_t pixels = std::uint64_t{layout.block_width} * layout.block_height;
+  const std::uint64_t pixel_bytes = (layout.bits * std::uint64_t{layout.samples} + 7) / 8 + 4;
+  if (pixels > layout.pixels() && pixels > kMaxTileBytes / pixel_bytes)
+    throw ImageFault("broken TIFF: tiles that are much larger than the image");
 }
 
 bool reads_by_sample(TIFF* tiff, Layout& layout) {
@@ -302,6 +330,8 @@ void decode_tiff(std::string_view bytes, ImagePart& part) {
   Source source{bytes, 0, {}};
   const TiffPointer tiff = open_tiff(source);
   Layout layout = layout_of(tiff.get());
+  check_block(layout);
+  require_bytes(bytes.size(), least_bytes(tiff.get(), layout), "TIFF");
   const auto pixels = begin_whole(layout.size, part);
   if (reads_by_sample(tiff.get(), layout)) {
     read_samples(tiff.get(), source, layout, pixels.data());

@@ -128,6 +128,10 @@ ImageSize checked_size(std::uint64_t width, std::uint64_t height) {
   return {static_cast<int>(height), static_cast<int>(width)};
 }
 
+void require_bytes(std::uint64_t available, std::uint64_t needed, std::string_view kind) {
+  if (available < needed) throw ImageFault(std::string(kind) + " data ends early");
+}
+
 std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part) {
   part.whole = size;
   part.reduction = 1;

@@ -43,6 +43,12 @@ struct PixelView {
 // Larger images are rejected before anything is allocated.
 constexpr long long kMaxImagePixels = 178'956'970;  // Pillow's decompression-bomb error limit
 
+// Whether an image of that size may be decoded.
+constexpr bool is_plausible(ImageSize size) {
+  return size.height > 0 && size.width > 0 &&
+         static_cast<long long>(size.height) * size.width <= kMaxImagePixels;
+}
+
 // Why one image is bad: a clause without the file name, such as "not an image: it begins with
 // '<!DOCTYPE'".
 class ImageFault : public std::runtime_error {

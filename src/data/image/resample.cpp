@@ -21,12 +21,32 @@ double radius_of(const ResampleAxis& axis) {
   return std::max(axis.length / axis.resized, 1.0);
 }
 
+// In fixed point each product is rounded down, for which half a unit a tap is made up: with so many
+// taps that would be a level where nothing was lost, as in black.
+constexpr double kManyTaps = 512;
+
+double taps_of(const ResampleAxis& axis) {
+  return 2 * radius_of(axis) + 1;
+}
+
 // The pixels of the image that the filter of the wanted pixel `i` reaches.
 Span reach(const ResampleAxis& axis, int i) {
   const double middle = middle_of(axis, i) + 0.5, radius = radius_of(axis);
   const double end = std::ceil(axis.begin + axis.length);
   return {static_cast<int>(std::max(middle - radius, axis.begin)),
           static_cast<int>(std::min(middle + radius, end))};
+}
+
+// What each pixel of the span weighs in the wanted pixel `i`; together 1.
+void weigh(const ResampleAxis& axis, int i, Span span, std::vector<double>& weights) {
+  const double radius = radius_of(axis), middle = middle_of(axis, i);
+  weights.clear();
+  double sum = 0;
+  for (int x = span.begin; x < span.end; ++x) {
+    weights.push_back(std::max(0.0, 1.0 - std::abs(x + 0.5 - middle) / radius));
+    sum += weights.back();
+  }
+  for (double& weight : weights) weight /= sum;
 }
 
 // Eight samples: one register of SSE2 and of NEON. The second type of each pair stands anywhere in
@@ -90,7 +110,6 @@ Region needed_region(const ResampleAxis& rows, const ResampleAxis& columns) {
 }
 
 void Resampler::set_taps(const ResampleAxis& axis, Taps& taps) {
-  const double radius = radius_of(axis);
   taps.taps = 0;
   taps.starts.resize(static_cast<std::size_t>(axis.count));
   for (int i = 0; i < axis.count; ++i) {
@@ -101,16 +120,10 @@ void Resampler::set_taps(const ResampleAxis& axis, Taps& taps) {
   const auto stride = static_cast<std::size_t>(taps.taps);
   taps.weights.assign(stride * static_cast<std::size_t>(axis.count), 0);
   for (int i = 0; i < axis.count; ++i) {
-    const Span span = reach(axis, i);
-    const double middle = middle_of(axis, i);
-    const auto triangle = [&](int x) {
-      return std::max(0.0, 1.0 - std::abs(x + 0.5 - middle) / radius);
-    };
-    double sum = 0;
-    for (int x = span.begin; x < span.end; ++x) sum += triangle(x);
+    weigh(axis, i, reach(axis, i), weights_);
     std::uint16_t* out = taps.weights.data() + static_cast<std::size_t>(i) * stride;
-    for (int x = span.begin; x < span.end; ++x)
-      *out++ = static_cast<std::uint16_t>(std::min(65535.0, triangle(x) / sum * 65536.0 + 0.5));
+    for (const double weight : weights_)
+      *out++ = static_cast<std::uint16_t>(std::min(65535.0, weight * 65536.0 + 0.5));
   }
 }
 
@@ -164,8 +177,40 @@ void Resampler::write_row(const std::uint16_t* row, std::uint8_t* target) const 
   return write_row<0>(row, target);
 }
 
+void Resampler::write_in_floats(const PixelView& view, const ResampleAxis& rows,
+                                const ResampleAxis& columns, bool mirror, std::uint8_t* target) {
+  const Region needed = needed_region(rows, columns);
+  const auto samples = static_cast<std::size_t>(needed.size.width) * 3;
+  const auto stride = static_cast<std::size_t>(view.region.size.width) * 3;
+  std::vector<double> row(samples);
+  for (int y = 0; y < rows.count; ++y) {
+    std::fill(row.begin(), row.end(), 0.0);
+    const Span span = reach(rows, y);
+    weigh(rows, y, span, weights_);
+    for (int from = span.begin; from < span.end; ++from) {
+      const double weight = weights_[static_cast<std::size_t>(from - span.begin)];
+      const std::uint8_t* in = view.pixels +
+                               static_cast<std::size_t>(from - view.region.top) * stride +
+                               static_cast<std::size_t>(needed.left - view.region.left) * 3;
+      for (std::size_t i = 0; i < samples; ++i) row[i] += weight * in[i];
+    }
+    for (int place = 0; place < columns.count; ++place, target += 3) {
+      const int x = mirror ? columns.count - 1 - place : place;
+      const Span reached = reach(columns, x);
+      weigh(columns, x, reached, weights_);
+      const double* in = row.data() + static_cast<std::size_t>(reached.begin - needed.left) * 3;
+      double sums[3] = {0.5, 0.5, 0.5};
+      for (const double weight : weights_)
+        for (double& sum : sums) sum += weight * *in++;
+      for (int c = 0; c < 3; ++c) target[c] = static_cast<std::uint8_t>(std::min(255.0, sums[c]));
+    }
+  }
+}
+
 void Resampler::write(const PixelView& view, const ResampleAxis& rows, const ResampleAxis& columns,
                       bool mirror, std::uint8_t* target) {
+  if (taps_of(rows) + taps_of(columns) >= kManyTaps)
+    return write_in_floats(view, rows, columns, mirror, target);
   set_taps(rows, rows_);
   set_taps(columns, columns_);
   const Region needed = needed_region(rows, columns);

@@ -3,8 +3,8 @@
 // pixels that exist.
 //
 // Rows are combined first, then columns, one output row at a time, in 16-bit fixed point with 8
-// bits after the point; nothing is rounded to 8 bits in between. The result is at most 1 from
-// either library's.
+// bits after the point (floats where an image shrinks more than about a hundredfold); nothing is
+// rounded to 8 bits in between. The result is at most 1 from either library's.
 #pragma once
 
 #include <cstddef>
@@ -43,13 +43,16 @@ class Resampler {
     std::vector<int> starts;             // in the image
     std::vector<std::uint16_t> weights;  // [count, taps], in 1/65536
   };
-  static void set_taps(const ResampleAxis& axis, Taps& taps);
+  void set_taps(const ResampleAxis& axis, Taps& taps);
+  void write_in_floats(const PixelView& view, const ResampleAxis& rows, const ResampleAxis& columns,
+                       bool mirror, std::uint8_t* target);
   void lay_out_columns(int left, bool mirror);
   void write_row(const std::uint16_t* row, std::uint8_t* target) const;
   template <std::size_t kPairs>
   void write_row(const std::uint16_t* row, std::uint8_t* target) const;
 
   Taps rows_, columns_;
+  std::vector<double> weights_;                // of one pixel's taps
   std::vector<int> column_offsets_;            // [count] of samples in row_
   std::vector<std::uint16_t> column_weights_;  // [count, pairs of taps, 8]; see lay_out_columns
   std::vector<const std::uint8_t*> inputs_;    // [rows_.taps]

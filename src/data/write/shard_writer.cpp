@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/system.h"
+#include "base/text.h"
 #include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
@@ -212,10 +213,12 @@ void prepare_shard_output(const fs::path& folder, const fs::path& input) {
 }
 
 PackedShards write_shards(const Dataset& set, ShardPlan plan, const fs::path& folder) {
-  for (const std::string& name : set.classes) {
-    if (name.find('\n') == name.npos) continue;
+  for (std::size_t id = 0; id < set.classes.size(); ++id) {
+    const std::string fault = fault_of_class_line(set.classes[id], id == 0);
+    if (fault.empty()) continue;
     const DatasetContext context{.root = set.root, .name = set.name};
-    context.fail("the name of the class '" + name + "' holds an end of line. Rename it.");
+    context.fail("the name of the class '" + printable(set.classes[id]) + "' " + fault +
+                 ". Rename it.");
   }
   return ShardWriter(set, std::move(plan), folder).run();
 }

@@ -156,7 +156,9 @@ void World::broadcast_bytes(void* value, std::size_t count) {
 std::string World::broadcast(const std::string& of_rank_0) {
   std::string text = of_rank_0;
   text.resize(broadcast(text.size()));
-  if (!text.empty()) broadcast_bytes(text.data(), text.size());
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // MPI counts in int
+  for (std::size_t at = 0; at < text.size(); at += kPiece)
+    broadcast_bytes(text.data() + at, std::min(kPiece, text.size() - at));
   return text;
 }
 

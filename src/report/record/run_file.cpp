@@ -2,11 +2,11 @@
 
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "report/record/metrics.h"
 #include "report/record/run_json.h"
 
@@ -14,6 +14,10 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
+constexpr std::size_t kPieceBytes = 1 << 20;  // read at once
+constexpr std::size_t kMostLineBytes = 256 << 20;
+constexpr std::size_t kMostLineValues = 20'000'000;   // 4 for each cell of the largest matrix
+constexpr std::uint64_t kFreeRecordBytes = 16 << 20;  // of records, whatever the file's size
 
 Json metrics_json(const std::vector<Metric>& metrics) {
   Json object = Json::object();
@@ -36,14 +40,15 @@ Json metrics_json(const std::vector<Metric>& metrics) {
 
 // The fault of a line.
 std::string fault_text(const std::exception& failure) {
-  if (dynamic_cast<const Json::parse_error*>(&failure) != nullptr) return "not valid JSON";
+  if (dynamic_cast<const JsonFault*>(&failure) != nullptr)
+    return std::string("it ") + failure.what();
   if (dynamic_cast<const Json::exception*>(&failure) != nullptr)
     return "a field is missing or has the wrong type";
   return failure.what();
 }
 
 void add_run_line(std::string_view text, RunRecord* run) {
-  const Json line = Json::parse(text);
+  const Json line = parse_ordered_json(text, kMostLineValues);
   const auto event = line.at("event").get<std::string>();
   if (event == "start") {
     *run = {};
@@ -58,6 +63,11 @@ void add_run_line(std::string_view text, RunRecord* run) {
   if (event == "end") from_json(line, run->end);
 }
 
+std::uint64_t record_bytes(const RunRecord& run) {
+  return run.steps.size() * sizeof(StepRecord) + run.epochs.size() * sizeof(EpochRecord) +
+         run.warnings.size() * sizeof(std::string);
+}
+
 // Parses complete lines; returns the offset of the rest, an unfinished line of a killed or running
 // process.
 std::size_t add_lines(std::string_view text, std::uint64_t offset, RunRecord* run) {
@@ -65,6 +75,8 @@ std::size_t add_lines(std::string_view text, std::uint64_t offset, RunRecord* ru
   for (std::size_t end; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
     try {
       add_run_line(text.substr(begin, end - begin), run);
+      if (record_bytes(*run) > kFreeRecordBytes + offset + end)
+        throw std::invalid_argument("its lines are shorter than any that training writes");
     } catch (const std::exception& failure) {
       refuse("The line at byte " + std::to_string(offset + begin) +
              " was not written by a training run: " + fault_text(failure) + ".");
@@ -80,6 +92,11 @@ bool has_finished_epoch(const std::filesystem::path& path) {
   for (std::string line; std::getline(file, line);)
     if (line.starts_with(R"({"event":"epoch")")) return true;
   return false;
+}
+
+Error no_start() {
+  return {ErrorCode::kInvalidDataset,
+          "It has no \"start\" line: no training run wrote it, or the run has not started yet."};
 }
 
 class RunFile : public RunSink {
@@ -193,8 +210,7 @@ bool is_record_in_use(const std::filesystem::path& path) {
 RunRecord parse_run(std::string_view text) {
   RunRecord run;
   add_lines(text, 0, &run);
-  if (run.start.time == 0)
-    refuse("It has no \"start\" line: no training run wrote it, or the run has not started yet.");
+  if (run.start.time == 0) throw no_start();
   return run;
 }
 
@@ -209,14 +225,10 @@ RunRecord read_run(const std::filesystem::path& path) {
   if (!std::filesystem::exists(file, fault) && !fault)
     refuse("'" + file.string() + "' does not exist: give the --log-path of a `kiln train` run." +
            did_you_mean_path(path));
-  try {
-    return parse_run(read_file(file, kMostBytes));
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInvalidDataset) throw;
-    refuse_as_record(file, error);
-  } catch (const std::system_error& error) {
-    refuse_unreadable(file, error.code().value());
-  }
+  RunFollower follower(file);
+  follower.read_news();
+  if (!follower.has_begun()) refuse_as_record(file, no_start());
+  return follower.run();
 }
 
 void refuse_records(const std::filesystem::path& output,
@@ -254,16 +266,30 @@ bool RunFollower::read_news() {
   head_ = std::move(head);
   file.clear();
   file.seekg(static_cast<std::streamoff>(read_));
-  const std::string news{std::istreambuf_iterator<char>(file), {}};
-  rest_ += news;
-  const std::uint64_t offset = read_ + news.size() - rest_.size();
-  read_ += news.size();
+  const std::uint64_t before = read_;
   try {
-    rest_.erase(0, add_lines(rest_, offset, &run_));
+    while (take_piece(file)) {
+    }
   } catch (const Error& error) {
     refuse_as_record(file_, error);
   }
-  return !news.empty();
+  return read_ > before;
+}
+
+bool RunFollower::take_piece(std::istream& file) {
+  const std::size_t old_rest = rest_.size();
+  rest_.resize(old_rest + kPieceBytes);
+  file.read(rest_.data() + old_rest, static_cast<std::streamsize>(kPieceBytes));
+  const auto got = static_cast<std::size_t>(file.gcount());
+  rest_.resize(old_rest + got);
+  read_ += got;
+  if (read_ > kMostBytes) refuse("It is larger than 4 GiB.");
+  if (rest_.find('\n', old_rest) != std::string::npos)
+    rest_.erase(0, add_lines(rest_, read_ - rest_.size(), &run_));
+  if (rest_.size() > kMostLineBytes || (!rest_.empty() && rest_.front() != '{'))
+    refuse("The line at byte " + std::to_string(read_ - rest_.size()) +
+           " was not written by a training run.");
+  return got == kPieceBytes;
 }
 
 std::string format_training_json(const RunRecord& run, const RunEnd& end) {
@@ -291,7 +317,7 @@ std::string pack_judged_images(const std::vector<JudgedImage>& images) {
 
 std::vector<JudgedImage> unpack_judged_images(const std::string& text) {
   std::vector<JudgedImage> images;
-  from_json(Json::parse(text), images);
+  from_json(parse_ordered_json(text, kMostLineValues), images);
   return images;
 }
 

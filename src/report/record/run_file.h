@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -59,6 +60,9 @@ class RunFollower {
   bool has_begun() const { return run_.start.time != 0; }
 
  private:
+  // Reads a piece of the file and adds its complete lines; false at the end of the file.
+  bool take_piece(std::istream& file);
+
   std::filesystem::path file_;
   RunRecord run_;
   std::string rest_;  // of a line

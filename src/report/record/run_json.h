@@ -210,7 +210,6 @@ concept HasFields = requires(T& record) {
 // std::invalid_argument for invalid ones.
 
 inline constexpr std::array kStatusNames = {"running", "finished", "stopped", "failed"};
-inline constexpr int kMostClasses = 100'000;
 
 template <typename T>
 requires std::integral<T> || std::same_as<T, std::string> Json as_json(const T& value) {
@@ -226,7 +225,9 @@ template <std::integral T>
 requires(!std::same_as<T, bool>) void from_json(const Json& json, T& value) {
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<T>::max() / 4);
   if (!json.is_number_unsigned() || json.get<std::uint64_t>() > kMost)
-    throw std::invalid_argument(json_text(json).substr(0, 30) + " is not a count");
+    throw std::invalid_argument(
+        (json.is_primitive() ? json_text(json).substr(0, 30) : "a list or object") +
+        " is not a count");
   json.get_to(value);
 }
 
@@ -260,8 +261,8 @@ inline Json as_json(const ConfusionMatrix& matrix) {
 inline void from_json(const Json& json, ConfusionMatrix& matrix) {
   from_json(json.at("num_classes"), matrix.num_classes);
   const auto size = static_cast<std::size_t>(matrix.num_classes);
-  // Memory grows with its square, so do not trust a broken file.
-  if (size > kMostClasses || (size > 2000 && size > json.at("cells").size()))
+  // Memory grows with its square, whatever the file's size.
+  if (size > kMostConfusionClasses)
     throw std::invalid_argument("a confusion matrix with too many classes");
   matrix.counts.assign(size * size, 0);
   for (const Json& cell : json.at("cells")) {

@@ -60,8 +60,7 @@ TEST_F(ListTest, paths_that_lead_out_are_refused) {
   expect_line_fault(R"({"image_info": {"file_name": "/etc/passwd"}, "id": 1})", "is absolute");
   expect_line_fault(R"({"image_info": {"file_name": ""}, "id": 1})", "is empty");
   expect_line_fault(R"({"image_info": {"file_name": "a\u0000.jpg"}, "id": 1})", "zero byte");
-  expect_line_fault(R"({"image_info": {"file_name": "_schema.json"}, "id": 1})",
-                    "directory itself");
+  expect_line_fault(R"({"image_info": {"file_name": "_schema.json"}, "id": 1})", "metadata file");
   expect_line_fault(
       R"({"image_info": {"file_name": ")" + std::string(5000, 'x') + R"("}, "id": 1})",
       "longer than 4096");

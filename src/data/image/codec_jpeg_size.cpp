@@ -1,0 +1,41 @@
+// The size of a JPEG from its markers, without libjpeg: the first frame header (ITU-T T.81, B.2.2).
+#include <algorithm>
+
+#include "data/image/codec.h"
+
+namespace kiln::codec {
+namespace {
+
+constexpr std::uint8_t kEndOfImage = 0xd9, kStartOfScan = 0xda;
+
+bool is_frame(std::uint8_t marker) {
+  return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+}  // namespace
+
+ImageSize read_jpeg_size(std::string_view bytes) {
+  std::size_t at = 2;
+  while (at + 4 <= bytes.size()) {
+    if (bytes[at] != '\xff') throw ImageFault("broken JPEG: missing marker");
+    const auto marker = static_cast<std::uint8_t>(bytes[at + 1]);
+    if (marker == 0xff) {  // fill byte
+      ++at;
+      continue;
+    }
+    if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) {  // without a length
+      at += 2;
+      continue;
+    }
+    if (marker == kEndOfImage || marker == kStartOfScan)
+      throw ImageFault("broken JPEG: no frame header");
+    if (is_frame(marker)) {
+      if (at + 9 > bytes.size()) break;
+      return checked_size(big16(bytes, at + 7), big16(bytes, at + 5));
+    }
+    at += 2 + std::max<std::size_t>(2, big16(bytes, at + 2));
+  }
+  fail_in_header("JPEG");
+}
+
+}  // namespace kiln::codec

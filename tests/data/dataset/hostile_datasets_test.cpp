@@ -1,0 +1,241 @@
+// Datasets that strangers made to crash a reader, to take its memory, or to be told as a bug.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/archive/archive.h"
+#include "data/dataset/image_bytes.h"
+#include "data/dataset/image_index.h"
+#include "data/dataset/readers.h"
+#include "data/make_image.h"
+#include "data/scratch_folder.h"
+#include "data/write/shard_writer.h"
+#include "peak_memory.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::string_literals;
+
+std::string tar_of(const std::vector<std::pair<std::string, std::string>>& members) {
+  std::string bytes;
+  for (const auto& [name, content] : members) bytes += tar_member(name, content);
+  return bytes + tar_end();
+}
+
+class HostileDatasets : public testing::Test {
+ protected:
+  Dataset read(const std::string& name = ".") { return read_dataset(scratch_ / name, "Data"); }
+  Error fault_of(const std::string& name = ".") {
+    return error_of([&] { read(name); });
+  }
+  void expect_not_utf8(const std::string& name = ".") {
+    const Error error = fault_of(name);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+    EXPECT_NE(error.message().find("caf\\xe9"), std::string::npos) << error.message();
+  }
+  ScratchFolder scratch_;
+};
+
+// ---- archives ----
+
+std::string zip_end(std::uint32_t directory_size, std::uint32_t directory_offset,
+                    std::uint16_t count = 1) {
+  std::string end = "PK\5\6"s + std::string(4, '\0');
+  const auto append = [&](const auto& value) {
+    end.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  append(count);
+  append(count);
+  append(directory_size);
+  append(directory_offset);
+  return end + std::string(2, '\0');
+}
+
+TEST_F(HostileDatasets, a_zip_directory_lies_before_its_end_record) {
+  const auto list = [](const std::string& zip) {
+    list_zip(zip, [](std::string_view, const ArchiveMember&) {});
+  };
+  for (const std::string& zip : {zip_end(1U << 30, 0), zip_end(46, 0), zip_end(46, UINT32_MAX),
+                                 std::string(60, 'x') + zip_end(46, 15)}) {
+    EXPECT_THROW(list(zip), ArchiveFault);
+    EXPECT_LT(test::peak_mib_of([&] {
+                try {
+                  list(zip);
+                } catch (const ArchiveFault&) {
+                }
+              }),
+              16U);
+  }
+}
+
+TEST_F(HostileDatasets, names_in_archives_that_are_not_utf8_are_told_escaped) {
+  scratch_.put("folders.tar", tar_of({{"caf\xe9/1.jpg", "1"}, {"bar/2.jpg", "2"}}));
+  expect_not_utf8("folders.tar");
+  scratch_.put("members.tar", tar_of({{"caf\xe9.jpg", "1"}, {"2.jpg", "2"}}));
+  expect_not_utf8("members.tar");
+  scratch_.put("labels.tar", tar_of({{"1.jpg", "1"}, {"1.cls", "caf\xe9"}}));
+  expect_not_utf8("labels.tar");
+  scratch_.put("good.tar", tar_of({{"caf\xc3\xa9/1.jpg", "1"}, {"bar/b\xe9.jpg", "2"}}));
+  EXPECT_EQ(read("good.tar").classes.at(1), "caf\xc3\xa9");
+}
+
+TEST_F(HostileDatasets, classes_that_are_not_utf8_are_told_escaped) {
+  scratch_.put("shards/a.tar", tar_of({{"1.jpg", "1"}, {"1.cls", "0"}}));
+  scratch_.put("shards/classes.txt", "caf\xe9\n");
+  expect_not_utf8("shards");
+  scratch_.put("folders/caf\xe9/1.jpg");
+  expect_not_utf8("folders");
+}
+
+TEST_F(HostileDatasets, millions_of_empty_classes_are_refused) {
+  scratch_.put("shards/a.tar", tar_of({{"1.jpg", "1"}, {"1.cls", "0"}}));
+  scratch_.put("shards/classes.txt", std::string(10 << 20, '\n'));
+  EXPECT_EQ(fault_of("shards").code(), ErrorCode::kInvalidDataset);
+  EXPECT_LT(test::peak_mib_of([&] {
+              try {
+                read("shards");
+              } catch (const Error&) {
+              }
+            }),
+            64U);
+}
+
+TEST_F(HostileDatasets, class_names_that_a_line_cannot_hold_are_not_packed) {
+  for (const std::string name : {"a\nb", "b\r",
+                                 "\xef\xbb\xbf"
+                                 "c"}) {
+    ScratchFolder data, output;
+    data.put(name + "/1.png", test::encode_png(test::plain(4, 4, 1, 2, 3)));
+    const Dataset set = read_labeled_dataset(data.path(), "Data");
+    EXPECT_EQ(set.classes.at(0), name);
+    const Error error = error_of([&] {
+      ShardPlan plan;
+      plan.name = "a";
+      plan.order = {0};
+      write_shards(set, plan, output.path());
+    });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+    EXPECT_TRUE(fs::is_empty(output.path()));
+  }
+}
+
+// ---- the index ----
+
+class HostileIndex : public HostileDatasets {
+ protected:
+  HostileIndex() {
+    for (const char* name : {"data/cat/1.png", "data/dog/2.png"})
+      scratch_.put(name, test::encode_png(test::plain(8, 8, 1, 2, 3)));
+    for (const char* name : {"data/cat", "data/dog"})
+      fs::last_write_time(scratch_ / name,
+                          fs::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  Dataset read_indexed() {
+    return read_indexed_dataset(scratch_ / "data", "Data", {.file = index_, .with_sizes = true});
+  }
+  void expect_rebuilt(const Dataset& bad) {
+    write_index(index_, bad);
+    const Dataset again = read_indexed();
+    ASSERT_EQ(again.samples.size(), 2U);
+    EXPECT_EQ(again.samples.label(0), 0);
+    EXPECT_EQ(again.classes.size(), 2U);
+    EXPECT_EQ(again.notes.size(), 1U);
+    EXPECT_EQ(counts_by_class(again, 2), (std::vector<long long>{1, 1}));
+    EXPECT_EQ(common_size({&again}), (ImageSize{8, 8}));
+  }
+  const fs::path index_ = scratch_ / "list.index";
+};
+
+TEST_F(HostileIndex, labels_out_of_range_are_damage) {
+  for (const int label : {-1, -2, 2, INT32_MAX}) {
+    Dataset bad = read_indexed();
+    bad.samples.set_label(0, label);
+    bad.stamps.clear();
+    expect_rebuilt(bad);
+  }
+}
+
+TEST_F(HostileIndex, one_without_images_or_classes_is_damaged) {
+  const Dataset good = read_indexed();
+  Dataset bad = read_indexed();
+  bad.samples = {};
+  expect_rebuilt(bad);
+  bad.classes.clear();
+  expect_rebuilt(bad);
+}
+
+TEST_F(HostileIndex, impossible_sizes_are_damage) {
+  Dataset bad = read_indexed();
+  for (std::size_t i = 0; i < 2; ++i) bad.samples.set_size(i, {INT32_MAX, INT32_MAX});
+  expect_rebuilt(bad);
+}
+
+TEST_F(HostileIndex, sizes_that_the_images_do_not_have_are_forgotten) {
+  Dataset bad = read_indexed();
+  for (std::size_t i = 0; i < 2; ++i) bad.samples.set_size(i, {10'000, 10'000});
+  expect_rebuilt(bad);
+}
+
+TEST_F(HostileIndex, a_sparse_file_is_not_read) {
+  scratch_.put("list.index", "kiln-ix0");
+  fs::resize_file(index_, std::uint64_t{3} << 30);
+  EXPECT_LT(test::peak_mib_of([&] { read_indexed(); }), 32U);
+  scratch_.put("list.index", "kiln-ix1");
+  fs::resize_file(index_, std::uint64_t{3} << 30);
+  EXPECT_LT(test::peak_mib_of([&] { read_indexed(); }), 32U) << "larger than the limit";
+}
+
+// ---- lists ----
+
+TEST_F(HostileDatasets, sizes_in_a_list_that_no_image_has_are_ignored_and_named) {
+  scratch_.put("a.png", test::encode_png(test::plain(8, 8, 1, 2, 3)));
+  scratch_.put("_schema.json", schema_text({"cat"}));
+  const auto put = [&](const std::string& side) {
+    scratch_.put("images.lst", R"({"image_info": {"file_name": "a.png", "width": )" + side +
+                                   R"(, "height": )" + side + R"(}, "category": "cat"})" + "\n");
+  };
+  put("2147483647");
+  const Dataset set = read();
+  EXPECT_FALSE(set.samples[0].size);
+  ASSERT_EQ(set.notes.size(), 1U);
+  EXPECT_NE(set.notes[0].find("images.lst"), std::string::npos);
+  EXPECT_NE(set.notes[0].find("line 1"), std::string::npos);
+  put("10000");
+  const IndexUse use{.file = scratch_ / "list.index", .with_sizes = true};
+  const Dataset wrong = read_indexed_dataset(scratch_.path(), "Data", use);
+  EXPECT_EQ(common_size({&wrong}), (ImageSize{8, 8}));
+  ASSERT_EQ(wrong.notes.size(), 1U);
+  EXPECT_NE(wrong.notes[0].find("images.lst"), std::string::npos);
+  put("8");
+  EXPECT_TRUE(read_indexed_dataset(scratch_.path(), "Data", use).notes.empty());
+}
+
+TEST_F(HostileDatasets, coco_takes_the_memory_of_an_entry_at_a_time) {
+  std::string entries;
+  for (int i = 0; i < 1'500'000; ++i) entries += "{},";
+  const auto peak_of = [&](const std::string& text) {
+    scratch_.put("labels.json", text);
+    return test::peak_mib_of([&] {
+      try {
+        read();
+      } catch (const Error&) {
+      }
+    });
+  };
+  EXPECT_LT(peak_of("{\"images\":[" + entries + "{}],\"annotations\":[],\"categories\":[]}"), 32U);
+  EXPECT_LT(peak_of("{\"images\":[],\"annotations\":[],\"x\":{\"y\":[" + entries + "{}]}}"), 192U);
+  EXPECT_LT(peak_of(""), 32U);
+  fs::resize_file(scratch_ / "labels.json", 500 << 20);
+  EXPECT_LT(test::peak_mib_of([&] {
+              try {
+                read();
+              } catch (const Error&) {
+              }
+            }),
+            32U);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,192 @@
+// Small files that claim, or repeat, more than their bytes can hold.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "data/image/image.h"
+#include "data/image/resample.h"
+#include "data/make_image.h"
+#include "peak_memory.h"
+
+namespace kiln {
+namespace {
+
+using namespace std::string_literals;
+
+std::string fault_of(const std::string& bytes) {
+  try {
+    decode_image(bytes);
+  } catch (const ImageFault& fault) {
+    return fault.what();
+  }
+  return "";
+}
+
+// Refused, and without memory for its pixels.
+void expect_refused(const std::string& bytes, const std::string& name) {
+  EXPECT_NE(fault_of(bytes), "") << name;
+  EXPECT_LT(test::peak_mib_of([&] { fault_of(bytes); }), 64U) << name;
+}
+
+std::string big32(std::uint32_t value) {
+  std::string text;
+  for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
+  return text;
+}
+
+std::string little32(std::uint32_t value) {
+  const std::string text = big32(value);
+  return {text.rbegin(), text.rend()};
+}
+
+// CRC-32 (ISO 3309), a bit at a time.
+std::uint32_t checksum(std::string_view bytes) {
+  std::uint32_t crc = ~0U;
+  for (const char byte : bytes) {
+    crc ^= static_cast<std::uint8_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ ((crc & 1) != 0 ? 0xedb88320U : 0U);
+  }
+  return ~crc;
+}
+
+constexpr std::uint32_t kSide = 13'000;  // within the limit of pixels
+
+TEST(HostileImages, EveryPnmFormIsAsLongAsItSays) {
+  for (const char form : {'1', '2', '3', '4', '5', '6'}) {
+    const bool bitmap = form == '1' || form == '4';
+    expect_refused("P"s + form + " 13000 13000 " + (bitmap ? "" : "255\n"), {form});
+  }
+  EXPECT_NE(fault_of("P3 1 1 255 1 2 "), "") << "two samples of three";
+  EXPECT_EQ(fault_of("P3 1 1 255 1 2 3"), "");
+}
+
+TEST(HostileImages, APngHeaderAloneTakesNoMemory) {
+  std::string png = test::encode_png(test::gradient(8, 8));
+  png.replace(16, 8, big32(kSide) + big32(kSide));
+  png.replace(29, 4, big32(checksum(std::string_view(png).substr(12, 17))));
+  expect_refused(png, "PNG");
+}
+
+TEST(HostileImages, AJpegHeaderAloneTakesNoMemory) {
+  for (const bool progressive : {false, true}) {
+    std::string jpeg = test::encode_jpeg(test::gradient(8, 8), {.progressive = progressive});
+    jpeg.replace(jpeg.find(progressive ? "\xff\xc2" : "\xff\xc0") + 5, 4, "\x32\xc8\x32\xc8");
+    expect_refused(jpeg, progressive ? "progressive" : "baseline");
+  }
+}
+
+struct TiffForm {
+  std::uint32_t side, tile;
+  std::uint16_t samples, photometric, planes, compression;
+};
+
+// Tiles of two bytes.
+std::string tiled_tiff(const TiffForm& form) {
+  std::string entries;
+  int count = 0;
+  const auto add = [&](std::uint16_t tag, std::uint16_t type, std::uint32_t value) {
+    const auto word = [](std::uint16_t number) { return little32(number).substr(0, 2); };
+    entries += word(tag) + word(type) + little32(1) + little32(value);
+    ++count;
+  };
+  add(256, 4, form.side);
+  add(257, 4, form.side);
+  add(258, 3, 8);
+  add(259, 3, form.compression);
+  add(262, 3, form.photometric);
+  add(277, 3, form.samples);
+  add(284, 3, form.planes);
+  add(322, 4, form.tile);
+  add(323, 4, form.tile);
+  add(324, 4, 8);
+  add(325, 4, 2);
+  return "II*\0"s + little32(8) + little32(static_cast<std::uint32_t>(count)).substr(0, 2) +
+         entries + little32(0);
+}
+
+TEST(HostileImages, ATiffTileIsNotMuchLargerThanTheImage) {
+  constexpr std::uint16_t kNone = 1, kLzw = 5, kDeflate = 8, kGray = 1, kRgb = 2, kCmyk = 5;
+  for (const std::uint16_t compression : {kNone, kLzw, kDeflate}) {
+    expect_refused(tiled_tiff({16, 46'320, 4, kCmyk, 2, compression}), "CMYK tiles of 2 GiB");
+    expect_refused(tiled_tiff({16, 46'320, 1, kGray, 1, compression}), "gray tiles of 2 GiB");
+    expect_refused(tiled_tiff({16, 16'384, 3, kRgb, 1, compression}), "RGB tiles of 768 MiB");
+    expect_refused(tiled_tiff({kSide, 256, 3, kRgb, 1, compression}), "an image of 169 Mpx");
+  }
+}
+
+// A progressive JPEG that repeats, with its table, a scan of a few bytes for all pixels.
+std::string jpeg_of_many_scans(int count) {
+  std::string jpeg =
+      test::encode_jpeg(test::plain(4000, 4000, 90, 90, 90), {.progressive = true, .gray = true});
+  const std::size_t scan = jpeg.find("\xff\xda", jpeg.find("\xff\xda") + 2);
+  const std::size_t table = jpeg.rfind("\xff\xc4", scan), end = jpeg.find("\xff\xc4", scan);
+  std::string more;
+  for (int i = 0; i < count; ++i) more += jpeg.substr(table, end - table);
+  return jpeg.insert(jpeg.rfind("\xff\xd9"), more);
+}
+
+TEST(HostileImages, ScansOfAJpegAreLimitedByItsPixels) {
+  EXPECT_EQ(fault_of(jpeg_of_many_scans(20)), "");
+  const std::string whole = jpeg_of_many_scans(460);
+  EXPECT_NE(fault_of(whole), "");
+  const auto cut_within_a_marker = whole.substr(0, whole.size() - 20);
+  const auto decode_part_of = [](const std::string& bytes) {
+    ImagePart part;
+    const auto corner = [](ImageSize) { return WantedPart{{0, 0, {100, 100}}}; };
+    try {
+      decode_part(bytes, corner, part);
+    } catch (const ImageFault&) {
+    }
+  };
+  const double once = test::use_of_child([&] { fault_of(whole); }).cpu_seconds;
+  const double again = test::use_of_child([&] { decode_part_of(whole); }).cpu_seconds;
+  const double cut = test::use_of_child([&] { decode_part_of(cut_within_a_marker); }).cpu_seconds;
+  EXPECT_LT(again, 1.7 * once + 0.2) << "a second attempt";
+  EXPECT_LT(cut, 1.7 * once + 0.2) << "a second attempt";
+}
+
+// Of the samples of an image of one color, made less high.
+int largest_error(int from, int to, std::uint8_t color) {
+  const Image image = test::plain(from, 8, color, color, color);
+  std::vector<std::uint8_t> made(static_cast<std::size_t>(to) * 8 * 3);
+  const auto axis = [](int length, int resized) {
+    return ResampleAxis{.begin = 0,
+                        .length = static_cast<double>(length),
+                        .resized = resized,
+                        .first = 0,
+                        .count = resized};
+  };
+  Resampler().write({image.pixels.data(), {0, 0, image.size}}, axis(from, to), axis(8, 8), false,
+                    made.data());
+  int largest = 0;
+  for (const std::uint8_t sample : made) largest = std::max(largest, std::abs(sample - color));
+  return largest;
+}
+
+TEST(HostileImages, ShrinkingAThousandfoldDoesNotDrift) {
+  for (const std::uint8_t color : {0, 1, 100, 254, 255}) {
+    EXPECT_LE(largest_error(8000, 37, color), 1) << int{color};
+    for (const int to : {1, 3, 9}) EXPECT_EQ(largest_error(8000, to, color), 0) << int{color};
+  }
+}
+
+TEST(HostileImages, ShrinkingKeepsThePlaceOfWhatIsSeen) {
+  Image image = test::plain(1000, 3000, 0, 0, 0);  // the left half is white
+  for (std::size_t i = 0; i < image.pixels.size(); ++i)
+    if (i / 3 % 3000 < 1500) image.pixels[i] = 255;
+  std::uint8_t made[2 * 4 * 3] = {};
+  const auto axis = [](double length, int count) {
+    return ResampleAxis{.begin = 0, .length = length, .resized = count, .first = 0, .count = count};
+  };
+  Resampler().write({image.pixels.data(), {0, 0, image.size}}, axis(1000, 2), axis(3000, 4), true,
+                    made);
+  EXPECT_EQ(made[0], 0) << "mirrored";
+  EXPECT_EQ(made[9], 255);
+  EXPECT_EQ(made[12], made[0]);
+}
+
+}  // namespace
+}  // namespace kiln
