@@ -9,6 +9,7 @@
 #include "run/process.h"
 
 int main(int argc, char** argv) {
+  kiln::forget_empty_temporary_folders();
   kiln::open_standard_descriptors();
   kiln::end_on_stop_signals_as_process_1();
   kiln::Process process;

@@ -20,6 +20,7 @@
 namespace kiln {
 namespace {
 
+constexpr std::size_t kShownBytes = 300;  // of a path in a message
 constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
 constexpr std::size_t kMostNameBytes = 200;  // of a temporary name; file systems allow 255
 
@@ -28,8 +29,9 @@ constexpr std::size_t kMostNameBytes = 200;  // of a temporary name; file system
   if (error == ENOSPC || error == EDQUOT)
     advice = "Free some space there or choose another output.";
   if (error == EROFS) advice = "It is read-only: mount it writable or choose another output.";
+  if (error == ENAMETOOLONG) advice = "Choose an output with a shorter path.";
   throw Error(ErrorCode::kFailedToWriteOutputs,
-              "'" + path.string() + "' cannot be written: " + system_words(error) + ". " + advice);
+              quoted_path(path) + " cannot be written: " + system_words(error) + ". " + advice);
 }
 
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
@@ -42,7 +44,7 @@ void write_all(int descriptor, std::string_view bytes, const std::filesystem::pa
 }
 
 std::uint64_t checksum_of_file(const std::filesystem::path& path, std::uint64_t* size) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) fail_to_write(path, errno);
   std::vector<char> buffer(1 << 20);
   std::uint64_t hash = fnv1a({});
@@ -58,7 +60,7 @@ std::uint64_t checksum_of_file(const std::filesystem::path& path, std::uint64_t*
   return hash;
 }
 
-std::filesystem::path target_of(const std::filesystem::path& path) {
+void refuse_device(const std::filesystem::path& path) {
   std::error_code fault;
   const auto kind = std::filesystem::status(path, fault).type();
   using Kind = std::filesystem::file_type;
@@ -67,9 +69,6 @@ std::filesystem::path target_of(const std::filesystem::path& path) {
                 "'" + path.string() +
                     "' cannot be written: it is a device, pipe or socket, which this output would "
                     "replace. Choose a file.");
-  if (!std::filesystem::is_symlink(path, fault)) return path;
-  const std::filesystem::path target = std::filesystem::canonical(path, fault);
-  return fault ? path : target;
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, int reason) {
@@ -85,7 +84,25 @@ bool is_taken(int file, int lock) {
          errno == EWOULDBLOCK;
 }
 
+// O_NONBLOCK: a pipe without a reader is refused and not waited for. A link to a device is one, as
+// are /dev/stdout and the like; any other link is replaced.
+int open_to_append(const std::filesystem::path& path) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC;
+  const int file = ::open(path.c_str(), kFlags | O_NOFOLLOW, 0666);
+  if (file >= 0 || errno != ELOOP) return file;
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return ::open(path.c_str(), kFlags & ~O_CREAT);
+  if (::unlink(path.c_str()) != 0) return -1;
+  return ::open(path.c_str(), kFlags | O_EXCL, 0666);
+}
+
 }  // namespace
+
+std::string quoted_path(const std::filesystem::path& path) {
+  const std::string text = path.string();
+  return "'" + (text.size() <= kShownBytes ? text : cut_to_bytes(text, kShownBytes) + "…") + "'";
+}
 
 std::string system_words(int error) {
   std::string words = std::strerror(error);
@@ -143,22 +160,21 @@ std::string fault_of_relative_path(std::string_view path) {
 }
 
 DurableFile::DurableFile(std::filesystem::path final_path)
-    : final_path_(std::move(final_path)),
-      target_path_(target_of(final_path_)),
-      checksum_(fnv1a({})) {
+    : final_path_(std::move(final_path)), checksum_(fnv1a({})) {
+  refuse_device(final_path_);
   const std::string name = std::string(kTemporaryPrefix) +
-                           target_path_.filename().string().substr(0, kMostNameBytes) + "-";
+                           final_path_.filename().string().substr(0, kMostNameBytes) + "-";
   std::random_device draw;
   do {
-    temporary_path_ = target_path_.parent_path() / (name + std::to_string(draw()));
-    descriptor_ = ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    temporary_path_ = final_path_.parent_path() / (name + std::to_string(draw()));
+    descriptor_ =
+        ::open(temporary_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail_to_write(final_path_, errno);
 }
 
 DurableFile::DurableFile(DurableFile&& other) noexcept
     : final_path_(std::move(other.final_path_)),
-      target_path_(std::move(other.target_path_)),
       temporary_path_(std::move(other.temporary_path_)),
       descriptor_(other.descriptor_),
       finished_(other.finished_),
@@ -192,10 +208,10 @@ void DurableFile::finish() {
 
 void DurableFile::commit() {
   finish();
-  if (::rename(temporary_path_.c_str(), target_path_.c_str()) != 0)
+  if (::rename(temporary_path_.c_str(), final_path_.c_str()) != 0)
     fail_to_write(final_path_, errno);
   committed_ = true;
-  sync_folder(target_path_.parent_path().empty() ? "." : target_path_.parent_path());
+  sync_folder(final_path_.parent_path());
 }
 
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes) {
@@ -205,10 +221,13 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
+  const std::filesystem::path place = folder.empty() ? "." : folder;
+  const int descriptor = ::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0 && errno == EACCES) return;  // it may be written and not listed
+  if (descriptor < 0) fail_to_write(place, errno);
+  const int error = ::fsync(descriptor) == 0 ? 0 : errno;
   ::close(descriptor);
+  if (error != 0 && error != EINVAL && error != ENOTSUP) fail_to_write(place, error);
 }
 
 std::string did_you_mean_path(const std::filesystem::path& path) {
@@ -236,17 +255,34 @@ std::string did_you_mean_path(const std::filesystem::path& path) {
   return " Did you mean '" + found.string() + "'?";
 }
 
-bool is_leftover(std::string_view file_name) {
-  return file_name.starts_with(kTemporaryPrefix);
+void make_folders(const std::filesystem::path& folder) {
+  struct stat info {};
+  if (folder.empty() || (::stat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode))) return;
+  if (info.st_mode != 0) fail_to_write(folder, ENOTDIR);
+  if (errno != ENOENT) fail_to_write(folder, errno);
+  make_folders(folder.parent_path());
+  if (!folder.has_filename()) return;  // a slash at the end
+  if (::mkdir(folder.c_str(), 0777) == 0) return sync_folder(folder.parent_path());
+  const int error = errno;
+  if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) fail_to_write(folder, error);
+}
+
+bool is_temporary_name(std::string_view file_name) {
+  const std::size_t dash = file_name.rfind('-');
+  const std::string_view number = file_name.substr(std::min(dash, file_name.size() - 1) + 1);
+  return file_name.starts_with(kTemporaryPrefix) && dash > kTemporaryPrefix.size() &&
+         !number.empty() && number.find_first_not_of("0123456789") == number.npos;
 }
 
 void remove_leftovers(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> leftovers;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (is_leftover(entry.path().filename().string())) leftovers.push_back(entry.path());
+    if (is_temporary_name(entry.path().filename().string()) &&
+        std::filesystem::is_regular_file(entry.symlink_status()))
+      leftovers.push_back(entry.path());
   }
   for (const auto& leftover : leftovers) {
-    if (::unlink(leftover.c_str()) != 0) fail_to_write(leftover, errno);
+    if (::unlink(leftover.c_str()) != 0 && errno != ENOENT) fail_to_write(leftover, errno);
   }
 }
 
@@ -275,10 +311,8 @@ std::uint64_t content_hash(std::string_view bytes) {
   return hash;
 }
 
-// O_NONBLOCK: a pipe without a reader is refused and not waited for.
 AppendedFile::AppendedFile(std::filesystem::path path)
-    : path_(std::move(path)),
-      file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666)) {
+    : path_(std::move(path)), file_(open_to_append(path_)) {
   if (file_ < 0) refuse(path_, errno);
   const bool taken = is_taken(file_, LOCK_EX);
   if (!taken && (::ftruncate(file_, 0) == 0 || errno == EINVAL)) return;  // EINVAL: a device

@@ -23,9 +23,9 @@ std::string fault_of_relative_path(std::string_view path);
 // A file that does not exist under its name until it is complete: written to a name of its own
 // beside it (`.kiln-tmp-<name>-<number>`), synced, read back and compared by checksum, then
 // renamed, and the folder synced. Of programs that write one file at once the last one's stands,
-// whole. A link stays, and what it leads to is replaced; a device or pipe is refused. The
-// destructor removes what was not committed. One thread. Every failure is Error
-// kFailedToWriteOutputs naming path and reason (disk full, …).
+// whole. A link is replaced, and what it leads to is left alone; a device or pipe is refused. The
+// destructor removes what was not committed. Mode 0666 without the umask. One thread. Every
+// failure is Error kFailedToWriteOutputs naming path and reason (disk full, …).
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path final_path);
@@ -38,12 +38,14 @@ class DurableFile {
   void write(std::string_view bytes);
   void finish();  // sync and verify; still under the temporary name
   void commit();  // finish() if needed, rename, sync the folder
+  // Leaves a finished file under its temporary name, for another to rename.
+  void release() noexcept { committed_ = true; }
 
   const std::filesystem::path& final_path() const { return final_path_; }
+  const std::filesystem::path& temporary_path() const { return temporary_path_; }
 
  private:
   std::filesystem::path final_path_;
-  std::filesystem::path target_path_;  // where final_path_ leads
   std::filesystem::path temporary_path_;
   int descriptor_ = -1;
   bool finished_ = false;
@@ -55,9 +57,16 @@ class DurableFile {
 // DurableFile in one call.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
-// So that what was made, renamed or removed in `folder` survives a power cut. Network file systems
-// that refuse this are let be.
+// So that what was made, renamed or removed in `folder` survives a power cut. File systems that
+// cannot do this (EINVAL, ENOTSUP) are let be; any other failure is Error kFailedToWriteOutputs.
 void sync_folder(const std::filesystem::path& folder);
+
+// Makes `folder` and its missing parents, each synced into its own parent. Error
+// kFailedToWriteOutputs naming the folder and the reason.
+void make_folders(const std::filesystem::path& folder);
+
+// In quotes, for messages; of a very long path only the beginning.
+std::string quoted_path(const std::filesystem::path& path);
 
 // The system's words for the error number; where permissions are lacking, with the user who lacks
 // them: inside a container that is seldom the one outside.
@@ -67,8 +76,10 @@ std::string system_words(int error);
 // an empty text.
 std::string did_you_mean_path(const std::filesystem::path& path);
 
-// Files of DurableFile that a killed run left in `folder`.
-bool is_leftover(std::string_view file_name);
+// Whether a DurableFile may have that temporary name.
+bool is_temporary_name(std::string_view file_name);
+// Removes regular files of such names, which killed programs left in `folder`. Only while no other
+// program writes into it.
 void remove_leftovers(const std::filesystem::path& folder);
 
 // FNV-1a, 64 bit, continued from `hash`. Not collision-resistant.
@@ -82,8 +93,8 @@ std::uint64_t content_hash(std::string_view bytes);
 // after a kill, finds no half of one.
 class AppendedFile {
  public:
-  // Begins it anew, unless another program appends to it. Throws std::runtime_error, as append()
-  // does.
+  // Begins it anew, unless another program appends to it. A link to a file is replaced. Throws
+  // std::runtime_error, as append() does.
   explicit AppendedFile(std::filesystem::path path);
   // Whether a program is appending to it.
   static bool is_in_use(const std::filesystem::path& path);

@@ -8,13 +8,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <climits>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <fstream>
 #include <initializer_list>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -31,6 +35,31 @@ void open_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(descriptor, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // gets the lowest free one
 }
+
+void forget_empty_temporary_folders() {
+  for (const char* name : {"TMPDIR", "TMP", "TEMP", "TEMPDIR"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value == '\0') ::unsetenv(name);
+  }
+}
+
+namespace {
+
+// MKL ends a process in a removed folder while LibTorch is loaded, naming a library. This comes
+// first: it is called before the constructors of libraries.
+void refuse_removed_folder() {
+  char folder[PATH_MAX];
+  if (::getcwd(folder, sizeof folder) != nullptr || errno != ENOENT) return;
+  constexpr std::string_view kText =
+      "error: The working folder does not exist any more: change to another one (cd).\n";
+  std::ignore = ::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(1);
+}
+
+__attribute__((section(".preinit_array"),
+               used)) void (*const kBeforeLibraries)() = refuse_removed_folder;
+
+}  // namespace
 
 int usable_cpus() {
   cpu_set_t mask;

@@ -15,6 +15,10 @@ std::string host_name();
 // file gets its number. Call it before opening files.
 void open_standard_descriptors();
 
+// Empty names of the folder for temporary files (TMPDIR and the like) count as missing ones from
+// now on. Before threads start.
+void forget_empty_temporary_folders();
+
 // CPUs available to this process: the affinity mask, limited by the cgroup quota. At least 1.
 int usable_cpus();
 

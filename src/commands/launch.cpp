@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -69,14 +70,16 @@ class MpiLog {
  public:
   MpiLog(const LaunchConfig& config, Log& log)
       : path_((std::filesystem::path(config.log_path) / "70_mpi_log.txt").string()) {
-    std::error_code failure;
-    std::filesystem::create_directories(config.log_path, failure);
-    file_.reset(std::fopen(path_.c_str(), "we"));
-    if (file_ != nullptr) return;
-    if (config.log_path_given)
-      throw Error(
-          ErrorCode::kFailedToWriteOutputs,
-          "The log file '" + path_ + "' cannot be written: set --log-path to a writable folder.");
+    try {
+      make_folders(config.log_path);
+      file_.reset(std::fopen(path_.c_str(), "we"));
+      if (file_ != nullptr) return;
+      throw Error(ErrorCode::kFailedToWriteOutputs,
+                  "The log file " + quoted_path(path_) + " cannot be written: " +
+                      system_words(errno) + ". Set --log-path to a writable folder.");
+    } catch (const Error&) {
+      if (config.log_path_given) throw;
+    }
     log.warning("the folder '" + config.log_path + "' is not writable, so there is no " +
                 "70_mpi_log.txt; use --log-path to choose another");
   }

@@ -24,8 +24,7 @@ namespace fs = std::filesystem;
 void open_driver_log(const OutputConfig& output, Process& process) {
   const fs::path folder = output.log_path;
   try {
-    std::error_code failure;
-    fs::create_directories(folder, failure);
+    make_folders(folder);
     if (is_record_in_use(folder / kRunFileName)) {
       process.error_info.reset();  // the sinks will report it
       return;

@@ -134,7 +134,7 @@ void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {
                      inputs.train.schema_json, inputs.train.samples_json,
                      log.training_json()};
   model.spec.num_classes = static_cast<int>(inputs.train.classes.size());
-  write_directory(job.config.output.trained_model_path, trained_model_files(model));
+  write_directory(*job.output, trained_model_files(model));
   log.saved();
 }
 

@@ -68,7 +68,8 @@ void read_inputs(TrainingJob& job) {
         [&] { check_batch_size(config.optimization, inputs, is_shard ? 1 : world.size()); });
     problems.collect([&] { check_sync_batch_norm(config.ranks, inputs); });
     if (world.leads())
-      problems.collect([&] { prepare_model_output(config.output.trained_model_path); });
+      problems.collect(
+          [&] { job.output.emplace(prepare_model_output(config.output.trained_model_path)); });
     problems.throw_if_any();
   });
   share_datasets(world, config.data, inputs);

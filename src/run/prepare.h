@@ -5,10 +5,12 @@
 #include <c10/core/Device.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "base/output_folder.h"
 #include "data/loader/device_uploader.h"
 #include "model/image_model.h"
 #include "parallel/device/device.h"
@@ -34,7 +36,8 @@ struct TrainingJob {
   int loader_threads = 1;
   TrainingInputs inputs;
   Recipe recipe;
-  std::unique_ptr<ImageModel> model;  // until begin() takes it
+  std::unique_ptr<ImageModel> model;   // until begin() takes it
+  std::optional<OutputFolder> output;  // of the model; rank 0
   // From begin() on.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;
   CacheChoice cache;

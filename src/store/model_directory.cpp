@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <ctime>
 #include <optional>
 #include <string>
@@ -56,6 +57,16 @@ void refuse_missing_or_empty(const std::filesystem::path& folder) {
     if (!is_ignored_name(entry->path().filename().string())) return;
   }
   refuse("is empty");
+}
+
+void finish_interrupted_save(const std::filesystem::path& folder) {
+  if (!is_half_replaced(folder)) return;
+  try {
+    OutputFolder{folder};
+  } catch (const Error& fault) {
+    fail(folder, "was left incomplete by a run that was killed while saving, or is being saved",
+         "Its files cannot be put in place now: " + fault.message());
+  }
 }
 
 std::vector<std::string> read_labels(const std::filesystem::path& path, int num_classes) {
@@ -135,6 +146,7 @@ std::vector<std::string> take_line(std::string_view& csv, std::size_t line) {
 
 ModelSpec read_model_spec(const std::filesystem::path& folder) {
   refuse_missing_or_empty(folder);
+  finish_interrupted_save(folder);
   std::error_code error;
   const std::filesystem::path meta_path = folder / kMetaFile;
   if (!std::filesystem::exists(meta_path, error)) {
@@ -175,8 +187,11 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder) {
 
 std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state) {
   std::vector<OutputFile> files;
-  files.push_back({std::string(kSpecFile), format_model_spec(spec, time_stamp_now())});
-  files.push_back({spec.model_file, write_torch_zip(state)});
+  ModelSpec own = spec;  // which may come from a directory that has other names
+  own.model_file = kModelFile;
+  const std::string now = time_stamp(std::chrono::system_clock::now());
+  files.push_back({std::string(kSpecFile), format_model_spec(own, now)});
+  files.push_back({std::string(kModelFile), write_torch_zip(state)});
   files.push_back(
       {std::string(kMetaFile), "type: ModelDirectory\nextension: {}\nmodel: model_spec.yaml\n"});
   return files;
@@ -200,17 +215,18 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   return files;
 }
 
-std::string time_stamp_now() {
-  using std::chrono::duration_cast, std::chrono::microseconds, std::chrono::seconds;
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  const std::time_t whole = duration_cast<seconds>(since_epoch).count();
+std::string time_stamp(std::chrono::system_clock::time_point time) {
+  using std::chrono::microseconds, std::chrono::seconds;
+  const auto second = std::chrono::floor<seconds>(time);  // of a time before 1970, too
+  const std::time_t whole = second.time_since_epoch().count();
   std::tm utc{};
   gmtime_r(&whole, &utc);
   char date[32];
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
-  const std::string micros =
-      std::to_string(duration_cast<microseconds>(since_epoch).count() % 1'000'000);
-  return std::string(date) + '.' + std::string(6 - micros.size(), '0') + micros + "+0000";
+  char micros[16];
+  std::snprintf(micros, sizeof micros, ".%06d+0000",
+                static_cast<int>(std::chrono::floor<microseconds>(time - second).count()));
+  return std::string(date) + micros;
 }
 
 std::string format_label_map(const std::vector<std::string>& labels) {

@@ -1,17 +1,17 @@
 // Reads model directories, and writes untrained and trained ones.
 //
-// Directories may be mount points, so they are filled file by file under temporary names and become
-// valid with
-// `_meta.yaml`, the last to be renamed; over an earlier directory its `_meta.yaml` is removed
-// first.
+// Directories may be mount points, so they are filled file by file (base/output_folder.h) and
+// become valid with `_meta.yaml`, the last to be put in place; an earlier one is removed first.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/output_folder.h"
 #include "store/model_spec.h"
 #include "store/preprocessing.h"
 #include "store/tensor.h"
@@ -27,22 +27,26 @@ struct ModelDirectory {
 };
 
 // Errors as formats.md of the designer: 2000 (UserError) for a missing or empty folder, 159 for
-// everything in it. `read_model_spec` reads `_meta.yaml` and `model_spec.yaml` alone.
+// everything in it. `read_model_spec` reads `_meta.yaml` and `model_spec.yaml` alone. What a killed
+// run had begun to put in place is finished first, or the directory refused.
 ModelSpec read_model_spec(const std::filesystem::path& folder);
 ModelDirectory read_model_directory(const std::filesystem::path& folder);
 
 // Refuses `folder` before work starts: Error kFailedToWriteOutputs when it cannot be created or
-// written (a probe file is written and removed), or when it holds anything but an earlier model
-// directory, leftovers of a killed run, names that begin with a dot, and lost+found. Creates
-// missing parents. Removes leftovers.
-void prepare_model_output(const std::filesystem::path& folder);
+// written (a probe file is written and removed), when another run holds it, or when it holds
+// anything but an earlier model directory, leftovers of a killed run, names that begin with a dot,
+// and lost+found. Creates missing parents. Removes leftovers. No other run gets the folder while
+// the result lives.
+OutputFolder prepare_model_output(const std::filesystem::path& folder);
 
 struct OutputFile {
   std::string name;
   std::string bytes;
 };
 
-// Writes all files, `_meta.yaml` last whatever its place in the list.
+// Writes all files, `_meta.yaml` last whatever its place in the list; links among the earlier ones
+// are replaced. An earlier directory is replaced as a whole.
+void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files);
 void write_directory(const std::filesystem::path& folder, const std::vector<OutputFile>& files);
 
 // The files of a directory, `_meta.yaml` included.
@@ -63,7 +67,7 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 std::string format_label_map(const std::vector<std::string>& labels);
 std::vector<std::string> parse_label_map(std::string_view csv);
 
-// 2026-01-02T03:04:05.678901+0000
-std::string time_stamp_now();
+// 2026-01-02T03:04:05.678901+0000, of any time that the clock may say.
+std::string time_stamp(std::chrono::system_clock::time_point time);
 
 }  // namespace kiln

@@ -25,6 +25,12 @@ constexpr int kMaxClasses = 1'000'000;
 constexpr std::string_view kModulePrefix =
     "azureml.designer.modules.dl.pytorch.initialize_models.vision.classification.";
 
+// Whether it stays in its directory.
+bool is_file_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
+         name.find('\0') == name.npos;
+}
+
 // The options that some networks have.
 struct Switch {
   std::string_view key;
@@ -177,8 +183,7 @@ ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
   }
   ModelSpec spec;
   spec.model_file = reader.text_at(root, "model_file");
-  if (spec.model_file.find('/') != std::string::npos || spec.model_file == "." ||
-      spec.model_file == ".." || spec.model_file.find('\0') != std::string::npos) {
+  if (!is_file_name(spec.model_file)) {
     reader.fail("its model_file " + shortened(spec.model_file) + " is a path, not a file name");
   }
   check_time(reader, root["time_created"]);
@@ -231,7 +236,7 @@ DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
     DirectoryMeta meta{scalar_at(root, "type"), scalar_at(root, "model")};
     if (meta.type.empty()) throw fail("has no key 'type'");
     if (meta.type == "ModelDirectory" && meta.model_spec.empty()) throw fail("has no key 'model'");
-    if (meta.model_spec.find('/') != std::string::npos) {
+    if (!meta.model_spec.empty() && !is_file_name(meta.model_spec)) {
       throw fail("has the path '" + meta.model_spec + "' instead of a file name");
     }
     return meta;

@@ -17,12 +17,13 @@ namespace kiln {
 
 inline constexpr std::string_view kMetaFile = "_meta.yaml";
 inline constexpr std::string_view kSpecFile = "model_spec.yaml";
+inline constexpr std::string_view kModelFile = "model";  // the weights
 inline constexpr std::string_view kLabelMapFile = "index_to_label.csv";
 inline constexpr std::string_view kPreprocessingFile = "preprocessing.json";
 
 // Written by this program, besides `_meta.yaml`.
 inline constexpr std::array<std::string_view, 8> kOwnFiles{
-    kSpecFile,          "model",        "model.safetensors", kLabelMapFile,
+    kSpecFile,          kModelFile,     "model.safetensors", kLabelMapFile,
     kPreprocessingFile, "_schema.json", "_samples.json",     "training.json"};
 // Also written by the designer's program.
 inline constexpr std::array<std::string_view, 2> kDesignerFiles{"conda_env.yaml", "score.py"};
@@ -49,7 +50,8 @@ struct ModelSpec {
   bool zero_init_residual = false;  // ResNet only
   std::optional<int> num_classes;   // trained models
   std::optional<Normalization> normalization;  // trained models
-  std::string model_file = "model";            // relative to the directory; no path in it
+  // As it was read: relative to the directory, no path in it. What is written is kModelFile.
+  std::string model_file{kModelFile};
 };
 
 // Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.

@@ -12,6 +12,8 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/system.h"
+#include "base/system_calls.h"
 
 namespace kiln {
 namespace {
@@ -124,7 +126,7 @@ TEST_F(Files, WrittenBytesAreVerified) {
   file.write("good");
   fs::path temporary;
   for (const auto& entry : fs::directory_iterator(folder_)) temporary = entry.path();
-  ASSERT_TRUE(is_leftover(temporary.filename().string()));
+  ASSERT_TRUE(is_temporary_name(temporary.filename().string()));
   std::ofstream(temporary, std::ios::in) << "baad";
   const std::string text = write_fault([&] { file.commit(); });
   EXPECT_NE(text.find(path.string()), std::string::npos) << text;
@@ -140,24 +142,66 @@ TEST_F(Files, APipeIsRefusedAndStays) {
   EXPECT_EQ(count(), 1);
 }
 
-TEST_F(Files, ALinkStaysAndItsTargetIsReplaced) {
+TEST_F(Files, ALinkIsReplacedAndItsTargetStays) {
   fs::create_directory(folder_ / "there");
   std::ofstream(folder_ / "there/target") << "old";
-  fs::create_symlink("there/target", folder_ / "link");
+  for (const char* name : {"link", "grown"}) fs::create_symlink("there/target", folder_ / name);
   write_file_durably(folder_ / "link", "new");
-  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
-  EXPECT_EQ(read_file(folder_ / "there/target"), "new");
+  AppendedFile(folder_ / "grown").append("new");
+  for (const char* name : {"link", "grown"}) {
+    EXPECT_FALSE(fs::is_symlink(folder_ / name));
+    EXPECT_EQ(read_file(folder_ / name), "new");
+  }
+  EXPECT_EQ(read_file(folder_ / "there/target"), "old");
+}
+
+TEST_F(Files, HaveTheModeOfTheUmask) {
+  const mode_t before = ::umask(007);
+  write_file_durably(folder_ / "model", "x");
+  ::umask(before);
+  EXPECT_EQ(fs::status(folder_ / "model").permissions(), static_cast<fs::perms>(0660));
+}
+
+TEST_F(Files, MissingFoldersAreMadeAndSynced) {
+  test::synced_folders.clear();
+  make_folders(folder_ / "a/b/c/");
+  EXPECT_TRUE(fs::is_directory(folder_ / "a/b/c"));
+  const fs::path real = fs::canonical(folder_);
+  EXPECT_EQ(test::synced_folders, (std::vector{real, real / "a", real / "a/b"}));
+}
+
+TEST_F(Files, AFolderThatCannotBeSyncedIsAFault) {
+  test::folder_sync_error = EIO;
+  const std::string text = write_fault([&] { write_file_durably(folder_ / "model", "x"); });
+  EXPECT_NE(text.find(std::strerror(EIO)), std::string::npos) << text;
+  test::folder_sync_error = EINVAL;  // as network file systems say
+  EXPECT_NO_THROW(sync_folder(folder_));
+  test::folder_sync_error = 0;
+}
+
+TEST_F(Files, ALongPathIsNamedByItsBeginning) {
+  fs::path path = folder_ / "long";
+  for (int i = 0; i < 1000; ++i) path /= "name";
+  for (const std::string& text : {write_fault([&] { make_folders(path); }),
+                                  write_fault([&] { write_file_durably(path, "x"); })}) {
+    EXPECT_NE(text.find((folder_ / "long/name").string()), std::string::npos) << text;
+    EXPECT_NE(text.find(std::strerror(ENAMETOOLONG)), std::string::npos) << text;
+    EXPECT_LT(text.size(), 600U);
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "long"));
 }
 
 TEST_F(Files, LeftoversAreRemovedAndNothingElse) {
-  std::ofstream(folder_ / ".kiln-tmp-model") << "half";
-  std::ofstream(folder_ / "model") << "whole";
-  std::ofstream(folder_ / ".hidden") << "other";
+  std::ofstream(folder_ / ".kiln-tmp-model-123") << "half";
+  const std::vector<std::string> others{"model", ".hidden", ".kiln-tmp-model", ".kiln-tmp-model-a1",
+                                        ".kiln-tmp-12"};
+  for (const std::string& name : others) std::ofstream(folder_ / name) << "other";
+  fs::create_directory(folder_ / ".kiln-tmp-folder-1");
+  fs::create_symlink("model", folder_ / ".kiln-tmp-link-1");
   remove_leftovers(folder_);
-  EXPECT_FALSE(fs::exists(folder_ / ".kiln-tmp-model"));
-  EXPECT_TRUE(fs::exists(folder_ / "model"));
-  EXPECT_TRUE(fs::exists(folder_ / ".hidden"));
-  EXPECT_FALSE(is_leftover("model"));
+  EXPECT_FALSE(fs::exists(folder_ / ".kiln-tmp-model-123"));
+  for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder_ / name)) << name;
+  EXPECT_EQ(count(), static_cast<int>(others.size()) + 2);
 }
 
 TEST_F(Files, MissingFolderIsNamed) {
@@ -225,6 +269,12 @@ TEST(ContentHash, DiffersWithEveryBitAndTheLength) {
       other[i] = static_cast<char>(other[i] ^ 1 << bit);
       EXPECT_NE(content_hash(other), content_hash(bytes)) << i << ' ' << bit;
     }
+}
+
+TEST(TemporaryFolder, AnEmptyNameIsNone) {
+  ASSERT_EQ(::setenv("TMPDIR", "", 1), 0);
+  forget_empty_temporary_folders();
+  EXPECT_EQ(fs::temp_directory_path(), "/tmp");
 }
 
 TEST(SystemWords, NameTheUserWhoLacksPermissions) {

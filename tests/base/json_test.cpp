@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/untrusted.h"
 #include "peak_memory.h"
 
 namespace kiln {
@@ -85,14 +84,6 @@ TEST(Json, a_list_of_millions_takes_the_memory_of_one_element) {
     if (count != 1'500'001) throw std::runtime_error("elements are missing");
   });
   EXPECT_LT(peak, 32U);
-}
-
-TEST(Untrusted, utf8_is_whole_and_allowed) {
-  for (const char* good : {"", "cat", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x90\xb1"})
-    EXPECT_TRUE(is_utf8(good)) << good;
-  for (const char* bad :
-       {"\xe4", "caf\xe9.jpg", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xc3"})
-    EXPECT_FALSE(is_utf8(bad)) << bad;
 }
 
 TEST(Untrusted, a_look_at_the_first_bytes_opens_regular_files_alone) {

@@ -72,6 +72,37 @@ class OutputTest(FlowTest):
         self.assertEqual(self.error_info()["ErrorCode"], 160)
         self.assertEqual(files_below(target), before)
 
+    def test_a_second_run_into_the_folder_of_a_living_one(self):
+        command = [KILN, *self.train_arguments(epochs=500, patience=500, image_size=96)]
+        first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            for line in first.stdout:
+                if line.startswith("Epoch"):
+                    break
+            self.assert_fails(self.train(log_path=self.folder / "other"), 3, 160, str(self.folder / "model"))
+        finally:
+            first.kill()
+            first.communicate()
+        self.assertEqual(self.train().returncode, 0)
+
+    def test_a_removed_working_folder(self):
+        gone = self.folder / "gone"
+        gone.mkdir()
+        result = subprocess.run(["sh", "-c", f'cd "{gone}"; rmdir "{gone}"; exec "{KILN}" --version'],
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("working folder", result.stderr)
+
+    def test_a_path_that_is_too_long(self):
+        path = self.folder / ("long/" * 1000)
+        self.assert_fails(self.train(trained_model_path=path), 3, 160, "File name too long")
+
+    def test_log_path_below_a_file(self):
+        (self.folder / "file").write_text("precious")
+        result = kiln(*self.train_arguments(log_path=self.folder / "file/logs"))
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("Not a directory", result.stderr)
+
     def test_log_path_that_cannot_be_written(self):
         result = kiln(*self.train_arguments(log_path="/proc/logs"))
         self.assertEqual(result.returncode, 3)

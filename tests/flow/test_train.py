@@ -194,19 +194,17 @@ class TrainTest(FlowTest):
     def test_overwrites_an_earlier_model_directory(self):
         for _ in range(2):
             self.assertEqual(self.train().returncode, 0)
-        (self.folder / "model/.kiln-tmp-model").write_text("left by a killed run")
+        (self.folder / "model/.kiln-tmp-model-1").write_text("left by a killed run")
         self.assertEqual(self.train().returncode, 0)
-        self.assertFalse((self.folder / "model/.kiln-tmp-model").exists())
+        self.assertFalse((self.folder / "model/.kiln-tmp-model-1").exists())
 
-    def test_takes_the_place_of_a_half_written_model(self):
+    def test_finishes_the_model_of_a_run_killed_while_saving(self):
         self.assertEqual(self.train().returncode, 0)
-        for name in ("_meta.yaml", "training.json"):
-            (self.folder / "model" / name).unlink()
-        (self.folder / "model/.kiln-tmp-training.json").write_text("left by a killed run")
-        result = self.train()
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertFalse([path for path in (self.folder / "model").iterdir() if path.name.startswith(".")])
-        self.assertTrue((self.folder / "model/training.json").exists())
+        model = self.folder / "model"
+        (model / "_meta.yaml").rename(model / ".kiln-tmp-_meta.yaml-1")
+        (model / ".kiln-journal").write_bytes(b"kiln-journal-1\0.kiln-tmp-_meta.yaml-1\0_meta.yaml\0")
+        self.assertEqual(kiln("inspect", model).returncode, 0)
+        self.assertFalse([path for path in model.iterdir() if path.name.startswith(".")])
 
     def test_diverging_run_says_so_and_writes_nothing(self):
         result = self.train(learning_rate=1000, epochs=2, print_freq=1)

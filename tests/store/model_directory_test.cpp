@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <set>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/output_folder.h"
+#include "base/system_calls.h"
 #include "sample_states.h"
+#include "store/state_dict_file.h"
 
 namespace kiln {
 namespace {
@@ -129,19 +133,88 @@ TEST_F(ModelDirectoryTest, PrepareCreatesFoldersAndRemovesLeftovers) {
   EXPECT_TRUE(fs::is_directory(deep));
   EXPECT_TRUE(fs::is_empty(deep));
   fs::remove_all(folder_ / "a");
-  put(".kiln-tmp-model", "x");
+  put(".kiln-tmp-model-1", "x");
   put(".hidden", "x");
   fs::create_directory(folder_ / "lost+found");
   prepare_model_output(folder_);
   EXPECT_EQ(names(), (std::set<std::string>{".hidden", "lost+found"}));
 }
 
-TEST_F(ModelDirectoryTest, PartsOfAKilledRunAreAccepted) {
+TEST_F(ModelDirectoryTest, PartsWithoutMetaMayBeSomebodyElses) {
   write_directory(folder_, untrained_model_files(resnet(), sample_state()));
   fs::remove(folder_ / "_meta.yaml");
-  EXPECT_NO_THROW(prepare_model_output(folder_));
+  expect_error(ErrorCode::kFailedToWriteOutputs, "'model', 'model_spec.yaml'",
+               [&] { prepare_model_output(folder_); });
   expect_error(ErrorCode::kInvalidModelDirectory, "no _meta.yaml",
                [&] { read_model_spec(folder_); });
+}
+
+TEST_F(ModelDirectoryTest, AKillAnywhereLosesNeitherModel) {
+  int num_old = 0, num_new = 0;
+  for (int calls = 0;; ++calls) {
+    fs::remove_all(folder_);
+    write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+    const std::set<std::string> of_old = names();
+    const auto save = [&] { write_directory(folder_, trained_model_files(trained())); };
+    if (!test::is_killed_after(calls, save)) break;
+    std::set<std::string> found = names();
+    std::erase_if(found, [](const std::string& name) { return name.starts_with('.'); });
+    if (found.contains("_meta.yaml")) {
+      EXPECT_TRUE(found == of_old || found.size() == 9) << "other programs see one model";
+    }
+    const bool is_new = read_model_directory(folder_).spec.num_classes.has_value();
+    ++(is_new ? num_new : num_old);
+    prepare_model_output(folder_);
+    EXPECT_EQ(names().size(), is_new ? 9U : 3U) << "leftovers are removed";
+  }
+  EXPECT_GT(num_old, 9);
+  EXPECT_GT(num_new, 9);
+}
+
+TEST_F(ModelDirectoryTest, WhatCannotBeFinishedIsRefused) {
+  write_directory(folder_, untrained_model_files(resnet(), sample_state()));
+  put(".kiln-journal", "damaged");
+  expect_error(ErrorCode::kInvalidModelDirectory, "incomplete", [&] { read_model_spec(folder_); });
+}
+
+TEST_F(ModelDirectoryTest, OneRunAtATime) {
+  const OutputFolder first = prepare_model_output(folder_);
+  expect_error(ErrorCode::kFailedToWriteOutputs, folder_.string(),
+               [&] { prepare_model_output(folder_); });
+  put(".kiln-tmp-model-1", "left");
+  write_directory(first, untrained_model_files(resnet(), sample_state()));
+  EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "model", "model_spec.yaml"}));
+}
+
+// As DVC and git-annex keep them.
+TEST_F(ModelDirectoryTest, LinksAreReplacedAndTheirTargetsStay) {
+  const fs::path cache = folder_ / "cache", output = folder_ / "output";
+  fs::create_directories(output);
+  write_directory(cache, untrained_model_files(resnet(), sample_state()));
+  const std::string spec = read_file(cache / "model_spec.yaml");
+  for (const char* name : {"_meta.yaml", "model", "model_spec.yaml"})
+    fs::create_symlink(cache / name, output / name);
+  fs::create_directory_symlink(output, folder_ / "link");
+  prepare_model_output(folder_ / "link");
+  write_directory(folder_ / "link", trained_model_files(trained()));
+  EXPECT_EQ(read_model_directory(output).labels.size(), 2U);
+  for (const auto& entry : fs::directory_iterator(output)) EXPECT_FALSE(entry.is_symlink());
+  EXPECT_EQ(read_file(cache / "model_spec.yaml"), spec);
+  EXPECT_FALSE(read_model_directory(cache).spec.num_classes);
+}
+
+TEST_F(ModelDirectoryTest, TheModelFileOfAStrangerIsReadAndNotWritten) {
+  ModelSpec foreign = resnet();
+  foreign.model_file = "_schema.json";
+  put("_meta.yaml", "type: ModelDirectory\nmodel: model_spec.yaml\n");
+  put("model_spec.yaml", format_model_spec(foreign, "now"));
+  put("_schema.json", write_torch_zip(sample_state()));
+  TrainedModel model = trained();
+  model.spec.model_file = read_model_directory(folder_).spec.model_file;
+  EXPECT_EQ(model.spec.model_file, "_schema.json");
+  write_directory(folder_, trained_model_files(model));
+  EXPECT_EQ(read_model_directory(folder_).spec.model_file, "model");
+  EXPECT_EQ(read_file(folder_ / "_schema.json"), model.schema_json);
 }
 
 TEST_F(ModelDirectoryTest, PrepareRefusesOtherFiles) {
@@ -168,18 +241,26 @@ TEST_F(ModelDirectoryTest, ReadErrorsNameTheFile) {
   expect_error(ErrorCode::kInvalidModelDirectory, "'ImageDirectory'", read);
   put("_meta.yaml", "type: [");
   expect_error(ErrorCode::kInvalidModelDirectory, "not valid YAML", read);
-  put("_meta.yaml", "type: ModelDirectory\nmodel: ../spec\n");
-  expect_error(ErrorCode::kInvalidModelDirectory, "../spec", read);
+  for (const std::string name : {"../spec", "..", "/etc/passwd"}) {
+    put("_meta.yaml", "type: ModelDirectory\nmodel: " + name + "\n");
+    expect_error(ErrorCode::kInvalidModelDirectory, "the path '" + name + "'", read);
+  }
   put("_meta.yaml", "{\"type\": \"ModelDirectory\", \"model\": \"model_spec.yaml\"}");
   expect_error(ErrorCode::kInvalidModelDirectory, "model_spec.yaml", read);
-  put("model_spec.yaml", format_model_spec(resnet(), time_stamp_now()));
+  put("model_spec.yaml", format_model_spec(resnet(), time_stamp(std::chrono::system_clock::now())));
   expect_error(ErrorCode::kInvalidModelDirectory, "No such file", read);
   put("model", "<html>");
   expect_error(ErrorCode::kInvalidModelDirectory, "begins neither", read);
 }
 
 TEST(TimeStamp, HasTheFormOfTheOriginal) {
-  const std::string stamp = time_stamp_now();
+  const std::string stamp = time_stamp(std::chrono::system_clock::now());
+  using std::chrono::system_clock, std::chrono::microseconds;
+  const system_clock::time_point epoch;
+  EXPECT_EQ(time_stamp(epoch + microseconds(1'000'002)), "1970-01-01T00:00:01.000002+0000");
+  EXPECT_EQ(time_stamp(epoch - microseconds(1)), "1969-12-31T23:59:59.999999+0000");
+  for (const auto time : {system_clock::time_point::min(), system_clock::time_point::max()})
+    EXPECT_EQ(time_stamp(time).size(), stamp.size());
   EXPECT_EQ(stamp.size(), std::string("2026-01-02T03:04:05.678901+0000").size());
   EXPECT_TRUE(stamp.ends_with("+0000"));
 }

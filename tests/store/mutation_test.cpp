@@ -34,7 +34,7 @@ TEST(Mutation, ModelSpecs) {
   spec.model_name = "resnet18";
   spec.num_classes = 3;
   spec.normalization = Normalization{};
-  expect_no_crash(format_model_spec(spec, time_stamp_now()),
+  expect_no_crash(format_model_spec(spec, time_stamp(std::chrono::system_clock::now())),
                   [](const std::string& yaml) { parse_model_spec(yaml, "spec"); });
 }
 

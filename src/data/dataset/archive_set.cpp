@@ -10,7 +10,6 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/untrusted.h"
 #include "data/dataset/folder_entries.h"
 
 namespace kiln {

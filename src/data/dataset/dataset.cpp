@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/output_folder.h"
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/readers.h"
@@ -64,6 +65,11 @@ bool check_root(const DatasetContext& context) {
   const fs::directory_iterator first(context.root, fault);
   if (fault) {
     context.fail("it cannot be read: " + fault.message() + ". Check its permissions.");
+  }
+  if (is_half_replaced(context.root)) {
+    context.fail(
+        "it is incomplete: the run that wrote it was ended before its files were in place, "
+        "or is still at it. Write it again ('kiln pack' or 'kiln convert').");
   }
   if (first == fs::directory_iterator()) {
     context.fail("it is empty. Give a folder with one folder of images per class.");

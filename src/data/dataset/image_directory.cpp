@@ -23,7 +23,6 @@ namespace {
 
 constexpr std::uint64_t kMaxMetaBytes = 1 << 16;
 constexpr std::uint64_t kMaxSchemaBytes = 64ULL << 20;
-constexpr std::uint64_t kMaxSamplesBytes = 512ULL << 20;
 constexpr std::uint64_t kMaxListBytes = 2ULL << 30;
 
 namespace fs = std::filesystem;
@@ -223,10 +222,7 @@ Dataset read_image_directory(const DatasetContext& context) {
                         "), which is ignored");
   }
   set.classes = schema.classes;
-  std::error_code ignored;
-  set.samples_json = fs::exists(context.root / names.samples, ignored)
-                         ? read_part(context, names.samples, kMaxSamplesBytes)
-                         : samples_text(set);
+  set.samples_json = samples_text(set);  // the directory's own may lead anywhere
   return set;
 }
 

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
+#include "data/image/image.h"
 
 namespace kiln {
 namespace {
@@ -311,10 +312,11 @@ std::string samples_text(const Dataset& set) {
     std::string bytes;
     try {
       read_first_bytes(set, i, kMaxSampleBytes + 1, bytes);
+      if (bytes.size() > kMaxSampleBytes) continue;
+      decode_image(bytes);  // samples are published: a link may lead to what is no image
     } catch (const std::exception&) {
-      continue;  // samples are a preview; the loader reports bad images
+      continue;  // they are a preview; the loader reports bad images
     }
-    if (bytes.size() > kMaxSampleBytes) continue;
     text += text.empty() ? "\n" : ",\n";
     text +=
         "  {\n    \"image\": \"" + base64(bytes) + "\",\n    \"id\": " + std::to_string(item.id);

@@ -92,8 +92,8 @@ std::string schema_text(const std::vector<std::string>& classes);
 // The line of one image, with its newline; `label` may be null.
 std::string list_line(const Sample& item, std::string_view file_name, const std::string* label);
 
-// The first three images of `set`, in base64. Files that cannot be read, or are larger than 64 MiB,
-// are left out.
+// Those of the first three images of `set` that decode, in base64. Files larger than 64 MiB are
+// left out.
 std::string samples_text(const Dataset& set);
 
 // An open archive and the images in it.

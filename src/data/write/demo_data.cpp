@@ -133,15 +133,6 @@ namespace fs = std::filesystem;
 
 constexpr int kJpegQuality = 92;
 
-void create_folder(const fs::path& folder) {
-  std::error_code fault;
-  fs::create_directories(folder, fault);
-  if (!fault) return;
-  throw Error(ErrorCode::kFailedToWriteOutputs,
-              "'" + folder.string() + "' cannot be written: " + fault.message() +
-                  ". Check its permissions or choose another output.");
-}
-
 void check_is_empty(const fs::path& folder) {
   std::error_code fault;
   auto entry = fs::directory_iterator(folder, fault);
@@ -204,7 +195,7 @@ Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t ind
 }
 
 DemoCounts write_demo_data(const fs::path& folder, const DemoPlan& plan) {
-  create_folder(folder);
+  make_folders(folder);
   check_is_empty(folder);
   DemoCounts counts;
   for (int shape = 0; shape < plan.num_classes; ++shape) {
@@ -212,8 +203,8 @@ DemoCounts write_demo_data(const fs::path& folder, const DemoPlan& plan) {
     const int total = std::max(2, plan.num_images / plan.num_classes + (takes_rest ? 1 : 0));
     const int num_train = std::min(total - 1, std::max(1, total * 4 / 5));
     const std::string name(demo_class_name(shape));
-    create_folder(folder / "train" / name);
-    create_folder(folder / "val" / name);
+    make_folders(folder / "train" / name);
+    make_folders(folder / "val" / name);
     for (int i = 0; i < num_train; ++i) write_image(folder / "train" / name, shape, i, i, plan);
     for (int i = num_train; i < total; ++i) {
       write_image(folder / "val" / name, shape, i, i - num_train, plan);

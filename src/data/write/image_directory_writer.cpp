@@ -1,12 +1,14 @@
 #include "data/write/image_directory_writer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "base/files.h"
+#include "base/output_folder.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
@@ -17,20 +19,13 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& text) {
-  throw Error(ErrorCode::kFailedToWriteOutputs, "Output '" + folder.string() + "': " + text);
+  throw Error(ErrorCode::kFailedToWriteOutputs, "Output " + quoted_path(folder) + ": " + text);
 }
 
 [[noreturn]] void fail_to_write(const fs::path& path, const std::error_code& fault) {
   throw Error(ErrorCode::kFailedToWriteOutputs,
               "'" + path.string() + "' cannot be written: " + fault.message() +
                   ". Check its permissions or choose another output.");
-}
-
-void create_folder(const fs::path& folder) {
-  std::error_code fault;
-  fs::create_directories(folder, fault);
-  if (fault) fail_to_write(folder, fault);
-  if (!fs::is_directory(folder, fault)) refuse(folder, "it is a file. Choose another output.");
 }
 
 // Whether `inner` is `outer` or lies below it; both resolved.
@@ -149,12 +144,6 @@ DurableFile complete_file(const fs::path& path, std::string_view bytes) {
   return file;
 }
 
-void remove_file(const fs::path& path) {
-  std::error_code fault;
-  fs::remove(path, fault);
-  if (fault) fail_to_write(path, fault);
-}
-
 std::vector<DurableFile> complete_images(const Dataset& set, const fs::path& folder,
                                          std::set<fs::path>& names) {
   std::vector<DurableFile> files;
@@ -163,7 +152,7 @@ std::vector<DurableFile> complete_images(const Dataset& set, const fs::path& fol
     const fs::path name = fs::path(output_name(set, i)).lexically_normal();
     if (!names.insert(name).second) continue;  // listed twice
     const fs::path path = folder / name;
-    if (path.parent_path() != last_parent) create_folder(last_parent = path.parent_path());
+    if (path.parent_path() != last_parent) make_folders(last_parent = path.parent_path());
     files.push_back(complete_file(path, read_image(set, i)));
   }
   return files;
@@ -190,39 +179,33 @@ void prepare_output_folder(const fs::path& folder, const fs::path& input) {
   if (fs::exists(folder, fault) && !fs::is_directory(folder, fault)) {
     refuse(folder, "it is a file. Choose another output.");
   }
-  create_folder(folder);
+  make_folders(folder);
   { DurableFile probe(folder / "probe"); }
 }
 
 void prepare_image_output(const fs::path& folder, const fs::path& input) {
   prepare_output_folder(folder, input);
+  const OutputFolder locked(folder);
   earlier_files(folder);
   remove_leftovers(folder);
   for (const fs::path& inner : contents_of(folder).folders) remove_leftovers(folder / inner);
 }
 
 void write_image_directory(const Dataset& set, const fs::path& folder) {
+  const OutputFolder locked(folder);
   const std::vector<fs::path> earlier = earlier_files(folder);
   const std::string list = list_text(set);
   std::set<fs::path> names = {kMetaName, kListName, kSchemaName, kSamplesName};
-  std::vector<DurableFile> images = complete_images(set, folder, names);
-  DurableFile list_file = complete_file(folder / kListName, list);
-  DurableFile schema_file = complete_file(folder / kSchemaName, set.schema_json);
-  DurableFile samples_file = complete_file(folder / kSamplesName, set.samples_json);
-  DurableFile meta_file = complete_file(folder / kMetaName, meta_text());
-
-  // A run killed from here on leaves a folder without `_meta.yaml` whose list names every image in
-  // it, so that the next run knows it for its own.
-  remove_file(folder / kMetaName);
-  for (const fs::path& file : earlier) {
-    if (!names.contains(file)) remove_file(folder / file);
-  }
-  list_file.commit();
-  for (DurableFile& image : images) image.commit();
-  schema_file.commit();
-  samples_file.commit();
+  std::vector<DurableFile> files = complete_images(set, folder, names);
+  files.push_back(complete_file(folder / kListName, list));
+  files.push_back(complete_file(folder / kSchemaName, set.schema_json));
+  files.push_back(complete_file(folder / kSamplesName, set.samples_json));
+  files.push_back(complete_file(folder / kMetaName, meta_text()));
+  std::vector<fs::path> stale;
+  std::copy_if(earlier.begin(), earlier.end(), std::back_inserter(stale),
+               [&](const fs::path& file) { return !names.contains(file); });
+  locked.replace(std::move(files), stale);
   remove_empty_folders(folder);
-  meta_file.commit();
 }
 
 }  // namespace kiln

@@ -1,9 +1,8 @@
 // Writes an ImageDirectory as the designer's converter does. Image bytes are copied, never
 // re-encoded.
 //
-// The folder may be a mount point: all files are complete under temporary names first, then an
-// earlier
-// `_meta.yaml` is removed, the files are renamed, and the new `_meta.yaml` comes last.
+// The folder may be a mount point: its files are put in place together, `_meta.yaml` last
+// (base/output_folder.h).
 #pragma once
 
 #include <filesystem>

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/output_folder.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/archive/archive.h"
@@ -116,8 +117,8 @@ std::uint64_t stored_size(const Dataset& set, std::size_t i) {
 
 class ShardWriter {
  public:
-  ShardWriter(const Dataset& set, ShardPlan plan, fs::path folder)
-      : set_(set), plan_(std::move(plan)), folder_(std::move(folder)) {
+  ShardWriter(const Dataset& set, ShardPlan plan, const OutputFolder& folder)
+      : set_(set), plan_(std::move(plan)), folder_(folder) {
     if (!plan_.even_shards) return;
     plan_.order = spread_by_class(set.samples, plan_.order);
     std::uint64_t bytes = 0;
@@ -138,9 +139,10 @@ class ShardWriter {
     end_shard();
     std::string classes;
     for (const std::string& name : set_.classes) classes += name + "\n";
-    for (DurableFile& shard : shards_) shard.commit();
-    write_file_durably(folder_ / "classes.txt", classes);
     packed_.num_shards = shards_.size();
+    shards_.emplace_back(folder_.path() / "classes.txt");
+    shards_.back().write(classes);
+    folder_.replace(std::move(shards_), {});
     return std::move(packed_);
   }
 
@@ -177,7 +179,7 @@ class ShardWriter {
   void begin_shard() {
     char number[16];
     std::snprintf(number, sizeof number, "-%06zu.tar", shards_.size());
-    shards_.emplace_back(folder_ / (plan_.name + number));
+    shards_.emplace_back(folder_.path() / (plan_.name + number));
     shard_bytes_ = 0;
     is_open_ = true;
   }
@@ -190,7 +192,7 @@ class ShardWriter {
 
   const Dataset& set_;
   ShardPlan plan_;
-  fs::path folder_;
+  const OutputFolder& folder_;
   std::size_t num_even_shards_ = 0;
   std::vector<DurableFile> shards_;
   std::uint64_t shard_bytes_ = 0;
@@ -198,18 +200,25 @@ class ShardWriter {
   PackedShards packed_;
 };
 
+// What a killed run left is removed.
+OutputFolder take_empty(const fs::path& path) {
+  OutputFolder folder(path, OutputFolder::Interrupted::kDiscard);
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') || name == "lost+found") continue;
+    throw Error(ErrorCode::kFailedToWriteOutputs, "Output " + quoted_path(path) +
+                                                      ": it is not empty ('" + name +
+                                                      "' is in it). Empty it or choose another.");
+  }
+  remove_leftovers(path);
+  return folder;
+}
+
 }  // namespace
 
 void prepare_shard_output(const fs::path& folder, const fs::path& input) {
   prepare_output_folder(folder, input);
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with('.') || name == "lost+found") continue;
-    throw Error(ErrorCode::kFailedToWriteOutputs, "Output '" + folder.string() +
-                                                      "': it is not empty ('" + name +
-                                                      "' is in it). Empty it or choose another.");
-  }
-  remove_leftovers(folder);
+  take_empty(folder);
 }
 
 PackedShards write_shards(const Dataset& set, ShardPlan plan, const fs::path& folder) {
@@ -220,7 +229,8 @@ PackedShards write_shards(const Dataset& set, ShardPlan plan, const fs::path& fo
     context.fail("the name of the class '" + printable(set.classes[id]) + "' " + fault +
                  ". Rename it.");
   }
-  return ShardWriter(set, std::move(plan), folder).run();
+  const OutputFolder empty = take_empty(folder);
+  return ShardWriter(set, std::move(plan), empty).run();
 }
 
 }  // namespace kiln

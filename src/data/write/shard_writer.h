@@ -29,12 +29,14 @@ struct PackedShards {
   std::vector<std::string> undecodable;
 };
 
-// Refuses `folder` before work starts, Error kFailedToWriteOutputs: it cannot be written, it holds
-// anything but names that begin with a dot, or it is the input, inside it or around it.
+// Refuses `folder` before work starts, Error kFailedToWriteOutputs: it cannot be written, another
+// run writes into it, it holds anything but names that begin with a dot and what a killed run left,
+// or it is the input, inside it or around it.
 void prepare_shard_output(const std::filesystem::path& folder, const std::filesystem::path& input);
 
-// Memory: a few hundred images. All shards appear together, after the last one is complete. Error
-// kInvalidDataset: an image cannot be read; kFailedToWriteOutputs.
+// Memory: a few hundred images. All shards appear together, after the last one is complete; readers
+// refuse a folder where a killed run had not got to its end. Error kInvalidDataset: an image cannot
+// be read; kFailedToWriteOutputs.
 PackedShards write_shards(const Dataset& set, ShardPlan plan, const std::filesystem::path& folder);
 
 }  // namespace kiln

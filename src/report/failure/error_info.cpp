@@ -91,6 +91,11 @@ FailureReport report_failure(std::exception_ptr failure) {
     return report_errors({error});
   } catch (const Problems& problems) {
     return report_errors(problems.errors());
+  } catch (const std::filesystem::filesystem_error& fault) {  // what lies there is no bug
+    return report_errors({Error(ErrorCode::kFailedToCompleteOperation,
+                                quoted_path(fault.path1()) +
+                                    " cannot be used: " + system_words(fault.code().value()) +
+                                    ". Check the path and its permissions.")});
   } catch (const FailedElsewhere& other) {
     return {{other.what()}, "", other.exit_code()};
   } catch (const std::bad_alloc&) {

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/system_calls.h"
+#include "base/text.h"
+#include "data/make_image.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {
@@ -38,9 +41,9 @@ void expect_equal_folders(const fs::path& expected, const fs::path& actual) {
 class WriterTest : public testing::Test {
  protected:
   WriterTest() {
-    input_.put("cat/b.JPG", "meow");
-    input_.put("cat/a.jpg", "purr");
-    input_.put("\u00e9l\u00e9phant/x.png", "toot!");
+    input_.put("cat/b.JPG", "meow");  // what is no image is copied, but not published as a sample
+    input_.put("cat/a.jpg", kPurr);
+    input_.put("\u00e9l\u00e9phant/x.png", kToot);
   }
   void expect_refused(const fs::path& output, const std::string& what) {
     const std::vector<std::string> before = files_in(input_.path());
@@ -49,6 +52,8 @@ class WriterTest : public testing::Test {
     EXPECT_NE(error.message().find(what), std::string::npos) << error.message();
     EXPECT_EQ(files_in(input_.path()), before);
   }
+  const std::string kPurr = test::encode_jpeg(test::noise(2, 3));
+  const std::string kToot = test::encode_png(test::noise(3, 2));
   ScratchFolder input_;
   ScratchFolder output_;
 };
@@ -69,22 +74,17 @@ TEST_F(WriterTest, writes_list_samples_meta_and_copies) {
             "schema: _schema.json\n");
   EXPECT_EQ(bytes_of(out / "_samples.json"), R"([
   {
-    "image": "cHVycg==",
+    "image": ")" + base64(kPurr) + R"(",
     "id": 0,
     "category": "cat"
   },
   {
-    "image": "bWVvdw==",
-    "id": 1,
-    "category": "cat"
-  },
-  {
-    "image": "dG9vdCE=",
+    "image": ")" + base64(kToot) + R"(",
     "id": 2,
     "category": "\u00e9l\u00e9phant"
   }
 ])");
-  EXPECT_EQ(bytes_of(out / "image/1_2.png"), "toot!");
+  EXPECT_EQ(bytes_of(out / "image/1_2.png"), kToot);
 }
 
 TEST_F(WriterTest, an_image_directory_is_copied_as_it_is) {
@@ -93,12 +93,49 @@ TEST_F(WriterTest, an_image_directory_is_copied_as_it_is) {
   expect_equal_folders(output_ / "first", output_ / "second");
 }
 
+// A link in a stranger's data may lead to anything.
+TEST_F(WriterTest, samples_are_taken_from_images_alone) {
+  convert(input_.path(), output_ / "given");
+  output_.put("secret", "root:$6$secret");
+  fs::remove(output_ / "given/_samples.json");
+  fs::create_symlink(output_ / "secret", output_ / "given/_samples.json");
+  fs::remove(output_ / "given/image/0_0.jpg");
+  fs::create_symlink(output_ / "secret", output_ / "given/image/0_0.jpg");
+  const std::string samples = read_dataset(output_ / "given", "x").samples_json;
+  EXPECT_EQ(samples.find("secret"), std::string::npos) << samples;
+  EXPECT_EQ(samples.find(base64("root:$6$secret")), std::string::npos) << samples;
+  EXPECT_NE(samples.find(base64(kToot)), std::string::npos) << samples;
+}
+
+TEST_F(WriterTest, a_kill_leaves_the_old_one_or_none_and_the_next_run_succeeds) {
+  ScratchFolder other;
+  for (int i = 0; i < 3; ++i) other.put("dog/" + std::to_string(i) + ".jpg");
+  const fs::path out = output_ / "out";
+  convert(input_.path(), output_ / "fresh");
+  int num_refused = 0;
+  for (int calls = 0;; ++calls) {
+    fs::remove_all(out);
+    convert(other.path(), out);
+    if (!test::is_killed_after(calls, [&] { convert(input_.path(), out); })) break;
+    try {
+      const Dataset found = read_dataset(out, "x");
+      EXPECT_EQ(bytes_of(out / "image/0_0.jpg") == "image", found.classes.front() == "dog");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset) << error.message();
+      ++num_refused;
+    }
+    convert(input_.path(), out);
+    expect_equal_folders(output_ / "fresh", out);
+  }
+  EXPECT_GT(num_refused, 5);
+}
+
 TEST_F(WriterTest, replaces_an_earlier_image_directory_and_its_leftovers) {
   ScratchFolder other;
   for (int i = 0; i < 5; ++i) other.put("dog/" + std::to_string(i) + ".jpg");
   convert(other.path(), output_ / "out");
-  output_.put("out/image/.kiln-tmp-0_0.jpg", "half");
-  output_.put("out/.kiln-tmp-_meta.yaml", "half");
+  output_.put("out/image/.kiln-tmp-0_0.jpg-1", "half");
+  output_.put("out/.kiln-tmp-_meta.yaml-2", "half");
   fs::remove(output_ / "out/_meta.yaml");  // as a killed run leaves it
   convert(input_.path(), output_ / "out");
   convert(input_.path(), output_ / "fresh");

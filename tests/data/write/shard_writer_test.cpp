@@ -1,23 +1,72 @@
+// What `kiln pack` leaves when it is killed, and targets that it refuses.
 #include "data/write/shard_writer.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
+#include "base/output_folder.h"
+#include "base/system_calls.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
 
 namespace kiln {
 namespace {
 
-PackedShards pack(const ScratchFolder& folder, int short_side) {
-  const Dataset set = read_labeled_dataset(folder / "images", "Input dataset");
-  ShardPlan plan{.name = "train", .shard_bytes = 1 << 20, .short_side = short_side, .order = {}};
-  plan.order.resize(set.samples.size());
-  std::iota(plan.order.begin(), plan.order.end(), 0U);
-  const std::filesystem::path output = folder / ("shards-" + std::to_string(short_side));
-  prepare_shard_output(output, set.root);
-  return write_shards(set, plan, output);
+namespace fs = std::filesystem;
+
+class ShardWriterTest : public testing::Test {
+ protected:
+  ShardWriterTest() {
+    for (int i = 0; i < 3; ++i)
+      for (const std::string name : {"cat", "dog"})
+        input_.put(name + "/" + std::to_string(i) + ".jpg", std::string(400, 'x'));
+  }
+  void pack() const {
+    const Dataset set = read_labeled_dataset(input_.path(), "Input dataset");
+    ShardPlan plan{.name = "pets", .shard_bytes = 4096, .order = {}};
+    plan.order.resize(set.samples.size());
+    std::iota(plan.order.begin(), plan.order.end(), 0U);
+    prepare_shard_output(output_, input_.path());
+    write_shards(set, plan, output_);
+  }
+  void expect_whole() const {
+    const Dataset packed = read_labeled_dataset(output_, "Packed");
+    EXPECT_EQ(packed.samples.size(), 6U);
+    EXPECT_EQ(packed.classes, (std::vector<std::string>{"cat", "dog"}));
+  }
+
+  const ScratchFolder input_, place_;
+  const fs::path output_ = place_ / "shards";
+};
+
+TEST_F(ShardWriterTest, AKillLeavesNothingThatIsTakenForWhole) {
+  int num_refused = 0, num_whole = 0;
+  for (int calls = 0;; ++calls) {
+    fs::remove_all(output_);
+    if (!test::is_killed_after(calls, [this] { pack(); })) break;
+    try {
+      expect_whole();
+      ++num_whole;
+      continue;  // and the next run would refuse it, as it does after a run that ended
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset) << error.message();
+      num_refused += error.message().find("incomplete") != std::string::npos ? 1 : 0;
+    }
+    ASSERT_NO_THROW(pack()) << calls;
+    expect_whole();
+  }
+  EXPECT_GT(num_refused, 3);
+  EXPECT_GT(num_whole, 0);
+}
+
+TEST_F(ShardWriterTest, ShardsOfAnotherRunAreRefused) {
+  pack();
+  EXPECT_EQ(error_of([this] { pack(); }).code(), ErrorCode::kFailedToWriteOutputs);
+  expect_whole();
+  fs::remove_all(output_);
+  const OutputFolder other(output_);
+  EXPECT_EQ(error_of([this] { pack(); }).code(), ErrorCode::kFailedToWriteOutputs);
 }
 
 TEST(WriteShards, NameTheFilesThatAreNoImages) {
@@ -29,7 +78,13 @@ TEST(WriteShards, NameTheFilesThatAreNoImages) {
   folder.put("images/dog/3.png", png);
   const std::vector<std::string> bad = {"cat/1.jpg", "dog/2.png"};
   for (const int short_side : {0, 20}) {
-    const PackedShards packed = pack(folder, short_side);
+    const Dataset set = read_labeled_dataset(folder / "images", "Input dataset");
+    ShardPlan plan{.name = "train", .shard_bytes = 1 << 20, .short_side = short_side, .order = {}};
+    plan.order.resize(set.samples.size());
+    std::iota(plan.order.begin(), plan.order.end(), 0U);
+    const fs::path output = folder / ("shards-" + std::to_string(short_side));
+    prepare_shard_output(output, set.root);
+    const PackedShards packed = write_shards(set, plan, output);
     EXPECT_EQ(packed.undecodable, bad) << short_side;
     EXPECT_EQ(packed.num_reduced, short_side == 0 ? 0U : 2U);
   }

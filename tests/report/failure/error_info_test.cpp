@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <stdexcept>
 
 namespace kiln {
@@ -46,6 +47,16 @@ TEST(ReportFailure, DistinguishesBadInputFailuresAndBugs) {
   EXPECT_EQ(exit_of(Error(ErrorCode::kFailedToWriteOutputs, "")), 3);
   EXPECT_EQ(exit_of(std::bad_alloc()), 3);
   EXPECT_EQ(exit_of(std::runtime_error("odd")), 70);
+}
+
+TEST(ReportFailure, APathThatCannotBeUsedIsNoBug) {
+  const std::filesystem::path path = "/folder/" + std::string(5000, 'a');
+  const auto fault = std::make_error_code(std::errc::filename_too_long);
+  const FailureReport report = report_failure(
+      std::make_exception_ptr(std::filesystem::filesystem_error("status", path, fault)));
+  EXPECT_EQ(report.exit_code, 3);
+  EXPECT_NE(report.messages.front().find("'/folder/aaa"), std::string::npos);
+  EXPECT_LT(report.messages.front().size(), 600U);
 }
 
 }  // namespace

@@ -1,0 +1,203 @@
+#include "base/output_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kJournalName = ".kiln-journal";
+// The list: the magic, then for each file its temporary name and its name, for each file to be
+// removed an empty name and its name; all relative to the folder and ended by a zero byte.
+constexpr std::string_view kMagic{"kiln-journal-1\0", 15};
+constexpr std::uint64_t kMaxJournalBytes = std::uint64_t{1} << 30;
+
+struct Entry {
+  std::string temporary, name;  // without a temporary name: to be removed
+};
+using Journal = std::vector<Entry>;
+
+[[noreturn]] void fail(const fs::path& folder, const std::string& fault,
+                       const std::string& remedy) {
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              "The output folder " + quoted_path(folder) + " " + fault + ". " + remedy);
+}
+
+[[noreturn]] void fail_at(const fs::path& folder, const std::string& name, int error) {
+  fail(folder, "cannot be changed: '" + name + "': " + system_words(error),
+       "Check its permissions and that its device is healthy.");
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code fault;
+  return fs::exists(fs::symlink_status(path, fault));
+}
+
+void remove_if_there(const fs::path& folder, const std::string& name) {
+  if (::unlink((folder / name).c_str()) != 0 && errno != ENOENT) fail_at(folder, name, errno);
+}
+
+// The folder may be a stranger's: names stay inside it, and do not go through links.
+bool stays_inside(const fs::path& folder, const std::string& name) {
+  if (!fault_of_relative_path(name).empty()) return false;
+  std::error_code fault;
+  for (fs::path parent = fs::path(name).parent_path(); !parent.empty();
+       parent = parent.parent_path())
+    if (!fs::is_directory(fs::symlink_status(folder / parent, fault))) return false;
+  return true;
+}
+
+bool is_plausible(const fs::path& folder, const Entry& entry) {
+  if (!stays_inside(folder, entry.name)) return false;
+  if (entry.temporary.empty()) return true;
+  const fs::path temporary = entry.temporary;
+  return stays_inside(folder, entry.temporary) &&
+         temporary.parent_path() == fs::path(entry.name).parent_path() &&
+         is_temporary_name(temporary.filename().string());
+}
+
+Journal read_journal(const fs::path& folder) {
+  std::string bytes;
+  try {
+    bytes = read_file(folder / kJournalName, kMaxJournalBytes);
+  } catch (const std::system_error& fault) {
+    fail_at(folder, std::string(kJournalName), fault.code().value());
+  } catch (const std::length_error&) {
+  }
+  Journal journal;
+  bool good = bytes.starts_with(kMagic) && bytes.ends_with('\0');
+  std::string_view rest = bytes;
+  rest.remove_prefix(good ? kMagic.size() : rest.size());
+  const auto take = [&] {
+    const std::size_t end = rest.find('\0');
+    good = good && end != rest.npos;
+    std::string name(rest.substr(0, end));
+    rest.remove_prefix(good ? end + 1 : rest.size());
+    return name;
+  };
+  while (good && !rest.empty()) {
+    Entry entry{take(), ""};
+    entry.name = take();
+    good = good && is_plausible(folder, entry);
+    journal.push_back(std::move(entry));
+  }
+  if (!good || journal.empty() || journal.back().temporary.empty())
+    fail(folder, "was left by a killed run, and its " + std::string(kJournalName) + " is damaged",
+         "Empty it or choose another output.");
+  return journal;
+}
+
+std::set<fs::path> folders_of(const fs::path& folder, const Journal& journal) {
+  std::set<fs::path> folders{folder};
+  for (const Entry& entry : journal) folders.insert((folder / entry.name).parent_path());
+  return folders;
+}
+
+void end_journal(const fs::path& folder) {
+  remove_if_there(folder, std::string(kJournalName));
+  sync_folder(folder);
+}
+
+// May be done again from the start after each of its calls. Files are renamed in order, so once the
+// last one is, nothing is left to do.
+void put_in_place(const fs::path& folder, const Journal& journal) {
+  if (is_there(folder / journal.back().temporary)) {
+    remove_if_there(folder, journal.back().name);
+    sync_folder(folder);
+    for (const auto& [temporary, name] : journal) {
+      if (temporary.empty()) {
+        remove_if_there(folder, name);
+      } else if (::rename((folder / temporary).c_str(), (folder / name).c_str()) != 0 &&
+                 (errno != ENOENT || !is_there(folder / name))) {
+        fail_at(folder, name, errno);
+      }
+    }
+  }
+  for (const fs::path& changed : folders_of(folder, journal)) sync_folder(changed);
+  end_journal(folder);
+}
+
+void discard(const fs::path& folder, const Journal& journal) {
+  for (const auto& [temporary, name] : journal) {
+    if (temporary.empty()) continue;
+    remove_if_there(folder, temporary);
+    remove_if_there(folder, name);
+  }
+  end_journal(folder);
+}
+
+}  // namespace
+
+OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted) : folder_(std::move(folder)) {
+  make_folders(folder_);
+  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ >= 0 && ::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(lock_);
+    fail(folder_, "is in use by another run, which writes into it",
+         "Wait until that has ended, or choose another output.");
+  }
+  try {
+    if (!is_half_replaced(folder_)) return;
+    const Journal journal = read_journal(folder_);
+    if (interrupted == Interrupted::kFinish) {
+      put_in_place(folder_, journal);
+    } else {
+      discard(folder_, journal);
+    }
+  } catch (...) {
+    if (lock_ >= 0) ::close(lock_);
+    throw;
+  }
+}
+
+OutputFolder::~OutputFolder() {
+  if (lock_ >= 0) ::close(lock_);
+}
+
+OutputFolder::OutputFolder(OutputFolder&& other) noexcept
+    : folder_(std::move(other.folder_)), lock_(std::exchange(other.lock_, -1)) {}
+
+void OutputFolder::replace(std::vector<DurableFile> files,
+                           const std::vector<fs::path>& removed) const {
+  Journal journal;
+  for (const fs::path& name : removed) journal.push_back({"", name.string()});
+  for (DurableFile& file : files) {
+    std::error_code fault;
+    const fs::path name = file.final_path().lexically_relative(folder_);
+    if (fs::is_directory(fs::symlink_status(file.final_path(), fault)))
+      fail_at(folder_, name.string(), EISDIR);
+    file.finish();
+    journal.push_back({file.temporary_path().lexically_relative(folder_).string(), name.string()});
+  }
+  for (const fs::path& changed : folders_of(folder_, journal)) sync_folder(changed);
+  DurableFile list(folder_ / kJournalName);
+  list.write(kMagic);
+  for (const auto& [temporary, name] : journal)
+    list.write(temporary + std::string(1, '\0') + name + std::string(1, '\0'));
+  try {
+    list.commit();
+  } catch (...) {
+    ::unlink(list.final_path().c_str());
+    throw;
+  }
+  for (DurableFile& file : files) file.release();
+  put_in_place(folder_, journal);
+}
+
+bool is_half_replaced(const fs::path& folder) {
+  return is_there(folder / kJournalName);
+}
+
+}  // namespace kiln

@@ -1,0 +1,32 @@
+// The system calls that put files in place, for programs that link system_calls.cpp: one can fail,
+// or be where the process is killed. Nothing is really synced.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <vector>
+
+namespace kiln::test {
+
+inline int calls_before_kill = -1;  // negative: never
+inline int folder_sync_error = 0;   // an errno
+inline std::vector<std::filesystem::path> synced_folders;
+
+// Runs `action` in a process of its own, which is killed before the call after `num_calls`. False:
+// it got to its end.
+template <typename Action>
+bool is_killed_after(int num_calls, Action&& action) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    calls_before_kill = num_calls;
+    action();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFSIGNALED(status);
+}
+
+}  // namespace kiln::test
