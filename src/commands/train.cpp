@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/system.h"
 #include "report/record/run_file.h"
 #include "run/training_run.h"
 #include "run/versions.h"
@@ -57,6 +58,7 @@ void tell_start(const TrainConfig& config, Process& process) {
 }  // namespace
 
 int run(const TrainConfig& config, Process& process) {
+  survive_broken_pipes();  // nobody needs to watch a run
   if (const auto launch =
           launch_of(config.ranks, config.output.log_path, config.output.log_path_given))
     return run(*launch, process);

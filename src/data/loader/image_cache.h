@@ -1,7 +1,7 @@
 // What was read or decoded once, kept in memory for the next epochs, never beyond a limit. What is
 // kept stays; what does not fit is left out.
 //
-// Any number of threads may look up and keep, one at a time for the same sample.
+// Any number of threads may look up and keep; of two that keep the same sample, one is first.
 #pragma once
 
 #include <atomic>

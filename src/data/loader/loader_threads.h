@@ -43,6 +43,7 @@ class LoaderThreads {
   // What each decoder keeps at most, a decoded image and a file; what is larger comes on top.
   static constexpr std::size_t kDecoderBytes = 2 * kWholeImageBytes;
 
+  // Throws std::system_error where the system has no thread left.
   explicit LoaderThreads(Plan plan);
   ~LoaderThreads();  // when no loader is open any more
 
