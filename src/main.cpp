@@ -1,4 +1,5 @@
 // Parse, run the command, one catch, exit code.
+#include <unistd.h>
 #include <exception>
 #include <string>
 #include <vector>
@@ -11,7 +12,9 @@
 int main(int argc, char** argv) {
   kiln::forget_empty_temporary_folders();
   kiln::open_standard_descriptors();
-  kiln::end_on_stop_signals_as_process_1();
+  kiln::survive_file_size_limit();
+  // Process 1 of a container has no default action for signals and would go on until it is killed.
+  if (::getpid() == 1) kiln::end_on_stop_signals();
   kiln::Process process;
   int code = 0;
   try {

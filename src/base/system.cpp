@@ -16,9 +16,9 @@
 #include <ctime>
 #include <exception>
 #include <fstream>
-#include <initializer_list>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -150,7 +150,10 @@ void in_parallel(std::size_t count, int num_threads, const std::function<void(st
   {
     std::vector<std::jthread> threads;
     const auto wanted = static_cast<std::size_t>(std::max(1, num_threads));
-    for (std::size_t t = 1; t < std::min(count, wanted); ++t) threads.emplace_back(run);
+    try {
+      for (std::size_t t = 1; t < std::min(count, wanted); ++t) threads.emplace_back(run);
+    } catch (const std::system_error&) {  // those that there are do the work
+    }
     run();
   }
   if (failure) std::rethrow_exception(failure);
@@ -165,7 +168,12 @@ void handle_stop_signals(void (*handler)(int)) {
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   ::sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+  for (const int signal : kStopSignals) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
+    ::sigaction(signal, &action, nullptr);
+  }
 }
 
 void end(int signal) {
@@ -181,12 +189,20 @@ void remember(int signal) {
 
 }  // namespace
 
-void end_on_stop_signals_as_process_1() {
-  if (::getpid() == 1) handle_stop_signals(end);
+void end_on_stop_signals() {
+  handle_stop_signals(end);
 }
 
 void install_stop_signals() {
   handle_stop_signals(remember);
+}
+
+void survive_file_size_limit() {
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+void survive_broken_pipes() {
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 int stop_signal() {

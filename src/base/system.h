@@ -1,7 +1,9 @@
 // System resources and events: CPUs, memory, clocks, threads, stop signals.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -56,20 +58,31 @@ class Stopwatch {
 
 // Independent pieces of work, spread over a few threads for as long as one call lasts.
 
-// Runs `work(0)` to `work(count - 1)` on at most `num_threads` threads, the caller's among them. If
-// any throws, no new ones begin, and the exception of the lowest number is rethrown.
+// Runs `work(0)` to `work(count - 1)` on at most `num_threads` threads, the caller's among them;
+// fewer where the system has no more. If any throws, no new ones begin, and the exception of the
+// lowest number is rethrown.
 void in_parallel(std::size_t count, int num_threads, const std::function<void(std::size_t)>& work);
 
-// Stop signals as a flag. Process-wide, since signals are: install once, in the command that can
-// stop early.
+// Signals. They are process-wide: call these in `main`, or in the command that can stop early.
 
-// Process 1 of a container has no default action for signals and would go on until it is killed:
-// from now on it ends on a stop signal, with its exit code, as every other process does.
-void end_on_stop_signals_as_process_1();
+// The signals that ask this program to stop. A SIGHUP that whoever started it ignores (nohup) stays
+// ignored.
+inline constexpr std::array kStopSignals = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 
-// From now on SIGTERM, SIGINT and SIGUSR1 are remembered; a second one ends the process at once
-// with its exit code.
+// From now on a stop signal ends this process at once, with its exit code.
+void end_on_stop_signals();
+
+// From now on a stop signal is remembered; a second one ends the process at once with its exit
+// code.
 void install_stop_signals();
+
+// From now on a file that reaches its largest size (ulimit -f) is a failing write, like a full
+// disk, and no signal that ends this process.
+void survive_file_size_limit();
+
+// From now on a closed console or connection is a failing write, and no signal that ends this
+// process.
+void survive_broken_pipes();
 
 // The first stop signal received, or 0. The exit code that goes with it is 128 + the number.
 int stop_signal();

@@ -167,6 +167,12 @@ std::string join_choices(const std::vector<std::string>& choices) {
   return text;
 }
 
+bool is_host_name(std::string_view text) {
+  return !text.empty() && text[0] != '-' && std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+  });
+}
+
 std::string shell_word(const std::string& word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 ||

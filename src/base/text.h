@@ -42,6 +42,9 @@ std::string excerpt(const std::string& text);
 // "resnet18, resnet34 or resnet50".
 std::string join_choices(const std::vector<std::string>& choices);
 
+// Whether this can be the name of a host, and no option of ssh or separator of a list.
+bool is_host_name(std::string_view text);
+
 // Words as a user would type them in a shell.
 
 // Quoted if the shell would interpret it otherwise.

@@ -12,9 +12,10 @@
 
 namespace kiln {
 
-// Runs the command; returns its exit code. Throws the faults of the command line as Problems,
-// before anything else is read or written, and whatever the command throws: Error, Problems,
-// FailedElsewhere, or library exceptions.
+// Runs the command; returns its exit code. Where what it prints is its result, standard output that
+// cannot be written is Error kFailedToWriteOutputs. Throws the faults of the command line as
+// Problems, before anything else is read or written, and whatever the command throws: Error,
+// Problems, FailedElsewhere, or library exceptions.
 int dispatch(const Invocation& invocation, Process& process);
 
 // The same for the program's arguments: a command line, or a start by SageMaker.

@@ -5,6 +5,7 @@
 #include <exception>
 #include <variant>
 
+#include "base/error.h"
 #include "platform/failure_note.h"
 #include "platform/sagemaker.h"
 #include "report/failure/error_info.h"
@@ -23,6 +24,22 @@ int run(const VersionRequest&, Process&) {
 int run(const HelpRequest& help, Process&) {
   std::fputs(help.text.c_str(), help.asked_for ? stdout : stderr);
   return help.asked_for ? 0 : 2;
+}
+
+// What such a command prints says how it went; its result is elsewhere.
+bool writes_a_directory(const Command& command) {
+  return std::holds_alternative<TrainConfig>(command) ||
+         std::holds_alternative<LaunchConfig>(command) ||
+         std::holds_alternative<InitModelConfig>(command) ||
+         std::holds_alternative<ConvertConfig>(command) ||
+         std::holds_alternative<PackConfig>(command);
+}
+
+void require_printed_result() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              "The result cannot be written to standard output: send it to a file or device that "
+              "has room and can be written.");
 }
 
 // From here on, error_info.json must be written where the command line says. A wrong one without
@@ -65,7 +82,10 @@ int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process
 
 int dispatch(const Invocation& invocation, Process& process) {
   require_faultless(invocation, process);
-  return std::visit([&](const auto& config) { return run(config, process); }, invocation.command);
+  const int code =
+      std::visit([&](const auto& config) { return run(config, process); }, invocation.command);
+  if (!writes_a_directory(invocation.command)) require_printed_result();
+  return code;
 }
 
 int run_program(const std::vector<std::string>& arguments, Process& process) {

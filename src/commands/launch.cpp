@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -13,7 +14,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <initializer_list>
 #include <memory>
 
 #include "base/error.h"
@@ -41,7 +41,7 @@ class StopSignals {
  public:
   StopSignals() {
     sigemptyset(&stops_);
-    for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&stops_, signal);
+    for (const int signal : kStopSignals) sigaddset(&stops_, signal);
     ::pthread_sigmask(SIG_BLOCK, &stops_, &before_);
     descriptor_ = ::signalfd(-1, &stops_, SFD_NONBLOCK | SFD_CLOEXEC);
   }
@@ -149,7 +149,7 @@ bool read_into(OutputSplitter& splitter, int descriptor) {
 }
 
 bool is_stop_code(int code) {
-  return code == 128 + SIGTERM || code == 128 + SIGINT || code == 128 + SIGUSR1;
+  return std::find(kStopSignals.begin(), kStopSignals.end(), code - 128) != kStopSignals.end();
 }
 
 class Launch {
@@ -368,6 +368,7 @@ std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::strin
 
 int run(const LaunchConfig& config, Process& process) {
   require_no_mpi_job();
+  survive_broken_pipes();  // nobody needs to watch a run
   // Before any library starts a thread, which would not inherit it.
   StopSignals stops;
   MpirunJob job;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/system.h"
 #include "report/record/run_file.h"
 #include "report/record/run_summary.h"
@@ -72,6 +73,7 @@ void tell_older_model(const OutputConfig& output, Process& process) {
 }  // namespace
 
 int run(const TrainConfig& config, Process& process) {
+  survive_broken_pipes();  // nobody needs to watch a run
   if (const auto launch =
           launch_of(config.ranks, config.output.log_path, config.output.log_path_given))
     return run(*launch, process);

@@ -1,8 +1,7 @@
 // `kiln launch`, except for what follows its `--`.
 #include <algorithm>
-#include <cctype>
-#include <string_view>
 
+#include "base/text.h"
 #include "config/binder.h"
 #include "config/option_rows.h"
 
@@ -20,12 +19,6 @@ std::vector<Option> launch_options() {
                     "Same as train's --log-path; 70_mpi_log.txt there holds the output of mpirun "
                     "and all ranks."),
   };
-}
-
-bool is_host_name(std::string_view text) {
-  return !text.empty() && text[0] != '-' && std::all_of(text.begin(), text.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
-  });
 }
 
 // "node1:2,node2" -> two slots and one.

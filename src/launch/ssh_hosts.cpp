@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "launch/mpirun_job.h"
 #include "launch/supervised_process.h"
 
@@ -167,7 +168,7 @@ std::optional<HeldHosts::Line> open_line(const SshPlace& place, const std::strin
     throw Error(ErrorCode::kFailedToCompleteOperation,
                 "Cannot create a pipe: too many open files. Raise the limit (ulimit -n).");
   const HeldHosts::Line line = {
-      start_ssh({program("ssh"), "-F", (place.folder / "ssh_config").string(), host,
+      start_ssh({program("ssh"), "-F", (place.folder / "ssh_config").string(), "--", host,
                  "echo ready; cat > '" + result_path(place).string() + "'"},
                 to[0], from[1]),
       to[1]};
@@ -274,7 +275,7 @@ void HeldHosts::tell(const JobEnd& end) {
 
 JobEnd follow(const SshPlace& place, const std::string& leader) {
   Server server(place);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) std::signal(signal, SIG_IGN);
+  for (const int signal : kStopSignals) std::signal(signal, SIG_IGN);
   const std::string said = server.wait(leader);
   const std::size_t end = said.find('\n');
   if (end == said.npos)

@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <string_view>
 #include <thread>
 
 #include "base/error.h"
@@ -94,19 +94,51 @@ void die_with_parent(pid_t parent, int signal) {
   if (::getppid() != parent) ::_exit(128 + SIGKILL);
 }
 
-[[noreturn]] void become_program(const ProgramCall& call, const Ends& output, const Ends& errors) {
+// What exec takes, made before the fork: after it, another thread may hold the lock of the
+// environment or of the memory for ever.
+class Execution {
+ public:
+  explicit Execution(const ProgramCall& call)
+      : words_(call.words), complaint_("cannot run " + words_[0] + ": ") {
+    const auto is_replaced = [&](std::string_view variable) {
+      const std::string_view name = variable.substr(0, variable.find('='));
+      return std::any_of(call.environment.begin(), call.environment.end(),
+                         [&](const auto& added) { return added.first == name; });
+    };
+    for (char** variable = environ; *variable != nullptr; ++variable)
+      if (!is_replaced(*variable)) environment_.emplace_back(*variable);
+    for (const auto& [name, value] : call.environment) environment_.push_back(name + "=" + value);
+    word_pointers_ = exec_words(words_);
+    environment_pointers_ = exec_words(environment_);
+  }
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  // In the new process: returns only if the program cannot be run, which it has said then.
+  void run() const {
+    ::execve(word_pointers_[0], word_pointers_.data(), environment_pointers_.data());
+    const std::string_view reason = ::strerrordesc_np(errno);
+    for (const std::string_view part : {std::string_view(complaint_), reason, {"\n"}})
+      if (::write(STDERR_FILENO, part.data(), part.size()) < 0) return;
+  }
+
+ private:
+  std::vector<std::string> words_, environment_;
+  std::string complaint_;
+  std::vector<char*> word_pointers_, environment_pointers_;
+};
+
+[[noreturn]] void become_program(const Execution& execution, const Ends& output,
+                                 const Ends& errors) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
   const int empty = ::open("/dev/null", O_RDONLY);
   ::dup2(empty, STDIN_FILENO);
   ::dup2(output.write, STDOUT_FILENO);
   ::dup2(errors.write, STDERR_FILENO);
-  for (const auto& [name, value] : call.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<std::string> words = call.words;
-  ::execv(words[0].c_str(), exec_words(words).data());
-  std::fprintf(stderr, "cannot run %s: %s\n", words[0].c_str(), std::strerror(errno));
-  std::fflush(stderr);
+  execution.run();
   ::_exit(127);
 }
 
@@ -129,7 +161,7 @@ void die_with_parent(pid_t parent, int signal) {
   }
 }
 
-[[noreturn]] void become_keeper(const ProgramCall& call, const Ends& output, const Ends& errors,
+[[noreturn]] void become_keeper(const Execution& execution, const Ends& output, const Ends& errors,
                                 const sigset_t& waited) {
   ::setpgid(0, 0);  // Ctrl-C is for the parent alone
   die_with_parent(output.owner, SIGTERM);
@@ -139,7 +171,7 @@ void die_with_parent(pid_t parent, int signal) {
   const pid_t program = ::fork();
   if (program == 0) {
     die_with_parent(supervisor, SIGKILL);
-    become_program(call, output, errors);
+    become_program(execution, output, errors);
   }
   if (program < 0) ::_exit(127);
   ::close(output.write);
@@ -150,6 +182,7 @@ void die_with_parent(pid_t parent, int signal) {
 }  // namespace
 
 SupervisedProcess::SupervisedProcess(const ProgramCall& call) {
+  const Execution execution(call);
   // If the supervisor is killed, this process adopts its children.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t waited, before;
@@ -159,7 +192,7 @@ SupervisedProcess::SupervisedProcess(const ProgramCall& call) {
   if (open_pipe(output) && open_pipe(errors)) {
     ::pthread_sigmask(SIG_BLOCK, &waited, &before);
     supervisor_ = ::fork();
-    if (supervisor_ == 0) become_keeper(call, output, errors, waited);
+    if (supervisor_ == 0) become_keeper(execution, output, errors, waited);
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::close(output.write);
     ::close(errors.write);

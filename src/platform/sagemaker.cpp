@@ -20,6 +20,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr auto kReplace = Json::error_handler_t::replace;
+
 constexpr std::uint64_t kMaxFileBytes = 1 << 20;
 constexpr const char* kResources = "SageMaker's resourceconfig.json ";
 
@@ -77,8 +79,11 @@ void read_hosts(const std::filesystem::path& folder, SageMakerTree& tree) {
   if (hosts == object.end() || !hosts->is_array() || hosts->empty() || tree.current_host.empty())
     fail(kResources + std::string("does not list the hosts of the job and the current host."));
   for (const Json& host : *hosts) {
-    if (!host.is_string() || host.get<std::string>().empty())
-      fail(kResources + std::string("lists a host name that is not a string."));
+    if (!host.is_string() || !is_host_name(host.get<std::string>()))
+      fail(kResources +
+           ("lists " + excerpt(host.dump(-1, ' ', /*ensure_ascii=*/true, kReplace)) +
+            " as a host, but host names have only letters, digits, '.', '-' and '_', and "
+            "no '-' in front."));
     if (std::count(hosts->begin(), hosts->end(), host) > 1)
       fail(kResources + ("lists the host '" + host.get<std::string>() + "' twice."));
     tree.hosts.push_back(host);

@@ -1,9 +1,7 @@
 #include "run/run_faults.h"
 
-#include <cerrno>
 #include <cmath>
 #include <string>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/system.h"
@@ -135,27 +133,6 @@ void check_epoch(const EpochRecord& record, int batch_size) {
                   "%g: training has diverged. Use a lower --learning-rate (try a tenth of it).",
                   record.epoch, static_cast<long long>(record.train.count / batch_size),
                   record.learning_rate));
-}
-
-std::exception_ptr explained(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const std::system_error& refusal) {
-    const int number = refusal.code().value();
-    const std::string found = refusal.what();
-    if (number == EMFILE || number == ENFILE)
-      return std::make_exception_ptr(
-          Error(ErrorCode::kFailedToCompleteOperation,
-                found + ". Raise the limit of open files (ulimit -n), or use fewer "
-                        "--loader-threads."));
-    if (number == ENOMEM)
-      return std::make_exception_ptr(
-          Error(ErrorCode::kModuleOutOfMemory,
-                found + ". Use a smaller --batch-size, or fewer --loader-threads."));
-    return failure;
-  } catch (...) {
-    return failure;
-  }
 }
 
 }  // namespace kiln

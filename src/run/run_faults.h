@@ -1,7 +1,6 @@
 // Faults during a run: bad images, which are skipped up to an allowance, and failures that end it.
 #pragma once
 
-#include <exception>
 #include <string>
 #include <vector>
 
@@ -59,8 +58,5 @@ class BadImageLedger {
 // Checks the totals of an epoch. Throws Error kInvalidDataset if no image could be decoded,
 // kFailedToCompleteOperation if the validation loss is not finite.
 void check_epoch(const EpochRecord& record, int batch_size);
-
-// `failure` itself, or an Error with a remedy if a system resource was exhausted.
-std::exception_ptr explained(const std::exception_ptr& failure);
 
 }  // namespace kiln

@@ -188,13 +188,14 @@ std::string patience_text(const TrainingJob& job, const TrainState& state) {
 
 int run_training(const TrainConfig& config, Process& process) {
   World& world = process.world;
-  install_stop_signals();
+  end_on_stop_signals();  // until there is something to save
   keep_freed_memory();
   const std::unique_ptr<TrainingJob> job = prepare(config, world, process.log);
   std::unique_ptr<TrainState> state;  // outlives the catch: collectives on it may be in flight
   RunLogger log(config.output, world.leads(), job->device, process.log);
   try {
     state = begin(*job);
+    install_stop_signals();
     log.start(describe_run(*job, *state), plan_warnings(*job));
     const Stop stop = train(*job, *state, log);
     if (stop.signal != 0)
@@ -205,7 +206,7 @@ int run_training(const TrainConfig& config, Process& process) {
     world.agree([&] { save(*job, std::move(state), log); });
     return stop.signal == 0 ? 0 : 128 + stop.signal;
   } catch (...) {
-    const std::exception_ptr failure = explained(std::current_exception());
+    const std::exception_ptr failure = std::current_exception();
     log.failed(failure);
     announce_failure(failure, world);  // while the communicators still exist
     std::rethrow_exception(failure);

@@ -1,7 +1,5 @@
 #include "run/vote.h"
 
-#include <array>
-#include <csignal>
 #include <utility>
 
 #include "base/system.h"
@@ -9,7 +7,6 @@
 namespace kiln {
 namespace {
 
-constexpr std::array kStopSignals = {SIGTERM, SIGINT, SIGUSR1};
 constexpr std::size_t kNumFlags = 2 + kStopSignals.size();
 
 // The summed values in order, listed once for reading and writing.

@@ -11,7 +11,7 @@ namespace kiln {
 // Before vote(): this rank's values. Afterwards: the combined values of all ranks. All ranks pass
 // the same number of `numbers`.
 struct Vote {
-  int stop_signal = 0;               // received SIGTERM, SIGINT or SIGUSR1; 0: none
+  int stop_signal = 0;               // received, one of kStopSignals; 0: none
   bool has_bad_images = false;       // not reported yet
   bool has_diverged = false;         // a loss was not finite
   std::vector<double> numbers = {};  // summed over the ranks

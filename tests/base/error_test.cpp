@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
 namespace kiln {
 namespace {
 
@@ -44,6 +49,44 @@ TEST(Problems, CollectsInOrderAndContinues) {
 TEST(Problems, LetsOtherExceptionsThrough) {
   Problems problems;
   EXPECT_THROW(problems.collect([] { throw InternalError("bug"); }), InternalError);
+}
+
+// The Error that stands for `thrown`; a failure of the test where none does.
+template <typename Thrown>
+Error explanation(const Thrown& thrown) {
+  try {
+    std::rethrow_exception(explained(std::make_exception_ptr(thrown)));
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& other) {
+    return Error(ErrorCode::kUserError, std::string("unchanged: ") + other.what());
+  }
+}
+
+std::system_error refusal(int number) {
+  return std::system_error(number, std::generic_category(), "open");
+}
+
+TEST(Explained, NamesTheOptionsThatHelpWhereTheSystemHasNoMore) {
+  EXPECT_NE(explanation(refusal(EMFILE)).message().find("--loader-threads"), std::string::npos);
+  EXPECT_NE(explanation(refusal(ENOMEM)).message().find("--batch-size"), std::string::npos);
+  const Error no_thread = explanation(refusal(EAGAIN));
+  EXPECT_EQ(exit_code(no_thread.code()), 3);
+  EXPECT_NE(no_thread.message().find("--loader-threads"), std::string::npos);
+}
+
+TEST(Explained, MemoryOfAnySourceIsOneError) {
+  EXPECT_EQ(explanation(std::bad_alloc()).code(), ErrorCode::kModuleOutOfMemory);
+  EXPECT_EQ(explanation(std::runtime_error("CUDA out of memory.")).code(),
+            ErrorCode::kModuleOutOfMemory);
+  EXPECT_EQ(explanation(refusal(ENOMEM)).code(), ErrorCode::kModuleOutOfMemory);
+}
+
+TEST(Explained, OtherFailuresStay) {
+  EXPECT_EQ(explanation(refusal(EIO)).code(), ErrorCode::kUserError);
+  EXPECT_EQ(explanation(std::runtime_error("another")).message(), "unchanged: another");
+  EXPECT_EQ(explanation(Error(ErrorCode::kNaN, "out of memory, in our words")).code(),
+            ErrorCode::kNaN);
 }
 
 }  // namespace

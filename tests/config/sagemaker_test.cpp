@@ -237,7 +237,10 @@ TEST_F(SageMaker, RefusesInvalidHosts) {
       R"({"current_host": "algo-3", "hosts": ["algo-1", "algo-2"]})",
       "gives 'algo-3' as the current host, which is not one of the job's hosts: algo-1 or algo-2");
   expect(R"({"current_host": "a", "hosts": ["a", "a"]})", "lists the host 'a' twice");
-  expect(R"({"current_host": "a", "hosts": ["a", 2]})", "a host name that is not a string");
+  expect(R"({"current_host": "a", "hosts": ["a", 2]})", "lists 2 as a host");
+  expect(R"({"current_host": "a", "hosts": ["a", "-oProxyCommand=touch x"]})",
+         "lists \"-oProxyCommand=touch x\" as a host");
+  expect(R"({"current_host": "a", "hosts": ["a", "b:9,c"]})", "lists \"b:9,c\" as a host");
   for (const char* text :
        {R"({"hosts": ["a"]})", R"({"current_host": "a"})", R"({"current_host": "a", "hosts": "a"})",
         R"({"current_host": "a", "hosts": []})"})

@@ -80,6 +80,25 @@ TEST(SupervisedProcess, AMissingProgramIsReported) {
   EXPECT_EQ(end_of(process), 127);
 }
 
+TEST(SupervisedProcess, StartsWhileAnotherThreadSetsVariables) {
+  ::setenv("KILN_TEST_OTHER", "0", 1);
+  std::jthread setter([](const std::stop_token& stop) {
+    while (!stop.stop_requested()) ::setenv("KILN_TEST_OTHER", "1", 1);
+  });
+  for (int i = 0; i < 100; ++i) {
+    SupervisedProcess process({{"/bin/true"}, {{"KILN_TEST_WORD", "given"}}});
+    pollfd end{process.output(), POLLIN, 0};
+    ASSERT_EQ(::poll(&end, 1, 20'000), 1) << "process " << i << " hangs before its program";
+  }
+}
+
+TEST(SupervisedProcess, AProgramDiesOfAClosedPipeThoughThisProcessDoesNot) {
+  const auto before = ::signal(SIGPIPE, SIG_IGN);
+  SupervisedProcess process(shell("sh -c 'kill -PIPE $$'; echo $?"));
+  EXPECT_EQ(read_from(process.output(), true), std::to_string(128 + SIGPIPE) + "\n");
+  ::signal(SIGPIPE, before);
+}
+
 TEST(SupervisedProcess, PassesTheStopOn) {
   SupervisedProcess process(
       shell("trap 'echo stopped; exit 3' USR1; echo ready; while :; do sleep 0.05; done"));

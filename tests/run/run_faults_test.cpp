@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cerrno>
 #include <limits>
-#include <system_error>
 
 #include "base/error.h"
 
@@ -43,27 +41,6 @@ TEST(CheckEpoch, RefusesALossThatIsNotFinite) {
             ErrorCode::kFailedToCompleteOperation);
   EXPECT_EQ(code_of(epoch_of(8, 4, std::numeric_limits<double>::quiet_NaN())),
             ErrorCode::kFailedToCompleteOperation);
-}
-
-template <typename Thrown>
-std::string explanation(const Thrown& thrown) {
-  try {
-    std::rethrow_exception(explained(std::make_exception_ptr(thrown)));
-  } catch (const Error& error) {
-    return error.message();
-  } catch (const std::exception&) {
-    return "";
-  }
-}
-
-TEST(Explained, NamesTheOptionsThatHelpWhereTheSystemHasNoMore) {
-  const auto refusal = [](int number) {
-    return std::system_error(number, std::generic_category(), "open");
-  };
-  EXPECT_NE(explanation(refusal(EMFILE)).find("--loader-threads"), std::string::npos);
-  EXPECT_NE(explanation(refusal(ENOMEM)).find("--batch-size"), std::string::npos);
-  EXPECT_EQ(explanation(refusal(EIO)), "");
-  EXPECT_EQ(explanation(std::runtime_error("another")), "");
 }
 
 }  // namespace

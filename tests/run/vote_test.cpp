@@ -27,6 +27,7 @@ TEST(Vote, OfSilentRanksIsSilent) {
 
 TEST(Vote, WhatOneRankSaysAllHear) {
   EXPECT_EQ(sum_of({{}, {.stop_signal = SIGUSR1}}).stop_signal, SIGUSR1);
+  EXPECT_EQ(sum_of({{}, {.stop_signal = SIGHUP}}).stop_signal, SIGHUP);
   EXPECT_TRUE(sum_of({{.has_bad_images = true}, {}, {}}).has_bad_images);
   EXPECT_TRUE(sum_of({{}, {.has_diverged = true}}).has_diverged);
 }

@@ -51,6 +51,8 @@ void ImageCache::keep(std::size_t sample, std::string_view what) {
   }
   if (buffer == nullptr) return;
   std::memcpy(buffer, what.data(), what.size());
+  const std::scoped_lock lock(mutex_);
+  if (entries_[sample].begin.load() != nullptr) return;  // another thread was first
   entries_[sample].size = what.size();
   entries_[sample].begin.store(buffer, std::memory_order_release);
   ++num_kept_;

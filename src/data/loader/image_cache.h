@@ -1,7 +1,7 @@
 // Keeps files or decoded pixels in memory for later epochs, up to a limit. Entries are never
 // evicted; what does not fit is not kept.
 //
-// Any number of threads may look up and keep, one at a time for the same sample.
+// Any number of threads may look up and keep; of two that keep the same sample, one is first.
 #pragma once
 
 #include <atomic>

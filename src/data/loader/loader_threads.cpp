@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct Need {
 
 struct LoaderThreads::State {
   explicit State(Plan a_plan) : plan(std::move(a_plan)) {}
+  ~State();
 
   void decode();
   void read();
@@ -60,6 +62,16 @@ struct LoaderThreads::State {
   bool stopping = false;
   std::vector<std::jthread> decoders, readers;  // last, so that they stop first
 };
+
+// The threads are joined after this, those too that had begun when another could not.
+LoaderThreads::State::~State() {
+  {
+    const std::scoped_lock lock(mutex);
+    stopping = true;
+  }
+  decoders_wake.notify_all();
+  readers_wake.notify_all();
+}
 
 LoaderThreads::BatchSource* LoaderThreads::State::claim(bool (BatchSource::*take)(std::size_t*),
                                                         std::size_t* position) const {
@@ -87,7 +99,7 @@ void LoaderThreads::State::decode() {
     }
     const Need known = need;
     lock.unlock();
-    if (!readers.empty()) readers_wake.notify_one();
+    readers_wake.notify_one();
     std::exception_ptr failure;
     try {
       known.give(decoder);
@@ -129,14 +141,7 @@ LoaderThreads::LoaderThreads(Plan plan) : state_(std::make_unique<State>(std::mo
     state_->decoders.emplace_back([state = state_.get()] { state->decode(); });
 }
 
-LoaderThreads::~LoaderThreads() {
-  {
-    const std::scoped_lock lock(state_->mutex);
-    state_->stopping = true;
-  }
-  wake_decoders();
-  wake_readers();
-}
+LoaderThreads::~LoaderThreads() = default;
 
 int LoaderThreads::num_decoders() const {
   return std::max(1, state_->plan.num_decoders);
@@ -155,7 +160,11 @@ void LoaderThreads::note_read(double seconds, std::size_t bytes) {
   state_->read_seconds = after;
   if (after < kSlowRead) return;
   const std::scoped_lock lock(state_->mutex);
-  if (!state_->reads_are_slow.exchange(true)) state_->start_readers();
+  if (state_->reads_are_slow.exchange(true)) return;
+  try {
+    state_->start_readers();
+  } catch (const std::system_error&) {  // decoders read for themselves what nobody has begun
+  }
 }
 
 std::mutex& LoaderThreads::mutex() {

@@ -42,6 +42,7 @@ class LoaderThreads {
   // What each decoder keeps at most: a decoded image and a file. Larger ones need extra memory.
   static constexpr std::size_t kDecoderBytes = 2 * kWholeImageBytes;
 
+  // Throws std::system_error where the system has no thread left.
   explicit LoaderThreads(Plan plan);
   ~LoaderThreads();  // all loaders must be closed
 

@@ -22,7 +22,7 @@ struct Failure {
 
 Failure describe(const std::exception_ptr& failure) {
   try {
-    std::rethrow_exception(failure);
+    std::rethrow_exception(explained(failure));
   } catch (const Error& error) {
     return {exit_code(error.code()), error.message()};
   } catch (const Problems& problems) {

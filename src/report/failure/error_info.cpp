@@ -1,9 +1,7 @@
 #include "report/failure/error_info.h"
 
 #include <cstdlib>
-#include <new>
 #include <string_view>
-#include <utility>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -33,12 +31,6 @@ FailureReport report_bug(const std::string& what) {
                      ". Please report it with the command line and the log."};
   report.error_info = error_info_of("InternalError", 1000, report.messages.front());
   return report;
-}
-
-FailureReport out_of_memory() {
-  return report_errors({Error(ErrorCode::kModuleOutOfMemory,
-                              "Out of memory: use a smaller --batch-size or --image-size, or a "
-                              "machine with more memory.")});
 }
 
 }  // namespace
@@ -84,9 +76,9 @@ void write_error_info(const std::filesystem::path& path, const std::string& text
   }
 }
 
-FailureReport report_failure(std::exception_ptr failure) {
+FailureReport report_failure(const std::exception_ptr& failure) {
   try {
-    std::rethrow_exception(std::move(failure));
+    std::rethrow_exception(explained(failure));
   } catch (const Error& error) {
     return report_errors({error});
   } catch (const Problems& problems) {
@@ -98,12 +90,8 @@ FailureReport report_failure(std::exception_ptr failure) {
                                     ". Check the path and its permissions.")});
   } catch (const FailedElsewhere& other) {
     return {{other.what()}, "", other.exit_code()};
-  } catch (const std::bad_alloc&) {
-    return out_of_memory();
   } catch (const std::exception& other) {
     const std::string_view what = other.what();
-    if (what.find("out of memory") != what.npos || what.find("can't allocate memory") != what.npos)
-      return out_of_memory();
     return report_bug(std::string(what.substr(0, what.find('\n'))));
   }
 }

@@ -33,6 +33,6 @@ struct FailureReport {
   std::string error_info;  // empty: another rank writes it
   int exit_code = 70;
 };
-FailureReport report_failure(std::exception_ptr failure);
+FailureReport report_failure(const std::exception_ptr& failure);
 
 }  // namespace kiln

@@ -60,17 +60,15 @@ void set_login(CURL* handle, const HttpLogin& login) {
   }
 }
 
-void set_limits(CURL* handle, double timeout_s) {
+void set_limits(CURL* handle, const HttpCall& call) {
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(handle, CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name server
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT_MS, 5000L);
-  if (timeout_s > 0) {
-    curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout_s * 1000) + 1);
-  } else {
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, kHttpStallBytes);
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, kHttpStallSeconds);
-  }
+  curl_easy_setopt(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(call.timeout_s * 1000) + 1);
+  if (!call.is_long) return;
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, kHttpStallBytes);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, kHttpStallSeconds);
 }
 
 // Curl's messages include the server and the value of http_proxy, which may hold a password.
@@ -115,7 +113,7 @@ HttpAnswer HttpClient::send(const HttpCall& call) {
   curl_easy_setopt(handle_, CURLOPT_WRITEFUNCTION, keep_answer);
   curl_easy_setopt(handle_, CURLOPT_WRITEDATA, &answer);
   set_login(handle_, login_);
-  set_limits(handle_, call.timeout_s);
+  set_limits(handle_, call);
   Headers headers;
   File file;
   if (call.method == HttpCall::Method::kPost) {
@@ -148,7 +146,7 @@ HttpAnswer PersistentHttp::call(HttpCall call) {
   for (int attempt = 1;; ++attempt) {
     const double left = seconds_left();
     if (left <= 0) return answer;
-    if (timeout_s > 0) call.timeout_s = std::min(timeout_s, left);
+    if (!call.is_long) call.timeout_s = std::min(timeout_s, left);
     answer = client_.send(call);
     if (!may_pass(answer)) return answer;
     if (attempt == kAttemptsUntilComplaint) complain_(failure_text(answer));

@@ -27,10 +27,12 @@ struct HttpCall {
   std::string url = {};
   std::string json = {};            // of kPost
   std::filesystem::path file = {};  // of kPut
-  double timeout_s = 5;             // 0: no limit while data is transferred
+  double timeout_s = 5;
+  // A large upload: may last beyond PersistentHttp::end_by(), up to `timeout_s`, unless it stalls.
+  bool is_long = false;
 };
 
-// A transfer slower than this for this long counts as stalled.
+// A long transfer slower than this for this long counts as stalled.
 inline constexpr long kHttpStallBytes = 10'000, kHttpStallSeconds = 60;
 
 struct HttpAnswer {
@@ -73,7 +75,7 @@ class PersistentHttp {
   // One thread.
   HttpAnswer call(HttpCall call);
 
-  // From now on no attempt starts, and none with a timeout lasts, beyond `end`. Any thread.
+  // From now on no attempt starts, and none but a long one lasts, beyond `end`. Any thread.
   void end_by(Clock::time_point end);
 
  private:

@@ -76,8 +76,9 @@ class MlflowServer {
   void log_metrics(std::span<const MlflowPoint> points);
   void log_params(const TextPairs& params);
   void log_tags(const TextPairs& tags);
-  // `timeout_s` as in HttpCall.
-  void upload(const std::filesystem::path& file, const std::string& name, double timeout_s);
+  // The last two as in HttpCall.
+  void upload(const std::filesystem::path& file, const std::string& name, double timeout_s,
+              bool is_long = false);
   void end_run(const char* status);  // a given run is left open
 
   // PersistentHttp::end_by(); any thread.

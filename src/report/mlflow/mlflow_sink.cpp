@@ -32,6 +32,8 @@ using Clock = PersistentHttp::Clock;
 // Points are batched for this long.
 constexpr auto kCollecting = std::chrono::seconds(2);
 constexpr auto kFlush = std::chrono::seconds(10);
+// For all files of the model directory: 270 MB, the largest, at 150 kB a second.
+constexpr auto kModelUpload = std::chrono::minutes(30);
 // Reserved after the model upload, for the run's status.
 constexpr auto kLastWord = std::chrono::seconds(5);
 constexpr double kCallSeconds = 5;
@@ -243,11 +245,15 @@ void MlflowSender::send_rest() {
 void MlflowSender::send_model() {
   log_.info("MLflow:           uploading the model directory");
   attempt("the model directory", [&] {
+    const Clock::time_point last = Clock::now() + kModelUpload;
     for (const auto& entry : std::filesystem::directory_iterator(end_.model)) {
       const std::string name = entry.path().filename();
       if (!entry.is_regular_file() || name.starts_with('.')) continue;
-      server_.end_by(Clock::now() + kFlush);
-      server_.upload(entry.path(), "model/" + url_encoded(name), /*timeout_s=*/0);
+      const Clock::time_point now = Clock::now();
+      if (now >= last) throw MlflowFailure("half an hour was too short for the upload");
+      server_.end_by(std::min(now + kFlush, last));
+      server_.upload(entry.path(), "model/" + url_encoded(name),
+                     std::chrono::duration<double>(last - now).count(), /*is_long=*/true);
     }
   });
   server_.end_by(Clock::now() + kLastWord);

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <stdexcept>
+#include <system_error>
 
 namespace kiln {
 namespace {
@@ -46,6 +48,7 @@ TEST(ReportFailure, DistinguishesBadInputFailuresAndBugs) {
   EXPECT_EQ(exit_of(Error(ErrorCode::kParameterParsing, "")), 2);
   EXPECT_EQ(exit_of(Error(ErrorCode::kFailedToWriteOutputs, "")), 3);
   EXPECT_EQ(exit_of(std::bad_alloc()), 3);
+  EXPECT_EQ(exit_of(std::system_error(EAGAIN, std::generic_category())), 3);
   EXPECT_EQ(exit_of(std::runtime_error("odd")), 70);
 }
 
