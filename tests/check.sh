@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tests/run.sh does not do: sanitizers, containers, lint. Wants the build of tests/run.sh.
+# What tests/run.sh does not do: sanitizers, fuzzing, containers, lint. Wants the build of tests/run.sh.
 #
 #   tests/check.sh            what CI runs after tests/run.sh
 #   tests/check.sh --nightly  adds what takes hours: the cuda image and the whole cpu image, hundreds of killed runs, the
