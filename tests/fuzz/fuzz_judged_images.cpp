@@ -1,6 +1,7 @@
 // The predictions that ranks send to rank 0.
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "fuzz/fuzz.h"
 #include "report/record/run_file.h"
 
