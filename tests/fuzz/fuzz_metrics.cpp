@@ -12,7 +12,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::vector<NamedRun> runs = {{"one", run}, {"other", hostile_run()}};
     comparison_html(runs);
     comparison_text(runs);
-    format_training_json(run, run.end);
   });
   return 0;
 }

@@ -20,9 +20,9 @@ trap 'rm -rf "$scratch"' EXIT
 fuzz() {  # NAME MAX_BYTES MALLOC_MB RSS_MB
   local kept=$build/fuzz/$1 log=$scratch/$1.log result=ok
   mkdir -p "$kept" "$scratch/$1/corpus" "$scratch/$1/tmp"
-  TMPDIR=$scratch/$1/tmp "$build/fuzz_$1" -max_len="$2" -malloc_limit_mb="$3" -rss_limit_mb="$4" -timeout=25 \
-    -max_total_time="$seconds" -print_final_stats=1 -artifact_prefix="$kept/" \
-    "$scratch/$1/corpus" "tests/fuzz/seeds/$1" >"$log" 2>&1 || result=FAILED
+  TMPDIR=$scratch/$1/tmp UBSAN_OPTIONS=print_stacktrace=1 \
+    "$build/fuzz_$1" -max_len="$2" -malloc_limit_mb="$3" -rss_limit_mb="$4" -timeout=25 -max_total_time="$seconds" \
+    -print_final_stats=1 -artifact_prefix="$kept/" "$scratch/$1/corpus" "tests/fuzz/seeds/$1" >"$log" 2>&1 || result=FAILED
   stat() { sed -n "s/^stat::$1: *//p" "$log"; }
   printf '%-20s %12s %8s MB  %s\n' "$1" "$(stat number_of_executed_units)" "$(stat peak_rss_mb)" "$result"
   [ $result = ok ] && return
