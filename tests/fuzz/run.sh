@@ -36,4 +36,4 @@ export seconds build scratch
 
 printf '%-20s %12s %11s  %s\n' target executions memory result
 printf '%s\n' "${rows[@]}" |
-  xargs -P "${FUZZ_JOBS:-$(nproc)}" -I '{}' bash -c 'fuzz $(echo {})'
+  xargs -P "${FUZZ_JOBS:-$(nproc)}" -L 1 bash -c 'fuzz "$@"' fuzz
