@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# What tests/run.sh does not do: sanitizers, containers, lint. Wants the build of tests/run.sh.
+# What tests/run.sh does not do: sanitizers, fuzzing, containers, lint. Wants the build of tests/run.sh.
 #
 #   tests/check.sh            what CI runs after tests/run.sh
 #   tests/check.sh --nightly  adds what takes hours: the cuda image and the whole cpu image, hundreds of killed runs, the
-#                             readers with 200,000 damaged files of each format, more jobs and examples, clang-tidy for
-#                             every unit
+#                             fuzz targets for 10 minutes each, more jobs and examples, clang-tidy for every unit
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --nightly ]; then export KILN_NIGHTLY=1; fi  # tests that are long by themselves
@@ -13,6 +12,7 @@ if [ "${1:-}" = --nightly ]; then export KILN_NIGHTLY=1; fi  # tests that are lo
 cmake --preset asan >/dev/null
 cmake --build --preset asan
 ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
+tests/fuzz/run.sh "$([ "${1:-}" = --nightly ] && echo 600 || echo 5)"
 
 # The loader's threads.
 cmake --preset tsan >/dev/null
@@ -24,7 +24,6 @@ ctest --test-dir build/release --output-on-failure --no-tests=error -L container
 if [ "${1:-}" = --nightly ]; then
   OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure -j 2 -LE container
   tests/nightly/kill_runs.py --kills 300
-  tests/nightly/fuzz_readers.sh
   .ci/lint --all
 else
   .ci/lint

@@ -3,6 +3,7 @@
 // reported together.
 #include "config/arguments.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 #include <algorithm>
 #include <boost/program_options/options_description.hpp>
@@ -10,6 +11,7 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -173,6 +175,29 @@ bool is_same_value(const std::string& a, const std::string& b) {
   });
 }
 
+// The lines in which the documents of a file begin. YAML::LoadAll of yaml-cpp 0.7 would tell as
+// much, but never ends for a text such as ", e", which the parser takes for endless documents.
+class DocumentLines : public YAML::EventHandler {
+ public:
+  const std::vector<int>& lines() const { return lines_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override { lines_.push_back(mark.line + 1); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  std::vector<int> lines_;
+};
+
 class ConfigFile {
  public:
   ConfigFile(const CommandInfo& command, const std::string& path, RawArguments& raw)
@@ -181,7 +206,7 @@ class ConfigFile {
   void read() {
     const RawValue* flag = raw_.find("config");
     try {
-      take_documents(YAML::LoadAll(text()));
+      take_documents(text());
     } catch (const Error& error) {
       give_up(flag == nullptr ? 0 : flag->position, error.message());
     } catch (const YAML::Exception& failure) {
@@ -227,13 +252,17 @@ class ConfigFile {
     return {};
   }
 
-  void take_documents(const std::vector<YAML::Node>& documents) {
-    if (documents.size() > 1)
+  void take_documents(const std::string& text) {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    DocumentLines documents;
+    while (documents.lines().size() < 2 && parser.HandleNextDocument(documents)) continue;
+    if (documents.lines().size() > 1)
       fault(kConfigFilePosition,
             "The --config file '" + path_ +
                 "' contains more than one document, the second starting at line " +
-                std::to_string(documents[1].Mark().line + 1) + ": keep only one.");
-    if (!documents.empty()) take_mapping(documents.front());
+                std::to_string(documents.lines()[1]) + ": keep only one.");
+    if (!documents.lines().empty()) take_mapping(YAML::Load(text));
   }
 
   void take_mapping(const YAML::Node& root) {

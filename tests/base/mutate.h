@@ -1,23 +1,15 @@
 // Damaged copies of a valid file, for readers that may refuse or read them but must never crash.
-//
-// KILN_MUTATIONS is how many a test tries (default 3000), KILN_MUTATION_SEED the draw (default 1).
+// tests/fuzz/ looks for longer.
 #pragma once
 
-#include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <random>
 #include <string>
 
 namespace kiln::test {
 
-inline unsigned long number_from_environment(const char* name, unsigned long otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoul(text, nullptr, 10);
-}
-
 inline unsigned long num_mutations() {
-  return std::max(1UL, number_from_environment("KILN_MUTATIONS", 3000));
+  return 3000;
 }
 
 // Truncates one copy in four, then overwrites one to four bytes.
@@ -35,7 +27,7 @@ inline std::string mutate(std::string bytes, std::mt19937& draw) {
 template <typename... Faults, typename Read>
 unsigned long count_refused(const std::string& valid, const Read& read,
                             unsigned long rounds = num_mutations()) {
-  std::mt19937 draw(number_from_environment("KILN_MUTATION_SEED", 1));
+  std::mt19937 draw(1);
   unsigned long refused = 0;
   for (unsigned long round = 0; round < rounds; ++round) {
     const std::string bytes = mutate(valid, draw);

@@ -1,0 +1,14 @@
+#include "base/error.h"
+#include "data/dataset/dataset.h"
+#include "fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace kiln;
+  for (const char* image : {"a.jpg", "cat/b.jpg"}) fuzz::put(image, "image");
+  fuzz::put("labels.json", fuzz::text_of(data, size));
+  fuzz::accepts<Error>([&] {
+    const Dataset set = read_labeled_dataset(fuzz::folder(), "Training dataset");
+    counts_by_class(set, set.classes.size());
+  });
+  return 0;
+}

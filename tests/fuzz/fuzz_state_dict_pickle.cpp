@@ -1,0 +1,17 @@
+// The pickle of a state dict in a zip whose checksums are right, which the bytes of a damaged zip
+// never reach.
+#include "fuzz/fuzz.h"
+#include "store/state_dict_file.h"
+#include "store/zip_archive.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace kiln;
+  ZipWriter zip(4096 + size);
+  zip.add("model/data.pkl", fuzz::text_of(data, size));
+  zip.add("model/data/0", std::string(64, 'w'));
+  zip.add("model/data/1", std::string(600, 'v'));
+  zip.add("model/version", "3\n");
+  const std::string bytes = std::move(zip).finish();
+  fuzz::accepts<FormatFault>([&] { read_torch_zip(bytes); });
+  return 0;
+}
