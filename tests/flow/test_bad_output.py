@@ -79,7 +79,7 @@ class OutputTest(FlowTest):
             for line in first.stdout:
                 if line.startswith("Epoch"):
                     break
-            self.assert_fails(self.train(log_path=self.folder / "other"), 3, 160, str(self.folder / "model"))
+            self.assert_refused(self.train(log_path=self.folder / "other"), 3, f"'{self.folder / 'model'}' is in use")
         finally:
             first.kill()
             first.communicate()
