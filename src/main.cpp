@@ -1,15 +1,17 @@
 // Parse, run the command, one catch, exit code.
 #include <unistd.h>
+#include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/system.h"
 #include "commands/commands.h"
 #include "report/failure/error_info.h"
 #include "run/process.h"
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   kiln::forget_empty_temporary_folders();
   kiln::open_standard_descriptors();
   kiln::survive_file_size_limit();
@@ -26,4 +28,7 @@ int main(int argc, char** argv) {
                               process.log);
   }
   return process.world.leave(code);
+} catch (const std::exception&) {  // no memory, not even for a report
+  std::fputs("error: Out of memory.\n", stderr);
+  return kiln::exit_code(kiln::ErrorCode::kModuleOutOfMemory);
 }

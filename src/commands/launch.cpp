@@ -375,6 +375,7 @@ int run(const LaunchConfig& config, Process& process) {
   job.num_ranks = choose_num_ranks(config);
   job.cpus = usable_cpus();
   job.hosts = config.hosts;
+  provide_open_files(job.num_ranks);
   job.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
   job.words.insert(job.words.end(), config.rank_arguments.begin(), config.rank_arguments.end());
   const int code = Launch(config, job, process.log).run(stops);

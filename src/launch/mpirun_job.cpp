@@ -1,6 +1,7 @@
 #include "launch/mpirun_job.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -139,6 +140,18 @@ ProgramCall mpirun_call(const MpirunJob& job) {
     call.environment.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
   }
   return call;
+}
+
+void provide_open_files(int num_ranks) {
+  const rlim_t wanted = 64 + 16 * static_cast<rlim_t>(num_ranks);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  if (limit.rlim_max >= wanted && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
+  throw Error(ErrorCode::kFailedToCompleteOperation,
+              "This process may open " + std::to_string(limit.rlim_max) +
+                  " files, but mpirun and " + std::to_string(num_ranks) + " ranks need " +
+                  std::to_string(wanted) + ": raise the limit of open files (ulimit -n).");
 }
 
 std::string describe_binding(const MpirunJob& job) {

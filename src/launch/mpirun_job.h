@@ -24,6 +24,11 @@ std::string find_on_path(const std::string& name);
 // their number; variables that configure kiln, OpenMP, NCCL and tracking are passed to every host.
 ProgramCall mpirun_call(const MpirunJob& job);
 
+// Raises this process's limit of open files to what mpirun and the ranks need, which hang instead
+// of failing where they have fewer. Throws Error kFailedToCompleteOperation if the system does not
+// allow so many.
+void provide_open_files(int num_ranks);
+
 // "each bound to 2 cores"; for the log.
 std::string describe_binding(const MpirunJob& job);
 

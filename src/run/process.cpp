@@ -1,9 +1,7 @@
 #include "run/process.h"
 
-#include <cstdio>
 #include <string>
 
-#include "base/error.h"
 #include "platform/failure_note.h"
 #include "report/failure/error_info.h"
 
@@ -14,11 +12,8 @@ void announce_failure(const std::exception_ptr& failure, World& world) {
   world.announce_failure(told.messages.front(), told.exit_code);
 }
 
-namespace {
-
-int report_everywhere(const std::exception_ptr& failure,
-                      const std::optional<std::filesystem::path>& error_info, World& world,
-                      Log& log) {
+int tell_failure(const std::exception_ptr& failure,
+                 const std::optional<std::filesystem::path>& error_info, World& world, Log& log) {
   const FailureReport told = report_failure(failure);
   const bool first = world.announce_failure(told.messages.front(), told.exit_code);
   for (const std::string& message : told.messages) log.error(message);
@@ -29,18 +24,6 @@ int report_everywhere(const std::exception_ptr& failure,
     sentences += (sentences.empty() ? "" : "\n") + message;
   leave_failure_note(sentences);
   return told.exit_code;
-}
-
-}  // namespace
-
-int tell_failure(const std::exception_ptr& failure,
-                 const std::optional<std::filesystem::path>& error_info, World& world, Log& log) {
-  try {
-    return report_everywhere(failure, error_info, world, log);
-  } catch (const std::exception&) {  // there is not even memory for the report
-    std::fputs("error: Out of memory.\n", stderr);
-    return exit_code(ErrorCode::kModuleOutOfMemory);
-  }
 }
 
 }  // namespace kiln

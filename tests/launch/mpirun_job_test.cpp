@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -155,6 +156,26 @@ TEST(MpirunJob, WithoutMpirunTheRemedyIsNamed) {
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("install Open MPI"), std::string::npos);
   }
+}
+
+// In a process of its own, whose limits are given; exits with the number of files it may open then,
+// or with 1 after an Error.
+void provide_within(rlim_t soft, rlim_t hard) {
+  rlimit limit{soft, hard};
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  try {
+    provide_open_files(2);
+  } catch (const Error& error) {
+    ::_exit(error.code() == ErrorCode::kFailedToCompleteOperation ? 1 : 2);
+  }
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  ::_exit(static_cast<int>(limit.rlim_cur));
+}
+
+TEST(OpenFilesDeathTest, AreRaisedAsFarAsTheRanksNeedThem) {
+  EXPECT_EXIT(provide_within(20, 200), testing::ExitedWithCode(96), "");
+  EXPECT_EXIT(provide_within(150, 200), testing::ExitedWithCode(150), "");
+  EXPECT_EXIT(provide_within(20, 30), testing::ExitedWithCode(1), "");
 }
 
 }  // namespace

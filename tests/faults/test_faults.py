@@ -1,0 +1,292 @@
+"""The real program where calls to the system fail: full and broken disks, no threads, no memory, few descriptors. The
+library of interpose.cpp (KILN_FAULTS) makes the n-th call fail; how many there are, a run without faults has counted.
+
+Each run ends within seconds with exit code 0, 1 or 3, and no final name holds a broken file. All runs are listed.
+With KILN_NIGHTLY=1 at every place, by day at some.
+"""
+import concurrent.futures
+import errno
+import json
+import os
+import pathlib
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "flow"))
+from flow import KILN, FlowTest, kiln, main  # noqa: E402
+
+LIBRARY = os.environ.get("KILN_FAULTS", str(pathlib.Path(KILN).parent / "tests/faults/libkiln_faults.so"))
+NIGHTLY = os.environ.get("KILN_NIGHTLY") == "1"
+PATIENCE = 60  # s; runs take seconds
+HANG = "hang"
+NOT_STARTED = 127  # the system's loader had no memory for the libraries
+FILE_FAULTS = [("write", errno.ENOSPC, "from"), ("write", errno.EIO, "once"), ("write", errno.EIO, "short"),
+               ("fsync", errno.EIO, "from"), ("rename", errno.EIO, "once"), ("open", errno.EACCES, "from"),
+               ("mkdir", errno.ENOSPC, "from")]
+
+
+class Outcome:
+    def __init__(self, what, code, text, seconds):
+        self.what, self.code, self.text, self.seconds, self.broken = what, code, text, seconds, ""
+
+    def is_answer(self, codes):
+        return self.code in codes and "bug in kiln" not in self.text and not self.broken
+
+    def row(self, codes):
+        sign = " " if self.is_answer(codes) else "!"
+        last = [line for line in self.text.strip().splitlines() if line] or [""]
+        return f"{sign} {self.what:58} exit {self.code!s:>4} {self.seconds:5.1f} s  {self.broken or last[-1][:110]}"
+
+
+def fault(call, number, first, how="from", prefix="-"):
+    """The environment of a run in which this call fails."""
+    return {"LD_PRELOAD": LIBRARY, "KILN_FAULT_PROGRAM": os.path.realpath(KILN),
+            "KILN_FAULT": f"{call} {number} {first} {how} {prefix}"}
+
+
+def run(what, arguments, environment=None, limit=None):
+    """`limit`: (resource, value) for the process."""
+    def bind():
+        resource.setrlimit(limit[0], (limit[1], limit[1]))
+    begin = time.monotonic()
+    process = subprocess.Popen([KILN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", env={**os.environ, **(environment or {})},
+                               preexec_fn=bind if limit else None, start_new_session=True)
+    try:
+        text, _ = process.communicate(timeout=PATIENCE)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        code, text = HANG, process.communicate()[0]
+    return Outcome(what, code, text, time.monotonic() - begin)
+
+
+def some(numbers, by_day):
+    """All by night; else as many, the first and the last among them."""
+    numbers = list(numbers)
+    if NIGHTLY or len(numbers) <= by_day:
+        return numbers
+    return sorted({numbers[round(i * (len(numbers) - 1) / (by_day - 1))] for i in range(by_day)})
+
+
+def leftovers(folder):
+    return [path.name for path in folder.rglob(".kiln-tmp-*")]
+
+
+def fault_of_model(folder):
+    """Why a reader would take a broken model for whole; empty: none would."""
+    if not (folder / "_meta.yaml").exists():
+        return ""
+    seen = kiln("inspect", folder)
+    return "" if seen.returncode == 0 else f"_meta.yaml of a broken model: {seen.stderr}"
+
+
+def fault_of_shards(folder, source):
+    """Why shards that hold less than the source would be taken for all of it."""
+    if not folder.is_dir() or not any(name.suffix == ".tar" for name in folder.iterdir()):
+        return ""
+    seen = kiln("inspect", folder, "--json")
+    if seen.returncode != 0:
+        return ""
+    told = json.loads(seen.stdout)
+    found = {entry["name"]: entry["images"] for entry in told["classes"]}
+    expected = {path.name: len(list(path.iterdir())) for path in source.iterdir()}
+    return "" if found == expected else f"taken for whole with {found}"
+
+
+def fault_of_page(path):
+    return "" if not path.exists() or path.read_text().rstrip().endswith("</html>") else f"{path.name} is cut"
+
+
+def fault_of_records(path):
+    """TensorBoard's: a length, its checksum, the bytes, their checksum."""
+    data, at = path.read_bytes(), 0
+    while at + 12 <= len(data):
+        at += 16 + struct.unpack_from("<Q", data, at)[0]
+    return "" if at == len(data) else f"{path.name} is cut"
+
+
+def fault_of_logs(folder):
+    for path in folder.rglob("metrics.jsonl") if folder.is_dir() else []:
+        text = path.read_text()
+        if text and not text.endswith("\n"):
+            return "metrics.jsonl ends within a line"
+        try:
+            _ = [json.loads(line) for line in text.splitlines()]
+        except ValueError as error:
+            return f"metrics.jsonl: {error}"
+    for path in folder.rglob("error_info.json") if folder.is_dir() else []:
+        try:
+            json.loads(path.read_text())
+        except ValueError as error:
+            return f"error_info.json: {error}"
+    found = [fault_of_records(path) for path in folder.rglob("events.out.*")] if folder.is_dir() else []
+    return "".join(found) or fault_of_page(folder / "report.html")
+
+
+class FaultTest(FlowTest):
+    """The runs of a test go two at a time; each has a folder."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not pathlib.Path(LIBRARY).exists():
+            raise AssertionError(f"{LIBRARY} is not built")
+        super().setUpClass()
+
+    def new_folder(self):
+        return pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+
+    def go_through(self, title, cases, codes=(0, 1, 3)):
+        """`cases`: functions that run the program and give an Outcome. All are listed; the worst fail the test."""
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            outcomes = list(pool.map(lambda case: case(), cases))
+        print(f"\n{title}: {len(outcomes)} runs, {sum(outcome.seconds for outcome in outcomes):.1f} s")
+        for outcome in outcomes:
+            print(outcome.row(codes))
+        sys.stdout.flush()
+        bad = [outcome for outcome in outcomes if not outcome.is_answer(codes)]
+        self.assertEqual([outcome.row(codes) for outcome in bad], [], "\n\n".join(outcome.text[-2000:] for outcome in bad))
+        return outcomes
+
+    def places(self, call, arguments, prefix):
+        """How many such calls a run without faults makes."""
+        counts = self.new_folder() / "counts"
+        seen = run("dry run", arguments, {**fault(call, 0, 0, "from", prefix), "KILN_FAULT_COUNTS": str(counts)})
+        self.assertEqual(seen.code, 0, seen.text)
+        return max(map(int, counts.read_text().split()))
+
+    def break_files(self, name, arguments_of, target_of, check, by_day, codes=(0, 1, 3), faults=tuple(FILE_FAULTS)):
+        """Every fault at every call for a path below `target_of(folder)`, with `arguments_of(folder)`."""
+        def case(call, number, how, place, count):
+            folder = self.new_folder()
+            outcome = run(f"{name}: {call} {place}/{count} {how} {errno.errorcode[number]}", arguments_of(folder),
+                          fault(call, number, place, how, target_of(folder)))
+            outcome.broken = check(folder, outcome) or "".join(leftovers(folder)[:1])
+            shutil.rmtree(folder, ignore_errors=True)
+            return outcome
+
+        cases, counts = [], {}
+        for call, number, how in faults:
+            if call not in counts:
+                folder = self.new_folder()
+                counts[call] = self.places(call, arguments_of(folder), target_of(folder))
+            for place in some(range(1, counts[call] + 1), by_day):
+                cases.append(lambda all=(call, number, how, place, counts[call]): case(*all))
+        self.assertTrue(cases)
+        return self.go_through(name, cases, codes)
+
+
+class FileTest(FaultTest):
+    def test_pack(self):
+        source = self.folder / "source"  # for three shards
+        for path in sorted((self.data / "train").rglob("*.png"))[::4]:
+            (source / path.parent.name).mkdir(parents=True, exist_ok=True)
+            (source / path.parent.name / path.name).write_bytes(path.read_bytes() + bytes(250_000))
+
+        def check(folder, outcome):
+            made = (folder / "out").is_dir() and any((folder / "out").glob("*.tar"))
+            return fault_of_shards(folder / "out", source) or (
+                "exit 0 without shards" if outcome.code == 0 and not made else "")
+        self.break_files("pack", lambda folder: ["pack", "--input-path", source, "--output-path", folder / "out",
+                                                 "--shard-mb", 1],
+                         lambda folder: folder / "out", check, by_day=4)
+
+    def test_init_model(self):
+        def check(folder, outcome):
+            whole = (folder / "out/_meta.yaml").exists()
+            return fault_of_model(folder / "out") or ("exit 0 without a model" if outcome.code == 0 and not whole else "")
+        self.break_files("init-model",
+                         lambda folder: ["init-model", "resnet18", "--untrained-model-path", folder / "out"],
+                         lambda folder: folder / "out", check, by_day=2)
+
+    def test_report(self):
+        self.assertEqual(self.train().returncode, 0)
+        logs = self.folder / "logs"
+
+        def check(folder, outcome):
+            missing = outcome.code == 0 and not (folder / "out.html").exists()
+            return fault_of_page(folder / "out.html") or ("exit 0 without a page" if missing else "")
+        self.break_files("report", lambda folder: ["report", logs, "--output-path", folder / "out.html"],
+                         lambda folder: folder, check, by_day=3)
+
+    def training(self, folder):
+        return self.train_arguments(trained_model_path=folder / "model", log_path=folder / "logs", loader_threads=1)
+
+    def test_train_and_its_model(self):
+        def check(folder, outcome):
+            whole = (folder / "model/_meta.yaml").exists()
+            return (fault_of_model(folder / "model") or fault_of_logs(folder / "logs") or
+                    ("exit 0 without a model" if outcome.code == 0 and not whole else ""))
+        faults = FILE_FAULTS if NIGHTLY else [("write", errno.ENOSPC, "from"), ("rename", errno.EIO, "once")]
+        self.break_files("train, model", self.training, lambda folder: folder / "model", check, 2, faults=faults)
+
+    def test_train_goes_on_without_its_logs(self):
+        def check(folder, outcome):
+            lost = not (folder / "model/_meta.yaml").exists()
+            return fault_of_logs(folder / "logs") or ("exit 0 without a model" if outcome.code == 0 and lost else "")
+        writes = [("write", errno.ENOSPC, "from"), ("write", errno.EIO, "short"), ("fsync", errno.EIO, "from"),
+                  ("rename", errno.EIO, "once")]
+        self.break_files("train, logs", self.training, lambda folder: folder / "logs", check, 1 if not NIGHTLY else 9999,
+                         codes=(0,), faults=writes if NIGHTLY else writes[:2])
+        if NIGHTLY:
+            self.break_files("train, logs", self.training, lambda folder: folder / "logs", check, 9999,
+                             faults=[("open", errno.EACCES, "from"), ("mkdir", errno.ENOSPC, "from")])
+
+
+class LimitTest(FaultTest):
+    def commands(self):
+        """Name -> the arguments of a run in this folder."""
+        return {"inspect": lambda folder: ["inspect", self.data / "train", "--check"],
+                "pack": lambda folder: ["pack", "--input-path", self.data / "train", "--output-path", folder / "out"],
+                "train": lambda folder: self.train_arguments(trained_model_path=folder / "model", log_path=folder / "logs",
+                                                             loader_threads=4, threads=1, read_ahead=4),
+                "train --ranks 2": lambda folder: self.train_arguments(
+                    trained_model_path=folder / "model", log_path=folder / "logs", ranks=2, loader_threads=2, threads=1)}
+
+    def limited(self, title, values, by_day, environment_of=None, limit_of=None, codes=(0, 1, 3), names=None):
+        def case(name, arguments_of, value):
+            folder = self.new_folder()
+            outcome = run(f"{name}: {title} {value}", arguments_of(folder), environment_of and environment_of(value),
+                          limit_of and limit_of(value))
+            outcome.broken = (fault_of_model(folder / "model") if "train" in name else "") or fault_of_logs(folder / "logs")
+            shutil.rmtree(folder, ignore_errors=True)
+            return outcome
+        cases = [lambda all=(name, arguments_of, value): case(*all) for name, arguments_of in self.commands().items()
+                 if names is None or name in names for value in some(values, by_day.get(name, 0)) if NIGHTLY or name in by_day]
+        return self.go_through(title, cases, codes)
+
+    def test_threads(self):
+        self.limited("threads fail from", range(1, 21), {"inspect": 2, "pack": 2, "train": 4, "train --ranks 2": 2},
+                     environment_of=lambda first: fault("thread", errno.EAGAIN, first))
+
+    def test_descriptors(self):
+        self.limited("descriptors", range(5, 31), {"inspect": 2, "pack": 2, "train": 2, "train --ranks 2": 2},
+                     limit_of=lambda value: (resource.RLIMIT_NOFILE, value), codes=(0, 1, 3, NOT_STARTED))
+
+    def test_address_space(self):
+        self.limited("address space, MiB", range(256, 4097, 256), {"inspect": 2, "pack": 2, "train": 3},
+                     limit_of=lambda value: (resource.RLIMIT_AS, value << 20), codes=(0, 1, 3, NOT_STARTED))
+
+    def test_allocations(self):
+        """One that fails, and all from one on."""
+        for name, arguments_of in self.commands().items():
+            if name in ("train", "train --ranks 2") and not NIGHTLY or name == "train --ranks 2":
+                continue
+            folder = self.new_folder()
+            count = self.places("new", arguments_of(folder), "-")
+            cases = []
+            for how in ("once", "from"):
+                for place in some(range(1, count + 1, max(1, count // 200)), 5):
+                    cases.append(lambda name=name, arguments_of=arguments_of, how=how, place=place, count=count: run(
+                        f"{name}: new {place}/{count} {how}", arguments_of(self.new_folder()),
+                        fault("new", errno.ENOMEM, place, how)))
+            self.go_through(f"allocations of {name}", cases)
+
+
+if __name__ == "__main__":
+    main()
