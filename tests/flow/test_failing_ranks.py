@@ -17,7 +17,8 @@ from two_hosts import TwoHosts
 
 BOTH = (MPIRUN, LAUNCH)
 EACH_RANK_EACH_WAY = tuple(itertools.product(BOTH, (1, 0)))
-USUAL = ((MPIRUN, 1), (LAUNCH, 0))  # where the way matters little, the others are run at night
+# Where the way matters little: the others are run at night.
+USUAL = ((MPIRUN, 1), (LAUNCH, 0))
 PRIVATE = ["unshare", "--mount", "--propagation", "private"]
 
 
