@@ -98,6 +98,7 @@ class KilledTest(FailingTest):
     def test_kill_9(self):
         for how, rank in EACH_RANK_EACH_WAY:
             with self.subTest(how=how, rank=rank):
+                self.at_night_unless((how, rank) in USUAL)
                 self.new_folder()
                 job, since = self.start_long(how), time.monotonic()
                 os.kill(job.ranks()[rank], signal.SIGKILL)
@@ -113,7 +114,8 @@ class SharedMemoryTest(FailingTest):
         cramped = [*PRIVATE, "sh", "-c", "mount -t tmpfs -o size=1m none /dev/shm; exec \"$@\"", "sh"]
         for how in BOTH:
             with self.subTest(how=how):
-                self.new_folder()
+                self.at_night_unless(how == MPIRUN)
+                self.new_folder("/var/tmp")  # /dev/shm is covered
                 since = time.monotonic()
                 job = self.start_words([*cramped, *self.words(how, 2)])
                 self.assert_failed(job, since, 1, "/dev/shm has 1 MiB", "the 2 ranks on this host need 10 MiB",
@@ -145,12 +147,13 @@ class StoppedTest(FailingTest):
     def test_stall_warning(self):
         for how in BOTH:
             with self.subTest(how=how):
+                self.at_night_unless(how == LAUNCH)
                 self.new_folder()
-                job = self.start(how, epochs=20, patience=100, stall_warning=1)
+                job = self.start(how, epochs=4, patience=100, stall_warning=1)
                 job.wait_for("Epoch: [2")
                 stopped = job.ranks()[1]
                 os.kill(stopped, signal.SIGSTOP)
-                time.sleep(3)
+                job.wait_for("Missing: rank 1 on host ")
                 os.kill(stopped, signal.SIGCONT)
                 self.assertEqual(job.end(), 0, job.output)
                 self.assertRegex(job.log(0),
@@ -163,6 +166,7 @@ class DataTest(FailingTest):
         self.needs_private_mounts()
         for how in BOTH:
             with self.subTest(how=how):
+                self.at_night_unless(how == MPIRUN)
                 self.new_folder()
                 train = self.copy_data()
                 job = self.start_apart(how, train_data_path=train, epochs=100000, patience=100000, cache="none")
@@ -176,7 +180,7 @@ class DataTest(FailingTest):
     def test_loader_thread_throws(self):
         for how, rank in EACH_RANK_EACH_WAY:
             with self.subTest(how=how, rank=rank):
-                self.at_night_unless((how, rank) in USUAL)
+                self.at_night_unless((how, rank) == (LAUNCH, 0))
                 self.new_folder()
                 job, since = self.start_long(how, cache="none"), time.monotonic()
                 resource.prlimit(job.ranks()[rank], resource.RLIMIT_NOFILE, (3, 3))
@@ -189,6 +193,7 @@ class DataTest(FailingTest):
     def test_fewer_images_than_ranks(self):
         for how in BOTH:
             with self.subTest(how=how):
+                self.at_night_unless(how == MPIRUN)
                 self.new_folder()
                 train = self.copy_data()
                 for folder in train.iterdir():
@@ -202,6 +207,7 @@ class DataTest(FailingTest):
     def test_fewer_images_than_one_global_batch(self):
         for how in BOTH:
             with self.subTest(how=how):
+                self.at_night_unless(how == LAUNCH)
                 self.new_folder()
                 since = time.monotonic()
                 job = self.start(how, batch_size=25)
@@ -255,6 +261,7 @@ class DifferentTest(FailingTest):
         self.needs_private_mounts()
         for how in BOTH:
             with self.subTest(how=how):
+                self.at_night_unless(how == MPIRUN)
                 self.new_folder()
                 config, other = self.folder / "run.yaml", self.folder / "other.yaml"
                 config.write_text("epochs: 5")
@@ -277,6 +284,7 @@ class DifferentTest(FailingTest):
         other.chmod(0o755)
         for how in BOTH:
             with self.subTest(how=how):
+                self.at_night_unless(how == MPIRUN)
                 self.new_folder()
                 job = self.start_apart(how, [(other, KILN)])
                 self.assert_refused_at_start(job, 2000, "rank 1 on host ", "version is 'kiln ", "?", text.decode())
@@ -286,6 +294,7 @@ class DifferentTest(FailingTest):
         cases = (("class", ["found classes ", "zebra"]), ("file", ["found 48 images, list "]))
         for how, (what, words) in itertools.product(BOTH, cases):
             with self.subTest(how=how, what=what):
+                self.at_night_unless(how == MPIRUN)
                 self.new_folder()
                 train, other = self.copy_data(), self.folder / "other"
                 shutil.copytree(train, other)
@@ -301,6 +310,7 @@ class DifferentTest(FailingTest):
     def test_number_of_ranks(self):
         for how in BOTH:
             with self.subTest(how=how):
+                self.at_night_unless(how == LAUNCH)
                 self.new_folder()
                 job = self.start(how, expect_ranks=3)
                 self.assert_failed(job, time.monotonic(), 1, "This job has 2 ranks, but --expect-ranks is 3")
