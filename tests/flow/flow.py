@@ -66,7 +66,8 @@ class FlowTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.data, cls.untrained = shared_files() / "data", shared_files() / "untrained"
+        cls.shared_folder = shared_files()
+        cls.data, cls.untrained = cls.shared_folder / "data", cls.shared_folder / "untrained"
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-"))

@@ -1,6 +1,5 @@
 """Wrong command lines: every fault named at once, before anything is read; exit 2 for what is no option or value, 1 for what
 is out of range. A run for each code; every option's range and every wrong word are in tests/config/."""
-import pathlib
 import shutil
 
 from flow import FlowTest, kiln, main

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import tempfile
 import time
-import unittest
 
 from flow import KILN, kiln, main
 from jobs import LAUNCH, MPIRUN, JobTest, rank_of

@@ -36,9 +36,9 @@ class Records(flow.FlowTest):
             shutil.copytree(cls.data / part, place / part)
             first = sorted((place / part).iterdir())[0]
             first.rename(first.with_name(HOSTILE))
-        cls.logs, cls.model = place / "logs", place / "model"
-        result = flow.kiln("train", "--untrained-model-path", cls.untrained, "--train-data-path", place / "train",
-                           "--valid-data-path", place / "val", "--trained-model-path", cls.model, "--log-path", cls.logs,
+        cls.data, cls.logs, cls.model = place, place / "logs", place / "model"
+        result = flow.kiln("train", "--untrained-model-path", cls.untrained, "--train-data-path", cls.data / "train",
+                           "--valid-data-path", cls.data / "val", "--trained-model-path", cls.model, "--log-path", cls.logs,
                            "--epochs", 2, "--batch-size", 8, "--threads", 1, "--print-freq", 2)
         assert result.returncode == 0, result.stderr
         cls.said = result.stdout
