@@ -44,7 +44,7 @@ function(kiln_rank_test name)
   foreach(ranks IN LISTS TEST_RANKS)
     add_test(NAME ranks.${name}.${ranks}
              COMMAND mpirun -np ${ranks} --oversubscribe --bind-to none $<TARGET_FILE:kiln_${name}_test>)
-    set_tests_properties(ranks.${name}.${ranks} PROPERTIES TIMEOUT 300
+    set_tests_properties(ranks.${name}.${ranks} PROPERTIES TIMEOUT 300 PROCESSORS 2
       ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
   endforeach()
 endfunction()

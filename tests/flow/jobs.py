@@ -93,9 +93,9 @@ class Job:
 
 
 class JobTest(FlowTest):
-    def new_folder(self):
-        """For a second job in one test."""
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-"))
+    def new_folder(self, place=None):
+        """For a second job in one test, or for one that needs it at another place than TMPDIR."""
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-", dir=place))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def at_night_unless(self, usual):

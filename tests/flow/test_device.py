@@ -21,6 +21,7 @@ dev=$1
 shift
 for name in null zero random urandom; do touch "$dev/$name"; mount --bind "/dev/$name" "$dev/$name"; done
 touch "$dev/nvidiactl"
+mkdir -p "$dev/shm"; mount --rbind /dev/shm "$dev/shm"  # what may lie there
 mount --rbind "$dev" /dev
 exec "$@"
 """

@@ -112,16 +112,11 @@ class InspectTest(FlowTest):
         self.assertEqual({**pixels, **report}, report | {"version": 1})
 
     def test_pixels_of_a_model(self):
-        for options, size, short_side, keep_exact in [
-                ({}, [32, 32], None, True), ({"image_size": 48}, [48, 48], 55, True),
-                ({"image_size": 32, "eval_resize": 72, "eval_crop": 64, "normalization": "imagenet"}, [64, 64], 72, False)]:
-            with self.subTest(options=options):
-                result = self.train(**options)
-                self.assertEqual(result.returncode, 0, result.stderr)
-                report = self.inspect(self.folder / "model")
-                self.assertEqual((report["input_size"], report["resize_short_side"], report["keep_exact_size"]),
-                                 (size, short_side, keep_exact))
-                self.assert_holds_the_pixels_of_validation(report)
+        result = self.train(image_size=32, eval_resize=72, eval_crop=64, normalization="imagenet")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = self.inspect(self.folder / "model")
+        self.assertEqual((report["input_size"], report["resize_short_side"], report["keep_exact_size"]), ([64, 64], 72, False))
+        self.assert_holds_the_pixels_of_validation(report)
         table = kiln("inspect", self.folder / "model").stdout
         self.assertRegex(table, r"\ninput size +64, 64\nresize short side +72\nkeep exact size +false\n")
         (self.folder / "model/preprocessing.json").unlink()  # as older versions wrote directories
@@ -147,7 +142,7 @@ class InspectTest(FlowTest):
     def test_hostile_model_files(self):
         whole = (self.untrained / "model").read_bytes()
         path = self.folder / "hostile"
-        contents = [whole[:len(whole) * part // 8] for part in range(8)]
+        contents = [whole[:len(whole) * part // 2] for part in range(2)]
         contents += [b"\x80\x02cposix\nsystem\nX\x02\0\0\0ls\x85R.", struct.pack("<Q", 2**63) + b"{}",
                      struct.pack("<Q", 1 << 20) + b"{" * 1000, b"PK\x03\x04" + b"\xff" * 1000]
         for number, content in enumerate(contents):
@@ -156,7 +151,7 @@ class InspectTest(FlowTest):
                 self.assert_refused(kiln("inspect", path), 1, "hostile")
         folder = self.folder / "made"
         shutil.copytree(self.untrained, folder)
-        (folder / "model").write_bytes(contents[4])
+        (folder / "model").write_bytes(contents[1])
         self.assert_refused(kiln("inspect", folder, "--json"), 1, "made/model")
 
     def test_what_is_not_known(self):

@@ -10,23 +10,18 @@ class ConvertTest(FlowTest):
     def convert(self, source, target="made"):
         return kiln("convert", "--input-path", source, "--output-path", self.folder / target)
 
-    def model_bytes(self, data):
-        result = self.train(train_data_path=data)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return (self.folder / "model/model").read_bytes()
-
-    def test_trains_to_the_same_bits_as_its_source(self):
-        expected = self.model_bytes(self.data / "train")
+    def test_one_directory_whatever_its_source(self):
+        """test_train.py trains what is made."""
         for source in (self.data / "train", self.write_coco()):
-            with self.subTest(source=source.name):
-                result = self.convert(source)
-                self.assertEqual(result.returncode, 0, result.stderr)
-                self.assertIn("48 images in 3 classes", result.stdout)
-                made = files_below(self.folder / "made")
-                self.assertLessEqual({"_meta.yaml", "images.lst", "_schema.json", "_samples.json"}, set(made))
-                self.assertEqual(sorted(content for name, content in made.items() if name.startswith("image/")),
-                                 sorted(files_below(self.data / "train").values()))
-                self.assertEqual(self.model_bytes(self.folder / "made"), expected)
+            result = self.convert(source)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            made = files_below(self.folder / "made")
+            self.assertLessEqual({"_meta.yaml", "images.lst", "_schema.json", "_samples.json"}, set(made))
+            lines = [json.loads(line) for line in made["images.lst"].splitlines()]
+            self.assertEqual(len(lines), 48)
+            for line, path in zip(lines, sorted((self.data / "train").rglob("*.*"))):
+                self.assertEqual(line["category"], path.parent.name)
+                self.assertTrue(made[line["image_info"]["file_name"]] == path.read_bytes(), path)
 
     def test_writes_the_list_as_the_original_does(self):
         source = self.copy_data()
@@ -104,13 +99,9 @@ class DemoDataTest(FlowTest):
                     self.assertEqual([(entry["width"], entry["height"]) for entry in report["most_common_sizes"]],
                                      [(size, size)])
 
-    def test_values_out_of_range(self):
-        for option, value, exit_code in (("images", 1, 1), ("images", 5, 1), ("images", 1_000_001, 1),
-                                         ("classes", 0, 1), ("classes", 11, 1), ("size", 7, 1), ("size", 2049, 1),
-                                         ("size", "big", 2)):
-            with self.subTest(option=option, value=value):
-                self.assert_refused(self.draw("made", **{option: value}), exit_code, f"--{option}")
-                self.assertFalse((self.folder / "made").exists())
+    def test_a_value_out_of_range(self):
+        self.assert_refused(self.draw("made", size=7), 1, "--size")
+        self.assertFalse((self.folder / "made").exists())
 
     def test_an_output_that_holds_other_things(self):
         (self.folder / "made").mkdir()

@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 import flow
@@ -29,11 +30,13 @@ class Records(flow.FlowTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        place = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-"))
+        cls.addClassCleanup(shutil.rmtree, place, ignore_errors=True)
         for part in ("train", "val"):
-            first = sorted((cls.data / part).iterdir())[0]
+            shutil.copytree(cls.data / part, place / part)
+            first = sorted((place / part).iterdir())[0]
             first.rename(first.with_name(HOSTILE))
-        cls.logs = cls.shared_folder / "logs"
-        cls.model = cls.shared_folder / "model"
+        cls.data, cls.logs, cls.model = place, place / "logs", place / "model"
         result = flow.kiln("train", "--untrained-model-path", cls.untrained, "--train-data-path", cls.data / "train",
                            "--valid-data-path", cls.data / "val", "--trained-model-path", cls.model, "--log-path", cls.logs,
                            "--epochs", 2, "--batch-size", 8, "--threads", 1, "--print-freq", 2)

@@ -71,6 +71,7 @@ TEST(HostileFiles, TruncatedFilesAreRefused) {
 TEST(HostileFiles, AWrongMagicNumberIsRefused) {
   expect_fault("", "it is empty");
   expect_fault("<html>not found</html>", "begins neither");
+  expect_fault("GGUF" + write_torch_zip(sample_state()).substr(4), "begins neither");
   expect_fault("version https://git-lfs.github.com/spec/v1\n", "Git LFS");
 }
 
@@ -94,6 +95,14 @@ TEST(HostileFiles, BrokenPicklesAreRefused) {
                "more than 1000000 values");
   expect_fault(zip_with_pickle("\x80\x02)" + std::string(900'000, '\x85') + "."), "a tuple");
   expect_fault(zip_with_pickle("\x80\x02}X\1\0\0\0eK\5s."s), "entry 'e' is an integer");
+  expect_fault(zip_with_pickle("\x80\x02]."s), "a list, not a state dict");
+  expect_fault(zip_with_pickle("\x80\x02\xff."s), "0xff");
+  expect_fault(zip_with_pickle("\x80\x02I1\n."s), "INT");
+  expect_fault(zip_with_pickle("\x80\x02}j\xff\xff\xff\x7f."s), "memo entry");
+  EXPECT_NE(fault_of(zip_with_pickle("\x80\x02X\xff\xff\xff\xff"
+                                     "a."s)),
+            "no fault");
+  EXPECT_NE(fault_of(zip_with_pickle("\x80\x02}"s)), "no fault");
 }
 
 TEST(HostileFiles, TensorsBeyondTheirDataAreRefused) {

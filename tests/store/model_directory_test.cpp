@@ -236,11 +236,15 @@ TEST_F(ModelDirectoryTest, ReadErrorsNameTheFile) {
   expect_error(ErrorCode::kUserError, "is empty", read);
   expect_error(ErrorCode::kUserError, "does not exist", [&] { read_model_spec(folder_ / "x"); });
   put("images.lst", "");
+  expect_error(ErrorCode::kUserError, "is a file",
+               [&] { read_model_spec(folder_ / "images.lst"); });
   expect_error(ErrorCode::kInvalidModelDirectory, "no _meta.yaml", read);
   put("_meta.yaml", "type: ImageDirectory\n");
   expect_error(ErrorCode::kInvalidModelDirectory, "'ImageDirectory'", read);
   put("_meta.yaml", "type: [");
   expect_error(ErrorCode::kInvalidModelDirectory, "not valid YAML", read);
+  put("_meta.yaml", std::string(70'000, ' '));
+  expect_error(ErrorCode::kInvalidModelDirectory, "larger than", read);
   for (const std::string name : {"../spec", "..", "/etc/passwd"}) {
     put("_meta.yaml", "type: ModelDirectory\nmodel: " + name + "\n");
     expect_error(ErrorCode::kInvalidModelDirectory, "the path '" + name + "'", read);

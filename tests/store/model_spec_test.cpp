@@ -74,8 +74,27 @@ TEST(ModelSpec, FaultsAreNamed) {
   expect("+0000", "+00:00", "not a string but a time");
   expect("flavor:", "file_name: x\nflavor:", "Python pickle");
   expect("flavor:", "[", "not valid YAML");
+  expect("class: DenseNet", "class: ResNet", "not a known ResNet");
+  expect("model_name: densenet121", "model_name: [1]", "model_name");
+  expect("name: pytorch", "name: tensorflow", "tensorflow");
+  expect("state_dict", "pickle", "serialization_method");
+  expect("init_params:", "parameters:", "init_params");
+  expect("pretrained: false", "trained: false", "pretrained");
+  for (const char* line : {"layers: [2, 2, 2, 2]", "zero_init_residual: true"})
+    expect("memory_efficient: false", line, "no parameter");
+  expect("memory_efficient: false", "memory_efficient: maybe", "neither true nor false");
+  expect("memory_efficient: false", "? [1]\n    : 2", "not a string");
+  for (const char* count : {"-1", "0", "many", "1e30", "99999999999999999999", "1000001"})
+    expect("memory_efficient: false", "num_classes: " + std::string(count), "'num_classes' is not");
   EXPECT_EQ(fault_of(yaml, "2026-01-02T03:04:05.678901+0000", "'2026-01-02T03:04:05+00:00'"),
             "no fault");
+}
+
+TEST(ModelSpec, WhatIsNoMappingIsRefused) {
+  for (const std::string& text :
+       {std::string(), std::string("[1, 2]"), std::string("a: ["), std::string("\0\xff\xfe", 3),
+        std::string(60'000, '['), std::string(70'000, 'a'), std::string("a: &a [*a, *a]")})
+    EXPECT_THROW(parse_model_spec(text, "model_spec.yaml"), Error) << text.substr(0, 20);
 }
 
 }  // namespace

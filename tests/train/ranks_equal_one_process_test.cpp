@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 World* world = nullptr;
-constexpr int kGlobalBatch = 12, kSteps = 20, kSide = 16;
+constexpr int kGlobalBatch = 12, kSteps = 4, kSide = 16;
 constexpr int kImages = kGlobalBatch * kSteps + 5;  // the last 5 are dropped
 constexpr Normalization kScaling = {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
 

@@ -155,6 +155,26 @@ TEST(Dataset, missing_empty_and_wrong_inputs_are_error_18) {
   EXPECT_NE(message_of(scratch.path()).find("no image"), std::string::npos);
   fs::create_symlink("ring", scratch / "ring");
   message_of(scratch / "ring");
+  fs::remove_all(scratch / "data.txt");
+  EXPECT_NE(message_of(scratch.path()).find("circular"), std::string::npos);
+}
+
+TEST(Dataset, class_folders_one_folder_deeper_are_no_labels) {
+  const ScratchFolder scratch;
+  scratch.put("train/cat/1.jpg");
+  scratch.put("val/cat/2.jpg");
+  const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
+  EXPECT_NE(error.message().find("more than one folder deep"), std::string::npos);
+}
+
+TEST(Dataset, a_broken_coco_file_is_named_where_labels_are_missing) {
+  const ScratchFolder scratch;
+  scratch.put("1.jpg");
+  scratch.put("labels.json", "{\"images\": [");
+  const Error error = error_of([&] { read_labeled_dataset(scratch.path(), "Training dataset"); });
+  EXPECT_EQ(error.code(), ErrorCode::kNotLabeledDataset);
+  EXPECT_NE(error.message().find("'labels.json' is ignored"), std::string::npos) << error.message();
 }
 
 TEST(Dataset, unlabeled_images_are_left_out_of_training) {
@@ -263,6 +283,23 @@ TEST_F(CocoTest, other_tasks_and_faults_are_error_18) {
   expect_fault("[3]", "annotations entry 1");
   std::filesystem::remove(scratch_ / "p/b.jpg");
   expect_fault("[]", "'p/b.jpg' is missing");
+}
+
+TEST_F(CocoTest, faults_of_images_and_categories_are_error_18) {
+  const auto expect = [&](const std::string& images, const std::string& categories,
+                          const std::string& what) {
+    scratch_.put("labels.json", "{\"images\": [" + images + "], \"categories\": [" + categories +
+                                    "], \"annotations\": []}");
+    const Error error = error_of([&] { read_dataset(scratch_.path(), "Training dataset"); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+    EXPECT_NE(error.message().find(what), std::string::npos) << error.message();
+  };
+  const std::string image = R"({"id": 7, "file_name": "p/a.jpg"})";
+  const std::string category = R"({"id": 1, "name": "cat"})";
+  expect(image, "", "no list \"categories\"");
+  expect(image, category + "," + category, "duplicate");
+  expect(image + "," + image, category, "the id 7 appears twice");
+  expect(R"({"id": 8, "file_name": "../x.png"})", category, "'..'");
 }
 
 }  // namespace

@@ -72,6 +72,9 @@ TEST_F(ListTest, wrong_types_are_refused) {
   expect_line_fault("{}", "has no \"image_info\"");
   expect_line_fault(R"({"image_info": "a.jpg"})", "a string instead of an object");
   expect_line_fault(R"({"image_info": {}})", "has no \"file_name\"");
+  expect_line_fault(R"({"image_info": {"file_name": null}})", "\"file_name\"");
+  expect_line_fault(R"({"image_info": {"file_name": "a.jpg", "width": "a", "height": 2}, "id": 1})",
+                    "\"width\"");
   expect_line_fault(R"({"image_info": {"file_name": 3}})", "a number instead of a string");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "category": 1, "id": 1})",
                     "a number instead of a string");
