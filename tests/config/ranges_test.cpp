@@ -28,7 +28,6 @@ TEST_P(TrainRanges, BelowAtAndAbove) {
   ErrorCode code{};
   const std::string low = fault(train({bounds.flag, bounds.below}), &code);
   EXPECT_TRUE(low.starts_with(std::string(bounds.flag) + " is " + bounds.below + ", but must be "));
-  EXPECT_NE(low.find("range"), std::string::npos) << low;
   EXPECT_EQ(code, bounds.below_code);
   EXPECT_EQ(exit_code(code), 1);
   EXPECT_EQ(fault(train({bounds.flag, bounds.lowest})), "no fault");

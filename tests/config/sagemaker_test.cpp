@@ -269,7 +269,7 @@ TEST_F(SageMaker, RefusesWrongHyperparameters) {
   expect(R"({"learning_rat": "1"})",
          "'learning_rat' is not a hyperparameter of kiln. Did you mean "
          "'learning-rate'?");
-  expect(R"({"color": "1"})", "`kiln train --help` lists them");
+  expect(R"({"color": "1"})", "`kiln train --help`");
   expect(R"({"epochs": "[1, 2]"})", "'epochs' is '[1, 2]', a list or an object");
   expect(R"({"epochs": {"a": 1}})", "'epochs' is a list or an object");
   expect(R"({"train_data_path": "x"})", "the job's channels");

@@ -173,5 +173,36 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr}")
 
 
+class ReliabilityTest(unittest.TestCase):
+    """Each row of docs/reliability.md names tests, and they exist."""
+
+    def test_every_row_names_tests_that_exist(self):
+        units = {f"{suite}.{name}" for path in (ROOT / "tests").rglob("*.cpp")
+                 for suite, name in re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", path.read_text(encoding="utf-8"), re.M)}
+        functions = {name for path in (ROOT / "tests").rglob("*.py") for name in re.findall(r"def (test_\w+)", path.read_text())}
+        targets = (ROOT / "tests/fuzz/CMakeLists.txt").read_text()
+        rows = [line.split("|")[-2] for line in (ROOT / "docs/reliability.md").read_text(encoding="utf-8").splitlines()
+                if line.startswith("| ") and not line.startswith("| fault or attack")]
+        self.assertGreater(len(rows), 50)
+        for row in rows:
+            with self.subTest(row=row):
+                named = re.findall(r"`([^`]+)`", row)
+                self.assertTrue(named)
+                suite = ""
+                for name in named:
+                    if name.startswith("tests/"):
+                        self.assertTrue((ROOT / name).exists(), name)
+                    elif name.startswith("test_"):
+                        self.assertIn(name, functions)
+                    elif name.startswith("flow."):
+                        self.assertTrue((ROOT / f"tests/flow/test_{name[5:]}.py").exists(), name)
+                    else:
+                        suite = name.split(".")[0] or suite
+                        self.assertIn(f"{suite}.{name.split('.')[1]}", units)
+                if "`tests/fuzz`:" in row:
+                    for target in re.findall(r"\w+", row.split("`tests/fuzz`:")[1].split(";")[0]):
+                        self.assertRegex(targets, rf"(?i)\b{target}\b")
+
+
 if __name__ == "__main__":
     main()
