@@ -149,7 +149,7 @@ class StopTest(FlowTest):
     def test_a_signal_before_training_begins_ends_at_once(self):
         code, said = self.stopped_at("kiln ", signal.SIGTERM)
         self.assertIn(code, (128 + signal.SIGTERM, -signal.SIGTERM), said)
-        self.assertNotIn("Epoch: [1/500]", said)
+        self.assertNotIn("No epoch was finished", said)
 
     def test_nohup(self):
         command = [KILN, *self.train_arguments()]
