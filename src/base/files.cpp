@@ -28,6 +28,7 @@ constexpr std::size_t kMostNameBytes = 200;  // of a temporary name; file system
   std::string advice = "Check the permissions of the output and that its device is healthy.";
   if (error == ENOSPC || error == EDQUOT)
     advice = "Free some space there or choose another output.";
+  if (error == EFBIG) advice = "Raise the limit on the size of files (ulimit -f).";
   if (error == EROFS) advice = "It is read-only: mount it writable or choose another output.";
   if (error == ENAMETOOLONG) advice = "Choose an output with a shorter path.";
   throw Error(ErrorCode::kFailedToWriteOutputs,

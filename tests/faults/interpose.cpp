@@ -2,18 +2,19 @@
 // full disk, a broken device or a limit would. For the program that KILN_FAULT_PROGRAM names,
 // between the begin and the end of its main().
 //
-//   KILN_FAULT="CALL ERRNO N HOW PREFIX"   CALL: write, fsync, rename, open, mkdir, thread, new
-//                                          N: the first call that fails, from 1; 0: none
-//                                          HOW: from (and all later ones), once, short (a write of
-//                                          half the bytes, once) PREFIX: of the paths whose calls
-//                                          count; files only
-//   KILN_FAULT_COUNTS=FILE                 each process appends how many calls there were
+//   KILN_FAULT="CALL ERRNO N HOW PREFIX"
+//     CALL    write, fsync, rename, open, mkdir, thread or new; count: none, all are counted
+//     N       the first call that fails, from 1
+//     HOW     from (and all later ones), once, or short (a write of half the bytes, once)
+//     PREFIX  of the paths whose calls count, where they have paths
+//   KILN_FAULT_COUNTS=FILE  each process appends lines "CALL NUMBER"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -34,9 +35,13 @@ struct Plan {
   long first = 0;
 };
 
+constexpr std::array<std::string_view, 7> kCalls = {"write", "fsync",  "rename", "open",
+                                                    "mkdir", "thread", "new"};
+
 Plan plan;
+bool is_counting = false;
 std::atomic<bool> armed = false;
-std::atomic<long> num_calls = 0;
+std::array<std::atomic<long>, kCalls.size()> num_calls = {};
 
 // The real one, which every call here ends in.
 template <typename Function>
@@ -46,7 +51,7 @@ Function* real(Function*& known, const char* name) {
 }
 
 bool is_planned(std::string_view call) {
-  return armed && call == plan.call.data();
+  return armed && (is_counting || call == plan.call.data());
 }
 
 bool is_told_how(std::string_view how) {
@@ -54,10 +59,11 @@ bool is_told_how(std::string_view how) {
 }
 
 // Counts the call; whether it is to fail.
-bool fails_now() {
-  const long number = ++num_calls;
-  const bool fails =
-      plan.first > 0 && (is_told_how("from") ? number >= plan.first : number == plan.first);
+bool fails_now(std::string_view call) {
+  const auto kind = std::find(kCalls.begin(), kCalls.end(), call) - kCalls.begin();
+  const long number = ++num_calls[static_cast<std::size_t>(kind)];
+  if (is_counting) return false;
+  const bool fails = is_told_how("from") ? number >= plan.first : number == plan.first;
   if (fails) errno = plan.error;
   return fails;
 }
@@ -67,7 +73,7 @@ bool has_prefix(const char* path) {
 }
 
 bool fails_on_path(std::string_view call, const char* path) {
-  return is_planned(call) && has_prefix(path) && fails_now();
+  return is_planned(call) && has_prefix(path) && fails_now(call);
 }
 
 bool is_below_prefix(int descriptor) {
@@ -82,7 +88,7 @@ bool fails_on_file(std::string_view call, int descriptor) {
   const int before = errno;
   const bool is_counted = is_below_prefix(descriptor);
   errno = before;
-  return is_counted && fails_now();
+  return is_counted && fails_now(call);
 }
 
 // ---- allocations: of the program itself and of its standard library ----
@@ -113,7 +119,7 @@ bool is_own(const void* caller) {
 }
 
 void* allocate(std::size_t size, std::size_t alignment, const void* caller) {
-  if (is_planned("new") && is_own(caller) && fails_now()) return nullptr;
+  if (is_planned("new") && is_own(caller) && fails_now("new")) return nullptr;
   if (size == 0) size = 1;
   if (alignment <= alignof(std::max_align_t)) return std::malloc(size);
   return ::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
@@ -134,8 +140,10 @@ void tell_count() {
   const char* path = std::getenv("KILN_FAULT_COUNTS");
   if (path == nullptr) return;
   const int file = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file >= 0) ::dprintf(file, "%ld\n", num_calls.load());
-  if (file >= 0) ::close(file);
+  if (file < 0) return;
+  for (std::size_t i = 0; i < kCalls.size(); ++i)
+    ::dprintf(file, "%s %ld\n", kCalls[i].data(), num_calls[i].load());
+  ::close(file);
 }
 
 bool is_the_program() {
@@ -151,6 +159,7 @@ int run_main(int count, char** arguments, char** environment) {
       std::sscanf(text, "%15s %d %ld %15s %1023s", plan.call.data(), &plan.error, &plan.first,
                   plan.how.data(), plan.prefix.data()) >= 4) {
     ::dl_iterate_phdr(note_code, nullptr);
+    is_counting = std::string_view(plan.call.data()) == "count";
     armed = true;
   }
   const int code = program_main(count, arguments, environment);
@@ -228,7 +237,7 @@ FILE* fopen64(const char* path, const char* mode) {
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*routine)(void*),
                    void* argument) noexcept {
   static decltype(pthread_create)* known = nullptr;
-  if (is_planned("thread") && fails_now()) return plan.error;
+  if (is_planned("thread") && fails_now("thread")) return plan.error;
   return real(known, "pthread_create")(thread, attributes, routine, argument);
 }
 

@@ -67,10 +67,12 @@ def run(what, arguments, environment=None, limit=None):
 
 
 def some(numbers, by_day):
-    """All by night; else as many, the first and the last among them."""
+    """All by night; else as many, the last among them."""
     numbers = list(numbers)
     if NIGHTLY or len(numbers) <= by_day:
         return numbers
+    if by_day == 1:
+        return numbers[-1:]
     return sorted({numbers[round(i * (len(numbers) - 1) / (by_day - 1))] for i in range(by_day)})
 
 
@@ -153,12 +155,12 @@ class FaultTest(FlowTest):
         self.assertEqual([outcome.row(codes) for outcome in bad], [], "\n\n".join(outcome.text[-2000:] for outcome in bad))
         return outcomes
 
-    def places(self, call, arguments, prefix):
-        """How many such calls a run without faults makes."""
+    def places(self, arguments, prefix):
+        """How many calls of each kind a run without faults makes."""
         counts = self.new_folder() / "counts"
-        seen = run("dry run", arguments, {**fault(call, 0, 0, "from", prefix), "KILN_FAULT_COUNTS": str(counts)})
+        seen = run("dry run", arguments, {**fault("count", 0, 0, "once", prefix), "KILN_FAULT_COUNTS": str(counts)})
         self.assertEqual(seen.code, 0, seen.text)
-        return max(map(int, counts.read_text().split()))
+        return {call: int(number) for call, number in map(str.split, counts.read_text().splitlines())}
 
     def break_files(self, name, arguments_of, target_of, check, by_day, codes=(0, 1, 3), faults=tuple(FILE_FAULTS)):
         """Every fault at every call for a path below `target_of(folder)`, with `arguments_of(folder)`."""
@@ -170,11 +172,9 @@ class FaultTest(FlowTest):
             shutil.rmtree(folder, ignore_errors=True)
             return outcome
 
-        cases, counts = [], {}
+        folder, cases = self.new_folder(), []
+        counts = self.places(arguments_of(folder), target_of(folder))
         for call, number, how in faults:
-            if call not in counts:
-                folder = self.new_folder()
-                counts[call] = self.places(call, arguments_of(folder), target_of(folder))
             for place in some(range(1, counts[call] + 1), by_day):
                 cases.append(lambda all=(call, number, how, place, counts[call]): case(*all))
         self.assertTrue(cases)
@@ -194,7 +194,7 @@ class FileTest(FaultTest):
                 "exit 0 without shards" if outcome.code == 0 and not made else "")
         self.break_files("pack", lambda folder: ["pack", "--input-path", source, "--output-path", folder / "out",
                                                  "--shard-mb", 1],
-                         lambda folder: folder / "out", check, by_day=4)
+                         lambda folder: folder / "out", check, by_day=2)
 
     def test_init_model(self):
         def check(folder, outcome):
@@ -202,7 +202,7 @@ class FileTest(FaultTest):
             return fault_of_model(folder / "out") or ("exit 0 without a model" if outcome.code == 0 and not whole else "")
         self.break_files("init-model",
                          lambda folder: ["init-model", "resnet18", "--untrained-model-path", folder / "out"],
-                         lambda folder: folder / "out", check, by_day=2)
+                         lambda folder: folder / "out", check, by_day=1)
 
     def test_report(self):
         self.assertEqual(self.train().returncode, 0)
@@ -212,10 +212,11 @@ class FileTest(FaultTest):
             missing = outcome.code == 0 and not (folder / "out.html").exists()
             return fault_of_page(folder / "out.html") or ("exit 0 without a page" if missing else "")
         self.break_files("report", lambda folder: ["report", logs, "--output-path", folder / "out.html"],
-                         lambda folder: folder, check, by_day=3)
+                         lambda folder: folder, check, by_day=1)
 
     def training(self, folder):
-        return self.train_arguments(trained_model_path=folder / "model", log_path=folder / "logs", loader_threads=1)
+        return self.train_arguments(trained_model_path=folder / "model", log_path=folder / "logs", loader_threads=1,
+                                    threads=1)
 
     def test_train_and_its_model(self):
         def check(folder, outcome):
@@ -223,7 +224,7 @@ class FileTest(FaultTest):
             return (fault_of_model(folder / "model") or fault_of_logs(folder / "logs") or
                     ("exit 0 without a model" if outcome.code == 0 and not whole else ""))
         faults = FILE_FAULTS if NIGHTLY else [("write", errno.ENOSPC, "from"), ("rename", errno.EIO, "once")]
-        self.break_files("train, model", self.training, lambda folder: folder / "model", check, 2, faults=faults)
+        self.break_files("train, model", self.training, lambda folder: folder / "model", check, 1, faults=faults)
 
     def test_train_goes_on_without_its_logs(self):
         def check(folder, outcome):
@@ -231,10 +232,10 @@ class FileTest(FaultTest):
             return fault_of_logs(folder / "logs") or ("exit 0 without a model" if outcome.code == 0 and lost else "")
         writes = [("write", errno.ENOSPC, "from"), ("write", errno.EIO, "short"), ("fsync", errno.EIO, "from"),
                   ("rename", errno.EIO, "once")]
-        self.break_files("train, logs", self.training, lambda folder: folder / "logs", check, 1 if not NIGHTLY else 9999,
+        self.break_files("train, logs", self.training, lambda folder: folder / "logs", check, 1,
                          codes=(0,), faults=writes if NIGHTLY else writes[:2])
         if NIGHTLY:
-            self.break_files("train, logs", self.training, lambda folder: folder / "logs", check, 9999,
+            self.break_files("train, logs", self.training, lambda folder: folder / "logs", check, 1,
                              faults=[("open", errno.EACCES, "from"), ("mkdir", errno.ENOSPC, "from")])
 
 
@@ -248,7 +249,8 @@ class LimitTest(FaultTest):
                 "train --ranks 2": lambda folder: self.train_arguments(
                     trained_model_path=folder / "model", log_path=folder / "logs", ranks=2, loader_threads=2, threads=1)}
 
-    def limited(self, title, values, by_day, environment_of=None, limit_of=None, codes=(0, 1, 3), names=None):
+    def limited(self, title, by_night, by_day, environment_of=None, limit_of=None, codes=(0, 1, 3)):
+        """`by_night`: the values for all commands; `by_day`: those of each, by its name."""
         def case(name, arguments_of, value):
             folder = self.new_folder()
             outcome = run(f"{name}: {title} {value}", arguments_of(folder), environment_of and environment_of(value),
@@ -257,31 +259,30 @@ class LimitTest(FaultTest):
             shutil.rmtree(folder, ignore_errors=True)
             return outcome
         cases = [lambda all=(name, arguments_of, value): case(*all) for name, arguments_of in self.commands().items()
-                 if names is None or name in names for value in some(values, by_day.get(name, 0)) if NIGHTLY or name in by_day]
+                 for value in (by_night if NIGHTLY else by_day.get(name, ()))]
         return self.go_through(title, cases, codes)
 
     def test_threads(self):
-        self.limited("threads fail from", range(1, 21), {"inspect": 2, "pack": 2, "train": 4, "train --ranks 2": 2},
+        self.limited("threads fail from", range(1, 21), {"inspect": (1,), "pack": (2,), "train": (1, 3, 7), "train --ranks 2": (3,)},
                      environment_of=lambda first: fault("thread", errno.EAGAIN, first))
 
     def test_descriptors(self):
-        self.limited("descriptors", range(5, 31), {"inspect": 2, "pack": 2, "train": 2, "train --ranks 2": 2},
+        self.limited("descriptors", range(5, 31), {"inspect": (5,), "pack": (6,), "train": (6,), "train --ranks 2": (30,)},
                      limit_of=lambda value: (resource.RLIMIT_NOFILE, value), codes=(0, 1, 3, NOT_STARTED))
 
     def test_address_space(self):
-        self.limited("address space, MiB", range(256, 4097, 256), {"inspect": 2, "pack": 2, "train": 3},
+        self.limited("address space, MiB", range(256, 4097, 256), {"inspect": (1536,), "pack": (768,), "train": (1280, 1792)},
                      limit_of=lambda value: (resource.RLIMIT_AS, value << 20), codes=(0, 1, 3, NOT_STARTED))
 
     def test_allocations(self):
         """One that fails, and all from one on."""
         for name, arguments_of in self.commands().items():
-            if name in ("train", "train --ranks 2") and not NIGHTLY or name == "train --ranks 2":
+            if name == "train --ranks 2" or name == "train" and not NIGHTLY:
                 continue
-            folder = self.new_folder()
-            count = self.places("new", arguments_of(folder), "-")
+            count = self.places(arguments_of(self.new_folder()), "-")["new"]
             cases = []
             for how in ("once", "from"):
-                for place in some(range(1, count + 1, max(1, count // 200)), 5):
+                for place in some(range(1, count + 1, max(1, count // 200)), 3):
                     cases.append(lambda name=name, arguments_of=arguments_of, how=how, place=place, count=count: run(
                         f"{name}: new {place}/{count} {how}", arguments_of(self.new_folder()),
                         fault("new", errno.ENOMEM, place, how)))

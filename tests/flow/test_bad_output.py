@@ -1,5 +1,6 @@
 """Outputs that cannot be written, and runs that are ended: nothing half-written, and what was there stays."""
 import os
+import pathlib
 import resource
 import signal
 import subprocess
@@ -101,6 +102,41 @@ class OutputTest(FlowTest):
         self.assertEqual(result.returncode, 3)
         self.assertIn("/proc/logs", result.stderr)
 
+    def test_a_limit_on_file_sizes_is_like_a_full_disk(self):
+        result = kiln(*self.train_arguments(),
+                      preexec=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, 5 << 20)))
+        self.assert_fails(result, 3, 160, "ulimit -f")
+
+    def test_a_result_that_cannot_be_printed(self):
+        self.assertEqual(self.train().returncode, 0)
+        logs = self.folder / "logs"
+        for arguments in (["--help"], ["--version"], ["inspect", self.data / "train", "--json"],
+                          ["describe", "--command", "train", "--format", "json-schema"], ["report", logs],
+                          ["compare", logs, logs, "--output-path", self.folder / "compared.html"]):
+            with self.subTest(arguments[0]), open("/dev/full", "wb") as full:
+                result = subprocess.run([KILN, *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(result.returncode, 3, result.stderr)
+                self.assertIn("standard output", result.stderr)
+
+    def test_a_console_that_cannot_be_written(self):
+        for number, ranks in enumerate((None, 2)):
+            with self.subTest(ranks=ranks), open("/dev/full", "wb") as full:
+                model = self.folder / f"model-{number}"
+                command = [KILN, *self.train_arguments(ranks=ranks, trained_model_path=model)]
+                self.assertEqual(subprocess.run(command, stdout=full).returncode, 0)
+                self.assertTrue((model / "_meta.yaml").exists())
+
+    def test_a_console_that_is_closed(self):
+        for number, ranks in enumerate((None, 2)):
+            with self.subTest(ranks=ranks):
+                model = self.folder / f"model-{number}"
+                command = [KILN, *self.train_arguments(ranks=ranks, trained_model_path=model)]
+                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                process.stdout.readline()
+                process.stdout.close()
+                self.assertEqual(process.wait(120), 0)
+                self.assertTrue((model / "_meta.yaml").exists())
+
     def test_too_little_memory(self):
         def limit_memory():
             resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
@@ -128,10 +164,34 @@ class StopTest(FlowTest):
         return process.wait(), "".join(said)
 
     def test_signal_before_an_epoch_is_finished_writes_nothing(self):
-        code, said = self.stopped_at("Epoch: [1/500]", signal.SIGINT)
-        self.assertEqual(code, 128 + signal.SIGINT, said)
-        self.assertIn("No epoch was finished", said)
-        self.assertEqual(list((self.folder / "model").iterdir()), [])
+        for number in (signal.SIGINT, signal.SIGHUP):
+            with self.subTest(signal=number):
+                code, said = self.stopped_at("Epoch: [1/500]", number)
+                self.assertEqual(code, 128 + number, said)
+                self.assertIn("No epoch was finished", said)
+                self.assertEqual(list((self.folder / "model").iterdir()), [])
+
+    def test_a_signal_before_training_begins_ends_at_once(self):
+        process = subprocess.Popen([KILN, *self.train_arguments()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        caught = 0
+        while not caught >> (signal.SIGTERM - 1) & 1:  # until then SIGTERM has the system's meaning
+            self.assertIsNone(process.poll())
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            caught = int(status.split("SigCgt:")[1].split()[0], 16)
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, said)
+        self.assertNotIn("No epoch was finished", said)
+
+    def test_nohup(self):
+        command = [KILN, *self.train_arguments()]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        for line in process.stdout:
+            if line.startswith("Epoch: [1/1]"):
+                process.send_signal(signal.SIGHUP)
+        process.stdout.close()
+        self.assertEqual(process.wait(120), 0)
 
     def test_second_signal_ends_at_once_and_leaves_the_earlier_model(self):
         self.assertEqual(self.train().returncode, 0)
