@@ -71,7 +71,8 @@ TEST(InitModel, OtherWordsAreFaults) {
 
 TEST(InitModel, FlagsOfTheOtherFamilyAreFaults) {
   ErrorCode code{};
-  EXPECT_NE(fault(init_model({"densenet121", "--zero-init-residual"}), &code).find("--zero-init-residual"),
+  EXPECT_NE(fault(init_model({"densenet121", "--zero-init-residual"}), &code)
+                .find("--zero-init-residual"),
             std::string::npos);
   EXPECT_EQ(exit_code(code), 2);
   EXPECT_NE(fault(init_model({"resnet18", "--memory-efficient"}), &code).find("--memory-efficient"),

@@ -74,8 +74,7 @@ TEST(Launch, RefusesContradictions) {
   EXPECT_EQ(fault(launch({"--ranks", "2"}, {"--ranks", "2"})),
             "--ranks is given to both launch and train: give it once, before the `--`.");
   for (const char* hosts : {"a:0", "a:", ":2", "a,,b", "a:2,", "a:x", "a:99999", "-x:1", "a b:1"}) {
-    EXPECT_TRUE(fault(launch({"--ranks", "1", "--hosts", hosts})).starts_with("--hosts "))
-        << hosts;
+    EXPECT_TRUE(fault(launch({"--ranks", "1", "--hosts", hosts})).starts_with("--hosts ")) << hosts;
   }
 }
 

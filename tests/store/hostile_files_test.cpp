@@ -176,8 +176,7 @@ TEST(HostileFiles, BrokenSafetensorsAreRefused) {
                               "012345"),
                "overlap");
   expect_fault(
-      safetensors_of(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", "012345"),
-      "gap");
+      safetensors_of(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", "012345"), "gap");
   expect_fault(safetensors_of(R"({"b":{"dtype":"X9","shape":[1],"data_offsets":[0,4]}})", "0123"),
                "unknown dtype");
   expect_fault(

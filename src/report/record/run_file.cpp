@@ -226,7 +226,7 @@ RunRecord read_run(const std::filesystem::path& path) {
     refuse("'" + file.string() + "' does not exist: give the --log-path of a `kiln train` run." +
            did_you_mean_path(path));
   RunFollower follower(file);
-  follower.read_news();
+  follower.read_news_of(file);
   if (!follower.has_begun()) refuse_as_record(file, no_start());
   return follower.run();
 }
@@ -244,17 +244,21 @@ void refuse_records(const std::filesystem::path& output,
 }
 
 bool RunFollower::read_news() {
-  constexpr std::size_t kHead = 64;  // includes the start time
   std::error_code fault;
   const std::filesystem::path next = next_record(file_);
-  const bool is_next = std::filesystem::exists(next, fault);
-  const auto kind = std::filesystem::status(is_next ? next : file_, fault).type();
+  return read_news_of(std::filesystem::exists(next, fault) ? next : file_);
+}
+
+bool RunFollower::read_news_of(const std::filesystem::path& record) {
+  constexpr std::size_t kHead = 64;  // includes the start time
+  std::error_code fault;
+  const auto kind = std::filesystem::status(record, fault).type();
   if (kind == std::filesystem::file_type::not_found) return false;
   if (kind != std::filesystem::file_type::regular)
-    refuse_unreadable(file_, fault ? fault.value() : EINVAL);
-  std::ifstream file(is_next ? next : file_, std::ios::binary);
-  if (!file && is_next && errno == ENOENT) return false;  // its first epoch has just ended
-  if (!file) refuse_unreadable(file_, errno);
+    refuse_unreadable(record, fault ? fault.value() : EINVAL);
+  std::ifstream file(record, std::ios::binary);
+  if (!file && errno == ENOENT) return false;  // the first epoch has just ended, and it was renamed
+  if (!file) refuse_unreadable(record, errno);
   std::string head(kHead, '\0');
   file.read(head.data(), static_cast<std::streamsize>(kHead));
   head.resize(static_cast<std::size_t>(file.gcount()));

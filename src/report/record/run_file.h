@@ -55,6 +55,8 @@ class RunFollower {
   // Reads new complete lines; false if there are none, or no file. A new run, in the file or beside
   // it, replaces the previous one. Throws Error if the file cannot be read or is not a run record.
   bool read_news();
+  // The same, of this file alone.
+  bool read_news_of(const std::filesystem::path& record);
 
   const RunRecord& run() const { return run_; }
   bool has_begun() const { return run_.start.time != 0; }
