@@ -249,7 +249,7 @@ JobFailure JobMonitor::failure(int code) const {
   } else {
     if (exit_code_ != 0) failure.exit_code = exit_code_;
     const auto first = ranks_.find(0);
-    failure.told = failure.rank == 0 && first != ranks_.end() && first->second.told_error &&
+    failure.told = failure.rank == 0 && first != ranks_.end() && first->second.reported_error &&
                    first->second.is_leaving;
     failure.what = "ended with exit code " + std::to_string(failure.exit_code);
   }

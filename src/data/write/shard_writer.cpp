@@ -162,11 +162,9 @@ class ShardWriter {
 
   void add(std::size_t position, const PackedImage& image) {
     const std::uint32_t i = plan_.order[position];
-    char key[16];
-    std::snprintf(key, sizeof key, "%09zu", position);
-    const std::string members =
-        tar_member(std::string(key) + "." + image.extension, image.bytes) +
-        tar_member(std::string(key) + ".cls", std::to_string(set_.samples.label(i)));
+    const std::string key = formatted("%09zu", position);
+    const std::string members = tar_member(key + "." + image.extension, image.bytes) +
+                                tar_member(key + ".cls", std::to_string(set_.samples.label(i)));
     if (is_open_ && is_shard_full(position, members.size())) end_shard();
     if (!is_open_) begin_shard();
     shards_.back().write(members);
