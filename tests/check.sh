@@ -19,10 +19,10 @@ cmake --preset tsan >/dev/null
 cmake --build --preset tsan
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_loader_test --gtest_brief=1
 
-ctest --test-dir build/release --output-on-failure --no-tests=error -L container
+ctest --test-dir build/release --output-on-failure --no-tests=error -L check
 
 if [ "${1:-}" = --nightly ]; then
-  OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure -j 2 -LE container
+  OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure -j 2 -LE check
   tests/nightly/kill_runs.py --kills 300
   .ci/lint --all
 else

@@ -295,14 +295,13 @@ std::string choice_value(const Option& option, const std::string& text, const st
     if (same_name(choice, word)) return choice;
   }
   if (text.empty()) fail_to_parse(text, where, join_choices(option.choices));
-  const std::string guess = did_you_mean(word, option.choices);
   if (option.kind == ValueKind::kModelName) {
-    throw Error(ErrorCode::kInvalidModelDirectory, where + " is '" + excerpt(text) +
-                                                       "', an unknown network. Known networks: " +
-                                                       join_choices(option.choices) + "." + guess);
+    throw Error(ErrorCode::kInvalidModelDirectory,
+                where + " is '" + excerpt(text) + "', an unknown network. Known networks: " +
+                    join_choices(option.choices) + "." + did_you_mean(word, option.choices));
   }
   throw Error(ErrorCode::kParameterParsing, where + " is '" + excerpt(text) + "', but must be " +
-                                                join_choices(option.choices) + "." + guess);
+                                                join_choices(option.choices) + ".");
 }
 
 void refuse_placeholder(const std::string& text, const std::string& where) {

@@ -131,11 +131,10 @@ TEST(Ranges, TheLearningRateIsFinite) {
 TEST(Ranges, ChoicesAreListed) {
   ErrorCode code{};
   EXPECT_EQ(fault(train({"--device", "gpu"}), &code),
-            "--device is 'gpu', but must be auto, cuda or cpu. Did you mean 'cpu'?");
+            "--device is 'gpu', but must be auto, cuda or cpu.");
   EXPECT_EQ(code, ErrorCode::kParameterParsing);
   EXPECT_EQ(fault(train({"--normalization", "imagnet"})),
-            "--normalization is 'imagnet', but must be auto, half or imagenet. Did you mean "
-            "'imagenet'?");
+            "--normalization is 'imagnet', but must be auto, half or imagenet.");
   EXPECT_NE(fault(train({"--save", "first"})).find("must be best or last"), std::string::npos);
   EXPECT_NE(fault(train({"--on-bad-image", "stop"})).find("must be skip or fail"),
             std::string::npos);

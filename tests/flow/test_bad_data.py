@@ -58,7 +58,7 @@ class FolderTest(FlowTest):
                 closed = spoil(train)
                 closed.chmod(0)
                 try:
-                    result = self.train_bound_by_permissions(train_data_path=train)
+                    result = self.train_bound_by_permissions(train_data_path=train, max_bad_images=0)
                 finally:
                     closed.chmod(0o755)
                     shutil.rmtree(train)

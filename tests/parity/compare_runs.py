@@ -16,7 +16,7 @@ NOT_COMPARED = {
               "Seconds/training", "Seconds/validation", "Step milliseconds/data wait", "Step milliseconds/forward",
               "Step milliseconds/backward", "Step milliseconds/communication", "Step milliseconds/optimizer"),
     "rates": ("batch_images_per_second", "epoch_images_per_second", "average_images_per_second",
-              "train_images_per_second", "data_wait_share", "Step/images per second", "Train images per second",
+              "train_images_per_second", "data_wait_share", "cpu_share", "Step/images per second", "Train images per second",
               "Rate/images per second of the whole epoch"),
     "memory and load": ("peak_memory_bytes", "peak_device_bytes", "Memory/peak MB", "Memory/GPU peak MB", "gpu",
                         "GPU/utilisation percent", "GPU/utilization percent", "GPU/power watts"),

@@ -70,7 +70,6 @@ TEST(PlanWarnings, SeveralRanksMakeFewSteps) {
   job.inputs.steps_per_epoch = 10;
   const std::vector<std::string> said = plan_warnings(job);
   ASSERT_EQ(said.size(), 1U);
-  EXPECT_NE(said[0].find("2 ranks make only 10 steps an epoch (20 with one)"), std::string::npos);
   EXPECT_NE(said[0].find("--batch-size to 8"), std::string::npos) << said[0];
   job.inputs.steps_per_epoch = 20;
   config.optimization.batch_size = 8;
