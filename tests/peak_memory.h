@@ -38,10 +38,21 @@ ChildUse use_of_child(Action&& action) {
           seconds(usage.ru_utime) + seconds(usage.ru_stime)};
 }
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define KILN_ADDRESS_SANITIZER
+#endif
+#endif
+#ifdef KILN_ADDRESS_SANITIZER
+constexpr std::size_t kQuarantineMib = 256;  // of freed memory that AddressSanitizer keeps
+#else
+constexpr std::size_t kQuarantineMib = 0;
+#endif
+
 // What `action` adds to the memory that a process has from the beginning.
 template <typename Action>
 std::size_t peak_mib_of(Action&& action) {
-  const std::size_t before = use_of_child([] {}).peak_mib;
+  const std::size_t before = use_of_child([] {}).peak_mib + kQuarantineMib;
   const std::size_t peak = use_of_child(action).peak_mib;
   return peak > before ? peak - before : 0;
 }

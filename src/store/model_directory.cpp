@@ -217,15 +217,15 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
 
 std::string time_stamp(std::chrono::system_clock::time_point time) {
   using std::chrono::microseconds, std::chrono::seconds;
-  const auto second = std::chrono::floor<seconds>(time);  // of a time before 1970, too
+  const auto micro = std::chrono::floor<microseconds>(time);
+  const auto second = std::chrono::floor<seconds>(micro);  // of a time before 1970, too
   const std::time_t whole = second.time_since_epoch().count();
   std::tm utc{};
   gmtime_r(&whole, &utc);
   char date[32];
   std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &utc);
   char micros[16];
-  std::snprintf(micros, sizeof micros, ".%06d+0000",
-                static_cast<int>(std::chrono::floor<microseconds>(time - second).count()));
+  std::snprintf(micros, sizeof micros, ".%06d+0000", static_cast<int>((micro - second).count()));
   return std::string(date) + micros;
 }
 

@@ -49,19 +49,20 @@ void weigh(const ResampleAxis& axis, int i, Span span, std::vector<double>& weig
   for (double& weight : weights) weight /= sum;
 }
 
-// Eight samples: one register of SSE2 and of NEON. The second type of each pair stands anywhere in
-// memory.
+// Eight samples: one register of SSE2 and of NEON. In memory they may stand anywhere.
 using Samples = std::uint16_t __attribute__((vector_size(16)));
-using StoredSamples = std::uint16_t __attribute__((vector_size(16), aligned(1), may_alias));
 using Bytes = std::uint8_t __attribute__((vector_size(8)));
-using StoredBytes = std::uint8_t __attribute__((vector_size(8), aligned(1), may_alias));
 
 Samples load(const std::uint16_t* from) {
-  return *reinterpret_cast<const StoredSamples*>(from);
+  Samples samples;
+  std::memcpy(&samples, from, sizeof samples);
+  return samples;
 }
 
 Samples load(const std::uint8_t* from) {
-  return __builtin_convertvector(*reinterpret_cast<const StoredBytes*>(from), Samples);
+  Bytes bytes;
+  std::memcpy(&bytes, from, sizeof bytes);
+  return __builtin_convertvector(bytes, Samples);
 }
 
 // The high halves of the products: a single instruction, which GCC 12 recognizes in a loop unless
