@@ -2,12 +2,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "fuzz/fuzz.h"
 #include "report/record/run_file.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kiln;
-  fuzz::accepts<nlohmann::json::exception, Error>(
+  fuzz::accepts<JsonFault, nlohmann::json::exception, Error>(
       [&] { pack_judged_images(unpack_judged_images(fuzz::text_of(data, size))); });
   return 0;
 }
