@@ -10,9 +10,9 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   try {
     const auto begin = std::chrono::steady_clock::now();
-    const kiln::Dataset set =
-        argc > 2 ? kiln::read_indexed_dataset(argv[1], "Folder", {argv[2], false})
-                 : kiln::read_labeled_dataset(argv[1], "Folder");
+    const kiln::Dataset set = argc > 2
+                                  ? kiln::read_indexed_dataset(argv[1], "Folder", {argv[2], false})
+                                  : kiln::read_labeled_dataset(argv[1], "Folder");
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     const std::size_t images = set.samples.size();
     std::printf("{\"seconds\": %.4f, \"images\": %zu, \"list_bytes_per_image\": %.1f}\n",
