@@ -82,6 +82,7 @@ OutputFolder prepare_model_output(const fs::path& path) {
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files) {
   remove_leftovers(folder.path());
   std::vector<const OutputFile*> ordered;
+  ordered.reserve(files.size());
   for (const OutputFile& file : files) ordered.push_back(&file);
   std::stable_partition(ordered.begin(), ordered.end(),
                         [](const OutputFile* file) { return file->name != kMetaFile; });
