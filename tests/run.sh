@@ -15,6 +15,7 @@ echo "built in $((SECONDS - begin)) s"
 # The tests write models of 90 MB, durably: into memory where there is enough of it. nightly.kill_runs stays on the disk.
 if [ -w /dev/shm ] && [ "$(df --output=avail -k /dev/shm | tail -1)" -gt $((4 << 20)) ]; then
   TMPDIR=$(mktemp -d /dev/shm/kiln.XXXX)
+  chmod 755 "$TMPDIR"  # some tests run as another user
   export TMPDIR
   trap 'rm -rf "$TMPDIR"' EXIT
 fi

@@ -98,6 +98,52 @@ int open_to_append(const std::filesystem::path& path) {
   return ::open(path.c_str(), kFlags | O_EXCL, 0666);
 }
 
+// A file that is read once, from its beginning.
+class RegularFile {
+ public:
+  // O_NONBLOCK: a pipe without a writer is refused, not waited for.
+  explicit RegularFile(const std::filesystem::path& path)
+      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+    struct stat info {};
+    int error = descriptor_ < 0 || ::fstat(descriptor_, &info) != 0 ? errno : 0;
+    if (error == 0 && !S_ISREG(info.st_mode)) error = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
+    if (error != 0) {
+      if (descriptor_ >= 0) ::close(descriptor_);
+      fail(error);
+    }
+    size_ = static_cast<std::uint64_t>(info.st_size);
+  }
+  ~RegularFile() { ::close(descriptor_); }
+  RegularFile(const RegularFile&) = delete;
+  RegularFile& operator=(const RegularFile&) = delete;
+
+  std::uint64_t size() const { return size_; }
+
+  // `count` bytes, or all that there are.
+  std::string first_bytes(std::size_t count) const {
+    std::string bytes(count, '\0');
+    std::size_t filled = 0;
+    while (filled < bytes.size()) {
+      const ssize_t got = ::read(descriptor_, bytes.data() + filled, bytes.size() - filled);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail(errno);
+      if (got == 0) break;
+      filled += static_cast<std::size_t>(got);
+    }
+    bytes.resize(filled);
+    return bytes;
+  }
+
+ private:
+  [[noreturn]] void fail(int error) const {
+    throw std::system_error(error, std::generic_category(), "'" + path_.string() + "'");
+  }
+
+  const std::filesystem::path& path_;
+  int descriptor_;
+  std::uint64_t size_ = 0;
+};
+
 }  // namespace
 
 std::string quoted_path(const std::filesystem::path& path) {
@@ -112,34 +158,15 @@ std::string system_words(int error) {
 }
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
-  // O_NONBLOCK: a pipe without a writer is rejected, not waited for.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  const auto fail = [&](int error) {
-    if (descriptor >= 0) ::close(descriptor);
-    throw std::system_error(error, std::generic_category(), "'" + path.string() + "'");
-  };
-  if (descriptor < 0) fail(errno);
-  struct stat info {};
-  if (::fstat(descriptor, &info) != 0) fail(errno);
-  if (S_ISDIR(info.st_mode)) fail(EISDIR);
-  if (!S_ISREG(info.st_mode)) fail(EINVAL);
-  if (static_cast<std::uint64_t>(info.st_size) > max_bytes) {
-    ::close(descriptor);
-    throw std::length_error("'" + path.string() + "' has " + std::to_string(info.st_size) +
+  const RegularFile file(path);
+  if (file.size() > max_bytes)
+    throw std::length_error("'" + path.string() + "' has " + std::to_string(file.size()) +
                             " bytes, more than the limit of " + std::to_string(max_bytes));
-  }
-  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
-  std::size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t got = ::read(descriptor, bytes.data() + filled, bytes.size() - filled);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(errno);
-    if (got == 0) break;
-    filled += static_cast<std::size_t>(got);
-  }
-  bytes.resize(filled);
-  ::close(descriptor);
-  return bytes;
+  return file.first_bytes(file.size());
+}
+
+std::string first_bytes(const std::filesystem::path& path, std::size_t count) {
+  return RegularFile(path).first_bytes(count);
 }
 
 std::string fault_of_relative_path(std::string_view path) {

@@ -16,6 +16,19 @@ namespace kiln {
 // if it is larger than `max_bytes`; both messages name the path.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX);
 
+// The one rule for everything that reads files from strangers:
+//
+//   Nothing is allocated or parsed that the file's own size cannot justify, within stated limits.
+//
+// So a reader looks at the first bytes before it reads the rest; it compares each size and count
+// that a file declares with the bytes that are there before it allocates memory for them; and its
+// time grows in proportion to these bytes. Where few bytes may stand for much (pixels, references,
+// JSON), a constant beside the reader limits how much. tests/peak_memory.h measures readers in
+// processes of their own.
+
+// At most the first `count` bytes of a regular file. Throws std::system_error as read_file() does.
+std::string first_bytes(const std::filesystem::path& path, std::size_t count);
+
 // Why an untrusted path (from an archive or a list) does not name a file inside its directory: a
 // clause; empty if it does.
 std::string fault_of_relative_path(std::string_view path);

@@ -167,6 +167,14 @@ std::string join_choices(const std::vector<std::string>& choices) {
   return text;
 }
 
+std::string quoted_names(const std::vector<std::string>& names, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += (i == 0 ? "'" : ", '") + names[i] + "'";
+  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
+  return text;
+}
+
 bool is_host_name(std::string_view text) {
   return !text.empty() && text[0] != '-' && std::all_of(text.begin(), text.end(), [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';

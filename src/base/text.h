@@ -42,6 +42,9 @@ std::string excerpt(const std::string& text);
 // "resnet18, resnet34 or resnet50".
 std::string join_choices(const std::vector<std::string>& choices);
 
+// "'a', 'b' and 3 more": `most` names, and how many are left.
+std::string quoted_names(const std::vector<std::string>& names, std::size_t most);
+
 // Whether this can be the name of a host, and no option of ssh or separator of a list.
 bool is_host_name(std::string_view text);
 

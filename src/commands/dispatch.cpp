@@ -1,7 +1,6 @@
 #include "commands/commands.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <variant>
 
@@ -45,9 +44,8 @@ void require_printed_result() {
 // From here on, error_info.json must be written where the command line says. A wrong one without
 // --log-path leaves the default folder alone, which may hold a finished run.
 void require_faultless(const Invocation& invocation, Process& process) {
-  const bool in_azure_ml = std::getenv("AZUREML_RUN_ID") != nullptr;  // has a place of its own
   if (!invocation.log_path.empty() &&
-      (invocation.problems.empty() || invocation.log_path_given || in_azure_ml))
+      (invocation.problems.empty() || invocation.log_path_given || is_run_of_azure_ml()))
     process.error_info = error_info_path(invocation.log_path);
   invocation.problems.throw_if_any();
 }

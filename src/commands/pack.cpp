@@ -1,6 +1,5 @@
 #include "commands/commands.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
@@ -31,14 +30,9 @@ std::string shard_name(const fs::path& input) {
 }
 
 std::string undecodable_text(const PackedShards& packed, std::size_t num_images) {
-  constexpr std::size_t kMostNamed = 10;
-  const std::vector<std::string>& files = packed.undecodable;
-  std::string text = formatted(
-      "%zu of %zu files cannot be decoded and are packed unchanged:", files.size(), num_images);
-  for (std::size_t i = 0; i < std::min(files.size(), kMostNamed); ++i)
-    text += (i == 0 ? " '" : ", '") + files[i] + "'";
-  if (files.size() > kMostNamed) text += formatted(" and %zu more", files.size() - kMostNamed);
-  return text + ". Training will leave them out as bad images.";
+  return formatted("%zu of %zu files cannot be decoded and are packed unchanged: ",
+                   packed.undecodable.size(), num_images) +
+         quoted_names(packed.undecodable, 10) + ". Training will leave them out as bad images.";
 }
 
 }  // namespace

@@ -91,18 +91,10 @@ class Warnings {
       const std::vector<long long> counts = counts_by_class(*set, names.size());
       std::vector<std::string> empty;
       for (std::size_t label = 0; label < counts.size(); ++label)
-        if (counts[label] == 0) empty.push_back("'" + names[label] + "'");
-      if (!empty.empty()) warn("no " + std::string(kind) + " images for class " + listed(empty));
+        if (counts[label] == 0) empty.push_back(names[label]);
+      if (!empty.empty())
+        warn("no " + std::string(kind) + " images for class " + quoted_names(empty, 10));
     }
-  }
-
-  static std::string listed(const std::vector<std::string>& names) {
-    constexpr std::size_t kMostNamed = 10;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i)
-      text += (i == 0 ? "" : ", ") + names[i];
-    if (names.size() > kMostNamed) text += formatted(" and %zu more", names.size() - kMostNamed);
-    return text;
   }
 
   // A schedule of few steps changes little; more ranks make them fewer.

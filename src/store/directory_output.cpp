@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/output_folder.h"
+#include "base/text.h"
 #include "store/model_directory.h"
 #include "store/model_spec.h"
 
@@ -54,12 +55,7 @@ void refuse_foreign_names(const fs::path& folder) {
   constexpr std::size_t kShown = 3;
   const std::vector<std::string> foreign = foreign_names(folder);
   if (foreign.empty()) return;
-  std::string shown;
-  for (std::size_t i = 0; i < std::min(foreign.size(), kShown); ++i) {
-    shown += (i == 0 ? "'" : ", '") + foreign[i] + "'";
-  }
-  if (foreign.size() > kShown) shown += " and " + std::to_string(foreign.size() - kShown) + " more";
-  fail(folder, "contains other files (" + shown + ")",
+  fail(folder, "contains other files (" + quoted_names(foreign, kShown) + ")",
        "Choose an empty folder, or one with a whole earlier model.");
 }
 

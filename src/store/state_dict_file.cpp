@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"
-#include "base/untrusted.h"
 #include "store/byte_reader.h"
 
 namespace kiln {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/untrusted.h"
+#include "base/files.h"
 #include "peak_memory.h"
 
 namespace kiln {

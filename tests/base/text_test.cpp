@@ -29,6 +29,12 @@ TEST(Printable, EscapesControlCharactersAndBrokenUtf8) {
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
 }
 
+TEST(QuotedNames, AreAsManyAsAskedAndTheCountOfTheRest) {
+  EXPECT_EQ(quoted_names({"a"}, 2), "'a'");
+  EXPECT_EQ(quoted_names({"a", "b"}, 2), "'a', 'b'");
+  EXPECT_EQ(quoted_names({"a", "b", "c", "d", "e"}, 2), "'a', 'b' and 3 more");
+}
+
 TEST(IsUtf8, RefusesBrokenSequences) {
   for (const char* text : {"", "plain", "ein schönes Bild, 写真, 😀", "\xf4\x8f\xbf\xbf"})
     EXPECT_TRUE(is_utf8(text)) << text;

@@ -108,13 +108,15 @@ class FlowTest(unittest.TestCase):
         if os.geteuid() != 0:
             return self.train(**options)
         self.folder.chmod(0o777)
-        try:
-            reachable = kiln("--version", preexec=become_nobody).returncode == 0
-        except (PermissionError, subprocess.SubprocessError):
-            reachable = False
-        if not reachable:
-            self.skipTest("another user cannot run this binary: a folder above it is closed")
+        self.need_nobody()
         return kiln(*self.train_arguments(**options), preexec=become_nobody)
+
+    def need_nobody(self):
+        """Skips where another user cannot run the binary or enter the test's folder."""
+        for file in (KILN, self.folder):
+            reach = subprocess.run(["test", "-x", file], preexec_fn=become_nobody)
+            if reach.returncode != 0:
+                self.skipTest(f"another user cannot reach {file}: a folder above it is closed")
 
     def image_directory(self):
         """The training images as an ImageDirectory that a test may spoil."""

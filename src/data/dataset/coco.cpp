@@ -9,7 +9,6 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "base/untrusted.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {

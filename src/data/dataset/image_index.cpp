@@ -17,7 +17,6 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "base/untrusted.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"

@@ -61,10 +61,13 @@ std::string message_of_error_info(const std::string& text) {
   return whole.substr(whole.find(before) == whole.npos ? 0 : whole.find(before) + before.size());
 }
 
+bool is_run_of_azure_ml() {
+  return std::getenv("AZUREML_RUN_ID") != nullptr;
+}
+
 std::filesystem::path error_info_path(const std::filesystem::path& log_path) {
-  const bool azure_ml = std::getenv("AZUREML_RUN_ID") != nullptr;
-  return (azure_ml ? std::filesystem::path("outputs") : log_path) / "module_statistics" /
-         "error_info.json";
+  return (is_run_of_azure_ml() ? std::filesystem::path("outputs") : log_path) /
+         "module_statistics" / "error_info.json";
 }
 
 void write_error_info(const std::filesystem::path& path, const std::string& text, Log& log) {

@@ -19,7 +19,10 @@ std::string error_info_of(const std::string& id, int code, const std::string& me
 // The message in such a text; empty if there is none.
 std::string message_of_error_info(const std::string& text);
 
-// Where the file goes: `./outputs/module_statistics` under Azure ML (AZUREML_RUN_ID is set), else
+// Whether Azure ML runs this program (AZUREML_RUN_ID is set), which has a place of its own for it.
+bool is_run_of_azure_ml();
+
+// Where the file goes: `./outputs/module_statistics` under Azure ML, else
 // inside `log_path`.
 std::filesystem::path error_info_path(const std::filesystem::path& log_path);
 
