@@ -54,7 +54,7 @@ std::unique_ptr<ImageModel> make_fresh(const InitModelConfig& config) {
 void load_weights(ImageModel& model, const std::string& path) {
   StateDict weights = read_weights(path);
   add_missing_batch_counts(weights, model);
-  load_state(model, weights, path);
+  load_tensors(model.state(), weights, path);
 }
 
 void print_result(const InitModelConfig& config, const ImageModel& model, Log& log) {

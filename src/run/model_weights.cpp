@@ -68,12 +68,6 @@ std::string misfit(const at::Tensor& own, const StoredTensor& stored) {
   return "";
 }
 
-// A view of the stored bytes, which must outlive it.
-at::Tensor view_of(const StoredTensor& stored) {
-  return at::from_blob(const_cast<char*>(stored.bytes.data()), stored.shape,
-                       at::TensorOptions().dtype(torch_type(stored.dtype)));
-}
-
 bool is_output_layer(const std::string& name) {
   return name.starts_with("out_linear_model.");
 }
@@ -96,12 +90,25 @@ StateDict to_state_dict(std::vector<NamedTensor> tensors) {
   return state;
 }
 
-void load_state(ImageModel& model, const StateDict& stored, const std::string& where) {
+TensorView view_of(const NamedTensor& item) {
+  return {item.name,
+          stored_type(item.tensor.scalar_type()),
+          item.tensor.sizes().vec(),
+          {static_cast<const char*>(item.tensor.const_data_ptr()), item.tensor.nbytes()}};
+}
+
+at::Tensor view_of(const StoredTensor& stored) {
+  return at::from_blob(const_cast<char*>(stored.bytes.data()), stored.shape,
+                       at::TensorOptions().dtype(torch_type(stored.dtype)));
+}
+
+void load_tensors(const std::vector<NamedTensor>& targets, const StateDict& stored,
+                  const std::string& where) {
   std::unordered_map<std::string, const StoredTensor*> unclaimed;
   for (const StoredTensor& tensor : stored) unclaimed.emplace(tensor.name, &tensor);
   std::vector<std::string> missing, unexpected, misfits;
   std::vector<std::pair<at::Tensor, const StoredTensor*>> pairs;
-  for (const NamedTensor& sample : model.state()) {
+  for (const NamedTensor& sample : targets) {
     const auto found = unclaimed.find(sample.name);
     if (found == unclaimed.end()) {
       missing.push_back(sample.name);
@@ -138,7 +145,7 @@ void load_pretrained(ImageModel& model, const StateDict& stored, const std::stri
                [](const StoredTensor& tensor) { return !is_output_layer(tensor.name); });
   for (StoredTensor& fresh : to_state_dict(model))
     if (is_output_layer(fresh.name)) whole.push_back(std::move(fresh));
-  load_state(model, whole, where);
+  load_tensors(model.state(), whole, where);
 }
 
 void check_untrained(const ImageModel& model, const KnownNetwork& network, const StateDict& stored,

@@ -16,11 +16,17 @@ StateDict to_state_dict(const ImageModel& model);
 // The same of tensors on the host, each of which is released once copied.
 StateDict to_state_dict(std::vector<NamedTensor> tensors);
 
-// Copies every tensor into the model, on any device. Strict: Error kInvalidModelDirectory names
-// `where` and the first five missing, unexpected and mis-shaped tensors, and nothing is copied.
-// Floating-point types are converted to each other, and so are integer types, but not one kind to
-// the other.
-void load_state(ImageModel& model, const StateDict& stored, const std::string& where);
+// The bytes of a row-major tensor on the host, which must outlive the view.
+TensorView view_of(const NamedTensor& item);
+// A tensor over the stored bytes, which must outlive it.
+at::Tensor view_of(const StoredTensor& stored);
+
+// Copies every stored tensor into the one of its name, on any device: of a model's state(), or an
+// optimizer's. Strict: Error kInvalidModelDirectory names `where` and the first five missing,
+// unexpected and mis-shaped tensors, and nothing is copied. Floating-point types are converted to
+// each other, and so are integer types, but not one kind to the other.
+void load_tensors(const std::vector<NamedTensor>& targets, const StateDict& stored,
+                  const std::string& where);
 
 // For files of older versions: adds a zero for each num_batches_tracked missing in `stored`.
 void add_missing_batch_counts(StateDict& stored, const ImageModel& model);

@@ -143,7 +143,7 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
   const RanksConfig& config = job.config.ranks;
   job.communicator =
       join_communicator(job.world, config, job.config.output.log_path, job.device, job.log);
-  broadcast_state(*job.model, *job.communicator);
+  broadcast_tensors(job.model->state(), *job.communicator);
   if (config.sync_batch_norm && job.world.size() > 1) {
     job.batch_norm_lane = job.communicator->second_lane("BatchNorm sum");
     job.model->synchronize_batch_norm([lane = job.batch_norm_lane.get()](at::Tensor& sums) {

@@ -154,7 +154,7 @@ BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) 
           .num_slots = num_slots_};
 }
 
-BatchLoader TrainingLoaders::open_training(int epoch) {
+BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
   auto order = permutation(static_cast<std::uint32_t>(inputs_.train.samples.size()),
                            {static_cast<std::uint64_t>(config_.optimization.random_seed),
                             static_cast<std::uint64_t>(epoch)});
@@ -162,6 +162,8 @@ BatchLoader TrainingLoaders::open_training(int epoch) {
   order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * shard.images_per_step()));
   BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);
   wanted.order = training_indices(order, shard);
+  const std::int64_t images_done = shard.images_per_step() / shard.num_ranks * steps_done;
+  wanted.order.erase(wanted.order.begin(), wanted.order.begin() + images_done);
   return {inputs_.train, pool_, std::move(wanted), &train_cache_};
 }
 
@@ -173,16 +175,15 @@ BatchLoader TrainingLoaders::open_validation(int epoch) {
 }
 
 void TrainingLoaders::begin_training(int epoch) {
-  next_training_.emplace(open_training(epoch));
+  next_training_.emplace(open_training(epoch, 0));
 }
 
 void TrainingLoaders::begin_validation(int epoch) {
   next_validation_.emplace(open_validation(epoch));
 }
 
-BatchLoader TrainingLoaders::training(int epoch) {
-  if (!next_training_) begin_training(epoch);
-  return take(next_training_);
+BatchLoader TrainingLoaders::training(int epoch, int steps_done) {
+  return next_training_ ? take(next_training_) : open_training(epoch, steps_done);
 }
 
 BatchLoader TrainingLoaders::validation(int epoch) {

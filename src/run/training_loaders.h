@@ -34,9 +34,9 @@ class TrainingLoaders {
   TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, int num_threads,
                   const CacheChoice& cache, const HostBatchLayout& layout);
 
-  // This rank's batches of an epoch, from 1. Destroy a loader before the next of its kind is
-  // created, which reuses its memory.
-  BatchLoader training(int epoch);
+  // This rank's batches of an epoch, from 1, after the first `steps_done` steps. Destroy a loader
+  // before the next of its kind is created, which reuses its memory.
+  BatchLoader training(int epoch, int steps_done);
   BatchLoader validation(int epoch);
   // Starts loading ahead as far as threads are free; training() and validation() return the
   // loaders.
@@ -49,7 +49,7 @@ class TrainingLoaders {
 
  private:
   BatchLoader::Plan plan(const TransformSpec& pixels, int epoch) const;
-  BatchLoader open_training(int epoch);
+  BatchLoader open_training(int epoch, int steps_done);
   BatchLoader open_validation(int epoch);
 
   const TrainConfig& config_;

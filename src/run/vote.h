@@ -14,6 +14,7 @@ struct Vote {
   int stop_signal = 0;               // received, one of kStopSignals; 0: none
   bool has_bad_images = false;       // not reported yet
   bool has_diverged = false;         // a loss was not finite
+  bool wants_checkpoint = false;
   std::vector<double> numbers = {};  // summed over the ranks
 };
 

@@ -49,10 +49,10 @@ void unflatten(const at::Tensor& flat, const std::vector<NamedTensor>& items) {
 
 }  // namespace
 
-void broadcast_state(ImageModel& model, Communicator& communicator) {
+void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& communicator) {
   if (communicator.size() == 1) return;
   const torch::NoGradGuard no_grad;
-  for (const NamedTensor& item : model.state()) {
+  for (const NamedTensor& item : tensors) {
     const at::Tensor flat = flatten({item});
     communicator.broadcast(flat);
     unflatten(flat, {item});

@@ -3,14 +3,16 @@
 // no-ops for a single rank.
 #pragma once
 
+#include <vector>
+
 #include "model/image_model.h"
 #include "parallel/gradients/communicator.h"
 #include "parallel/ranks/world.h"
 
 namespace kiln {
 
-// Rank 0's parameters and buffers on every rank.
-void broadcast_state(ImageModel& model, Communicator& communicator);
+// Rank 0's values of these tensors on every rank.
+void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& communicator);
 
 // The mean over ranks of BatchNorm's running statistics, on every rank, and the largest of the
 // ranks' counts of batches: a rank that passed over a batch has counted fewer.

@@ -24,13 +24,12 @@ struct EarlyStopping {
   int strikes = 0;
   double previous_loss = std::numeric_limits<double>::infinity();
 
-  // Counts consecutive epochs whose loss is not below the previous epoch's; true once `patience` is
-  // reached. `valid_loss` is finite.
-  bool exhausted_after(double valid_loss) {
+  // Counts consecutive epochs whose loss is not below the previous epoch's. `valid_loss` is finite.
+  void note(double valid_loss) {
     strikes = valid_loss >= previous_loss ? strikes + 1 : 0;
     previous_loss = valid_loss;
-    return strikes >= patience;
   }
+  bool exhausted() const { return strikes >= patience; }
 };
 
 // The epoch whose weights are kept.
@@ -54,11 +53,12 @@ struct EpochTimes {
   CommunicationTime communication;  // zero if it is not measured
 };
 
-// This rank's totals of the current epoch.
+// This rank's totals of the epoch under way; nothing between two epochs.
 struct EpochSums {
   explicit EpochSums(const at::Device& device) : metrics(device) {}
 
-  int steps = 0;  // taken
+  int steps = 0;                // taken
+  bool has_joined = false;      // BatchNorm's statistics were averaged over the ranks
   MetricSums metrics;
   // The designer's averages are weighted by images.
   double images = 0, weighted_seconds = 0, weighted_rate = 0;

@@ -73,7 +73,7 @@ void run(const std::string& mode, const std::string& name, const std::string& in
   const auto model = make_image_model({.model_name = name, .memory_efficient = is_step});
   if (is_step) model->to_float64();
   const Input input = read_input(in);
-  load_state(*model, input.weights, in);
+  load_tensors(model->state(), input.weights, in);
   model->prepare(at::kCPU);
   write_file_durably(
       out, write_safetensors(is_step ? run_step(*model, input) : run_logits(*model, input)));

@@ -22,6 +22,7 @@ TEST(Vote, OfSilentRanksIsSilent) {
   EXPECT_EQ(all.stop_signal, 0);
   EXPECT_FALSE(all.has_bad_images);
   EXPECT_FALSE(all.has_diverged);
+  EXPECT_FALSE(all.wants_checkpoint);
   EXPECT_TRUE(all.numbers.empty());
 }
 
@@ -30,6 +31,7 @@ TEST(Vote, WhatOneRankSaysAllHear) {
   EXPECT_EQ(sum_of({{}, {.stop_signal = SIGHUP}}).stop_signal, SIGHUP);
   EXPECT_TRUE(sum_of({{.has_bad_images = true}, {}, {}}).has_bad_images);
   EXPECT_TRUE(sum_of({{}, {.has_diverged = true}}).has_diverged);
+  EXPECT_TRUE(sum_of({{.wants_checkpoint = true}, {}}).wants_checkpoint);
 }
 
 TEST(Vote, OfSeveralSignalsOneIsActedOn) {

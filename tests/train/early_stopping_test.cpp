@@ -7,19 +7,25 @@ namespace {
 
 TEST(EarlyStopping, CountsEpochsInARowThatDidNotImproveOnThePreviousOne) {
   EarlyStopping stopping{.patience = 2};
-  EXPECT_FALSE(stopping.exhausted_after(1.0));
-  EXPECT_FALSE(stopping.exhausted_after(1.0));  // equal is a strike
-  EXPECT_FALSE(stopping.exhausted_after(0.9));  // forgiven
-  EXPECT_FALSE(stopping.exhausted_after(1.5));
-  EXPECT_TRUE(stopping.exhausted_after(1.6));
+  stopping.note(1.0);
+  EXPECT_FALSE(stopping.exhausted());
+  stopping.note(1.0);
+  EXPECT_FALSE(stopping.exhausted());  // equal is a strike
+  stopping.note(0.9);
+  EXPECT_FALSE(stopping.exhausted());  // forgiven
+  stopping.note(1.5);
+  EXPECT_FALSE(stopping.exhausted());
+  stopping.note(1.6);
+  EXPECT_TRUE(stopping.exhausted());
 }
 
 TEST(EarlyStopping, GoesOnFromItsValues) {
   EarlyStopping before{.patience = 2};
-  before.exhausted_after(1.0);
-  before.exhausted_after(1.1);
+  before.note(1.0);
+  before.note(1.1);
   EarlyStopping after = before;
-  EXPECT_TRUE(after.exhausted_after(1.2));
+  after.note(1.2);
+  EXPECT_TRUE(after.exhausted());
 }
 
 }  // namespace

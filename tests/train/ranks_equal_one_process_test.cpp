@@ -205,7 +205,7 @@ TEST_F(Ranks, StartFromRank0sStateAndAverageStatistics) {
   const auto communicator = make_mpi_communicator(*world->mpi());
   torch::manual_seed(static_cast<std::uint64_t>(world->rank()));
   const auto model = make_image_model({.model_name = "resnet18", .num_classes = 3});
-  broadcast_state(*model, *communicator);
+  broadcast_tensors(model->state(), *communicator);
   EXPECT_NO_THROW(require_equal_replicas(*model, *world));
   for (const NamedTensor& item : model->state())
     if (item.name.ends_with("running_mean") || item.name.ends_with("num_batches_tracked"))

@@ -3,7 +3,6 @@
 //
 // Memory is bounded: `num_slots` batches, plus what the thread pool uses (loader_threads.h).
 // Results depend neither on the number of threads nor on the cache. One reader thread.
-// neither on the number of threads nor on the cache. One reader thread.
 #pragma once
 
 #include <cstdint>

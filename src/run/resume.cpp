@@ -1,0 +1,283 @@
+#include "run/resume.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/options.h"
+#include "run/checkpoints.h"
+#include "run/model_weights.h"
+#include "run/prepare.h"
+#include "train/replicas.h"
+
+namespace kiln {
+namespace {
+
+std::string value_of(const OptionTexts& options, const std::string& name) {
+  for (const auto& [option, value] : options)
+    if (option == name) return value;
+  return {};
+}
+
+// "--augment was flip and is none" for the options of this effect.
+std::vector<std::string> changed_options(const OptionTexts& before, const OptionTexts& now,
+                                         Effect effect) {
+  std::vector<std::string> changes;
+  for (const Option& option : find_command("train")->options) {
+    if (option.effect != effect) continue;
+    const std::string old = value_of(before, option.name), text = value_of(now, option.name);
+    if (old != text)
+      changes.push_back("--" + option.name + " was " + (old.empty() ? "not given" : old) +
+                        " and is " + (text.empty() ? "not given" : text));
+  }
+  return changes;
+}
+
+[[noreturn]] void refuse(const TrainingJob& job, const std::vector<std::string>& differences) {
+  std::string text;
+  for (const std::string& difference : differences)
+    text += (text.empty() ? "" : "; ") + difference;
+  throw Error(ErrorCode::kUserError,
+              "The run in --checkpoint-path '" + job.config.checkpoint.path +
+                  "' cannot be continued: " + text +
+                  ". Use what the run was started with to continue it; --resume never to begin "
+                  "anew; or another --checkpoint-path.");
+}
+
+std::vector<std::string> differing_options(const TrainingJob& job, const SavedRun& saved) {
+  std::vector<std::string> differences =
+      changed_options(saved.options, job.config.effective_options, Effect::kResult);
+  const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0);
+  if (job.config.optimization.epochs < reached)
+    differences.push_back(formatted("--epochs is %d, but the run has reached epoch %d",
+                                    job.config.optimization.epochs, reached));
+  return differences;
+}
+
+bool is_finished(const TrainingJob& job, const SavedRun& saved) {
+  return !saved.finished.empty() &&
+         std::to_string(job.config.optimization.epochs) == value_of(saved.options, "epochs");
+}
+
+void compare_data(const std::string& name, const DatasetPrint& before, const DatasetPrint& now,
+                  std::vector<std::string>& differences) {
+  if (before.hash == now.hash) return;
+  if (before.classes != now.classes)
+    differences.push_back("the " + name + " data has other classes");
+  else if (before.images != now.images)
+    differences.push_back(formatted("the %s data had %lld images and has %lld", name.c_str(),
+                                    before.images, now.images));
+  else
+    differences.push_back("the " + name + " data has other images or labels");
+}
+
+// The tensors whose names begin with `prefix`, without it.
+StateDict take_part(StateDict& tensors, const std::string& prefix) {
+  StateDict part;
+  for (StoredTensor& tensor : tensors)
+    if (tensor.name.starts_with(prefix)) {
+      part.push_back(std::move(tensor));
+      part.back().name.erase(0, prefix.size());
+    }
+  return part;
+}
+
+// Each rank's bytes, on all ranks; empty where rank 0 has none.
+std::vector<std::string> share_bytes(const TrainingJob& job, const char* what) {
+  std::vector<std::string> all(job.resume->run.ranks.size());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (job.world.leads())
+      for (StoredTensor& tensor : job.resume->checkpoint->tensors)
+        if (tensor.name == formatted("rank.%zu.%s", rank, what)) all[rank] = tensor.bytes;
+    all[rank] = job.world.broadcast(all[rank]);
+  }
+  return all;
+}
+
+void set_hashes(const std::string& pairs, SampleTable& samples) {
+  samples.keep_hashes();
+  for (std::size_t at = 0; at + 16 <= pairs.size(); at += 16) {
+    std::uint64_t index = 0, hash = 0;
+    std::memcpy(&index, pairs.data() + at, sizeof index);
+    std::memcpy(&hash, pairs.data() + at + sizeof index, sizeof hash);
+    if (index < samples.size()) samples.set_hash(index, hash);
+  }
+}
+
+// The sums of ranks that are as many no more: rank 0 takes all.
+SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
+  SavedEpoch all = ranks.front().epoch;
+  if (!leads) {
+    const int steps = all.steps;
+    const bool has_joined = all.has_joined;
+    all = {};
+    all.steps = steps;
+    all.has_joined = has_joined;
+    return all;
+  }
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const SavedEpoch& other = ranks[rank].epoch;
+    all.totals.loss_sum += other.totals.loss_sum;
+    all.totals.top1 += other.totals.top1;
+    all.totals.top5 += other.totals.top5;
+    all.totals.count += other.totals.count;
+    all.images += other.images;
+    all.weighted_seconds += other.weighted_seconds;
+    all.weighted_rate += other.weighted_rate;
+  }
+  return all;
+}
+
+// The mean, as at the end of an epoch.
+void average(const std::vector<std::string>& statistics, ImageModel& model) {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> sums;
+  for (const std::string& packed : statistics) {
+    if (!unpack_statistics(packed, model)) continue;
+    std::size_t i = 0;
+    for (const NamedTensor& item : model.state()) {
+      if (item.tensor.requires_grad()) continue;
+      if (sums.size() == i) sums.push_back(at::zeros_like(item.tensor));
+      if (item.tensor.is_floating_point())
+        sums[i].add_(item.tensor);
+      else
+        sums[i].copy_(at::maximum(sums[i], item.tensor));
+      ++i;
+    }
+  }
+  std::size_t i = 0;
+  for (const NamedTensor& item : model.state()) {
+    if (item.tensor.requires_grad()) continue;
+    if (item.tensor.is_floating_point()) sums[i].div_(static_cast<double>(statistics.size()));
+    item.tensor.copy_(sums[i++]);
+  }
+}
+
+}  // namespace
+
+void find_checkpoint(TrainingJob& job) {
+  const CheckpointConfig& config = job.config.checkpoint;
+  if (config.path.empty()) return;
+  std::optional<Checkpoint> found;
+  job.world.agree([&] {
+    if (!job.world.leads()) return;
+    job.checkpoints.emplace(config.path, config.keep);
+    if (config.resume == ResumeChoice::kNever) return job.checkpoints->begin_anew();
+    std::vector<std::string> skipped;
+    found = job.checkpoints->newest(skipped);
+    for (const std::string& text : skipped) job.log.warning(text);
+    if (!found && config.resume == ResumeChoice::kRequire)
+      throw Error(ErrorCode::kUserError,
+                  "--resume is require, but --checkpoint-path '" + config.path +
+                      "' holds no whole checkpoint. Give the folder of the run to continue, or use "
+                      "--resume auto.");
+  });
+  const std::string text = job.world.broadcast(found ? found->state_json : std::string());
+  if (text.empty()) return;
+  job.world.agree([&] {
+    ResumePoint point{parse_saved_run(text), std::move(found), false};
+    if (const auto differences = differing_options(job, point.run); !differences.empty())
+      refuse(job, differences);
+    point.is_finished = is_finished(job, point.run);
+    job.resume = std::move(point);
+  });
+}
+
+void check_inputs(TrainingJob& job) {
+  if (!job.resume) return;
+  const SavedRun& saved = job.resume->run;
+  const bool is_shard = job.config.data.has_train_shard;
+  job.world.agree([&] {
+    std::vector<std::string> differences;
+    const auto rank = static_cast<std::size_t>(job.world.rank());
+    if (is_shard && saved.machine.num_ranks != job.world.size())
+      refuse(job, {formatted("each of its %d ranks had images of its own, and now there are %d "
+                             "ranks",
+                             saved.machine.num_ranks, job.world.size())});
+    const SavedRank& mine = saved.ranks[is_shard ? rank : 0];
+    compare_data("training", mine.train, job.train_print, differences);
+    compare_data("validation", mine.valid, job.valid_print, differences);
+    if (saved.model_print != job.model_print)
+      differences.push_back("the model has another architecture or other weights");
+    const long long global_batch = job.epoch_plan(1).step.images();
+    if (saved.global_batch != global_batch)
+      differences.push_back(formatted("a step had %lld images, over all ranks, and has %lld",
+                                      saved.global_batch, global_batch));
+    if (!differences.empty()) refuse(job, differences);
+  });
+  // With other ranks, the learning rate in effect stays.
+  if (saved.machine.num_ranks != job.world.size())
+    job.recipe.schedule.peak = saved.peak_learning_rate;
+}
+
+std::vector<std::string> lost_bits(const TrainingJob& job) {
+  const SavedRun& saved = job.resume->run;
+  const Machine &before = saved.machine, now = machine_of(job);
+  std::vector<std::string> reasons;
+  const auto compare = [&](const std::string& what, const std::string& old,
+                           const std::string& text) {
+    if (old != text) reasons.push_back(what + " was " + old + " and is " + text);
+  };
+  compare("the number of ranks", std::to_string(before.num_ranks), std::to_string(now.num_ranks));
+  compare("the number of compute threads", std::to_string(before.num_threads),
+          std::to_string(now.num_threads));
+  compare("the device", before.device, now.device);
+  compare("the instruction set", before.instructions, now.instructions);
+  compare("the program", before.version, now.version);
+  for (std::string& change :
+       changed_options(saved.options, job.config.effective_options, Effect::kBits))
+    if (!change.starts_with("--ranks ") && !change.starts_with("--threads ") &&
+        !change.starts_with("--device "))
+      reasons.push_back(std::move(change));
+  return reasons;
+}
+
+void restore(TrainingJob& job, TrainState& state) {
+  ResumePoint& point = *job.resume;
+  const SavedRun& saved = point.run;
+  World& world = job.world;
+  std::vector<NamedTensor> best;
+  world.agree([&] {
+    if (!world.leads()) return;
+    Checkpoint& from = *point.checkpoint;
+    load_tensors(state.model->state(), take_part(from.tensors, "model."), from.path);
+    load_tensors(state.optimizer->state(), take_part(from.tensors, "optimizer."), from.path);
+    for (const StoredTensor& weight : from.best)
+      best.push_back({weight.name, view_of(weight).clone()});
+  });
+  broadcast_tensors(state.model->state(), *job.communicator);
+  broadcast_tensors(state.optimizer->state(), *job.communicator);
+
+  const auto rank = static_cast<std::size_t>(world.rank());
+  const bool same_ranks = saved.machine.num_ranks == world.size();
+  const std::vector<std::string> statistics = share_bytes(job, "statistics");
+  const std::vector<std::string> hashes = share_bytes(job, "hashes");
+  world.agree([&] {
+    const std::size_t expected = pack_statistics(*state.model).size();
+    for (const std::string& packed : statistics)
+      if (packed.size() != expected)
+        throw Error(ErrorCode::kInvalidDataset,
+                    "The checkpoint in '" + job.config.checkpoint.path +
+                        "' lacks the BatchNorm statistics of a rank.");
+  });
+  same_ranks ? void(unpack_statistics(statistics[rank], *state.model))
+             : average(statistics, *state.model);
+  for (std::size_t r = 0; r < hashes.size(); ++r)
+    if (!job.config.data.has_train_shard || r == rank)
+      set_hashes(hashes[r], job.inputs.train.samples);
+
+  const SavedRank& mine = saved.ranks[same_ranks ? rank : 0];
+  state.progress = saved.progress;
+  state.progress.best.weights = std::move(best);
+  state.bad_train = mine.bad_train;
+  state.bad_valid = mine.bad_valid;
+  load_epoch(same_ranks ? mine.epoch : joined_epoch(saved.ranks, world.leads()), state.epoch);
+  // More epochs were asked for after training had stopped early.
+  if (!saved.finished.empty() && !point.is_finished) state.progress.early_stopping.strikes = 0;
+}
+
+}  // namespace kiln

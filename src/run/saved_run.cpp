@@ -1,0 +1,167 @@
+#include "run/saved_run.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "report/record/run_json.h"
+
+namespace kiln {
+
+void visit_fields(Is<DatasetPrint> auto& print, auto&& field) {
+  field("images", print.images);
+  field("classes", print.classes);
+  field("hash", print.hash);
+}
+
+void visit_fields(Is<EpochTimes> auto& times, auto&& field) {
+  field("seconds", times.seconds);
+  field("data_wait_seconds", times.data_wait_seconds);
+  field("parts", times.parts);
+  field("communication", times.communication);
+}
+
+void visit_fields(Is<SavedEpoch> auto& epoch, auto&& field) {
+  field("steps", epoch.steps);
+  field("has_joined", epoch.has_joined);
+  field("totals", epoch.totals);
+  field("images", epoch.images);
+  field("weighted_seconds", epoch.weighted_seconds);
+  field("weighted_rate", epoch.weighted_rate);
+  field("spent", epoch.spent);
+}
+
+void visit_fields(Is<ImageFaults> auto& faults, auto&& field) {
+  field("samples", faults.samples);
+  field("records", faults.records);
+  field("num_bad", faults.num_bad);
+}
+
+void visit_fields(Is<SavedRank> auto& rank, auto&& field) {
+  field("epoch", rank.epoch);
+  field("bad_training_images", rank.bad_train);
+  field("bad_validation_images", rank.bad_valid);
+  field("training_data", rank.train);
+  field("validation_data", rank.valid);
+}
+
+void visit_fields(Is<Machine> auto& machine, auto&& field) {
+  field("version", machine.version);
+  field("instructions", machine.instructions);
+  field("device", machine.device);
+  field("num_ranks", machine.num_ranks);
+  field("num_threads", machine.num_threads);
+}
+
+void visit_fields(Is<BestEpoch> auto& best, auto&& field) {
+  field("epoch", best.epoch);
+  field("totals", best.valid);
+}
+
+void visit_fields(Is<EarlyStopping> auto& stopping, auto&& field) {
+  field("patience", stopping.patience);
+  field("strikes", stopping.strikes);
+  field("previous_loss", stopping.previous_loss);
+}
+
+void visit_fields(Is<SavedRun> auto& run, auto&& field) {
+  field("time", run.time);
+  field("started", run.started);
+  field("finished", run.finished);
+  field("machine", run.machine);
+  field("options", run.options);
+  field("model", run.model);
+  field("model_print", run.model_print);
+  field("global_batch", run.global_batch);
+  field("peak_learning_rate", run.peak_learning_rate);
+  field("epochs_done", run.progress.epochs_done);
+  field("best", run.progress.best);
+  field("early_stopping", run.progress.early_stopping);
+}
+
+namespace {
+
+Json as_json(const std::set<std::uint32_t>& values) {
+  return Json(values);
+}
+void from_json(const Json& json, std::set<std::uint32_t>& values) {
+  values = json.get<std::set<std::uint32_t>>();
+}
+
+}  // namespace
+
+DatasetPrint print_of(const Dataset& set) {
+  std::uint64_t hash = fnv1a({});
+  const auto add = [&](std::string_view bytes) { hash = fnv1a(bytes, hash); };
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const ArchiveMember* member = set.samples.member(i);
+    add(set.samples.file_name(i));
+    add(formatted("\n%d %llu\n", set.samples.label(i),
+                  member == nullptr ? 0ULL : static_cast<unsigned long long>(member->size)));
+  }
+  return {static_cast<long long>(set.samples.size()), set.classes,
+          formatted("%016llx", static_cast<unsigned long long>(hash))};
+}
+
+SavedEpoch saved_epoch(const EpochSums& sums) {
+  return {sums.steps,  sums.has_joined,       sums.metrics.totals(),
+          sums.images, sums.weighted_seconds, sums.weighted_rate,
+          sums.spent};
+}
+
+void load_epoch(const SavedEpoch& saved, EpochSums& sums) {
+  sums.steps = saved.steps;
+  sums.has_joined = saved.has_joined;
+  sums.metrics.set(saved.totals);
+  sums.images = saved.images;
+  sums.weighted_seconds = saved.weighted_seconds;
+  sums.weighted_rate = saved.weighted_rate;
+  sums.spent = saved.spent;
+}
+
+std::string SavedRun::position() const {
+  return steps() == 0 ? formatted("the end of epoch %d", progress.epochs_done)
+                      : formatted("epoch %d, step %d", progress.epochs_done + 1, steps());
+}
+
+std::string format_rank(const SavedRank& rank) {
+  return json_text(as_json(rank));
+}
+
+std::string format_saved_run(const SavedRun& run, const std::vector<std::string>& ranks) {
+  Json json = as_json(run);
+  json["steps"] = run.steps();
+  Json& list = json["ranks"] = Json::array();
+  for (const std::string& rank : ranks) list.push_back(Json::parse(rank));
+  return json_text(json) + "\n";
+}
+
+SavedRun parse_saved_run(std::string_view text) {
+  try {
+    const Json json = parse_ordered_json(text);
+    SavedRun run;
+    from_json(json, run);
+    from_json(json.at("ranks"), run.ranks);
+    if (run.ranks.empty() || run.ranks.size() != static_cast<std::size_t>(run.machine.num_ranks))
+      throw std::invalid_argument("it has the state of another number of ranks");
+    return run;
+  } catch (const std::exception& fault) {
+    throw Error(ErrorCode::kInvalidDataset,
+                std::string("its state.json is not one of a checkpoint: ") + fault.what());
+  }
+}
+
+bool holds_model_of(const std::string& model_directory, double started) {
+  const std::filesystem::path folder = model_directory;
+  std::error_code none_there;
+  if (!std::filesystem::exists(folder / "_meta.yaml", none_there)) return false;
+  try {
+    return parse_ordered_json(read_file(folder / "training.json")).at("started") == started;
+  } catch (const std::exception&) {
+    return false;  // another program's, or an older one's
+  }
+}
+
+}  // namespace kiln

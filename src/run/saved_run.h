@@ -1,0 +1,77 @@
+// What a checkpoint's state.json says: all of a run but its tensors and its metrics, as plain
+// values.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/run_config.h"
+#include "data/dataset/dataset.h"
+#include "train/state.h"
+
+namespace kiln {
+
+// Tells datasets apart: by classes, names, labels and the sizes of archive members. A copy of a
+// dataset elsewhere has the same.
+struct DatasetPrint {
+  long long images = 0;
+  std::vector<std::string> classes;
+  std::string hash;
+  bool operator==(const DatasetPrint&) const = default;
+};
+DatasetPrint print_of(const Dataset& set);
+
+// EpochSums as plain values.
+struct SavedEpoch {
+  int steps = 0;
+  bool has_joined = false;
+  Totals totals;  // finite
+  double images = 0, weighted_seconds = 0, weighted_rate = 0;
+  EpochTimes spent;
+};
+SavedEpoch saved_epoch(const EpochSums& sums);  // waits for the device
+void load_epoch(const SavedEpoch& saved, EpochSums& sums);
+
+// What may differ between ranks.
+struct SavedRank {
+  SavedEpoch epoch;
+  ImageFaults bad_train, bad_valid;
+  DatasetPrint train, valid;
+};
+
+// What decides the bits of results besides the options.
+struct Machine {
+  std::string version;       // of the program
+  std::string instructions;  // of LibTorch's kernels: "AVX2"
+  std::string device;        // "cpu" or "cuda"
+  int num_ranks = 1;
+  int num_threads = 1;  // compute threads of a rank
+};
+
+struct SavedRun {
+  double time = 0, started = 0;  // Unix seconds: of the checkpoint, of the run
+  std::string finished;          // why training ended: "epochs" or "patience"; empty: it did not
+  Machine machine;
+  OptionTexts options;
+  std::string model, model_print;
+  long long global_batch = 0;
+  double peak_learning_rate = 0;
+  Progress progress;  // without weights
+  std::vector<SavedRank> ranks;
+
+  int steps() const { return ranks.front().epoch.steps; }
+  // "epoch 3, step 120".
+  std::string position() const;
+};
+
+std::string format_rank(const SavedRank& rank);
+// `ranks`: of format_rank(), which replace those of `run`.
+std::string format_saved_run(const SavedRun& run, const std::vector<std::string>& ranks);
+// Throws Error kInvalidDataset for a text that is not of a checkpoint.
+SavedRun parse_saved_run(std::string_view text);
+
+// Whether the model directory holds the model of the run that began at this time.
+bool holds_model_of(const std::string& model_directory, double started);
+
+}  // namespace kiln
