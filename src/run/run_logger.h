@@ -39,6 +39,13 @@ class CpuMeter {
   Stopwatch watch_;
 };
 
+// What a checkpoint says of the run that goes on from it.
+struct ResumedRecord {
+  std::string record;          // RunLogger::record_text() of rank 0; may be empty on other ranks
+  double checkpoint_time = 0;  // Unix seconds
+  int epoch = 0, step = 0;     // the epoch under way, from 1, and its steps done
+};
+
 // Every rank has one and calls it in lockstep. One thread.
 class RunLogger {
  public:
@@ -47,6 +54,11 @@ class RunLogger {
 
   // Warnings come first; those of ranks above 0 appear only in their log.
   void start(RunStart start, const std::vector<std::string>& warnings);
+  // In place of start(), for a run that goes on from a checkpoint. Throws Error kInvalidDataset if
+  // its record cannot be read.
+  void resume(RunStart start, const std::vector<std::string>& warnings, const ResumedRecord& from);
+  // The run so far, for a checkpoint.
+  std::string record_text() const;
   // A printed step; sums are over all ranks.
   void step(StepRecord record);
   // After every training step and validation batch: updates the live line.

@@ -61,13 +61,30 @@ struct RunEnd {
   long long peak_memory_bytes = 0, peak_device_bytes = 0;
 };
 
+// Where a run that had stopped went on, and what the stop cost.
+struct Interruption {
+  double time = 0;             // Unix seconds: when it went on
+  int epoch = 0, step = 0;     // the epoch under way, from 1, and its steps done
+  double checkpoint_time = 0;  // Unix seconds: of the checkpoint from which it went on
+  double last_seen = 0;        // Unix seconds: of the last line of the old record; 0: unknown
+  long long lost_steps = 0;    // done again, as far as the old record tells
+  double lost_seconds = 0;     // likewise
+  int num_ranks = 1;           // from here on, as the host
+  std::string host = {};
+};
+
 struct RunRecord {
-  RunStart start;
+  RunStart start;                 // as last started, but with the time of the first start
   std::vector<StepRecord> steps;  // the printed ones
   std::vector<EpochRecord> epochs;
   std::vector<std::string> warnings;
   ValidationDetails details;  // of the kept epoch
-  RunEnd end;
+  std::vector<Interruption> interruptions;
+  RunEnd end;  // of a run that went on and has not ended: the usage up to its checkpoint
+  // Only in the record that a checkpoint holds: what sinks need to go on, by name (RunSink::state).
+  TextPairs sink_states;
+  // Only of a RunReporter: the lines of the file.
+  std::string text;
   // Not in the file. At the end of the run: the sinks that lost nothing, and what the others and
   // the log have lost.
   std::vector<std::string> whole_sinks, losses;

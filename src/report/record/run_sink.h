@@ -1,6 +1,7 @@
 // Destinations of a run's record, and the reporter that feeds them.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +25,9 @@ class RunSink {
   virtual std::string_view name() const = 0;  // as warnings name it: "metrics.jsonl", "MLflow"
 
   virtual void start(const RunStart& /*start*/) {}
+  // In place of start(), for a run that goes on from a checkpoint; `so_far` has its text, and ends
+  // with an interruption. By default everything in the text is told again, in its order.
+  virtual void resume(const RunRecord& so_far);
   virtual void step(const StepRecord& /*step*/) {}
   // After every step, printed or not, and after every validation batch: time and position only.
   virtual void progress(const StepRecord& /*timing*/) {}
@@ -38,6 +42,10 @@ class RunSink {
   // Losses without an exception (in background uploads), for the closing block: "12 of 340 points
   // could not be sent: connection refused". Called after end(); empty: nothing.
   virtual std::string lost() const { return {}; }
+
+  // What the sink needs to go on after an interruption; a checkpoint keeps it, and resume() finds
+  // it in `so_far.sink_states`. Empty: nothing, or not known yet.
+  virtual std::string state() const { return {}; }
 };
 
 // Passes a run's record and the log's warnings to every sink, and keeps them. No sink can interrupt
@@ -48,10 +56,17 @@ class RunReporter {
  public:
   explicit RunReporter(Log& log) : log_(log) {}
 
-  // A sink that cannot be created is reported as a warning and omitted.
-  void add(const std::function<std::unique_ptr<RunSink>()>& make);
+  // A sink that cannot be created is reported as a warning and omitted. `folder`: where it writes;
+  // that a folder was removed meanwhile is told once, for all of its sinks.
+  void add(const std::function<std::unique_ptr<RunSink>()>& make,
+           const std::filesystem::path& folder = {});
 
   void start(RunStart start);
+  // In place of start(), for a run that goes on: `record_text` is what record_text() returned when
+  // its checkpoint was made. The run keeps the time of its first start, and warnings that it has
+  // already recorded are not recorded again. Throws Error kInvalidDataset, before anything is told,
+  // if the text is not such a record.
+  void resume(RunStart start, const std::string& record_text, Interruption interruption);
   void step(const StepRecord& step);
   void progress(const StepRecord& timing);
   void validating(const StepRecord& at);
@@ -60,10 +75,14 @@ class RunReporter {
 
   Log& log() { return log_; }
   const RunRecord& run() const { return run_; }
+  // The run so far, for a checkpoint: the lines of the record file, whether or not that could be
+  // written, and what sinks need to go on.
+  std::string record_text() const;
 
  private:
   struct Guarded {
     std::unique_ptr<RunSink> sink;
+    std::filesystem::path folder;
     int num_failed = 0;
     std::string first_failure;
     bool has_begun = true, has_ended = false;
