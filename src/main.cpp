@@ -15,6 +15,7 @@ int main(int argc, char** argv) try {
   kiln::forget_empty_temporary_folders();
   kiln::open_standard_descriptors();
   kiln::survive_file_size_limit();
+  kiln::install_checkpoint_requests();
   // Process 1 of a container has no default action for signals and would go on until it is killed.
   if (::getpid() == 1) kiln::end_on_stop_signals();
   kiln::Process process;

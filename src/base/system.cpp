@@ -162,17 +162,23 @@ void in_parallel(std::size_t count, int num_threads, const std::function<void(st
 namespace {
 
 volatile std::sig_atomic_t received = 0;
+std::atomic<bool> checkpoint_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);  // or no signal handler could set it
 
-void handle_stop_signals(void (*handler)(int)) {
+void set_handler(int signal, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   ::sigemptyset(&action.sa_mask);
+  ::sigaction(signal, &action, nullptr);
+}
+
+void handle_stop_signals(void (*handler)(int)) {
   for (const int signal : kStopSignals) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
     if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;
-    ::sigaction(signal, &action, nullptr);
+    set_handler(signal, handler);
   }
 }
 
@@ -195,6 +201,14 @@ void end_on_stop_signals() {
 
 void install_stop_signals() {
   handle_stop_signals(remember);
+}
+
+void install_checkpoint_requests() {
+  set_handler(SIGUSR2, [](int) { checkpoint_requested = true; });
+}
+
+bool take_checkpoint_request() {
+  return checkpoint_requested.exchange(false);
 }
 
 void survive_file_size_limit() {

@@ -76,6 +76,13 @@ void end_on_stop_signals();
 // code.
 void install_stop_signals();
 
+// From now on SIGUSR2 asks for a checkpoint, and does not end this process. It is not inherited by
+// programs that this one starts.
+void install_checkpoint_requests();
+
+// Whether SIGUSR2 was received since the last call. Any thread.
+bool take_checkpoint_request();
+
 // From now on a file that reaches its largest size (ulimit -f) is a failing write, like a full
 // disk, and no signal that ends this process.
 void survive_file_size_limit();

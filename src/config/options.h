@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,14 @@ enum class ValueKind {
   kSwitch,          // as kBoolean, or without a value: True
   kFlag,            // never with a value
   kAllowance,       // a count, or a share such as 1%
+  kEvery,           // counts of epochs, steps and time, such as 1epoch,10min
+};
+
+// What it means for a run that resumes if this option differs from before.
+enum class Effect {
+  kFree,    // nothing
+  kBits,    // results may differ in their last bits
+  kResult,  // another result: the run is refused
 };
 
 // An option's role on a designer's canvas, for the component files.
@@ -56,6 +65,7 @@ struct Option {
   std::int64_t maximum = 0;
   std::vector<std::string> choices = {};
   Canvas canvas = Canvas::kHidden;
+  std::optional<Effect> effect = {};  // every option of train has one
 };
 
 struct CommandInfo {

@@ -92,6 +92,23 @@ struct OutputConfig {
   std::string kfp_metrics;         // a file; empty: none
 };
 
+// How often a checkpoint is written: whichever comes first. 0: not by this.
+struct CheckpointEvery {
+  int epochs = 1;
+  std::int64_t steps = 0;  // optimizer steps
+  double seconds = 600;
+};
+
+// Whether a run continues from the checkpoints that it finds.
+enum class ResumeChoice { kAuto, kNever, kRequire };
+
+struct CheckpointConfig {
+  std::string path;  // empty: none is written
+  CheckpointEvery every;
+  int keep = 2;  // the newest checkpoints
+  ResumeChoice resume = ResumeChoice::kAuto;
+};
+
 // Every option and its text, in table order.
 using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 
@@ -100,6 +117,7 @@ struct TrainConfig {
   OptimizationConfig optimization;
   RanksConfig ranks;
   OutputConfig output;
+  CheckpointConfig checkpoint;
   OptionTexts effective_options;
   std::string
       overridden;  // which settings of the --config file flags override, a sentence; or empty
