@@ -36,6 +36,14 @@ struct StoredTensor {
   std::string bytes;                // row-major, little-endian, prod(shape) * byte_size(dtype) long
 };
 
+// A tensor somewhere in memory, to be written.
+struct TensorView {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> shape;
+  std::string_view bytes;  // as StoredTensor's
+};
+
 // In file order, with unique names.
 using StateDict = std::vector<StoredTensor>;
 

@@ -1,0 +1,110 @@
+// Checkpoints of a run: a folder that holds the newest few, written so that a kill, a full disk or
+// a mount of an object store (no atomic rename, no append) never costs an earlier one.
+//
+//   DIR/checkpoint-000007/state.json         everything but tensors and the record
+//   DIR/checkpoint-000007/metrics.jsonl      the record of the run so far
+//   DIR/checkpoint-000007/state.safetensors  weights, optimizer, statistics of the ranks
+//   DIR/checkpoint-000007/checkpoint.json    written last: sizes and hashes of the files
+//   DIR/best-000005.safetensors              weights of the best epoch, for all that name it
+//
+// Numbers only grow. A checkpoint is whole if its checkpoint.json is there and all sizes and hashes
+// are right; the newest one is the whole one with the highest number.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/output_folder.h"
+#include "store/tensor.h"
+
+namespace kiln {
+
+// What is written; the views must outlive the call.
+struct CheckpointView {
+  std::string_view state_json;      // a JSON object
+  std::string_view record;          // metrics.jsonl
+  std::vector<TensorView> tensors;  // state.safetensors; unique names
+  std::vector<TensorView> best;     // weights of the best epoch; empty: none yet
+  int best_epoch = 0;               // its file is written again only when this changes
+};
+
+// What is read; every size and hash was right.
+struct Checkpoint {
+  std::filesystem::path path;
+  std::string state_json, record;
+  StateDict tensors;
+  StateDict best;  // empty: none yet
+  int best_epoch = 0;
+};
+
+// A file as checkpoint.json lists it.
+struct CheckpointFile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::uint64_t hash = 0;  // content_hash()
+};
+
+// checkpoint.json.
+struct CheckpointManifest {
+  std::vector<CheckpointFile> files;   // state.json, metrics.jsonl, state.safetensors
+  std::optional<CheckpointFile> best;  // in the folder above
+  int best_epoch = 0;
+};
+
+std::string format_manifest(const CheckpointManifest& manifest);
+// Throws FormatFault, for the format of a newer program too. No name leads out of the folder.
+CheckpointManifest parse_manifest(std::string_view json);
+
+// The checkpoints of one run at a time, which holds a lock on the folder. Only one thread at a time
+// may use it, not always the same one.
+class CheckpointFolder {
+ public:
+  // Makes the folder and its parents where they are missing, locks it, and writes and removes a
+  // probe file. Error kFailedToWriteOutputs where that fails or another run holds the lock, and for
+  // a model directory or a folder that holds anything but checkpoints, names that begin with a dot,
+  // and lost+found. `keep`: how many checkpoints stay, at least 1.
+  CheckpointFolder(std::filesystem::path folder, int keep);
+
+  const std::filesystem::path& path() const { return folder_.path(); }
+
+  // The newest whole one, if any. For each newer one that is not whole, `skipped` gets a clause:
+  // its name, and why.
+  std::optional<Checkpoint> newest(std::vector<std::string>& skipped);
+
+  // All that is there now goes once the next write() is done, not before.
+  void begin_anew();
+
+  // Writes the next one, then removes those beyond `keep`; what cannot be removed is tried again
+  // the next time. Returns its folder. Error kFailedToWriteOutputs: what was begun is removed as
+  // far as possible, the earlier ones stand, and the next write() may succeed. Needs no memory in
+  // proportion to the tensors.
+  std::filesystem::path write(const CheckpointView& view);
+
+ private:
+  std::vector<CheckpointFile> write_files(const std::filesystem::path& folder,
+                                          const CheckpointView& view) const;
+  void write_best(const std::filesystem::path& file, const CheckpointView& view);
+  void remove_old() const;
+
+  OutputFolder folder_;
+  int keep_;
+  std::int64_t oldest_ = 0;             // those with smaller numbers are of an earlier run
+  std::set<std::int64_t> damaged_;      // numbers of those that newest() found not whole
+  std::optional<CheckpointFile> best_;  // for the next write(), if its epoch is still the best
+  int best_epoch_ = 0;
+};
+
+// Whether `path` looks like a folder of checkpoints or one checkpoint in it, whole or not.
+bool is_checkpoint(const std::filesystem::path& path);
+
+// `path` is a folder of checkpoints, of which the newest whole one is read, or one checkpoint in
+// it. A run may be writing there. `skipped` as of newest(). Error kInvalidModelDirectory if there
+// is no whole one.
+Checkpoint read_checkpoint(const std::filesystem::path& path, std::vector<std::string>& skipped);
+
+}  // namespace kiln
