@@ -14,10 +14,11 @@ cmake --build --preset asan
 ASAN_OPTIONS=detect_leaks=0 ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
 tests/fuzz/run.sh "$([ "${1:-}" = --nightly ] && echo 600 || echo 5)"
 
-# The loader's threads.
+# The threads of the loader and of checkpoints.
 cmake --preset tsan >/dev/null
 cmake --build --preset tsan
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_loader_test --gtest_brief=1
+TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_store_test --gtest_brief=1 --gtest_filter='CheckpointWriter*'
 
 ctest --test-dir build/release --output-on-failure --no-tests=error -L check
 

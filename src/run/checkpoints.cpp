@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/torch.h>
 
 #include <array>
@@ -120,7 +121,10 @@ bool Checkpoints::is_due(bool epoch_ended) {
       job_.log.warning("SIGUSR2 asks for a checkpoint, but there is no --checkpoint-path.");
   }
   if (config_.path.empty()) return false;
-  ++(epoch_ended ? epochs_ : steps_);
+  if (epoch_ended)
+    ++epochs_;
+  else
+    ++steps_;
   if (!writer_ || was_requested_) return was_requested_;
   const CheckpointEvery& every = config_.every;
   const bool due = (every.steps > 0 && steps_ >= every.steps) ||

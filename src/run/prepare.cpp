@@ -77,6 +77,9 @@ void read_inputs(TrainingJob& job) {
   world.agree([&] {
     if (!job.model) job.model = build_model(config, inputs, job.device);
   });
+  job.model_print = print_of(inputs.untrained);
+  job.train_print = print_of(inputs.train);
+  job.valid_print = print_of(inputs.valid);
   inputs.untrained.state = {};
 }
 
@@ -123,19 +126,27 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
                    .loss = recipe.loss}};
 }
 
+bool TrainingJob::is_done() const {
+  return resume && resume->is_finished && resume->has_model;
+}
+
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log) {
   auto job = std::make_unique<TrainingJob>(config, world, log);
   world.enter("starting", /*patient=*/true);
   world.agree([&] { job->device = choose_device(config.ranks.device, world.local_rank()); });
   const int num_processors = processors_of_this_rank(world);
-  at::set_num_threads(config.ranks.threads > 0 ? config.ranks.threads : num_processors);
   job->loader_threads = config.data.loader_threads > 0 ? config.data.loader_threads
                                                        : std::clamp(num_processors / 2, 1, 16);
   require_one_job(world, config.effective_options, job->device);
+  find_checkpoint(*job);
+  if (job->is_done()) return job;
+  const int num_threads = job->resume ? job->resume->run.machine.num_threads : num_processors;
+  at::set_num_threads(config.ranks.threads > 0 ? config.ranks.threads : num_threads);
 
   world.enter("reading the data", /*patient=*/true);
   read_inputs(*job);
   job->recipe = recipe_of(config.optimization, job->inputs, world.size());
+  check_inputs(*job);
   return job;
 }
 
@@ -156,6 +167,7 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
       std::make_unique<TrainState>(std::move(job.model), job.recipe, buckets, *job.communicator);
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;
+  if (job.resume) restore(job, *state);
   open_loaders(job);  // last: the cache takes a share of the remaining memory
   return state;
 }

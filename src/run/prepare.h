@@ -16,8 +16,11 @@
 #include "parallel/device/device.h"
 #include "parallel/gradients/communicator.h"
 #include "parallel/ranks/world.h"
+#include "run/resume.h"
+#include "run/saved_run.h"
 #include "run/training_inputs.h"
 #include "run/training_loaders.h"
+#include "store/checkpoint.h"
 #include "train/epoch.h"
 #include "train/recipe.h"
 #include "train/state.h"
@@ -38,6 +41,11 @@ struct TrainingJob {
   Recipe recipe;
   std::unique_ptr<ImageModel> model;   // until begin() takes it
   std::optional<OutputFolder> output;  // of the model; rank 0
+  std::optional<CheckpointFolder> checkpoints;  // rank 0
+  std::optional<ResumePoint> resume;            // where the run goes on; empty: it begins
+  // What tells this run's inputs from those of others.
+  DatasetPrint train_print, valid_print;
+  std::string model_print;
   // From begin() on.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;
   CacheChoice cache;
@@ -45,18 +53,20 @@ struct TrainingJob {
   std::unique_ptr<TrainingLoaders> loaders;
 
   EpochPlan epoch_plan(int epoch) const;
+  // The run has ended before, and its model is where it belongs. Then nothing else is prepared.
+  bool is_done() const;
   DeviceUploader& validation_uploader() { return valid_uploader ? *valid_uploader : *uploader; }
 };
 
 at::Device torch_device(const Device& device);
 
-// Chooses the device, compares the ranks, reads the inputs and builds the model. Faults are
-// reported together, stage by stage: ranks, inputs. A collective. The arguments must outlive the
-// job.
+// Chooses the device, compares the ranks, finds the checkpoint to go on from, reads the inputs and
+// builds the model. Faults are reported together, stage by stage: ranks, checkpoint, inputs. A
+// collective. The arguments must outlive the job.
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log);
 
-// Sets up the communicators and opens the loaders; every rank starts from rank 0's weights. A
-// collective. The job must outlive the state.
+// Sets up the communicators and opens the loaders; every rank starts from rank 0's weights, or from
+// the checkpoint. A collective. The job must outlive the state.
 std::unique_ptr<TrainState> begin(TrainingJob& job);
 
 }  // namespace kiln

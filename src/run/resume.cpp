@@ -17,6 +17,12 @@
 namespace kiln {
 namespace {
 
+std::string joined(const std::vector<std::string>& clauses, const char* separator) {
+  std::string text;
+  for (const std::string& clause : clauses) text += (text.empty() ? "" : separator) + clause;
+  return text;
+}
+
 std::string value_of(const OptionTexts& options, const std::string& name) {
   for (const auto& [option, value] : options)
     if (option == name) return value;
@@ -38,12 +44,9 @@ std::vector<std::string> changed_options(const OptionTexts& before, const Option
 }
 
 [[noreturn]] void refuse(const TrainingJob& job, const std::vector<std::string>& differences) {
-  std::string text;
-  for (const std::string& difference : differences)
-    text += (text.empty() ? "" : "; ") + difference;
   throw Error(ErrorCode::kUserError,
               "The run in --checkpoint-path '" + job.config.checkpoint.path +
-                  "' cannot be continued: " + text +
+                  "' cannot be continued: " + joined(differences, "; ") +
                   ". Use what the run was started with to continue it; --resume never to begin "
                   "anew; or another --checkpoint-path.");
 }
@@ -91,7 +94,7 @@ std::vector<std::string> share_bytes(const TrainingJob& job, const char* what) {
   std::vector<std::string> all(job.resume->run.ranks.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (job.world.leads())
-      for (StoredTensor& tensor : job.resume->checkpoint->tensors)
+      for (const StoredTensor& tensor : job.resume->checkpoint->tensors)
         if (tensor.name == formatted("rank.%zu.%s", rank, what)) all[rank] = tensor.bytes;
     all[rank] = job.world.broadcast(all[rank]);
   }
@@ -169,7 +172,8 @@ void find_checkpoint(TrainingJob& job) {
     if (config.resume == ResumeChoice::kNever) return job.checkpoints->begin_anew();
     std::vector<std::string> skipped;
     found = job.checkpoints->newest(skipped);
-    for (const std::string& text : skipped) job.log.warning(text);
+    for (const std::string& text : skipped)
+      job.log.warning("Checkpoint " + text + ". It is skipped.");
     if (!found && config.resume == ResumeChoice::kRequire)
       throw Error(ErrorCode::kUserError,
                   "--resume is require, but --checkpoint-path '" + config.path +
@@ -179,12 +183,16 @@ void find_checkpoint(TrainingJob& job) {
   const std::string text = job.world.broadcast(found ? found->state_json : std::string());
   if (text.empty()) return;
   job.world.agree([&] {
-    ResumePoint point{parse_saved_run(text), std::move(found), false};
+    ResumePoint point{parse_saved_run(text), std::move(found)};
     if (const auto differences = differing_options(job, point.run); !differences.empty())
       refuse(job, differences);
     point.is_finished = is_finished(job, point.run);
     job.resume = std::move(point);
   });
+  job.resume->has_model = job.world.broadcast(
+      static_cast<char>(job.world.leads() &&
+                        holds_model_of(job.config.output.trained_model_path,
+                                       job.resume->run.started))) != 0;
 }
 
 void check_inputs(TrainingJob& job) {
@@ -214,7 +222,7 @@ void check_inputs(TrainingJob& job) {
     job.recipe.schedule.peak = saved.peak_learning_rate;
 }
 
-std::vector<std::string> lost_bits(const TrainingJob& job) {
+std::string lost_bits(const TrainingJob& job) {
   const SavedRun& saved = job.resume->run;
   const Machine &before = saved.machine, now = machine_of(job);
   std::vector<std::string> reasons;
@@ -233,7 +241,11 @@ std::vector<std::string> lost_bits(const TrainingJob& job) {
     if (!change.starts_with("--ranks ") && !change.starts_with("--threads ") &&
         !change.starts_with("--device "))
       reasons.push_back(std::move(change));
-  return reasons;
+  if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm)
+    reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of another size");
+  if (reasons.empty()) return {};
+  return "The results will not be bit-equal to those of an undisturbed run, because " +
+         joined(reasons, "; ") + ".";
 }
 
 void restore(TrainingJob& job, TrainState& state) {

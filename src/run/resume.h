@@ -15,6 +15,7 @@ struct ResumePoint {
   SavedRun run;                          // the same on all ranks
   std::optional<Checkpoint> checkpoint;  // on rank 0, until restore()
   bool is_finished = false;              // there is nothing left to train
+  bool has_model = false;                // and the model of the run is where it belongs
 };
 
 // Opens --checkpoint-path on rank 0, and finds what to continue from: `job.checkpoints`,
@@ -27,8 +28,9 @@ void find_checkpoint(TrainingJob& job);
 // collective.
 void check_inputs(TrainingJob& job);
 
-// Why results will not be those of an undisturbed run to the last bit: clauses; empty if they will.
-std::vector<std::string> lost_bits(const TrainingJob& job);
+// Why results will not be those of an undisturbed run to the last bit, a sentence; empty if they
+// will.
+std::string lost_bits(const TrainingJob& job);
 
 // Puts the checkpoint into a fresh state. A collective.
 void restore(TrainingJob& job, TrainState& state);

@@ -59,6 +59,8 @@ class RunLogger {
   void resume(RunStart start, const std::vector<std::string>& warnings, const ResumedRecord& from);
   // The run so far, for a checkpoint.
   std::string record_text() const;
+  // When the run first began, in Unix seconds.
+  double started() const { return reporter_.run().start.time; }
   // A printed step; sums are over all ranks.
   void step(StepRecord record);
   // After every training step and validation batch: updates the live line.

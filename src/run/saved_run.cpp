@@ -33,10 +33,15 @@ void visit_fields(Is<SavedEpoch> auto& epoch, auto&& field) {
   field("spent", epoch.spent);
 }
 
-void visit_fields(Is<ImageFaults> auto& faults, auto&& field) {
-  field("samples", faults.samples);
-  field("records", faults.records);
-  field("num_bad", faults.num_bad);
+static Json as_json(const ImageFaults& faults) {
+  return {{"samples", faults.samples},
+          {"records", as_json(faults.records)},
+          {"num_bad", faults.num_bad}};
+}
+static void from_json(const Json& json, ImageFaults& faults) {
+  faults.samples = json.at("samples").get<std::set<std::uint32_t>>();
+  from_json(json.at("records"), faults.records);
+  faults.num_bad = json.at("num_bad").get<int>();
 }
 
 void visit_fields(Is<SavedRank> auto& rank, auto&& field) {
@@ -83,11 +88,8 @@ void visit_fields(Is<SavedRun> auto& run, auto&& field) {
 
 namespace {
 
-Json as_json(const std::set<std::uint32_t>& values) {
-  return Json(values);
-}
-void from_json(const Json& json, std::set<std::uint32_t>& values) {
-  values = json.get<std::set<std::uint32_t>>();
+std::string hash_text(std::uint64_t hash) {
+  return formatted("%016llx", static_cast<unsigned long long>(hash));
 }
 
 }  // namespace
@@ -95,6 +97,7 @@ void from_json(const Json& json, std::set<std::uint32_t>& values) {
 DatasetPrint print_of(const Dataset& set) {
   std::uint64_t hash = fnv1a({});
   const auto add = [&](std::string_view bytes) { hash = fnv1a(bytes, hash); };
+  for (const std::string& name : set.classes) add(name + "\n");
   for (std::size_t i = 0; i < set.samples.size(); ++i) {
     const ArchiveMember* member = set.samples.member(i);
     add(set.samples.file_name(i));
@@ -102,7 +105,17 @@ DatasetPrint print_of(const Dataset& set) {
                   member == nullptr ? 0ULL : static_cast<unsigned long long>(member->size)));
   }
   return {static_cast<long long>(set.samples.size()), set.classes,
-          formatted("%016llx", static_cast<unsigned long long>(hash))};
+          hash_text(hash)};
+}
+
+std::string print_of(const ModelDirectory& model) {
+  const ModelSpec& spec = model.spec;
+  std::uint64_t hash = fnv1a(spec.model_name);
+  for (const bool choice : {spec.pretrained, spec.memory_efficient, spec.zero_init_residual})
+    hash = fnv1a(choice ? "1" : "0", hash);
+  for (const StoredTensor& tensor : model.state)
+    if (spec.pretrained) hash = fnv1a(hash_text(content_hash(tensor.bytes)), hash);
+  return spec.model_name + " " + hash_text(hash);
 }
 
 SavedEpoch saved_epoch(const EpochSums& sums) {
@@ -133,6 +146,7 @@ std::string format_rank(const SavedRank& rank) {
 std::string format_saved_run(const SavedRun& run, const std::vector<std::string>& ranks) {
   Json json = as_json(run);
   json["steps"] = run.steps();
+  json["best"]["top1"] = run.progress.best.valid.top1_accuracy();
   Json& list = json["ranks"] = Json::array();
   for (const std::string& rank : ranks) list.push_back(Json::parse(rank));
   return json_text(json) + "\n";

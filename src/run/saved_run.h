@@ -8,6 +8,7 @@
 
 #include "config/run_config.h"
 #include "data/dataset/dataset.h"
+#include "store/model_directory.h"
 #include "train/state.h"
 
 namespace kiln {
@@ -18,9 +19,11 @@ struct DatasetPrint {
   long long images = 0;
   std::vector<std::string> classes;
   std::string hash;
-  bool operator==(const DatasetPrint&) const = default;
 };
 DatasetPrint print_of(const Dataset& set);
+
+// Tells models apart: by architecture and, where they are pretrained, by their weights.
+std::string print_of(const ModelDirectory& model);
 
 // EpochSums as plain values.
 struct SavedEpoch {

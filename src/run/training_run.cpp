@@ -7,6 +7,7 @@
 
 #include "base/system.h"
 #include "base/text.h"
+#include "run/checkpoints.h"
 #include "run/kept_model.h"
 #include "run/plan_warnings.h"
 #include "run/prepare.h"
@@ -21,11 +22,12 @@
 namespace kiln {
 namespace {
 
-// What the loop works with: the fixed parts, the state, and the logger.
+// What the loop works with: the fixed parts, the state, the logger, and the checkpoints.
 struct TrainingRun {
   TrainingJob& job;
   TrainState& state;
   RunLogger& log;
+  Checkpoints& checkpoints;
   BadImageLedger bad_train, bad_valid;
 };
 
@@ -41,6 +43,7 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
   const std::vector<BadImage> faults = loader.take_faults();
   StepRecord record;  // of a printed step
   Vote mine = ballot(!faults.empty());
+  mine.wants_checkpoint = run.checkpoints.is_due(/*epoch_ended=*/false);
   if (printed) {
     record = training.step_record();
     mine.has_diverged = training.first_bad_step() != 0;
@@ -55,6 +58,7 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
     run.log.step(record);
   }
   run.log.progress(training.timing());
+  if (all.wants_checkpoint) run.checkpoints.begin();
   return 0;
 }
 
@@ -70,7 +74,9 @@ EpochRecord end_training(World& world, TrainEpoch& training) {
 void join_training(TrainingRun& run, EpochRecord& record) {
   World& world = run.job.world;
   set_summed_numbers(world.sum(summed_numbers(record)), record);
-  average_statistics(*run.state.model, *run.job.communicator, world);
+  if (!run.state.epoch.has_joined)
+    average_statistics(*run.state.model, *run.job.communicator, world);
+  run.state.epoch.has_joined = true;
   world.agree([&] { require_equal_replicas(*run.state.model, world); });
 }
 
@@ -123,23 +129,24 @@ void count_shared_images(TrainingRun& run, EpochRecord& record) {
 }
 
 // Runs until the last epoch, early stopping or a stop signal.
-Stop train(TrainingJob& job, TrainState& state, RunLogger& log) {
+Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& checkpoints) {
   const DataConfig& data = job.config.data;
   const int num_epochs = job.config.optimization.epochs;
   TrainingRun run{job,
                   state,
                   log,
+                  checkpoints,
                   {"training", job.inputs.train, data.has_train_shard, data, state.bad_train},
                   {"validation", job.inputs.valid, data.has_valid_shard, data, state.bad_valid}};
-  while (state.progress.epochs_done < num_epochs) {
+  const EarlyStopping& early_stopping = state.progress.early_stopping;
+  while (state.progress.epochs_done < num_epochs && !early_stopping.exhausted()) {
     const int epoch = state.progress.epochs_done + 1;
     EpochRecord record;
 
     // ------------------------------------ training ------------------------------------
     job.world.enter("training, epoch " + std::to_string(epoch));
-    state.epoch = EpochSums(job.uploader->device());
     {
-      BatchLoader loader = job.loaders->training(epoch);
+      BatchLoader loader = job.loaders->training(epoch, state.epoch.steps);
       job.loaders->begin_validation(epoch);
       TrainEpoch training(state, loader, *job.uploader, job.epoch_plan(epoch));
       while (training.step()) {
@@ -166,11 +173,15 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log) {
       details = judge(job.world, predictions, job.inputs.valid, job.inputs.valid_pixels, epoch);
     log.epoch(record, kept ? &details : nullptr);
     state.progress.epochs_done = epoch;
-    const bool exhausted = state.progress.early_stopping.exhausted_after(record.valid.loss());
-    if (const int signal = vote(job.world, ballot(false)).stop_signal) return {.signal = signal};
-    if (exhausted && epoch < num_epochs) return {.patience = true};
+    state.progress.early_stopping.note(record.valid.loss());
+    state.epoch = EpochSums(job.uploader->device());
+    Vote mine = ballot(false);
+    mine.wants_checkpoint = checkpoints.is_due(/*epoch_ended=*/true);
+    const Vote all = vote(job.world, mine);
+    if (all.stop_signal != 0) return {.signal = all.stop_signal};
+    if (all.wants_checkpoint) checkpoints.begin();
   }
-  return {};
+  return {.patience = state.progress.epochs_done < num_epochs};
 }
 
 // Stopping goes by the validation loss, keeping by top-1.
@@ -184,6 +195,22 @@ std::string patience_text(const TrainingJob& job, const TrainState& state) {
          std::string(", is kept.");
 }
 
+// The plan of a run that begins, or where it goes on.
+void begin_record(TrainingJob& job, const TrainState& state, RunLogger& log) {
+  const RunStart start = describe_run(job, state);
+  std::vector<std::string> warnings = plan_warnings(job);
+  if (!job.resume) return log.start(start, warnings);
+  const SavedRun& saved = job.resume->run;
+  if (std::string lost = lost_bits(job); !lost.empty()) warnings.push_back(std::move(lost));
+  ResumedRecord from{.record = {},
+                     .checkpoint_time = saved.time,
+                     .epoch = saved.progress.epochs_done + 1,
+                     .step = saved.steps()};
+  if (job.world.leads()) from.record = std::move(job.resume->checkpoint->record);
+  job.resume->checkpoint.reset();
+  log.resume(start, warnings, from);
+}
+
 }  // namespace
 
 int run_training(const TrainConfig& config, Process& process) {
@@ -191,17 +218,26 @@ int run_training(const TrainConfig& config, Process& process) {
   end_on_stop_signals();  // until there is something to save
   keep_freed_memory();
   const std::unique_ptr<TrainingJob> job = prepare(config, world, process.log);
+  if (job->is_done()) {
+    process.log.info("This run has ended before, and its model is in '" +
+                     config.output.trained_model_path + "': there is nothing to do.");
+    return 0;
+  }
   std::unique_ptr<TrainState> state;  // outlives the catch: collectives on it may be in flight
   RunLogger log(config.output, world.leads(), job->device, process.log);
   try {
     state = begin(*job);
     install_stop_signals();
-    log.start(describe_run(*job, *state), plan_warnings(*job));
-    const Stop stop = train(*job, *state, log);
+    begin_record(*job, *state, log);
+    auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
+    const Stop stop = train(*job, *state, log, *checkpoints);
     if (stop.signal != 0)
       log.stopped_early("signal", "Stopped by signal " + std::to_string(stop.signal) + ".");
     if (stop.patience)
       log.stopped_early("patience", "Early stopped. " + patience_text(*job, *state));
+    world.enter("writing the last checkpoint", /*patient=*/true);
+    checkpoints->finish(stop.signal != 0 ? "" : stop.patience ? "patience" : "epochs");
+    checkpoints.reset();
     world.enter("saving", /*patient=*/true);
     world.agree([&] { save(*job, std::move(state), log); });
     return stop.signal == 0 ? 0 : 128 + stop.signal;

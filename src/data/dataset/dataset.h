@@ -57,6 +57,7 @@ class SampleTable {
   // After keep_hashes() any number of threads may note and look.
   void keep_hashes() { hashes_.resize(size()); }
   void note_content(std::size_t i, std::string_view bytes);
+  void set_hash(std::size_t i, std::uint64_t hash) { hashes_[i] = hash; }
   std::uint64_t hash(std::size_t i) const;
 
   void set_label(std::size_t i, int label) { labels_[i] = label; }

@@ -302,7 +302,8 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
   Json faults = Json::array();
   for (const ImageFaultRecord& fault : end.image_faults) faults.push_back(fault_json(fault));
   const std::string& stopped = end.stopped_early;
-  const Json json = {{"options", as_json(run.start.options)},
+  const Json json = {{"started", run.start.time},
+                     {"options", as_json(run.start.options)},
                      {"versions", as_json(run.start.versions)},
                      {"data", data_json(run)},
                      {"epochs", epochs},

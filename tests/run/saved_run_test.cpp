@@ -1,0 +1,95 @@
+#include "run/saved_run.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+SavedRank rank_of(int number) {
+  SavedRank rank;
+  rank.epoch = {.steps = 7,
+                .has_joined = true,
+                .totals = {.loss_sum = 0.1 + number, .top1 = 3, .top5 = 5, .count = 8},
+                .images = 56,
+                .weighted_seconds = 1.0 / 3,
+                .weighted_rate = 1e9 / 7,
+                .spent = {}};
+  rank.epoch.spent.parts.backward = 0.7;
+  rank.bad_train = {.samples = {4, 9}, .records = {{"training", "a.png", "cut", true}}, .num_bad = 1};
+  rank.train = {60, {"cat", "dog"}, "0123456789abcdef"};
+  return rank;
+}
+
+SavedRun two_ranks() {
+  SavedRun run;
+  run.time = 1.5e9 + 0.1;
+  run.started = 1.4e9 + 1.0 / 3;
+  run.finished = "patience";
+  run.machine = {"kiln 1", "AVX2", "cpu", 2, 3};
+  run.options = {{"epochs", "6"}, {"augment", "flip"}};
+  run.model = "resnet18";
+  run.model_print = "resnet18 0";
+  run.global_batch = 16;
+  run.peak_learning_rate = 0.002;
+  run.progress.epochs_done = 2;
+  run.progress.best = {.epoch = 1, .valid = {.loss_sum = 2.5, .top1 = 6, .top5 = 9, .count = 12}, .weights = {}};
+  run.progress.early_stopping = {.patience = 3, .strikes = 1, .previous_loss = 0.3};
+  run.ranks = {rank_of(0), rank_of(1)};
+  return run;
+}
+
+std::string text_of(const SavedRun& run) {
+  std::vector<std::string> ranks;
+  for (const SavedRank& rank : run.ranks) ranks.push_back(format_rank(rank));
+  return format_saved_run(run, ranks);
+}
+
+TEST(SavedRun, ReadsWhatItWrote) {
+  const SavedRun run = two_ranks(), again = parse_saved_run(text_of(run));
+  EXPECT_EQ(text_of(again), text_of(run));
+  EXPECT_EQ(again.started, run.started);
+  EXPECT_EQ(again.options, run.options);
+  EXPECT_EQ(again.progress.best.valid.count, 12);
+  EXPECT_EQ(again.progress.early_stopping.previous_loss, 0.3);
+  ASSERT_EQ(again.ranks.size(), 2U);
+  EXPECT_EQ(again.ranks[1].epoch.totals.loss_sum, 1.1);
+  EXPECT_EQ(again.ranks[1].epoch.weighted_rate, 1e9 / 7);
+  EXPECT_EQ(again.ranks[1].epoch.spent.parts.backward, 0.7);
+  EXPECT_TRUE(again.ranks[1].epoch.has_joined);
+  EXPECT_EQ(again.ranks[0].bad_train.samples, run.ranks[0].bad_train.samples);
+  EXPECT_EQ(again.ranks[0].bad_train.records[0].fault, "cut");
+  EXPECT_EQ(again.ranks[0].train.hash, run.ranks[0].train.hash);
+}
+
+TEST(SavedRun, KeepsALossThatIsNotThereYet) {
+  SavedRun run = two_ranks();
+  run.progress.early_stopping.previous_loss = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(parse_saved_run(text_of(run)).progress.early_stopping.previous_loss,
+            std::numeric_limits<double>::infinity());
+}
+
+TEST(SavedRun, RefusesOtherTexts) {
+  for (const char* text : {"", "{}", "[]", R"({"ranks": []})", R"({"ranks": [{}, {}]})", R"({"ranks": 1})",
+                           R"({"machine": {"num_ranks": "x"}, "ranks": [{}]})"})
+    EXPECT_THROW(parse_saved_run(text), Error) << text;
+}
+
+TEST(DatasetPrint, TellsNamesLabelsAndClassesApart) {
+  const auto print = [](const std::string& name, int label, const std::string& name_of_class) {
+    Dataset set;
+    set.classes = {name_of_class};
+    set.samples.push_back({.file_name = name, .label = label, .size = {}});
+    return print_of(set).hash;
+  };
+  EXPECT_EQ(print("a", 0, "cat"), print("a", 0, "cat"));
+  EXPECT_NE(print("a", 0, "cat"), print("b", 0, "cat"));
+  EXPECT_NE(print("a", 0, "cat"), print("a", 1, "cat"));
+  EXPECT_NE(print("a", 0, "cat"), print("a", 0, "dog"));
+}
+
+}  // namespace
+}  // namespace kiln
