@@ -68,12 +68,14 @@ TEST_F(CheckpointWriterTest, TellsAFailureOnceAndGoesOn) {
   CheckpointWriter writer(folder);
   Trained trained;
   trained.step(1);
-  std::ofstream(path_ / "checkpoint-000001") << "a file where its folder belongs";
+  fs::remove_all(path_);
+  std::ofstream(path_) << "a file where the folder belongs";
   writer.begin(trained.view());
   writer.wait();
   EXPECT_FALSE(writer.take_failure().empty());
   EXPECT_TRUE(writer.take_failure().empty());
-  fs::remove(path_ / "checkpoint-000001");
+  fs::remove(path_);
+  fs::create_directories(path_);
   writer.begin(trained.view());
   writer.wait();
   EXPECT_TRUE(writer.take_failure().empty());
