@@ -73,6 +73,10 @@ RateScaling Binder::rate_scaling(const char* name) {
   return read<RateScaling>(name, rate_scaling_value);
 }
 
+CheckpointEvery Binder::every(const char* name) {
+  return read<CheckpointEvery>(name, every_value);
+}
+
 std::string Binder::choice(const char* name) {
   return read<std::string>(name, choice_value);
 }

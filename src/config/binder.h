@@ -27,6 +27,7 @@ class Binder {
   bool boolean(const char* name);
   Allowance allowance(const char* name);
   RateScaling rate_scaling(const char* name);
+  CheckpointEvery every(const char* name);
   std::string choice(const char* name);
 
   // Options shared by several commands.
@@ -71,6 +72,9 @@ bool boolean_value(const std::string& text, const std::string& where);
 Allowance allowance_value(const Option& option, const std::string& text, const std::string& where);
 RateScaling rate_scaling_value(const Option& option, const std::string& text,
                                const std::string& where);
+// What is not in the text is 0.
+CheckpointEvery every_value(const Option& option, const std::string& text,
+                            const std::string& where);
 std::string choice_value(const Option& option, const std::string& text, const std::string& where);
 // Throws Error kParameterParsing for a placeholder that Kubeflow Pipelines did not substitute.
 void refuse_placeholder(const std::string& text, const std::string& where);

@@ -1,6 +1,5 @@
 #include "config/option_rows.h"
 
-#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -100,10 +99,6 @@ Option plain() {
                    "NO_COLOR does the same.");
 }
 
-void append(std::vector<Option>& options, std::vector<Option> more) {
-  std::move(more.begin(), more.end(), std::back_inserter(options));
-}
-
 // Which options appear on a designer's canvas, and in what role. The component has seven
 // parameters; nobody reads a form with more than 25, so the others are left to the --config file.
 
@@ -120,6 +115,7 @@ const std::vector<Place>& places() {
       {"train", Canvas::kModelIn, {"untrained-model-path"}},
       {"train", Canvas::kDataIn, {"train-data-path", "valid-data-path"}},
       {"train", Canvas::kModelOut, {"trained-model-path"}},
+      {"train", Canvas::kCheckpoints, {"checkpoint-path"}},
       {"train", Canvas::kFileIn, {"config"}},
       {"train", Canvas::kRanksOfHost, {"ranks"}},
       {"train", Canvas::kKubeflowRun, {"kfp-executor-input"}},

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/options.h"
@@ -38,7 +39,15 @@ Option seed(std::string group, std::string help);
 Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,
                  std::string help);
 Option plain();
-void append(std::vector<Option>& options, std::vector<Option> more);
+
+// A row of train's table: a changed option may change a run that resumes, so each says how.
+struct TrainOption {
+  TrainOption(Effect effect, Option of_row) : option(std::move(of_row)) { option.effect = effect; }
+  Option option;
+};
+
+std::vector<TrainOption> checkpoint_options();  // checkpoint_options.cpp
+CheckpointConfig bind_checkpoint(Binder& binder);
 
 // Sets each option's role on a designer's canvas.
 void place_on_canvas(std::vector<CommandInfo>& commands);

@@ -195,6 +195,8 @@ std::string range_text(const Option& option) {
     }
     case ValueKind::kAllowance:
       return "0% to 100%, or " + bounds;
+    case ValueKind::kEvery:
+      return bounds + " epochs, steps, s, min or h";
     case ValueKind::kChoice:
     case ValueKind::kModelName:
       return join_choices(option.choices);

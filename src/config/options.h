@@ -46,6 +46,7 @@ enum class Canvas {
   kModelIn,  // a folder that holds a model
   kModelOut,
   kFileIn,       // one file, optional
+  kCheckpoints,  // a folder that outlasts a job which is stopped; only Azure ML has such outputs
   kRanksOfHost,  // auto, if nothing else starts the ranks
   kKubeflowRun,  // the JSON text in which Kubeflow says where the artifact `metrics` goes
 };
@@ -89,6 +90,16 @@ const Option* find_option(const CommandInfo& command, std::string_view name);
 
 // The option of `command` that a mistyped `name`, or another trainer's, stands for; empty: none.
 std::string meant_option(const CommandInfo& command, std::string_view name);
+
+// An option of train whose value differs between two runs.
+struct ChangedOption {
+  std::string name, before, now;
+  Effect effect = Effect::kResult;
+};
+
+// In table order. Other spellings of one value (0.10, .1) are no change; an option that only one
+// of them has counts as its default in the other.
+std::vector<ChangedOption> changed_options(const OptionTexts& before, const OptionTexts& now);
 
 // "1 to 1000000", "auto, or 16 to 2048", "best or last"; empty if any value is allowed.
 std::string range_text(const Option& option);

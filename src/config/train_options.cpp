@@ -6,7 +6,7 @@ namespace kiln {
 namespace {
 
 // The component's eleven, in its order.
-std::vector<Option> component_options() {
+std::vector<TrainOption> component_options() {
   Option learning_rate = {.name = "learning-rate",
                           .value_name = "X",
                           .default_text = "0.001",
@@ -17,30 +17,38 @@ std::vector<Option> component_options() {
                           .minimum = 0,
                           .maximum = 1000};
   return {
-      required_path("untrained-model-path", "DIR",
-                    "UntrainedModelDirectory to train, as written by `kiln init-model`."),
-      required_path("train-data-path", "DIR",
-                    "Training images: an ImageDirectory, class folders, a COCO folder, an archive "
-                    "or a folder of shards."),
-      required_path("valid-data-path", "DIR", "Validation images, in the same forms."),
-      required_path("trained-model-path", "DIR", "Output folder for the ModelDirectory."),
-      integer("epochs", "5", 1, kMillion, "epochs", kTraining, "Passes over the training dataset."),
-      integer("batch-size", "16", 1, kMillion, "images", kTraining,
-              "Images per batch and process."),
-      integer("num-warmup-steps", "0", 0, kMillion, "epochs", kTraining,
-              "Epochs (not steps) of learning-rate warm-up."),
-      learning_rate,
-      seed(kTraining, "Seed for fresh weights, the order of the images and augmentation."),
-      integer("patience", "3", 1, kMillion, "epochs", kTraining,
-              "Stop early after this many consecutive epochs whose validation loss is not below "
-              "the previous epoch's."),
-      integer("print-freq", "10", 1, 1000 * kMillion, "steps", kReporting,
-              "Steps between log lines."),
+
+      {Effect::kFree,
+       required_path("untrained-model-path", "DIR",
+                     "UntrainedModelDirectory to train, as written by `kiln init-model`.")},
+      {Effect::kFree,
+       required_path("train-data-path", "DIR",
+                     "Training images: an ImageDirectory, class folders, a COCO folder, an archive "
+                     "or a folder of shards.")},
+      {Effect::kFree,
+       required_path("valid-data-path", "DIR", "Validation images, in the same forms.")},
+      {Effect::kFree,
+       required_path("trained-model-path", "DIR", "Output folder for the ModelDirectory.")},
+      {Effect::kFree, integer("epochs", "5", 1, kMillion, "epochs", kTraining,
+                              "Passes over the training dataset.")},
+      {Effect::kBits, integer("batch-size", "16", 1, kMillion, "images", kTraining,
+                              "Images per batch and process.")},
+      {Effect::kResult, integer("num-warmup-steps", "0", 0, kMillion, "epochs", kTraining,
+                                "Epochs (not steps) of learning-rate warm-up.")},
+      {Effect::kResult, learning_rate},
+      {Effect::kResult,
+       seed(kTraining, "Seed for fresh weights, the order of the images and augmentation.")},
+      {Effect::kResult,
+       integer("patience", "3", 1, kMillion, "epochs", kTraining,
+               "Stop early after this many consecutive epochs whose validation loss is not below "
+               "the previous epoch's.")},
+      {Effect::kFree, integer("print-freq", "10", 1, 1000 * kMillion, "steps", kReporting,
+                              "Steps between log lines.")},
   };
 }
 
 // Options for jobs of several ranks.
-std::vector<Option> rank_options() {
+std::vector<TrainOption> rank_options() {
   Option lr_scaling = {
       .name = "lr-scaling",
       .value_name = "linear|sqrt|none|X",
@@ -58,46 +66,60 @@ std::vector<Option> rank_options() {
   Option expected = integer("expect-ranks", "", 1, 1'000'000, "processes", kRanks,
                             "Fail unless the job has exactly this many ranks.");
   return {
-      lr_scaling,
-      choice("shard-by", {"rank", "none", "train"}, kRanks,
-             "rank: all processes see the same dataset, and each takes a shard of it. none: each "
-             "host (or each process, by its data paths) already has its own shard; classes are "
-             "merged, and the smallest shard determines the steps per epoch. train: the same, but "
-             "the validation images are identical everywhere and are sharded by rank."),
-      choice("scan", {"once", "each"}, kRanks,
-             "once: rank 0 scans the image folders and broadcasts the result. each: every rank "
-             "scans them, and the results are compared."),
-      integer("accumulate", "1", 1, kMillion, "batches", kRanks,
-              "Batches per process that are accumulated into one optimizer step."),
-      yes_or_no("sync-batch-norm", ValueKind::kSwitch, "False", kRanks,
-                "Compute BatchNorm statistics over the global batch."),
-      integer("bucket-mb", "25", 1, 4096, "MiB", kRanks,
-              "Size of a gradient bucket, the unit of all-reduce."),
-      choice("gradient-dtype", {"fp32", "bf16"}, kRanks,
-             "Data type of the gradient all-reduce; bf16 halves the traffic at reduced precision."),
-      integer("collective-timeout", "300", 1, 86400, "seconds", kRanks,
-              "Fail the job after waiting this long for other ranks."),
-      integer("stall-warning", "60", 1, 86400, "seconds", kRanks,
-              "Log the missing ranks after waiting this long, and again at this interval."),
-      expected,
+
+      {Effect::kResult, lr_scaling},
+      {Effect::kResult,
+       choice("shard-by", {"rank", "none", "train"}, kRanks,
+              "rank: all processes see the same dataset, and each takes a shard of it. none: each "
+              "host (or each process, by its data paths) already has its own shard; classes are "
+              "merged, and the smallest shard determines the steps per epoch. train: the same, but "
+              "the validation images are identical everywhere and are sharded by rank.")},
+      {Effect::kFree,
+       choice("scan", {"once", "each"}, kRanks,
+              "once: rank 0 scans the image folders and broadcasts the result. each: every rank "
+              "scans them, and the results are compared.")},
+      {Effect::kBits, integer("accumulate", "1", 1, kMillion, "batches", kRanks,
+                              "Batches per process that are accumulated into one optimizer step.")},
+      {Effect::kResult, yes_or_no("sync-batch-norm", ValueKind::kSwitch, "False", kRanks,
+                                  "Compute BatchNorm statistics over the global batch.")},
+      {Effect::kBits, integer("bucket-mb", "25", 1, 4096, "MiB", kRanks,
+                              "Size of a gradient bucket, the unit of all-reduce.")},
+      {Effect::kBits,
+       choice(
+           "gradient-dtype", {"fp32", "bf16"}, kRanks,
+           "Data type of the gradient all-reduce; bf16 halves the traffic at reduced precision.")},
+      {Effect::kFree, integer("collective-timeout", "300", 1, 86400, "seconds", kRanks,
+                              "Fail the job after waiting this long for other ranks.")},
+      {Effect::kFree,
+       integer("stall-warning", "60", 1, 86400, "seconds", kRanks,
+               "Log the missing ranks after waiting this long, and again at this interval.")},
+      {Effect::kFree, expected},
   };
 }
 
-std::vector<Option> tracking_options() {
+std::vector<TrainOption> tracking_options() {
   return {
-      yes_or_no(
-          "mlflow-log-model", ValueKind::kSwitch, "False", kReporting,
-          "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI."),
-      optional_path("kfp-executor-input", "JSON", "", kReporting,
-                    "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the "
-                    "saved epoch's metrics go to its output of type Metrics."),
-      optional_path("kfp-metrics", "FILE", "", kReporting,
-                    "Write the saved epoch's metrics in the format of Kubeflow Pipelines 1."),
+
+      {Effect::kFree,
+       yes_or_no(
+           "mlflow-log-model", ValueKind::kSwitch, "False", kReporting,
+           "Also upload the ModelDirectory to the MLflow server named by MLFLOW_TRACKING_URI.")},
+      {Effect::kFree,
+       optional_path("kfp-executor-input", "JSON", "", kReporting,
+                     "The JSON that Kubeflow Pipelines substitutes for {executorInput: null}; the "
+                     "saved epoch's metrics go to its output of type Metrics.")},
+      {Effect::kFree,
+       optional_path("kfp-metrics", "FILE", "", kReporting,
+                     "Write the saved epoch's metrics in the format of Kubeflow Pipelines 1.")},
   };
+}
+
+void append(std::vector<TrainOption>& options, const std::vector<TrainOption>& more) {
+  options.insert(options.end(), more.begin(), more.end());
 }
 
 std::vector<Option> train_options() {
-  std::vector<Option> options = component_options();
+  std::vector<TrainOption> options = component_options();
   Option max_bad = {
       .name = "max-bad-images",
       .value_name = "N|N%",
@@ -112,57 +134,74 @@ std::vector<Option> train_options() {
       .maximum = 1000 * kMillion};
   append(
       options,
-      {optional_path("config", "FILE", "", kPaths,
-                     "YAML or JSON file that sets any of these options; flags override it. "
-                     "Relative paths in it are relative to the working directory."),
-       optional_path(
-           "index", "FILE", "", kPaths,
-           "File that caches the dataset listing between runs (validation uses FILE-valid). "
-           "Default: a file in ~/.cache/kiln for datasets of 1000 images or more."),
-       integer("image-size", "auto", 16, 2048, "pixels", kImages,
-               "Resize images to this height and width. auto: the stored size if all images share "
-               "one, else 224."),
-       choice(
-           "augment", {"none", "flip", "standard", "strong"}, kImages,
-           "Data augmentation of training images. flip: random horizontal flip. standard: random "
-           "resized crop and flip. strong: standard, TrivialAugmentWide and random erasing."),
-       integer("eval-resize", "auto", 16, 4096, "pixels", kImages,
-               "Resize the short side of validation images to this length. auto: 256/224 of "
-               "--eval-crop, or no resizing if images already have the crop size."),
-       integer("eval-crop", "auto", 16, 2048, "pixels", kImages,
-               "Center crop size for validation images. auto: the training size."),
-       choice("normalization", {"auto", "half", "imagenet"}, kImages,
-              "Mean and standard deviation for normalization. half: 0.5 and 0.5. auto: imagenet "
-              "for pretrained models, else half."),
-       choice("on-bad-image", {"skip", "fail"}, kImages,
-              "Skip images that cannot be decoded, or fail at the first one."),
-       max_bad,
-       integer("loader-threads", "auto", 1, 256, "threads", kMachine,
-               "Threads that load and decode images."),
-       integer("threads", "auto", 1, 1024, "threads", kMachine, "Compute threads."),
-       choice("cache", {"auto", "none", "bytes", "decoded"}, kMachine,
-              "What to cache in memory between epochs. bytes: files as stored. decoded: decoded "
-              "and resized images. auto: decoded if all images fit and their pixels do not change "
-              "between epochs, else bytes for network storage, else none."),
-       integer("cache-bytes", "auto", 1, kMillion * 1'000'000'000, "bytes", kMachine,
-               "Memory limit of the cache. auto: a quarter of the available memory, shared by all "
-               "ranks of a host."),
-       integer("read-ahead", "auto", 1, 4096, "files", kMachine,
-               "Files to read ahead of decoding. auto: 64 on slow storage."),
-       ranks(false, kRanks,
-             "Start this many processes to train one model, like `kiln launch`. auto: one per GPU "
-             "of this host, or just this process if there is none."),
-       choice("device", {"auto", "cuda", "cpu"}, kMachine,
-              "Device to train on. auto: the CPU only if no NVIDIA device is present."),
-       choice("save", {"best", "last"}, kReporting,
-              "Which epoch's model to save: the one with the best top-1, or the last."),
-       optional_path("log-path", "DIR", "logs", kReporting,
-                     "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
-                     "tensorboard) and module_statistics/error_info.json."),
-       plain()});
+      {{Effect::kFree,
+        optional_path("config", "FILE", "", kPaths,
+                      "YAML or JSON file that sets any of these options; flags override it. "
+                      "Relative paths in it are relative to the working directory.")},
+       {Effect::kFree,
+        optional_path(
+            "index", "FILE", "", kPaths,
+            "File that caches the dataset listing between runs (validation uses FILE-valid). "
+            "Default: a file in ~/.cache/kiln for datasets of 1000 images or more.")},
+       {Effect::kResult,
+        integer("image-size", "auto", 16, 2048, "pixels", kImages,
+                "Resize images to this height and width. auto: the stored size if all images share "
+                "one, else 224.")},
+       {Effect::kResult,
+        choice(
+            "augment", {"none", "flip", "standard", "strong"}, kImages,
+            "Data augmentation of training images. flip: random horizontal flip. standard: random "
+            "resized crop and flip. strong: standard, TrivialAugmentWide and random erasing.")},
+       {Effect::kResult,
+        integer("eval-resize", "auto", 16, 4096, "pixels", kImages,
+                "Resize the short side of validation images to this length. auto: 256/224 of "
+                "--eval-crop, or no resizing if images already have the crop size.")},
+       {Effect::kResult,
+        integer("eval-crop", "auto", 16, 2048, "pixels", kImages,
+                "Center crop size for validation images. auto: the training size.")},
+       {Effect::kResult,
+        choice("normalization", {"auto", "half", "imagenet"}, kImages,
+               "Mean and standard deviation for normalization. half: 0.5 and 0.5. auto: imagenet "
+               "for pretrained models, else half.")},
+       {Effect::kFree, choice("on-bad-image", {"skip", "fail"}, kImages,
+                              "Skip images that cannot be decoded, or fail at the first one.")},
+       {Effect::kFree, max_bad},
+       {Effect::kFree, integer("loader-threads", "auto", 1, 256, "threads", kMachine,
+                               "Threads that load and decode images.")},
+       {Effect::kBits,
+        integer("threads", "auto", 1, 1024, "threads", kMachine, "Compute threads.")},
+       {Effect::kFree,
+        choice("cache", {"auto", "none", "bytes", "decoded"}, kMachine,
+               "What to cache in memory between epochs. bytes: files as stored. decoded: decoded "
+               "and resized images. auto: decoded if all images fit and their pixels do not change "
+               "between epochs, else bytes for network storage, else none.")},
+       {Effect::kFree,
+        integer("cache-bytes", "auto", 1, kMillion * 1'000'000'000, "bytes", kMachine,
+                "Memory limit of the cache. auto: a quarter of the available memory, shared by all "
+                "ranks of a host.")},
+       {Effect::kFree, integer("read-ahead", "auto", 1, 4096, "files", kMachine,
+                               "Files to read ahead of decoding. auto: 64 on slow storage.")},
+       {Effect::kBits,
+        ranks(false, kRanks,
+              "Start this many processes to train one model, like `kiln launch`. auto: one per GPU "
+              "of this host, or just this process if there is none.")},
+       {Effect::kBits,
+        choice("device", {"auto", "cuda", "cpu"}, kMachine,
+               "Device to train on. auto: the CPU only if no NVIDIA device is present.")},
+       {Effect::kResult,
+        choice("save", {"best", "last"}, kReporting,
+               "Which epoch's model to save: the one with the best top-1, or the last.")},
+       {Effect::kFree,
+        optional_path("log-path", "DIR", "logs", kReporting,
+                      "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
+                      "tensorboard) and module_statistics/error_info.json.")},
+       {Effect::kFree, plain()}});
+  append(options, checkpoint_options());
   append(options, tracking_options());
   append(options, rank_options());
-  return options;
+  std::vector<Option> plain_options;
+  for (TrainOption& row : options) plain_options.push_back(std::move(row.option));
+  return plain_options;
 }
 
 NormalizationChoice normalization_choice(const std::string& word) {
@@ -256,6 +295,16 @@ OutputConfig bind_output(Binder& binder) {
   return config;
 }
 
+void check_checkpoint_path(Binder& binder, const TrainConfig& config) {
+  const std::string& path = config.checkpoint.path;
+  const DataConfig& data = config.data;
+  require_apart(binder, "checkpoint-path", path, "untrained-model-path", data.untrained_model_path);
+  require_apart(binder, "checkpoint-path", path, "train-data-path", data.train_path);
+  require_apart(binder, "checkpoint-path", path, "valid-data-path", data.valid_path);
+  require_apart(binder, "checkpoint-path", path, "trained-model-path",
+                config.output.trained_model_path);
+}
+
 void check_paths(Binder& binder, const DataConfig& data, const OutputConfig& output) {
   const std::string& model = output.trained_model_path;
   require_apart(binder, "trained-model-path", model, "untrained-model-path",
@@ -275,10 +324,12 @@ Command bind_train(Binder& binder) {
                      .optimization = bind_optimization(binder),
                      .ranks = bind_ranks(binder),
                      .output = bind_output(binder),
+                     .checkpoint = bind_checkpoint(binder),
                      .effective_options = binder.effective_options(),
                      .overridden = binder.overridden()};
   binder.path("config");
   check_paths(binder, config.data, config.output);
+  check_checkpoint_path(binder, config);
   return config;
 }
 

@@ -25,7 +25,8 @@ bool is_input(const Option& option) {
 }
 
 bool is_output(const Option& option) {
-  return option.canvas == Canvas::kModelOut || option.canvas == Canvas::kDataOut;
+  return option.canvas == Canvas::kModelOut || option.canvas == Canvas::kDataOut ||
+         option.canvas == Canvas::kCheckpoints;
 }
 
 std::string bounds(const Option& option) {
@@ -156,6 +157,7 @@ struct Lists {
         outputs += "- name: metrics\n  type: Metrics\n  description: \"Metrics of the run.\"\n";
         arguments += argument(option, "{executorInput: null}");
         break;
+      case Canvas::kCheckpoints:  // Kubeflow keeps outputs only of steps that succeed
       case Canvas::kFileIn:
       case Canvas::kHidden:
         break;
@@ -201,6 +203,10 @@ std::string form_text(const Option& option) {
   if (option.name == "config")
     return "YAML or JSON file with options that this form does not show. The form overrides the "
            "file.";
+  // An output cannot be left out of a form.
+  if (option.canvas == Canvas::kCheckpoints)
+    return "Folder for checkpoints. Give it a path of its own, the same in every job: a job that "
+           "finds checkpoints there resumes from the newest.";
   std::string text = option.help;
   const std::string range = range_text(option);
   const bool is_switch = option.kind == ValueKind::kBoolean || option.kind == ValueKind::kSwitch;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -43,6 +44,10 @@ Json type_of(const Option& option) {
       return {
           {"anyOf",
            {integer_type(option), Json{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)?%$"}}}}};
+    case ValueKind::kEvery: {
+      const std::string item = "[0-9]+(epochs?|steps?|s|min|h)";
+      return {{"type", "string"}, {"pattern", "^" + item + "(," + item + ")*$"}};
+    }
     case ValueKind::kPath:
       return {{"type", "string"}, {"minLength", 1}};
   }
@@ -72,6 +77,18 @@ std::string cell(const std::string& text) {
     out += c;
   }
   return out;
+}
+
+std::string effect_cell(Effect effect) {
+  switch (effect) {
+    case Effect::kFree:
+      return "free";
+    case Effect::kBits:
+      return "bits";
+    case Effect::kResult:
+      return "result";
+  }
+  return "";
 }
 
 std::string default_cell(const Option& option) {
@@ -109,11 +126,17 @@ std::string json_schema(const CommandInfo& command) {
 }
 
 std::string options_markdown(const CommandInfo& command) {
-  std::string text = "| Option | Default | Range | Unit | Meaning |\n|---|---|---|---|---|\n";
-  for (const Option& option : command.options) {
+  const auto& options = command.options;
+  const bool resumes = std::any_of(options.begin(), options.end(),
+                                   [](const Option& option) { return option.effect.has_value(); });
+  std::string text = std::string("| Option | Default | Range | Unit |") +
+                     (resumes ? " On resume |" : "") + " Meaning |\n|---|---|---|---|" +
+                     (resumes ? "---|" : "") + "---|\n";
+  for (const Option& option : options) {
     text += "| `--" + option.name + "` | " + default_cell(option) + " | " +
-            cell(range_text(option)) + " | " + cell(option.unit) + " | " + cell(option.help) +
-            " |\n";
+            cell(range_text(option)) + " | " + cell(option.unit) + " | ";
+    if (option.effect) text += effect_cell(*option.effect) + " | ";
+    text += cell(option.help) + " |\n";
   }
   return text;
 }

@@ -86,15 +86,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Bounds{"--bucket-mb", "0", kAbove0, "1", "4096", "4097", kAtMost},
                     Bounds{"--collective-timeout", "0", kAbove0, "1", "86400", "86401", kAtMost},
                     Bounds{"--stall-warning", "0", kAbove0, "1", "86400", "86401", kAtMost},
+                    Bounds{"--keep-checkpoints", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
                     Bounds{"--expect-ranks", "0", kAbove0, "1", "1000000", "1000001", kAtMost}));
 
 TEST(Ranges, EveryNumericTrainOptionIsTested) {
-  // The list above names them; a new option must be added there.
+  // The list above names them, checkpoint_test.cpp --checkpoint-every; a new option must be added
+  // there.
   int numeric = 0;
   for (const Option& option : find_command("train")->options) {
     numeric += option.maximum != 0 ? 1 : 0;
   }
-  EXPECT_EQ(numeric, 22);
+  EXPECT_EQ(numeric, 24);
 }
 
 TEST(Ranges, MessagesNameOptionValueAndRange) {

@@ -62,6 +62,35 @@ TEST(Components, HaveMetricsIfTheCommandWritesThem) {
   EXPECT_FALSE(holds(azure_component(command, kFacts), "run-input"));
 }
 
+// An output of Azure ML lasts beyond a job that was stopped; Kubeflow has none that does.
+TEST(Components, KeepCheckpointsWhereThePlatformDoes) {
+  const CommandInfo& train = *find_command("train");
+  const std::string azure = azure_component(train, kFacts);
+  EXPECT_TRUE(holds(azure, "  checkpoint_path:\n    type: uri_folder\n    mode: rw_mount\n"))
+      << azure;
+  EXPECT_TRUE(holds(azure, "  --checkpoint-path ${{outputs.checkpoint_path}}\n")) << azure;
+  EXPECT_FALSE(holds(kubeflow_component(train, kFacts), "checkpoint"));
+}
+
+TEST(Schema, KnowsCountsWithUnits) {
+  const std::string text = json_schema(*find_command("train"));
+  const std::size_t begin = text.find("\"checkpoint-every\"");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string property = text.substr(begin, text.find('}', begin) - begin);
+  EXPECT_TRUE(holds(property, "\"type\": \"string\"")) << property;
+  EXPECT_TRUE(holds(property, "\"pattern\"")) << property;
+  EXPECT_TRUE(holds(property, "\"default\": \"1epoch,10min\"")) << property;
+}
+
+TEST(Markdown, SaysWhatAChangedOptionMeansOnResume) {
+  const std::string text = options_markdown(*find_command("train"));
+  EXPECT_TRUE(text.starts_with("| Option | Default | Range | Unit | On resume | Meaning |\n"));
+  EXPECT_TRUE(holds(text, "| epochs | free | Passes"));
+  EXPECT_TRUE(holds(text, "| threads | bits | Compute"));
+  EXPECT_TRUE(holds(text, "| result | Seed"));
+  EXPECT_FALSE(holds(options_markdown(*find_command("pack")), "On resume"));
+}
+
 TEST(Markdown, HasARowForEveryOption) {
   for (const CommandInfo& command : command_table()) {
     const std::string text = options_markdown(command);

@@ -1,0 +1,200 @@
+// When `kiln train` writes checkpoints, and which options a run that resumes may change.
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+#include "config/binder.h"
+#include "config/option_rows.h"
+
+namespace kiln {
+namespace {
+
+const std::string kCheckpoints = "Checkpoints";
+
+// What a number of --checkpoint-every counts.
+enum class Counted { kEpochs, kSteps, kTime };
+
+struct Unit {
+  std::string_view word;
+  Counted counted;
+  int seconds = 0;  // of kTime
+};
+constexpr std::array<Unit, 7> kUnits = {{
+    {"epoch", Counted::kEpochs},
+    {"epochs", Counted::kEpochs},
+    {"step", Counted::kSteps},
+    {"steps", Counted::kSteps},
+    {"s", Counted::kTime, 1},
+    {"min", Counted::kTime, 60},
+    {"h", Counted::kTime, 3600},
+}};
+
+// Reads one --checkpoint-every.
+class EveryReader {
+ public:
+  EveryReader(const Option& option, const std::string& where) : option_(option), where_(where) {}
+
+  CheckpointEvery read(const std::string& text) {
+    is_empty_ = text.empty();
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find(',', begin), text.size());
+      take(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return every_;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& item, const std::string& reason) const {
+    std::string found = item.empty() ? " has an empty part" : " contains '" + excerpt(item) + "'";
+    if (is_empty_) found = " is empty";
+    throw Error(ErrorCode::kParameterParsing, where_ + found + ", " + reason + ".");
+  }
+
+  const Unit& unit_of(const std::string& item, const std::string& word) const {
+    if (word.starts_with('.'))
+      refuse(item,
+             "but its numbers must be whole: use a smaller unit, such as 30min instead of 0.5h");
+    for (const Unit& unit : kUnits)
+      if (unit.word == word) return unit;
+    refuse(item,
+           "but must be numbers with a unit, joined by commas, such as 1epoch,10min. The "
+           "units are epoch, step, s, min and h");
+  }
+
+  void take(const std::string& item) {
+    const std::size_t end = std::min(item.find_first_not_of("0123456789"), item.size());
+    const std::string number = item.substr(0, end), word = item.substr(end);
+    if (!number.empty() && word.empty())
+      refuse(item, "a number without a unit: write " + item + "epochs, " + item + "steps, " + item +
+                       "s, " + item + "min or " + item + "h");
+    const Unit& unit = unit_of(item, number.empty() ? item : word);
+    if (number.find_first_not_of('0') == number.npos)
+      refuse(item,
+             "but its numbers must be at least 1: write 1step for a checkpoint after every step; "
+             "without --checkpoint-path none is written");
+    std::string& earlier = seen_.at(static_cast<std::size_t>(unit.counted));
+    if (!earlier.empty())
+      refuse(item, "but also '" + earlier + "', which counts the same: keep one of them");
+    earlier = item;
+    set(unit, integer_value(option_, number, where_));
+  }
+
+  void set(const Unit& unit, std::int64_t count) {
+    if (unit.counted == Counted::kEpochs) every_.epochs = static_cast<int>(count);
+    if (unit.counted == Counted::kSteps) every_.steps = count;
+    if (unit.counted == Counted::kTime) every_.seconds = static_cast<double>(count) * unit.seconds;
+  }
+
+  const Option& option_;
+  const std::string& where_;
+  bool is_empty_ = false;
+  CheckpointEvery every_ = {.epochs = 0, .steps = 0, .seconds = 0};
+  std::array<std::string, 3> seen_;  // the item that counts each of Counted
+};
+
+ResumeChoice resume_choice(const std::string& word) {
+  if (word == "never") return ResumeChoice::kNever;
+  return word == "require" ? ResumeChoice::kRequire : ResumeChoice::kAuto;
+}
+
+// Whether two texts of an option, both valid, are one value.
+bool same_value(const Option& option, const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  if (a.empty() || b.empty()) return false;
+  switch (option.kind) {
+    case ValueKind::kInteger:
+    case ValueKind::kAutoOrInteger:
+      return integer_value(option, a, "") == integer_value(option, b, "");
+    case ValueKind::kNumber:
+      return number_value(option, a, "") == number_value(option, b, "");
+    case ValueKind::kChoice:
+      return choice_value(option, a, "") == choice_value(option, b, "");
+    case ValueKind::kBoolean:
+    case ValueKind::kSwitch:
+      return boolean_value(a, "") == boolean_value(b, "");
+    case ValueKind::kChoiceOrNumber: {
+      const RateScaling x = rate_scaling_value(option, a, ""),
+                        y = rate_scaling_value(option, b, "");
+      return x.rule == y.rule && x.factor == y.factor;
+    }
+    default:
+      return false;
+  }
+}
+
+bool is_same_setting(const Option& option, const std::string& a, const std::string& b) {
+  try {
+    return same_value(option, a, b);
+  } catch (const Error&) {  // a text of another program
+    return false;
+  }
+}
+
+}  // namespace
+
+CheckpointEvery every_value(const Option& option, const std::string& text,
+                            const std::string& where) {
+  return EveryReader(option, where).read(text);
+}
+
+std::vector<TrainOption> checkpoint_options() {
+  const Option every = {.name = "checkpoint-every",
+                        .value_name = "LIST",
+                        .default_text = "1epoch,10min",
+                        .unit = "",
+                        .group = kCheckpoints,
+                        .help =
+                            "When to write a checkpoint: numbers with a unit (epoch, step, s, min "
+                            "or h), joined by commas; whichever comes first.",
+                        .kind = ValueKind::kEvery,
+                        .minimum = 1,
+                        .maximum = 1000 * kMillion};
+  return {
+      {Effect::kFree,
+       optional_path("checkpoint-path", "DIR", "", kCheckpoints,
+                     "Folder for checkpoints, from which the same command resumes after a stop. "
+                     "Without it none is written.")},
+      {Effect::kFree, every},
+      {Effect::kFree, integer("keep-checkpoints", "2", 1, kMillion, "checkpoints", kCheckpoints,
+                              "Checkpoints to keep; older ones are removed.")},
+      {Effect::kFree,
+       choice("resume", {"auto", "never", "require"}, kCheckpoints,
+              "auto: resume from the newest checkpoint, if there is one. never: begin anew; the "
+              "old checkpoints are removed once there is a new one. require: fail if there is "
+              "none.")},
+  };
+}
+
+CheckpointConfig bind_checkpoint(Binder& binder) {
+  CheckpointConfig config;
+  config.path = binder.path("checkpoint-path");
+  config.every = binder.every("checkpoint-every");
+  config.keep = binder.small_integer("keep-checkpoints");
+  config.resume = resume_choice(binder.choice("resume"));
+  if (binder.given("checkpoint-path")) return config;
+  if (config.resume == ResumeChoice::kRequire)
+    binder.fault("resume", ErrorCode::kParameterParsing,
+                 "--resume require needs a folder with checkpoints: add --checkpoint-path DIR.");
+  if (binder.given("checkpoint-every"))
+    binder.fault("checkpoint-every", ErrorCode::kParameterParsing,
+                 "--checkpoint-every needs a folder for checkpoints: add --checkpoint-path DIR.");
+  return config;
+}
+
+std::vector<ChangedOption> changed_options(const OptionTexts& before, const OptionTexts& now) {
+  std::vector<ChangedOption> changed;
+  for (const Option& option : find_command("train")->options) {
+    const auto text_in = [&](const OptionTexts& texts) {
+      const auto found = std::find_if(texts.begin(), texts.end(),
+                                      [&](const auto& text) { return text.first == option.name; });
+      return found == texts.end() ? option.default_text : found->second;
+    };
+    const std::string old_text = text_in(before), new_text = text_in(now);
+    if (is_same_setting(option, old_text, new_text)) continue;
+    changed.push_back({option.name, old_text, new_text, option.effect.value_or(Effect::kResult)});
+  }
+  return changed;
+}
+
+}  // namespace kiln
