@@ -24,17 +24,6 @@ constexpr std::size_t kShownBytes = 300;  // of a path in a message
 constexpr std::string_view kTemporaryPrefix = ".kiln-tmp-";
 constexpr std::size_t kMostNameBytes = 200;  // of a temporary name; file systems allow 255
 
-[[noreturn]] void fail_to_write(const std::filesystem::path& path, int error) {
-  std::string advice = "Check the permissions of the output and that its device is healthy.";
-  if (error == ENOSPC || error == EDQUOT)
-    advice = "Free some space there or choose another output.";
-  if (error == EFBIG) advice = "Raise the limit on the size of files (ulimit -f).";
-  if (error == EROFS) advice = "It is read-only: mount it writable or choose another output.";
-  if (error == ENAMETOOLONG) advice = "Choose an output with a shorter path.";
-  throw Error(ErrorCode::kFailedToWriteOutputs,
-              quoted_path(path) + " cannot be written: " + system_words(error) + ". " + advice);
-}
-
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
@@ -145,6 +134,17 @@ class RegularFile {
 };
 
 }  // namespace
+
+void fail_to_write(const std::filesystem::path& path, int error) {
+  std::string advice = "Check the permissions of the output and that its device is healthy.";
+  if (error == ENOSPC || error == EDQUOT)
+    advice = "Free some space there or choose another output.";
+  if (error == EFBIG) advice = "Raise the limit on the size of files (ulimit -f).";
+  if (error == EROFS) advice = "It is read-only: mount it writable or choose another output.";
+  if (error == ENAMETOOLONG) advice = "Choose an output with a shorter path.";
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              quoted_path(path) + " cannot be written: " + system_words(error) + ". " + advice);
+}
 
 std::string quoted_path(const std::filesystem::path& path) {
   const std::string text = path.string();
@@ -319,23 +319,6 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
     hash ^= static_cast<unsigned char>(byte);
     hash *= 1099511628211ULL;
   }
-  return hash;
-}
-
-// SplitMix64's mixing step over eight bytes at a time: fast, and any changed bit shows.
-std::uint64_t content_hash(std::string_view bytes) {
-  std::uint64_t hash = bytes.size(), word = 0;
-  const auto mix = [&] {
-    hash = (hash ^ word) * 0xBF58476D1CE4E5B9ULL;
-    hash ^= hash >> 27;
-  };
-  for (; bytes.size() >= sizeof word; bytes.remove_prefix(sizeof word)) {
-    std::memcpy(&word, bytes.data(), sizeof word);
-    mix();
-  }
-  word = 0;
-  std::memcpy(&word, bytes.data(), bytes.size());
-  mix();
   return hash;
 }
 

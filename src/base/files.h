@@ -70,6 +70,9 @@ class DurableFile {
 // DurableFile in one call.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
+// Throws Error kFailedToWriteOutputs: `error`, an errno, kept `path` from being written.
+[[noreturn]] void fail_to_write(const std::filesystem::path& path, int error);
+
 // So that what was made, renamed or removed in `folder` survives a power cut. File systems that
 // cannot do this (EINVAL, ENOTSUP) are let be; any other failure is Error kFailedToWriteOutputs.
 void sync_folder(const std::filesystem::path& folder);
@@ -97,10 +100,6 @@ void remove_leftovers(const std::filesystem::path& folder);
 
 // FNV-1a, 64 bit, continued from `hash`. Not collision-resistant.
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 14695981039346656037ULL);
-
-// A fast hash, 64 bit, of bytes that nobody chose in order to collide; the same on every machine of
-// one byte order.
-std::uint64_t content_hash(std::string_view bytes);
 
 // A file that grows by whole pieces while the program runs, so that a reader, or whoever looks
 // after a kill, finds no half of one.

@@ -11,8 +11,10 @@
 // are right; the newest one is the whole one with the highest number.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "base/output_folder.h"
+#include "store/state_dict_file.h"
 #include "store/tensor.h"
 
 namespace kiln {
@@ -40,7 +43,16 @@ struct Checkpoint {
   StateDict tensors;
   StateDict best;  // empty: none yet
   int best_epoch = 0;
+  std::uint64_t bytes = 0;  // of its files, that of `best` included
 };
+
+// Whether `path` looks like a folder of checkpoints or one checkpoint in it, whole or not.
+bool is_checkpoint(const std::filesystem::path& path);
+
+// `path` is a folder of checkpoints, of which the newest whole one is read, or one checkpoint in
+// it. A run may be writing there. `skipped` as of CheckpointFolder::newest(). Error
+// kInvalidModelDirectory if there is no whole one.
+Checkpoint read_checkpoint(const std::filesystem::path& path, std::vector<std::string>& skipped);
 
 // A file as checkpoint.json lists it.
 struct CheckpointFile {
@@ -48,17 +60,6 @@ struct CheckpointFile {
   std::uint64_t bytes = 0;
   std::uint64_t hash = 0;  // content_hash()
 };
-
-// checkpoint.json.
-struct CheckpointManifest {
-  std::vector<CheckpointFile> files;   // state.json, metrics.jsonl, state.safetensors
-  std::optional<CheckpointFile> best;  // in the folder above
-  int best_epoch = 0;
-};
-
-std::string format_manifest(const CheckpointManifest& manifest);
-// Throws FormatFault, for the format of a newer program too. No name leads out of the folder.
-CheckpointManifest parse_manifest(std::string_view json);
 
 // The checkpoints of one run at a time, which holds a lock on the folder. Only one thread at a time
 // may use it, not always the same one.
@@ -86,25 +87,59 @@ class CheckpointFolder {
   std::filesystem::path write(const CheckpointView& view);
 
  private:
-  std::vector<CheckpointFile> write_files(const std::filesystem::path& folder,
-                                          const CheckpointView& view) const;
-  void write_best(const std::filesystem::path& file, const CheckpointView& view);
+  std::int64_t next_number() const;
   void remove_old() const;
+  void remove_unused_best() const;
 
   OutputFolder folder_;
   int keep_;
-  std::int64_t oldest_ = 0;             // those with smaller numbers are of an earlier run
-  std::set<std::int64_t> damaged_;      // numbers of those that newest() found not whole
-  std::optional<CheckpointFile> best_;  // for the next write(), if its epoch is still the best
+  std::int64_t oldest_ = 0;                      // smaller numbers are of an earlier run
+  std::map<std::int64_t, std::string> damaged_;  // which newest() found not whole
+  std::optional<CheckpointFile> best_;           // there already, for the epoch best_epoch_
   int best_epoch_ = 0;
 };
 
-// Whether `path` looks like a folder of checkpoints or one checkpoint in it, whole or not.
-bool is_checkpoint(const std::filesystem::path& path);
+// What follows is for the reader and the writer.
 
-// `path` is a folder of checkpoints, of which the newest whole one is read, or one checkpoint in
-// it. A run may be writing there. `skipped` as of newest(). Error kInvalidModelDirectory if there
-// is no whole one.
-Checkpoint read_checkpoint(const std::filesystem::path& path, std::vector<std::string>& skipped);
+inline constexpr std::string_view kManifestFile = "checkpoint.json";
+inline constexpr std::array<std::string_view, 3> kCheckpointFiles{"state.json", "metrics.jsonl",
+                                                                  "state.safetensors"};
+
+std::string checkpoint_name(std::int64_t number);
+std::string best_name(std::int64_t number);
+std::optional<std::int64_t> checkpoint_number(std::string_view name);
+std::optional<std::int64_t> best_number(std::string_view name);
+
+// checkpoint.json.
+struct CheckpointManifest {
+  std::vector<CheckpointFile> files;   // kCheckpointFiles, in this order
+  std::optional<CheckpointFile> best;  // in the folder above
+  int best_epoch = 0;
+};
+
+class NewerFormat : public FormatFault {
+  using FormatFault::FormatFault;
+};
+
+std::string format_manifest(const CheckpointManifest& manifest);
+// Throws FormatFault, or NewerFormat. No name in the result leads out of the folder.
+CheckpointManifest parse_manifest(std::string_view json);
+// The same of a checkpoint's folder.
+CheckpointManifest read_manifest(const std::filesystem::path& folder);
+// Throws FormatFault unless the files of the checkpoint `folder` have the sizes listed.
+void check_sizes(const std::filesystem::path& folder, const CheckpointManifest& manifest);
+
+struct CheckpointNumbers {
+  std::set<std::int64_t> checkpoints, best;
+};
+// Whole or not. Throws std::filesystem::filesystem_error.
+CheckpointNumbers numbers_in(const std::filesystem::path& folder);
+
+// The newest whole one in `folder`, if any; `damaged` gets the numbers of the newer ones and why
+// they are not whole. Throws std::filesystem::filesystem_error.
+std::optional<Checkpoint> newest_checkpoint(const std::filesystem::path& folder,
+                                            std::map<std::int64_t, std::string>& damaged);
+// The clauses for `skipped`, newest last.
+std::vector<std::string> clauses_of(const std::map<std::int64_t, std::string>& damaged);
 
 }  // namespace kiln

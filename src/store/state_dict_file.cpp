@@ -233,10 +233,10 @@ StateDict read_safetensors(std::string_view bytes) {
   return state;
 }
 
-std::string write_safetensors(const StateDict& state) {
+std::string safetensors_header(const std::vector<TensorView>& tensors) {
   std::string header = R"({"__metadata__":{"format":"pt"})";
   std::uint64_t at = 0;
-  for (const StoredTensor& tensor : state) {
+  for (const TensorView& tensor : tensors) {
     header += ',' + Json(tensor.name).dump() + R"(:{"dtype":")" +
               std::string(dtype_name(tensor.dtype)) + R"(","shape":)" + Json(tensor.shape).dump() +
               R"(,"data_offsets":[)" + std::to_string(at) + ',' +
@@ -245,10 +245,20 @@ std::string write_safetensors(const StateDict& state) {
   }
   header += '}';
   header.append((kAlignment - header.size() % kAlignment) % kAlignment, ' ');
-  std::string out;
-  out.reserve(8 + header.size() + at);
-  append_little_endian<std::uint64_t>(out, header.size());
-  out += header;
+  std::string length;
+  append_little_endian<std::uint64_t>(length, header.size());
+  return length + header;
+}
+
+std::string write_safetensors(const StateDict& state) {
+  std::vector<TensorView> views;
+  std::size_t size = 0;
+  for (const StoredTensor& tensor : state) {
+    views.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.bytes});
+    size += tensor.bytes.size();
+  }
+  std::string out = safetensors_header(views);
+  out.reserve(out.size() + size);
   for (const StoredTensor& tensor : state) out += tensor.bytes;
   return out;
 }

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "store/tensor.h"
 
@@ -37,6 +38,9 @@ std::string read_state_dict_file(const std::filesystem::path& path);
 // OrderedDict of tensors. Equal state dicts give equal bytes.
 std::string write_torch_zip(const StateDict& state);
 std::string write_safetensors(const StateDict& state);
+
+// What precedes the bytes of the tensors, which follow in order without gaps.
+std::string safetensors_header(const std::vector<TensorView>& tensors);
 
 // Renames 'denselayer1.norm.1.weight', as in torchvision's published DenseNet files, to
 // 'denselayer1.norm1.weight'.

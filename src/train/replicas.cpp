@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/content_hash.h"
 #include "base/error.h"
-#include "base/files.h"
 
 namespace kiln {
 namespace {

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "base/system.h"
 #include "base/system_calls.h"
@@ -269,6 +270,26 @@ TEST(ContentHash, DiffersWithEveryBitAndTheLength) {
       other[i] = static_cast<char>(other[i] ^ 1 << bit);
       EXPECT_NE(content_hash(other), content_hash(bytes)) << i << ' ' << bit;
     }
+}
+
+TEST(ContentHash, DoesNotDependOnThePieces) {
+  std::string bytes(37, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 + 1);
+  for (std::size_t first = 0; first <= bytes.size(); ++first)
+    for (std::size_t second = first; second <= bytes.size(); ++second) {
+      ContentHash hash(bytes.size());
+      hash.add(std::string_view(bytes).substr(0, first));
+      hash.add({});
+      hash.add(std::string_view(bytes).substr(first, second - first));
+      hash.add(std::string_view(bytes).substr(second));
+      EXPECT_EQ(hash.value(), content_hash(bytes)) << first << ' ' << second;
+    }
+}
+
+// It is stored in checkpoints.
+TEST(ContentHash, StaysTheSame) {
+  EXPECT_EQ(content_hash("checkpoint"), 0xf16bc3d7dce0a029ULL);
+  EXPECT_EQ(content_hash("a checkpoint of more than thirty-two bytes"), 0xcb37f3ad5c2f1181ULL);
 }
 
 TEST(TemporaryFolder, AnEmptyNameIsNone) {

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -14,8 +15,17 @@
 
 namespace {
 
+using kiln::test::calls_before_failure, kiln::test::calls_before_kill, kiln::test::failure;
+
 void count_call() {
-  if (kiln::test::calls_before_kill >= 0 && kiln::test::calls_before_kill-- == 0) ::raise(SIGKILL);
+  if (calls_before_kill >= 0 && calls_before_kill-- == 0) ::raise(SIGKILL);
+}
+
+// Whether this call is the one to fail; errno is set.
+bool fails() {
+  if (calls_before_failure < 0 || calls_before_failure-- > 0) return false;
+  errno = failure == 0 ? ENOSPC : failure;
+  return true;
 }
 
 }  // namespace
@@ -24,6 +34,7 @@ extern "C" {
 
 int fsync(int descriptor) {
   count_call();
+  if (fails()) return -1;
   struct stat info {};
   if (::fstat(descriptor, &info) != 0 || !S_ISDIR(info.st_mode)) return 0;
   std::error_code fault;
@@ -35,12 +46,49 @@ int fsync(int descriptor) {
 
 int rename(const char* from, const char* to) noexcept {
   count_call();
+  if (fails()) return -1;
   return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 
 int unlink(const char* path) noexcept {
   count_call();
+  if (fails()) return -1;
   return static_cast<int>(::syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+}
+
+int rmdir(const char* path) noexcept {
+  count_call();
+  if (fails()) return -1;
+  return static_cast<int>(::syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR));
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  count_call();
+  if (fails()) return -1;
+  return static_cast<int>(::syscall(SYS_mkdirat, AT_FDCWD, path, mode));
+}
+
+// Only what makes a file counts.
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  if ((flags & O_CREAT) != 0) {
+    count_call();
+    if (fails()) return -1;
+  }
+  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+ssize_t write(int descriptor, const void* bytes, std::size_t size) {
+  if (descriptor > STDERR_FILENO) {
+    count_call();
+    const bool is_short = failure == 0 && calls_before_failure == 0;
+    if (is_short && size > 1) return ::syscall(SYS_write, descriptor, bytes, size / 2);
+    if (fails()) return -1;
+  }
+  return ::syscall(SYS_write, descriptor, bytes, size);
 }
 
 }  // extern "C"

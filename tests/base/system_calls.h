@@ -1,5 +1,5 @@
-// The system calls that put files in place, for programs that link system_calls.cpp: one can fail,
-// or be where the process is killed. Nothing is really synced.
+// The system calls that write files and put them in place, for programs that link system_calls.cpp:
+// one can fail, or be where the process is killed. Nothing is really synced.
 #pragma once
 
 #include <sys/wait.h>
@@ -13,6 +13,10 @@ namespace kiln::test {
 inline int calls_before_kill = -1;  // negative: never
 inline int folder_sync_error = 0;   // an errno
 inline std::vector<std::filesystem::path> synced_folders;
+
+// One call to fail; also counts what makes and writes files.
+inline int calls_before_failure = -1;  // negative: none fails
+inline int failure = 0;  // its errno; 0: a write stops half way, and the next one fails
 
 // Runs `action` in a process of its own, which is killed before the call after `num_calls`. False:
 // it got to its end.

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/content_hash.h"
 #include "base/files.h"
 #include "base/output_folder.h"
 #include "base/text.h"

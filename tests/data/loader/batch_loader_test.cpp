@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/content_hash.h"
 #include "base/files.h"
 #include "data/make_image.h"
 
