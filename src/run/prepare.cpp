@@ -104,8 +104,9 @@ void open_loaders(TrainingJob& job) {
   if (inputs.valid_pixels.output != inputs.pixels.output)
     job.valid_uploader = open_feed(inputs.valid_pixels);
   job.world.agree([&] { job.cache = choose_cache(config.data, inputs, job.world.local_size()); });
-  job.loaders = std::make_unique<TrainingLoaders>(config, inputs, job.loader_threads, job.cache,
-                                                  host_batch_layout(place, inputs.normalization));
+  job.loaders = std::make_unique<TrainingLoaders>(
+      config, inputs, job.loader_threads, job.cache, host_batch_layout(place, inputs.normalization),
+      [&log = job.log](const std::string& text) { log.warning(text); });
 }
 
 }  // namespace

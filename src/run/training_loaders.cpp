@@ -132,7 +132,8 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
 }
 
 TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, int num_threads,
-                                 const CacheChoice& cache, const HostBatchLayout& layout)
+                                 const CacheChoice& cache, const HostBatchLayout& layout,
+                                 FolderWatch::Warn warn)
     : config_(config),
       inputs_(inputs),
       scaling_(layout.scaling),
@@ -140,7 +141,8 @@ TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inpu
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
       pool_({.num_decoders = num_threads,
              .read_ahead = config.data.read_ahead,
-             .new_buffer = layout.new_buffer}),
+             .new_buffer = layout.new_buffer,
+             .warn = std::move(warn)}),
       train_cache_(cache.train, inputs.train.samples.size(), cache.train_limit_bytes),
       valid_cache_(cache.valid, inputs.valid.samples.size(), cache.valid_limit_bytes) {}
 

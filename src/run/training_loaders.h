@@ -30,9 +30,10 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
 // which start loading ahead of time.
 class TrainingLoaders {
  public:
-  // `inputs` must outlive the loaders, and these everything they return.
+  // `inputs` must outlive the loaders, and these everything they return. `warn` hears of data
+  // folders that do not answer, from any thread.
   TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, int num_threads,
-                  const CacheChoice& cache, const HostBatchLayout& layout);
+                  const CacheChoice& cache, const HostBatchLayout& layout, FolderWatch::Warn warn);
 
   // This rank's batches of an epoch, from 1, after the first `steps_done` steps. Destroy a loader
   // before the next of its kind is created, which reuses its memory.

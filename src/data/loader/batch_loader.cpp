@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
+#include "data/loader/folder_watch.h"
 #include "data/transform/image_pipeline.h"
 
 namespace kiln {
@@ -52,7 +52,6 @@ class Timer {
   ~Timer() { sum_ += (Clock::now() - begin_).count(); }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
  private:
   std::atomic<std::int64_t>& sum_;  // in clock ticks
@@ -107,6 +106,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
 
   Dataset& set_;
   LoaderThreads& pool_;
+  FolderWatch& watch_;
   const Plan plan_;
   ImageCache* const cache_;
   const bool caches_pixels_;
@@ -127,6 +127,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   std::atomic<std::int64_t> read_ticks_ = 0, scale_ticks_ = 0;
   std::atomic<double> decode_seconds_ = 0, resample_seconds_ = 0, augment_seconds_ = 0;
   std::atomic<std::uint64_t> bytes_read_ = 0;
+  std::atomic<bool> closing_ = false;
 
   // Used by the reader alone.
   std::size_t next_batch_ = 0;
@@ -137,6 +138,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
 BatchLoader::State::State(Dataset& set, LoaderThreads& pool, Plan plan, ImageCache* cache)
     : set_(set),
       pool_(pool),
+      watch_(pool.watch_of(set.root)),
       plan_(std::move(plan)),
       cache_(cache),
       caches_pixels_(cache != nullptr && cache->kind() == CacheKind::kDecoded),
@@ -152,6 +154,7 @@ BatchLoader::State::State(Dataset& set, LoaderThreads& pool, Plan plan, ImageCac
 }
 
 BatchLoader::State::~State() {
+  closing_ = true;
   pool_.remove(*this);
   const std::scoped_lock lock(pool_.mutex());
   for (Slot& slot : slots_)
@@ -252,9 +255,9 @@ std::string_view BatchLoader::State::bytes_of(std::size_t position,
     if (const std::string_view kept = cache_->find(sample); !kept.empty()) return kept;
   std::string& bytes = decoder.bytes;
   if (!take_read_ahead(position, bytes)) {
-    const Timer timer(read_ticks_);
-    read_image_bytes(set_, sample, bytes);
-    pool_.note_read(timer.seconds(), bytes.size());
+    const Clock::duration took = watch_.read(set_, sample, bytes, closing_);
+    read_ticks_ += took.count();
+    pool_.note_read(seconds_of(took.count()), bytes.size());
   }
   bytes_read_ += bytes.size();
   if (caches_bytes) cache_->keep(sample, bytes);
@@ -306,8 +309,7 @@ void BatchLoader::State::read(std::size_t position) {
   lock.unlock();
   const std::ptrdiff_t before = memory_of(ahead);
   try {
-    const Timer timer(read_ticks_);
-    read_image_bytes(set_, plan_.order[position], ahead.bytes);
+    read_ticks_ += watch_.read(set_, plan_.order[position], ahead.bytes, closing_).count();
   } catch (...) {
     ahead.fault = std::current_exception();
   }

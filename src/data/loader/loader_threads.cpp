@@ -55,6 +55,7 @@ struct LoaderThreads::State {
   std::mutex mutex;
   std::condition_variable decoders_wake, readers_wake, somebody_left;
   std::vector<BatchSource*> sources;  // in order of service
+  std::map<std::filesystem::path, FolderWatch> watches;
   std::multimap<std::size_t, Buffer> buffers;
   std::vector<std::string> file_buffers;
   std::size_t ahead_bytes = 0;
@@ -165,6 +166,12 @@ void LoaderThreads::note_read(double seconds, std::size_t bytes) {
     state_->start_readers();
   } catch (const std::system_error&) {  // decoders read for themselves what nobody has begun
   }
+}
+
+FolderWatch& LoaderThreads::watch_of(const std::filesystem::path& root) {
+  const std::scoped_lock lock(state_->mutex);
+  return state_->watches.try_emplace(root, root, state_->plan.outage, state_->plan.warn)
+      .first->second;
 }
 
 std::mutex& LoaderThreads::mutex() {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "data/image/image.h"
+#include "data/loader/folder_watch.h"
 #include "data/transform/image_pipeline.h"
 
 namespace kiln {
@@ -34,6 +36,9 @@ class LoaderThreads {
     // Files to read ahead of the decoders. 0: none while reads are fast, otherwise kReadAhead.
     int read_ahead = 0;
     NewBuffer new_buffer = ordinary_buffer;
+    // What a data folder that does not answer is given, and who hears of it.
+    FolderWatch::Limits outage = {};
+    FolderWatch::Warn warn = {};
   };
   static constexpr int kReadAhead = 64;
   // Limits the memory of files that were read ahead and not yet decoded, over all loaders; loaders
@@ -74,6 +79,9 @@ class LoaderThreads {
     virtual void read(std::size_t position) = 0;         // does not throw
     int num_busy_ = 0;                                   // threads inside, guarded by mutex()
   };
+
+  // Of all loaders that read below `root`; valid as long as the pool.
+  FolderWatch& watch_of(const std::filesystem::path& root);
 
   std::mutex& mutex();
   void add(BatchSource& source);
