@@ -42,6 +42,13 @@ void note_largest_class(const std::vector<long long>& counts, RunSummary* summar
 
 constexpr std::size_t kMostCharacters = 40;
 
+// "40 steps (2 min 3 s)"; empty: nothing.
+std::string lost_text(long long steps, double seconds) {
+  if (steps <= 0 && !(seconds > 0)) return "";
+  std::string text = grouped(steps) + (steps == 1 ? " step" : " steps");
+  return seconds > 0 ? text + " (" + duration_text(seconds) + ")" : text;
+}
+
 double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole)
                    : std::numeric_limits<double>::quiet_NaN();
@@ -83,7 +90,8 @@ RunSummary summary_of(const RunRecord& run) {
   }
   if (summary.train_seconds > 0) summary.images_per_second = images / summary.train_seconds;
   const bool ended = run.end.total_seconds > 0;
-  summary.seconds = ended ? run.end.total_seconds : last_time(run) - run.start.time;
+  summary.seconds =
+      ended ? run.end.total_seconds : last_time(run) - run.start.time - idle_seconds(run);
   const DataRecord& data = run.start.data;
   summary.num_train = std::accumulate(data.train_counts.begin(), data.train_counts.end(), 0LL);
   summary.num_valid = std::accumulate(data.valid_counts.begin(), data.valid_counts.end(), 0LL);
@@ -97,14 +105,48 @@ double last_time(const RunRecord& run) {
   double time = run.start.time;
   if (!run.steps.empty()) time = std::max(time, run.steps.back().time);
   if (!run.epochs.empty()) time = std::max(time, run.epochs.back().time);
+  if (!run.interruptions.empty()) time = std::max(time, run.interruptions.back().time);
   return time;
+}
+
+double idle_seconds(const RunRecord& run) {
+  double seconds = 0;
+  for (const Interruption& stop : run.interruptions)
+    seconds += std::max(0.0, stop.time - std::max(stop.last_seen, stop.checkpoint_time));
+  return seconds;
+}
+
+std::string resume_text(const Interruption& interruption) {
+  std::string text = formatted("epoch %d, step %d", interruption.epoch, interruption.step);
+  if (interruption.checkpoint_time > 0)
+    text += ", from a checkpoint of " + utc_text(interruption.checkpoint_time);
+  const std::string lost = lost_text(interruption.lost_steps, interruption.lost_seconds);
+  return lost.empty() ? text : text + "; " + lost + " are repeated";
+}
+
+std::string interruptions_text(const RunRecord& run) {
+  const std::size_t count = run.interruptions.size();
+  if (count == 0) return "";
+  long long steps = 0;
+  double seconds = 0;
+  for (const Interruption& stop : run.interruptions) {
+    steps += stop.lost_steps;
+    seconds += stop.lost_seconds;
+  }
+  const std::string lost = lost_text(steps, seconds);
+  return formatted(count == 1 ? "once" : "%zu times", count) +
+         (lost.empty() ? "" : "; " + lost + " repeated");
 }
 
 double plausible_silence(const RunRecord& run) {
   constexpr double kLeast = 600, kBeforeTheFirstStep = 3600;
-  std::vector<double> times = {run.start.time};
-  for (const StepRecord& step : run.steps) times.push_back(step.time);
-  for (const EpochRecord& epoch : run.epochs) times.push_back(epoch.time);
+  // The pause before the run went on says nothing.
+  const double begin = run.interruptions.empty() ? run.start.time : run.interruptions.back().time;
+  std::vector<double> times = {begin};
+  for (const StepRecord& step : run.steps)
+    if (step.time >= begin) times.push_back(step.time);
+  for (const EpochRecord& epoch : run.epochs)
+    if (epoch.time >= begin) times.push_back(epoch.time);
   std::erase_if(times, [](double time) { return !std::isfinite(time); });
   if (times.size() < 2) return kBeforeTheFirstStep;
   std::sort(times.begin(), times.end());
