@@ -252,9 +252,10 @@ void MlflowServer::open_run(const std::string& earlier) try {
 // Servers leave out empty lists and, as Protocol Buffers do, may write 64-bit integers as texts.
 void MlflowServer::note_contents(const Json& data) {
   for (const Json& metric : data.value("metrics", Json::array())) {
-    const Json step = metric.value("step", Json(0));
-    latest_steps_[metric.at("key").get<std::string>()] =
-        step.is_string() ? std::atoll(step.get<std::string>().c_str()) : step.get<std::int64_t>();
+    const Json step = metric.value("step", Json());
+    std::int64_t& latest = latest_steps_[metric.at("key").get<std::string>()];
+    if (step.is_number_integer()) latest = step.get<std::int64_t>();
+    if (step.is_string()) latest = std::atoll(step.get<std::string>().c_str());
   }
   for (const Json& param : data.value("params", Json::array()))
     param_names_.insert(param.at("key").get<std::string>());

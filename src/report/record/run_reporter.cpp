@@ -48,7 +48,7 @@ void RunReporter::warn_of_failure(const Guarded& guarded) {
                  " Training continues without it.");
   else if (removed_folders_.insert(guarded.folder).second)
     log_.warning("The folder '" + guarded.folder.string() +
-                 "' was removed: the records of this run in it are lost. Training continues "
+                 "' was removed, with the records and the log of this run. Training continues "
                  "without them.");
 }
 

@@ -127,10 +127,11 @@ std::string resume_text(const Interruption& interruption) {
 std::string interruptions_text(const RunRecord& run) {
   const std::size_t count = run.interruptions.size();
   if (count == 0) return "";
+  constexpr long long kMostSteps = 1LL << 50;  // a record may say anything
   long long steps = 0;
   double seconds = 0;
   for (const Interruption& stop : run.interruptions) {
-    steps += stop.lost_steps;
+    steps = std::min(kMostSteps, steps + std::min(kMostSteps, stop.lost_steps));
     seconds += stop.lost_seconds;
   }
   const std::string lost = lost_text(steps, seconds);
@@ -140,22 +141,22 @@ std::string interruptions_text(const RunRecord& run) {
 
 double plausible_silence(const RunRecord& run) {
   constexpr double kLeast = 600, kBeforeTheFirstStep = 3600;
-  // The pause before the run went on says nothing.
-  const double begin = run.interruptions.empty() ? run.start.time : run.interruptions.back().time;
-  std::vector<double> times = {begin};
-  for (const StepRecord& step : run.steps)
-    if (step.time >= begin) times.push_back(step.time);
-  for (const EpochRecord& epoch : run.epochs)
-    if (epoch.time >= begin) times.push_back(epoch.time);
+  std::vector<double> times = {run.start.time}, resumed;
+  for (const StepRecord& step : run.steps) times.push_back(step.time);
+  for (const EpochRecord& epoch : run.epochs) times.push_back(epoch.time);
+  for (const Interruption& stop : run.interruptions) resumed.push_back(stop.time);
+  times.insert(times.end(), resumed.begin(), resumed.end());
   std::erase_if(times, [](double time) { return !std::isfinite(time); });
-  if (times.size() < 2) return kBeforeTheFirstStep;
   std::sort(times.begin(), times.end());
+  std::vector<double> gaps;  // without the pauses before the run went on
+  for (std::size_t i = 1; i < times.size(); ++i)
+    if (std::find(resumed.begin(), resumed.end(), times[i]) == resumed.end())
+      gaps.push_back(times[i] - times[i - 1]);
+  if (gaps.empty()) return kBeforeTheFirstStep;
   // The first validation takes less than the training before it.
-  const double all = run.epochs.empty() ? times.back() - times.front() : 0;
-  std::adjacent_difference(times.begin(), times.end(), times.begin());
-  times.erase(times.begin());
-  std::sort(times.begin(), times.end());
-  return std::max({kLeast, 20 * times[times.size() / 2], 3 * times.back(), all});
+  const double all = run.epochs.empty() ? std::accumulate(gaps.begin(), gaps.end(), 0.0) : 0;
+  std::sort(gaps.begin(), gaps.end());
+  return std::max({kLeast, 20 * gaps[gaps.size() / 2], 3 * gaps.back(), all});
 }
 
 const EpochRecord* kept_epoch(const RunRecord& run) {
