@@ -322,11 +322,12 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {
   return hash;
 }
 
-AppendedFile::AppendedFile(std::filesystem::path path)
+AppendedFile::AppendedFile(std::filesystem::path path, Begin begin)
     : path_(std::move(path)), file_(open_to_append(path_)) {
   if (file_ < 0) refuse(path_, errno);
   const bool taken = is_taken(file_, LOCK_EX);
-  if (!taken && (::ftruncate(file_, 0) == 0 || errno == EINVAL)) return;  // EINVAL: a device
+  const bool anew = begin == Begin::kAnew;
+  if (!taken && (!anew || ::ftruncate(file_, 0) == 0 || errno == EINVAL)) return;  // a device
   const int reason = taken ? EBUSY : errno;
   ::close(file_);
   refuse(path_, reason);

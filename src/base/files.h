@@ -105,9 +105,10 @@ std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 146959810393466
 // after a kill, finds no half of one.
 class AppendedFile {
  public:
-  // Begins it anew, unless another program appends to it. A link to a file is replaced. Throws
-  // std::runtime_error, as append() does.
-  explicit AppendedFile(std::filesystem::path path);
+  enum class Begin { kAnew, kAtEnd };
+  // Begins it anew or at its end, unless another program appends to it. A link to a file is
+  // replaced. Throws std::runtime_error, as append() does.
+  explicit AppendedFile(std::filesystem::path path, Begin begin = Begin::kAnew);
   // Whether a program is appending to it.
   static bool is_in_use(const std::filesystem::path& path);
   // Whether certainly none does. Both are false where files have no locks. Only of a program on

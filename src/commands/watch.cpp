@@ -1,5 +1,6 @@
 #include "commands/commands.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -31,6 +32,7 @@ class Watcher {
 
   void tell(const RunRecord& run) {
     if (run.start.time != shown_start_) show_start(run.start);
+    if (run.interruptions.size() > shown_interruptions_) show_interruption(run);
     for (; shown_warnings_ < run.warnings.size(); ++shown_warnings_)
       log_.info("warning: " + run.warnings[shown_warnings_]);
     for (; shown_epochs_ < run.epochs.size(); ++shown_epochs_)
@@ -48,9 +50,17 @@ class Watcher {
  private:
   void show_start(const RunStart& start) {
     shown_start_ = start.time;
-    shown_epochs_ = shown_warnings_ = 0;
+    shown_epochs_ = shown_warnings_ = shown_interruptions_ = 0;
     log_.info(run_title(start) + ", " + std::to_string(start.num_epochs) + " epochs");
     console_->start(start);
+  }
+
+  // Its record was cut back: what comes is shown again.
+  void show_interruption(const RunRecord& run) {
+    shown_interruptions_ = run.interruptions.size();
+    shown_epochs_ = std::min(shown_epochs_, run.epochs.size());
+    shown_warnings_ = std::min(shown_warnings_, run.warnings.size());
+    log_.info("resumed at " + resume_text(run.interruptions.back()));
   }
 
   void show_step(const StepRecord& step) {
@@ -65,7 +75,7 @@ class Watcher {
   Log& log_;
   std::unique_ptr<RunSink> console_;
   double shown_start_ = 0;
-  std::size_t shown_epochs_ = 0, shown_warnings_ = 0;
+  std::size_t shown_epochs_ = 0, shown_warnings_ = 0, shown_interruptions_ = 0;
 };
 
 // Where a run that may not have begun writes. Throws Error if there is no folder for it.

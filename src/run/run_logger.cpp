@@ -149,10 +149,10 @@ void add_files(const std::filesystem::path& folder, RunReporter& reporter) {
     });
     return;
   }
-  reporter.add([&] { return make_run_file(folder / kRunFileName); });
-  reporter.add([&] { return make_epochs_csv(folder / kEpochsFileName); });
-  reporter.add([&] { return make_tensorboard(folder / "tensorboard"); });
-  reporter.add([&] { return make_html_report(folder / kReportName); });
+  reporter.add([&] { return make_run_file(folder / kRunFileName); }, folder);
+  reporter.add([&] { return make_epochs_csv(folder / kEpochsFileName); }, folder);
+  reporter.add([&] { return make_tensorboard(folder / "tensorboard"); }, folder);
+  reporter.add([&] { return make_html_report(folder / kReportName); }, folder);
 }
 
 }  // namespace
@@ -207,13 +207,45 @@ RunLogger::RunLogger(const OutputConfig& config, bool leads, const Device& devic
       reporter_(log) {}
 
 void RunLogger::start(RunStart start, const std::vector<std::string>& warnings) {
+  add_sinks(warnings);
+  reporter_.start(std::move(start));
+  cpu_ = {};
+}
+
+void RunLogger::resume(RunStart start, const std::vector<std::string>& warnings,
+                       const ResumedRecord& from) {
+  if (!leads_ && from.record.empty()) return this->start(std::move(start), warnings);
+  const double first_start = parse_run(from.record).start.time;
+  Interruption stop{.time = start.time,
+                    .epoch = from.epoch,
+                    .step = from.step,
+                    .checkpoint_time = from.checkpoint_time,
+                    .num_ranks = start.num_ranks,
+                    .host = start.host};
+  if (leads_)
+    note_lost_work(find_record(std::filesystem::path(config_.log_path) / kRunFileName, first_start),
+                   &stop);
+  add_sinks(warnings);
+  reporter_.resume(std::move(start), from.record, stop);
+  const RunEnd& so_far = reporter_.run().end;
+  end_.saved_epoch = so_far.saved_epoch;
+  end_.start_to_first_step_seconds = so_far.start_to_first_step_seconds;
+  end_.peak_memory_bytes = so_far.peak_memory_bytes;
+  end_.peak_device_bytes = so_far.peak_device_bytes;
+  seconds_before_ = so_far.total_seconds + stop.lost_seconds;
+  cpu_ = {};
+}
+
+std::string RunLogger::record_text() const {
+  return reporter_.record_text() + usage_line(end_so_far());
+}
+
+void RunLogger::add_sinks(const std::vector<std::string>& warnings) {
   if (leads_) add_run_sinks(config_, reporter_);
   reporter_.add(
       [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
   for (const std::string& warning : warnings)
     leads_ ? log_.warning(warning) : log_.info("warning: " + warning);
-  reporter_.start(std::move(start));
-  cpu_ = {};
 }
 
 void RunLogger::step(StepRecord record) {
@@ -239,8 +271,9 @@ void RunLogger::validating(int epoch, int step, int num_steps) {
 
 void RunLogger::epoch(EpochRecord record, const ValidationDetails* details) {
   record.time = unix_seconds();
-  record.peak_memory_bytes = peak_memory_bytes();
-  record.peak_device_bytes = peak_device_memory(device_);
+  const RunEnd so_far = end_so_far();
+  record.peak_memory_bytes = so_far.peak_memory_bytes;
+  record.peak_device_bytes = so_far.peak_device_bytes;
   record.gpu = gpu_meter_.take_average();
   if (!device_.is_cuda) record.cpu_share = cpu_.take_share(at::get_num_threads());
   if (details != nullptr) end_.saved_epoch = record.epoch;
@@ -254,7 +287,7 @@ void RunLogger::stopped_early(const std::string& reason, const std::string& line
 
 void RunLogger::saving(std::vector<ImageFaultRecord> image_faults) {
   end_.image_faults = std::move(image_faults);
-  note_usage();
+  end_ = end_so_far();
 }
 
 std::string RunLogger::training_json() const {
@@ -277,16 +310,18 @@ void RunLogger::failed(const std::exception_ptr& failure) {
 }
 
 void RunLogger::end(RunStatus status) {
+  end_ = end_so_far();
   end_.status = status;
   end_.time = unix_seconds();
-  note_usage();
   reporter_.end(end_);
 }
 
-void RunLogger::note_usage() {
-  end_.peak_memory_bytes = peak_memory_bytes();
-  end_.peak_device_bytes = peak_device_memory(device_);
-  end_.total_seconds = seconds_since_process_start();
+RunEnd RunLogger::end_so_far() const {
+  RunEnd end = end_;
+  end.peak_memory_bytes = std::max<long long>(end.peak_memory_bytes, peak_memory_bytes());
+  end.peak_device_bytes = std::max<long long>(end.peak_device_bytes, peak_device_memory(device_));
+  end.total_seconds = seconds_before_ + seconds_since_process_start();
+  return end;
 }
 
 }  // namespace kiln

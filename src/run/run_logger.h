@@ -80,8 +80,9 @@ class RunLogger {
   void failed(const std::exception_ptr& failure);
 
  private:
+  void add_sinks(const std::vector<std::string>& warnings);
   void end(RunStatus status);
-  void note_usage();  // time and memory so far
+  RunEnd end_so_far() const;  // with the time and memory used
 
   const OutputConfig& config_;
   const Device& device_;
@@ -91,6 +92,7 @@ class RunLogger {
   CpuMeter cpu_;
   RunReporter reporter_;
   RunEnd end_;
+  double seconds_before_ = 0;  // of this run in earlier processes
 };
 
 }  // namespace kiln

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from flow import KILN, files_below, main
 from jobs import JobTest
@@ -120,6 +121,36 @@ class MlflowTest(JobTest):
         for experiment, status in (("stopped", "KILLED"), ("failed", "FAILED")):
             (run,) = self.server.runs(experiment)
             self.assertEqual(run["info"]["status"], status)
+
+    def test_a_run_that_was_killed_continues_its_run_and_gets_no_step_twice(self):
+        settings = {"MLFLOW_TRACKING_URI": self.server.url, "MLFLOW_EXPERIMENT_NAME": "resumed"}
+        words = [KILN, *self.train_arguments(threads=1, loader_threads=1, epochs=12, patience=12, print_freq=1,
+                                             checkpoint_path=self.folder / "checkpoints", checkpoint_every="4steps")]
+        killed = self.start_words(words, settings)
+        killed.wait_for("Epoch: [2")
+        self.wait_until(lambda: any(self.server.history(run, "Step/loss") for run in self.runs_so_far("resumed")))
+        os.kill(killed.process.pid, signal.SIGKILL)
+        killed.end()
+        resumed = self.start_words(words, settings)
+        resumed.folder = self.folder
+        self.assertEqual(resumed.end(), 0, resumed.output)
+        self.assertNotIn("  lost  ", resumed.output)
+        (run,) = self.server.runs("resumed")
+        self.assertEqual(run["info"]["status"], "FINISHED")
+        for name, points in self.told_metrics(resumed).items():
+            self.assertEqual(sorted(self.server.history(run, name)), points, name)
+
+    def runs_so_far(self, experiment):
+        try:
+            return self.server.runs(experiment)
+        except OSError:  # there is no such experiment yet
+            return []
+
+    def wait_until(self, is_true, seconds=60):
+        last = time.monotonic() + seconds
+        while not is_true():
+            self.assertLess(time.monotonic(), last)
+            time.sleep(0.2)
 
     def test_only_rank_0_sends(self):
         relay = self.relay()

@@ -242,11 +242,74 @@ class Records(flow.FlowTest):
         self.assertIn("metrics.jsonl' was removed while being written", said)
         self.assertRegex(said, r"lost              metrics.jsonl: \d+ records lost")
 
+    def test_a_run_that_was_killed_continues_its_records(self):
+        words = self.train_arguments(epochs=3, patience=9, print_freq=1, threads=1, loader_threads=1,
+                                     checkpoint_path=self.folder / "checkpoints", checkpoint_every="4steps")
+        run = subprocess.Popen([flow.KILN, *map(str, words)], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(run.kill)
+        for line in run.stdout:
+            if "Epoch: [2/3]\tIter: [5/" in line:
+                break
+        run.kill()
+        run.stdout.close()
+        run.wait()
+        logs = self.folder / "logs"
+        old = {path.name for path in (logs / "tensorboard").iterdir()}
+        last = [event for event in events(logs) if event["event"] == "step"][-1]
+        result = flow.kiln(*words)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        told = events(logs)
+        (resume,) = [event for event in told if event["event"] == "resume"]
+        self.assertGreater(resume["epoch"], 0)
+        self.assertGreater(resume["time"], told[0]["time"])
+        lost = 6 * (last["epoch"] - resume["epoch"]) + last["step"] - resume["step"]
+        self.assertEqual((last["num_steps"], resume["lost_steps"]), (6, max(0, lost)))
+        steps = [(event["epoch"], event["step"]) for event in told if event["event"] == "step"]
+        self.assertEqual(steps, [(epoch, step) for epoch in (1, 2, 3) for step in range(1, told[0]["steps_per_epoch"] + 1)])
+        with open(logs / "epochs.csv", newline="", encoding="utf-8") as file:
+            self.assertEqual([row["epoch"] for row in csv.DictReader(file)], ["1", "2", "3"])
+        self.assertIn('id="interruptions"', (logs / "report.html").read_text())
+        self.assertIn("resumed at epoch", flow.kiln("watch", logs).stdout)
+        self.assertEqual(flow.kiln("report", logs, "--output-path", self.folder / "page.html").returncode, 0)
+        new = {path.name for path in (logs / "tensorboard").iterdir()}
+        self.assertEqual((len(new), new & old), (1, set()))
+        self.assert_tensorboard_has_each_step_once(logs, len(steps))
+
+    def assert_tensorboard_has_each_step_once(self, logs, num_steps):
+        sys.path.insert(0, PACKAGES)
+        try:
+            from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        except ImportError as error:
+            self.skipTest(str(error))
+        reader = EventAccumulator(str(logs / "tensorboard"))
+        reader.Reload()
+        self.assertEqual([point.step for point in reader.Scalars("Train loss")], [1, 2, 3])
+        self.assertEqual([point.step for point in reader.Scalars("Step/loss")], list(range(1, num_steps + 1)))
+
+    def test_a_removed_log_folder_is_told_once_and_training_goes_on(self):
+        logs = self.folder / "logs"
+        run = subprocess.Popen([flow.KILN, *map(str, self.train_arguments(epochs=6, patience=6, print_freq=1, threads=1))],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(run.kill)
+        for line in run.stdout:
+            if "Epoch: [2/" in line:
+                break
+        run.send_signal(signal.SIGSTOP)
+        shutil.rmtree(logs)
+        run.send_signal(signal.SIGCONT)
+        said, errors = run.communicate(timeout=120)
+        self.assertEqual(run.returncode, 0, said + errors)
+        self.assertEqual(errors, "")
+        self.assertEqual(len([line for line in said.splitlines() if "warning: " in line and str(logs) in line]), 1, said)
+        self.assertIn("Epoch: [6/", said)
+        self.assertTrue((self.folder / "model/_meta.yaml").exists())
+        self.assertNotIn("  report            ", said)
+
     def test_what_a_failed_run_lost_is_told(self):
         (self.folder / "logs/metrics.jsonl").mkdir(parents=True)
         result = self.train(learning_rate=1000, epochs=3, threads=1)
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("lost: '" + str(self.folder / "logs/metrics.jsonl") + "' cannot be written", result.stdout)
+        self.assertRegex(result.stdout, "lost: metrics.jsonl: .*'" + str(self.folder / "logs/metrics.jsonl") + "' cannot be written")
 
     def test_closed_descriptors_are_no_records(self):
         result = flow.kiln(*self.train_arguments(threads=1), preexec=lambda: os.closerange(0, 3))

@@ -66,9 +66,10 @@ class Server {
   std::string answer_;
 };
 
-void begin_run(MlflowServer& server, const std::filesystem::path& file) {
+void begin_run(MlflowServer& server, const std::string& earlier,
+               const std::filesystem::path& file) {
   fuzz::accepts<MlflowFailure>([&] {
-    server.open_run();
+    server.open_run(earlier);
     server.run_page();
     server.log_params({{"epochs", "5"}});
     server.upload(file, "report.html", 5);
@@ -90,7 +91,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   server.set_answer("HTTP/1.1 " + std::to_string(kStatuses[data[0] % kStatuses.size()]) +
                     " Said\r\nContent-Length: " + std::to_string(size - 1) + "\r\n\r\n" +
                     fuzz::text_of(data + 1, size - 1));
-  begin_run(given, file);
-  begin_run(created, file);
+  begin_run(given, "", file);
+  begin_run(created, "", file);
+  begin_run(created, "r", file);
   return 0;
 }

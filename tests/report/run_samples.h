@@ -87,6 +87,18 @@ inline RunRecord hostile_run() {
   return run;
 }
 
+inline Interruption sample_interruption() {
+  return {.time = 1e9 + 100,
+          .epoch = 2,
+          .step = 1,
+          .checkpoint_time = 1e9 + 15,
+          .last_seen = 1e9 + 20,
+          .lost_steps = 2,
+          .lost_seconds = 5,
+          .num_ranks = 2,
+          .host = "node8"};
+}
+
 // Records such a run: a step and an epoch, twice.
 inline void record_run(const RunRecord& run, const std::filesystem::path& file) {
   const auto sink = make_run_file(file);

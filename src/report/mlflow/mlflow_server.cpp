@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -210,27 +211,54 @@ std::string MlflowServer::experiment_of_name() {
   }
 }
 
-void MlflowServer::open_run() try {
+Json MlflowServer::created_run() {
+  std::string experiment = settings_.experiment_id;
+  if (experiment.empty() && !settings_.experiment_name.empty()) experiment = experiment_of_name();
+  if (experiment.empty()) experiment = "0";
+  return post("runs/create",
+              json_text({{"experiment_id", experiment}, {"start_time", milliseconds_now()}}));
+}
+
+bool MlflowServer::find_run(const std::string& run_id, Json* answer) try {
+  *answer = get("runs/get?run_id=" + url_encoded(run_id));
+  return answer->at("run").at("info").value("lifecycle_stage", "active") != "deleted";
+} catch (const NotFound&) {
+  return false;
+}
+
+void MlflowServer::open_run(const std::string& earlier) try {
   Json answer;
   if (!settings_.run_id.empty()) {
     answer = get("runs/get?run_id=" + url_encoded(settings_.run_id));
+  } else if (!earlier.empty() && find_run(earlier, &answer)) {
+    post("runs/update", json_text({{"run_id", earlier}, {"status", "RUNNING"}}));
   } else {
-    std::string experiment = settings_.experiment_id;
-    if (experiment.empty() && !settings_.experiment_name.empty()) experiment = experiment_of_name();
-    if (experiment.empty()) experiment = "0";
-    answer = post("runs/create",
-                  json_text({{"experiment_id", experiment}, {"start_time", milliseconds_now()}}));
+    answer = created_run();
   }
-  const Json& info = answer.at("run").at("info");
+  const Json& run = answer.at("run");
+  const Json& info = run.at("info");
   run_id_ = info.at("run_id").get<std::string>();
   experiment_id_ = info.at("experiment_id").get<std::string>();
   artifact_uri_ = info.value("artifact_uri", "");
+  if (run.contains("data")) note_contents(run.at("data"));
 } catch (const NotFound& failure) {
   const std::string what = failure.what();
   if (settings_.run_id.empty()) throw MlflowFailure(what);
   throw MlflowFailure(what + ": MLFLOW_RUN_ID must name a run of this server, or be unset");
 } catch (const Json::exception&) {
   throw MlflowFailure("the response has no run: check that it is an MLflow server");
+}
+
+// Servers leave out empty lists and, as Protocol Buffers do, may write 64-bit integers as texts.
+void MlflowServer::note_contents(const Json& data) {
+  for (const Json& metric : data.value("metrics", Json::array())) {
+    const Json step = metric.value("step", Json());
+    std::int64_t& latest = latest_steps_[metric.at("key").get<std::string>()];
+    if (step.is_number_integer()) latest = step.get<std::int64_t>();
+    if (step.is_string()) latest = std::atoll(step.get<std::string>().c_str());
+  }
+  for (const Json& param : data.value("params", Json::array()))
+    param_names_.insert(param.at("key").get<std::string>());
 }
 
 std::string MlflowServer::run_page() const {

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -69,9 +71,15 @@ class MlflowServer {
   MlflowServer(MlflowSettings settings, std::function<void(const std::string&)> complain);
 
   const std::string& url() const { return url_; }
-  // Call it first. Continues the given run, or creates one, and its experiment if needed.
-  void open_run();
+  // Call it first. Continues the given run; else the run `earlier`, if the server still has it,
+  // which is running again; else creates one, and its experiment if needed.
+  void open_run(const std::string& earlier = {});
+  const std::string& run_id() const { return run_id_; }
   std::string run_page() const;  // for a browser
+  // Of the run as it was opened: the latest step of each metric, and the names of its parameters,
+  // which keep their first values.
+  const std::map<std::string, std::int64_t>& latest_steps() const { return latest_steps_; }
+  const std::set<std::string>& param_names() const { return param_names_; }
 
   void log_metrics(std::span<const MlflowPoint> points);
   void log_params(const TextPairs& params);
@@ -89,12 +97,18 @@ class MlflowServer {
   nlohmann::ordered_json get(const std::string& path);
   nlohmann::ordered_json post(const std::string& path, std::string json);
   std::string experiment_of_name();
+  nlohmann::ordered_json created_run();
+  // False: the server does not have it, or it was deleted.
+  bool find_run(const std::string& run_id, nlohmann::ordered_json* answer);
+  void note_contents(const nlohmann::ordered_json& run);
   [[noreturn]] void fail(const HttpAnswer& answer) const;
 
   MlflowSettings settings_;
   std::string url_;
   PersistentHttp http_;
   std::string run_id_, experiment_id_, artifact_uri_;
+  std::map<std::string, std::int64_t> latest_steps_;
+  std::set<std::string> param_names_;
 };
 
 }  // namespace kiln

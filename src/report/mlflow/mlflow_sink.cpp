@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -83,6 +85,14 @@ std::vector<MlflowPoint> points_of(const std::vector<Metric>& metrics, double ti
   return points;
 }
 
+std::vector<MlflowPoint> points_of(const StepRecord& step) {
+  return points_of(step_metrics(step), step.time, global_step(step));
+}
+
+std::vector<MlflowPoint> points_of(const EpochRecord& epoch) {
+  return points_of(epoch_metrics(epoch), epoch.time, epoch.epoch);
+}
+
 // Servers reject names that look like paths, such as "a/../b".
 std::string recall_name(std::string label) {
   std::replace(label.begin(), label.end(), '/', '_');
@@ -114,11 +124,21 @@ class MlflowSink : public RunSink {
   void start(const RunStart& start) override {
     sender_ = std::make_unique<MlflowSender>(settings_, params_of(start), tags_of(start), log_);
   }
-  void step(const StepRecord& step) override {
-    sender_->add(points_of(step_metrics(step), step.time, global_step(step)));
+  void resume(const RunRecord& so_far) override {
+    MlflowPast past;
+    for (const auto& [sink, state] : so_far.sink_states)
+      if (sink == name()) past.run_id = state;
+    const auto add = [&](std::vector<MlflowPoint> points) {
+      std::move(points.begin(), points.end(), std::back_inserter(past.points));
+    };
+    for (const StepRecord& step : so_far.steps) add(points_of(step));
+    for (const EpochRecord& epoch : so_far.epochs) add(points_of(epoch));
+    sender_ = std::make_unique<MlflowSender>(settings_, params_of(so_far.start),
+                                             tags_of(so_far.start), log_, std::move(past));
   }
+  void step(const StepRecord& step) override { sender_->add(points_of(step)); }
   void epoch(const EpochRecord& epoch, const ValidationDetails* /*details*/) override {
-    sender_->add(points_of(epoch_metrics(epoch), epoch.time, epoch.epoch));
+    sender_->add(points_of(epoch));
   }
   void end(const RunRecord& run) override {
     sender_->add(recalls_of(run));
@@ -136,6 +156,7 @@ class MlflowSink : public RunSink {
     sender_->end(std::move(end));
   }
   std::string lost() const override { return sender_ ? sender_->lost() : ""; }
+  std::string state() const override { return sender_ ? sender_->run_id() : ""; }
 
  private:
   MlflowSettings settings_;
@@ -161,11 +182,23 @@ std::optional<MlflowSettings> mlflow_settings_of_environment() {
   return settings;
 }
 
-MlflowSender::MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log)
+std::vector<MlflowPoint> missing_points(std::vector<MlflowPoint> points,
+                                        const std::map<std::string, std::int64_t>& latest_steps) {
+  std::erase_if(points, [&](const MlflowPoint& point) {
+    const auto latest = latest_steps.find(mlflow_name(point.name));
+    return latest != latest_steps.end() && point.step <= latest->second;
+  });
+  return points;
+}
+
+MlflowSender::MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log,
+                           std::optional<MlflowPast> past)
     : params_(std::move(params)),
       tags_(std::move(tags)),
       log_(log),
+      past_(std::move(past)),
       server_(std::move(settings), [this](const std::string& reason) { warn_once(reason); }),
+      num_points_(past_ ? past_->points.size() : 0),
       thread_([this] { work(); }) {}
 
 MlflowSender::~MlflowSender() {
@@ -201,21 +234,38 @@ void MlflowSender::end(MlflowEnd end) {
 
 void MlflowSender::work() {
   open_ = attempt("", [&] {
-    server_.open_run();
+    server_.open_run(past_ ? past_->run_id : "");
     log_.info("MLflow:           " + server_.run_page());
   });
-  if (open_) send_description();
-  for (std::vector<MlflowPoint> points = next_points(); !points.empty(); points = next_points()) {
-    if (open_ && attempt("", [&] { server_.log_metrics(points); })) continue;
+  if (open_) {
     const std::lock_guard lock(mutex_);
-    num_lost_ += points.size();
+    run_id_ = server_.run_id();
   }
+  if (open_) send_description();
+  if (past_) send(std::move(past_->points));
+  for (std::vector<MlflowPoint> points = next_points(); !points.empty(); points = next_points())
+    send(std::move(points));
   if (open_) send_rest();
+}
+
+void MlflowSender::send(std::vector<MlflowPoint> points) {
+  if (past_) points = missing_points(std::move(points), server_.latest_steps());
+  for (std::size_t i = 0; i < points.size(); i += kMostMlflowMetrics) {
+    const std::span portion =
+        std::span(points).subspan(i, std::min(points.size() - i, kMostMlflowMetrics));
+    if (open_ && attempt("", [&] { server_.log_metrics(portion); })) continue;
+    const std::lock_guard lock(mutex_);
+    num_lost_ += portion.size();
+  }
 }
 
 void MlflowSender::send_description() {
   attempt("the tags",
           [&] { in_portions(tags_, [&](const TextPairs& tags) { server_.log_tags(tags); }); });
+  if (past_)
+    std::erase_if(params_, [&](const auto& param) {
+      return server_.param_names().contains(mlflow_name(param.first));
+    });
   attempt("the parameters", [&] {
     in_portions(params_, [&](const TextPairs& params) { server_.log_params(params); });
   });
@@ -275,6 +325,11 @@ void MlflowSender::warn_once(const std::string& reason) {
   first_reason_ = reason;
   log_.warning("MLflow at " + server_.url() + " did not accept all data of this run: " + reason +
                ". Training is not affected.");
+}
+
+std::string MlflowSender::run_id() const {
+  const std::lock_guard lock(mutex_);
+  return run_id_;
 }
 
 std::string MlflowSender::lost() const {

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,11 +30,24 @@ struct MlflowEnd {
   std::filesystem::path model;  // the folder to send; empty: none
 };
 
+// What a run that goes on has told before it was interrupted.
+struct MlflowPast {
+  std::string run_id;  // empty: not known
+  std::vector<MlflowPoint> points;
+};
+
+// The points that the server lacks: beyond the latest step of their metric.
+std::vector<MlflowPoint> missing_points(std::vector<MlflowPoint> points,
+                                        const std::map<std::string, std::int64_t>& latest_steps);
+
 // add() and end() come from one thread. The log must outlive it.
 class MlflowSender {
  public:
   // Throws Error for a malformed URL; does not check whether the server exists.
-  MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log);
+  // With `past` it continues that run and sends nothing that the server already has; without, a
+  // given run gets everything.
+  MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log,
+               std::optional<MlflowPast> past = {});
   ~MlflowSender();  // without end(): drops unsent data
   MlflowSender(const MlflowSender&) = delete;
   MlflowSender& operator=(const MlflowSender&) = delete;
@@ -44,12 +58,14 @@ class MlflowSender {
   void end(MlflowEnd end);
   // What could not be sent, and why; call after end(). Empty: nothing.
   std::string lost() const;
+  std::string run_id() const;  // empty until the server has answered
 
   static constexpr std::size_t kMostWaiting = 10'000;
 
  private:
   void work();
   void send_description();
+  void send(std::vector<MlflowPoint> points);
   std::vector<MlflowPoint> next_points();  // waits; none: the end
   void send_rest();
   void send_model();
@@ -57,19 +73,22 @@ class MlflowSender {
   bool attempt(const std::string& what, Send&& send);
   void warn_once(const std::string& reason);
 
-  const TextPairs params_, tags_;
+  TextPairs params_;
+  const TextPairs tags_;
   Log& log_;
   bool warned_ = false;  // this and what follows until the mutex: of the thread
   bool open_ = false;
+  std::optional<MlflowPast> past_;
   std::vector<std::string> lost_;
   std::string first_reason_;
   MlflowServer server_;
 
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<MlflowPoint> waiting_;
   std::size_t num_points_ = 0, num_lost_ = 0;
   bool ending_ = false;
+  std::string run_id_;
   MlflowEnd end_;
 
   std::thread thread_;

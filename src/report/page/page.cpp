@@ -46,6 +46,9 @@ class HtmlReport : public RunSink {
   void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) override {
     if (!std::exchange(has_epoch_, true)) ::unlink(path_.c_str());
   }
+  void resume(const RunRecord& so_far) override {
+    if (!so_far.epochs.empty()) epoch(so_far.epochs.back(), nullptr);
+  }
   void end(const RunRecord& run) override {
     std::error_code fault;
     const std::filesystem::path record = path_.parent_path() / kRunFileName;
@@ -105,9 +108,9 @@ std::string page_html(std::string_view title, const std::string& body) {
 
 std::string report_html(const RunRecord& run) {
   const std::string main = verdict_html(run) + findings_html(run) + next_steps_html(run) +
-                           curves_html(run) + time_html(run) + classes_html(run) +
-                           confusion_html(run) + mistakes_html(run) + warnings_html(run) +
-                           data_html(run) + settings_html(run);
+                           curves_html(run) + time_html(run) + interruptions_html(run) +
+                           classes_html(run) + confusion_html(run) + mistakes_html(run) +
+                           warnings_html(run) + data_html(run) + settings_html(run);
   return page_html(run_title(run.start) + " – Kiln", headline_html(run) + element("main", main));
 }
 

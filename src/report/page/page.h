@@ -50,6 +50,7 @@ std::string confusion_html(const RunRecord& run);  // confusion matrix
 std::string mistakes_html(const RunRecord& run);   // wrong images
 std::string warnings_html(const RunRecord& run);   // warnings of the log, and bad images
 std::string data_html(const RunRecord& run);
+std::string interruptions_html(const RunRecord& run);
 std::string settings_html(const RunRecord& run);  // command, options, versions
 
 // Interpretation of a run's metrics: did it work, can it be trusted, what limited its speed.

@@ -211,6 +211,30 @@ std::string biggest_cost(const StepTimes& times, double train, double all, doubl
 
 }  // namespace
 
+std::string interruptions_html(const RunRecord& run) {
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < std::min(run.interruptions.size(), kMostItems); ++i) {
+    const Interruption& stop = run.interruptions[i];
+    rows.push_back({utc_text(stop.time), utc_text(stop.checkpoint_time),
+                    formatted("epoch %d, step %d", stop.epoch, stop.step),
+                    stop.last_seen > 0 ? grouped(stop.lost_steps) : "unknown",
+                    stop.last_seen > 0 ? duration_text(stop.lost_seconds) : "unknown",
+                    value_html(stop.host), std::to_string(stop.num_ranks)});
+  }
+  if (rows.empty()) return "";
+  return section("interruptions", "Interruptions",
+                 table("Where the run went on after a stop",
+                       {{"went on", false},
+                        {"from the checkpoint of", false},
+                        {"at", false},
+                        {"steps repeated"},
+                        {"time repeated"},
+                        {"host", false},
+                        {"ranks"}},
+                       rows) +
+                     more(run.interruptions.size()));
+}
+
 std::string warnings_html(const RunRecord& run) {
   std::string items;
   for (std::size_t i = 0; i < std::min(run.warnings.size(), kMostItems); ++i)

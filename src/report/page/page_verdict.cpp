@@ -85,6 +85,8 @@ std::string headline_html(const RunRecord& run) {
   if (!start.device.empty()) facts += " · " + start.device;
   if (start.num_ranks > 1) facts += formatted(" · %d ranks", start.num_ranks);
   if (start.num_parameters > 0) facts += " · " + grouped(start.num_parameters) + " parameters";
+  if (const std::string text = interruptions_text(run); !text.empty())
+    facts += " · interrupted " + text;
   const bool is_fine = run.end.status == RunStatus::kFinished;
   return element("header", element("p class=\"brand\"", "Kiln") +
                                element("h1", element("bdi", escaped(run_title(start)))) +

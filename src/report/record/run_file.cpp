@@ -1,7 +1,9 @@
 #include "report/record/run_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
+#include <optional>
 #include <system_error>
 
 #include "base/error.h"
@@ -9,21 +11,16 @@
 #include "base/json.h"
 #include "report/record/metrics.h"
 #include "report/record/run_json.h"
+#include "report/record/run_summary.h"
 
 namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
+constexpr std::size_t kTail = 200;            // holds the times of a line
 constexpr std::size_t kPieceBytes = 1 << 20;  // read at once
 constexpr std::size_t kMostLineBytes = 256 << 20;
-constexpr std::size_t kMostLineValues = 20'000'000;   // 4 for each cell of the largest matrix
-constexpr std::uint64_t kFreeRecordBytes = 16 << 20;  // of records, whatever the file's size
-
-Json metrics_json(const std::vector<Metric>& metrics) {
-  Json object = Json::object();
-  for (const Metric& metric : metrics) object[metric.name] = as_json(metric.value);
-  return object;
-}
+constexpr std::size_t kMostJudgedValues = 20'000'000;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::kInvalidDataset, what);
@@ -38,53 +35,6 @@ Json metrics_json(const std::vector<Metric>& metrics) {
   refuse("'" + file.string() + "' is not a run record. " + error.what());
 }
 
-// The fault of a line.
-std::string fault_text(const std::exception& failure) {
-  if (dynamic_cast<const JsonFault*>(&failure) != nullptr)
-    return std::string("it ") + failure.what();
-  if (dynamic_cast<const Json::exception*>(&failure) != nullptr)
-    return "a field is missing or has the wrong type";
-  return failure.what();
-}
-
-void add_run_line(std::string_view text, RunRecord* run) {
-  const Json line = parse_ordered_json(text, kMostLineValues);
-  const auto event = line.at("event").get<std::string>();
-  if (event == "start") {
-    *run = {};
-    from_json(line, run->start);
-  }
-  if (event == "step") from_json(line, run->steps.emplace_back());
-  if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
-  if (event == "epoch") {
-    from_json(line, run->epochs.emplace_back());
-    if (line.contains("judgement")) from_json(line.at("judgement"), run->details);
-  }
-  if (event == "end") from_json(line, run->end);
-}
-
-std::uint64_t record_bytes(const RunRecord& run) {
-  return run.steps.size() * sizeof(StepRecord) + run.epochs.size() * sizeof(EpochRecord) +
-         run.warnings.size() * sizeof(std::string);
-}
-
-// Parses complete lines; returns the offset of the rest, an unfinished line of a killed or running
-// process.
-std::size_t add_lines(std::string_view text, std::uint64_t offset, RunRecord* run) {
-  std::size_t begin = 0;
-  for (std::size_t end; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
-    try {
-      add_run_line(text.substr(begin, end - begin), run);
-      if (record_bytes(*run) > kFreeRecordBytes + offset + end)
-        throw std::invalid_argument("its lines are shorter than any that training writes");
-    } catch (const std::exception& failure) {
-      refuse("The line at byte " + std::to_string(offset + begin) +
-             " was not written by a training run: " + fault_text(failure) + ".");
-    }
-  }
-  return begin;
-}
-
 bool has_finished_epoch(const std::filesystem::path& path) {
   std::error_code fault;
   if (!std::filesystem::is_regular_file(path, fault)) return false;
@@ -94,50 +44,59 @@ bool has_finished_epoch(const std::filesystem::path& path) {
   return false;
 }
 
-Error no_start() {
-  return {ErrorCode::kInvalidDataset,
-          "It has no \"start\" line: no training run wrote it, or the run has not started yet."};
+// Whether the record there is of the run that began then.
+bool is_of_run(const std::filesystem::path& record, double start_time) {
+  std::error_code fault;
+  if (!std::filesystem::is_regular_file(record, fault)) return false;
+  std::ifstream file(record, std::ios::binary);
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  try {
+    return parse_run(line + "\n").start.time == start_time;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 class RunFile : public RunSink {
  public:
-  explicit RunFile(const std::filesystem::path& path)
-      : path_(path),
-        replaces_(has_finished_epoch(path)),
-        file_(replaces_ ? next_record(path) : path) {
-    std::error_code fault;
-    if (!replaces_) std::filesystem::remove(next_record(path), fault);  // of an earlier run
-  }
+  explicit RunFile(std::filesystem::path path) : path_(std::move(path)) {}
 
   std::string_view name() const override { return kRunFileName; }
 
-  void start(const RunStart& start) override { write("start", as_json(start)); }
-  void step(const StepRecord& step) override {
-    Json line = as_json(step);
-    line["metrics"] = metrics_json(step_metrics(step));
-    write("step", line);
+  void start(const RunStart& start) override {
+    replaces_ = has_finished_epoch(path_);
+    file_.emplace(own_path());
+    remove_next();
+    file_->append(run_line(start));
   }
-  void warning(const std::string& text) override { write("warning", {{"text", text}}); }
+  // The old record stands until the one that is cut back to the checkpoint is whole.
+  void resume(const RunRecord& so_far) override {
+    replaces_ =
+        so_far.epochs.empty() && has_finished_epoch(path_) && !is_of_run(path_, so_far.start.time);
+    write_file_durably(own_path(), so_far.text);
+    file_.emplace(own_path(), AppendedFile::Begin::kAtEnd);
+    remove_next();
+  }
+  void step(const StepRecord& step) override { file_->append(run_line(step)); }
+  void warning(const std::string& text) override { file_->append(run_line(text)); }
   void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {
-    Json line = as_json(epoch);
-    line["metrics"] = metrics_json(epoch_metrics(epoch));
-    if (details != nullptr) line["judgement"] = as_json(*details);
-    write("epoch", line);
+    file_->append(run_line(epoch, details));
     if (replaces_) std::filesystem::rename(next_record(path_), path_);
     replaces_ = false;
   }
-  void end(const RunRecord& run) override { write("end", as_json(run.end)); }
+  void end(const RunRecord& run) override { file_->append(run_line(run.end)); }
 
  private:
-  void write(const char* event, const Json& fields) {
-    Json line = {{"event", event}};
-    line.update(fields);
-    file_.append(json_text(line) + "\n");
+  std::filesystem::path own_path() const { return replaces_ ? next_record(path_) : path_; }
+  void remove_next() const {
+    std::error_code fault;
+    if (!replaces_) std::filesystem::remove(next_record(path_), fault);  // of an earlier run
   }
 
   const std::filesystem::path path_;
-  bool replaces_;  // an earlier run's record, at the end of the first epoch
-  AppendedFile file_;
+  bool replaces_ = false;  // an earlier run's record, at the end of the first epoch
+  std::optional<AppendedFile> file_;
 };
 
 Json short_side(int pixels) {
@@ -207,13 +166,6 @@ bool is_record_in_use(const std::filesystem::path& path) {
   return AppendedFile::is_in_use(path) || AppendedFile::is_in_use(next_record(path));
 }
 
-RunRecord parse_run(std::string_view text) {
-  RunRecord run;
-  add_lines(text, 0, &run);
-  if (run.start.time == 0) throw no_start();
-  return run;
-}
-
 std::filesystem::path record_of(const std::filesystem::path& path) {
   std::error_code fault;
   return std::filesystem::is_directory(path, fault) ? path / kRunFileName : path;
@@ -227,8 +179,36 @@ RunRecord read_run(const std::filesystem::path& path) {
            did_you_mean_path(path));
   RunFollower follower(file);
   follower.read_news_of(file);
-  if (!follower.has_begun()) refuse_as_record(file, no_start());
+  try {
+    require_start(follower.run());
+  } catch (const Error& error) {
+    refuse_as_record(file, error);
+  }
   return follower.run();
+}
+
+std::optional<RunRecord> find_record(const std::filesystem::path& path, double start_time) {
+  for (const std::filesystem::path& file : {path, next_record(path)}) {
+    if (!is_of_run(file, start_time)) continue;
+    try {
+      return read_run(file);
+    } catch (const Error&) {
+    }
+  }
+  return {};
+}
+
+void note_lost_work(const std::optional<RunRecord>& old, Interruption* interruption) {
+  if (!old) return;
+  const long long steps = old->start.steps_per_epoch;
+  long long done = 0;
+  if (!old->steps.empty()) done = global_step(old->steps.back());
+  if (!old->epochs.empty()) done = std::max(done, old->epochs.back().epoch * steps);
+  const long long kept = (interruption->epoch - 1) * steps + interruption->step;
+  interruption->last_seen = last_time(*old);
+  interruption->lost_steps = std::max(0LL, done - kept);
+  interruption->lost_seconds =
+      std::max(0.0, interruption->last_seen - interruption->checkpoint_time);
 }
 
 void refuse_records(const std::filesystem::path& output,
@@ -250,7 +230,6 @@ bool RunFollower::read_news() {
 }
 
 bool RunFollower::read_news_of(const std::filesystem::path& record) {
-  constexpr std::size_t kHead = 64;  // includes the start time
   std::error_code fault;
   const auto kind = std::filesystem::status(record, fault).type();
   if (kind == std::filesystem::file_type::not_found) return false;
@@ -259,15 +238,12 @@ bool RunFollower::read_news_of(const std::filesystem::path& record) {
   std::ifstream file(record, std::ios::binary);
   if (!file && errno == ENOENT) return false;  // the first epoch has just ended, and it was renamed
   if (!file) refuse_unreadable(record, errno);
-  std::string head(kHead, '\0');
-  file.read(head.data(), static_cast<std::streamsize>(kHead));
-  head.resize(static_cast<std::size_t>(file.gcount()));
-  if (!head.starts_with(head_)) {
+  if (!goes_on(file)) {
     run_ = {};
     rest_.clear();
+    tail_.clear();
     read_ = 0;
   }
-  head_ = std::move(head);
   file.clear();
   file.seekg(static_cast<std::streamoff>(read_));
   const std::uint64_t before = read_;
@@ -280,6 +256,13 @@ bool RunFollower::read_news_of(const std::filesystem::path& record) {
   return read_ > before;
 }
 
+bool RunFollower::goes_on(std::istream& file) const {
+  std::string tail(tail_.size(), '\0');
+  file.seekg(static_cast<std::streamoff>(read_ - tail.size()));
+  file.read(tail.data(), static_cast<std::streamsize>(tail.size()));
+  return file.gcount() == static_cast<std::streamsize>(tail.size()) && tail == tail_;
+}
+
 bool RunFollower::take_piece(std::istream& file) {
   const std::size_t old_rest = rest_.size();
   rest_.resize(old_rest + kPieceBytes);
@@ -287,9 +270,11 @@ bool RunFollower::take_piece(std::istream& file) {
   const auto got = static_cast<std::size_t>(file.gcount());
   rest_.resize(old_rest + got);
   read_ += got;
+  tail_.append(rest_, old_rest + got - std::min(got, kTail));
+  tail_.erase(0, tail_.size() - std::min(tail_.size(), kTail));
   if (read_ > kMostBytes) refuse("It is larger than 4 GiB.");
   if (rest_.find('\n', old_rest) != std::string::npos)
-    rest_.erase(0, add_lines(rest_, read_ - rest_.size(), &run_));
+    rest_.erase(0, add_run_lines(rest_, read_ - rest_.size(), &run_));
   if (rest_.size() > kMostLineBytes || (!rest_.empty() && rest_.front() != '{'))
     refuse("The line at byte " + std::to_string(read_ - rest_.size()) +
            " was not written by a training run.");
@@ -322,7 +307,7 @@ std::string pack_judged_images(const std::vector<JudgedImage>& images) {
 
 std::vector<JudgedImage> unpack_judged_images(const std::string& text) {
   std::vector<JudgedImage> images;
-  from_json(parse_ordered_json(text, kMostLineValues), images);
+  from_json(parse_ordered_json(text, kMostJudgedValues), images);
   return images;
 }
 

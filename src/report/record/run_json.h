@@ -171,6 +171,18 @@ void visit_fields(Is<ImageFaultRecord> auto& fault, auto&& field) {
   field("used", fault.damaged);
 }
 
+void visit_fields(Is<Interruption> auto& interruption, auto&& field) {
+  field("time", interruption.time);
+  field("epoch", interruption.epoch);
+  field("step", interruption.step);
+  field("checkpoint_time", interruption.checkpoint_time);
+  field("last_seen", interruption.last_seen);
+  field("lost_steps", interruption.lost_steps);
+  field("lost_seconds", interruption.lost_seconds);
+  field("num_ranks", interruption.num_ranks);
+  field("host", interruption.host);
+}
+
 void visit_fields(Is<RunEnd> auto& end, auto&& field) {
   field("time", end.time);
   field("status", end.status);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,15 +91,20 @@ class RunReporter {
   // Progress is not part of the record: missing it is not a loss.
   template <typename Call>
   void notify(Guarded& guarded, Call&& call, bool is_record);
+  void warn_of_failure(const Guarded& guarded);
+  template <typename Call>
+  void begin(Call&& call);
   template <typename Call>
   void notify_all(Call&& call, bool is_record = true);
   void note_warnings();
+  void note_warning(const std::string& text);
   void note_losses();
 
   Log& log_;
   RunRecord run_;
   std::vector<Guarded> sinks_;
   std::vector<std::string> never_made_;  // why
+  std::set<std::filesystem::path> removed_folders_;
 };
 
 }  // namespace kiln

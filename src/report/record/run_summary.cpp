@@ -42,6 +42,13 @@ void note_largest_class(const std::vector<long long>& counts, RunSummary* summar
 
 constexpr std::size_t kMostCharacters = 40;
 
+// "40 steps (2 min 3 s)"; empty: nothing.
+std::string lost_text(long long steps, double seconds) {
+  if (steps <= 0 && !(seconds > 0)) return "";
+  std::string text = grouped(steps) + (steps == 1 ? " step" : " steps");
+  return seconds > 0 ? text + " (" + duration_text(seconds) + ")" : text;
+}
+
 double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole)
                    : std::numeric_limits<double>::quiet_NaN();
@@ -83,7 +90,8 @@ RunSummary summary_of(const RunRecord& run) {
   }
   if (summary.train_seconds > 0) summary.images_per_second = images / summary.train_seconds;
   const bool ended = run.end.total_seconds > 0;
-  summary.seconds = ended ? run.end.total_seconds : last_time(run) - run.start.time;
+  summary.seconds =
+      ended ? run.end.total_seconds : last_time(run) - run.start.time - idle_seconds(run);
   const DataRecord& data = run.start.data;
   summary.num_train = std::accumulate(data.train_counts.begin(), data.train_counts.end(), 0LL);
   summary.num_valid = std::accumulate(data.valid_counts.begin(), data.valid_counts.end(), 0LL);
@@ -97,23 +105,58 @@ double last_time(const RunRecord& run) {
   double time = run.start.time;
   if (!run.steps.empty()) time = std::max(time, run.steps.back().time);
   if (!run.epochs.empty()) time = std::max(time, run.epochs.back().time);
+  if (!run.interruptions.empty()) time = std::max(time, run.interruptions.back().time);
   return time;
+}
+
+double idle_seconds(const RunRecord& run) {
+  double seconds = 0;
+  for (const Interruption& stop : run.interruptions)
+    seconds += std::max(0.0, stop.time - std::max(stop.last_seen, stop.checkpoint_time));
+  return seconds;
+}
+
+std::string resume_text(const Interruption& interruption) {
+  std::string text = formatted("epoch %d, step %d", interruption.epoch, interruption.step);
+  if (interruption.checkpoint_time > 0)
+    text += ", from a checkpoint of " + utc_text(interruption.checkpoint_time);
+  const std::string lost = lost_text(interruption.lost_steps, interruption.lost_seconds);
+  return lost.empty() ? text : text + "; " + lost + " are repeated";
+}
+
+std::string interruptions_text(const RunRecord& run) {
+  const std::size_t count = run.interruptions.size();
+  if (count == 0) return "";
+  constexpr long long kMostSteps = 1LL << 50;  // a record may say anything
+  long long steps = 0;
+  double seconds = 0;
+  for (const Interruption& stop : run.interruptions) {
+    steps = std::min(kMostSteps, steps + std::min(kMostSteps, stop.lost_steps));
+    seconds += stop.lost_seconds;
+  }
+  const std::string lost = lost_text(steps, seconds);
+  return formatted(count == 1 ? "once" : "%zu times", count) +
+         (lost.empty() ? "" : "; " + lost + " repeated");
 }
 
 double plausible_silence(const RunRecord& run) {
   constexpr double kLeast = 600, kBeforeTheFirstStep = 3600;
-  std::vector<double> times = {run.start.time};
+  std::vector<double> times = {run.start.time}, resumed;
   for (const StepRecord& step : run.steps) times.push_back(step.time);
   for (const EpochRecord& epoch : run.epochs) times.push_back(epoch.time);
+  for (const Interruption& stop : run.interruptions) resumed.push_back(stop.time);
+  times.insert(times.end(), resumed.begin(), resumed.end());
   std::erase_if(times, [](double time) { return !std::isfinite(time); });
-  if (times.size() < 2) return kBeforeTheFirstStep;
   std::sort(times.begin(), times.end());
+  std::vector<double> gaps;  // without the pauses before the run went on
+  for (std::size_t i = 1; i < times.size(); ++i)
+    if (std::find(resumed.begin(), resumed.end(), times[i]) == resumed.end())
+      gaps.push_back(times[i] - times[i - 1]);
+  if (gaps.empty()) return kBeforeTheFirstStep;
   // The first validation takes less than the training before it.
-  const double all = run.epochs.empty() ? times.back() - times.front() : 0;
-  std::adjacent_difference(times.begin(), times.end(), times.begin());
-  times.erase(times.begin());
-  std::sort(times.begin(), times.end());
-  return std::max({kLeast, 20 * times[times.size() / 2], 3 * times.back(), all});
+  const double all = run.epochs.empty() ? std::accumulate(gaps.begin(), gaps.end(), 0.0) : 0;
+  std::sort(gaps.begin(), gaps.end());
+  return std::max({kLeast, 20 * gaps[gaps.size() / 2], 3 * gaps.back(), all});
 }
 
 const EpochRecord* kept_epoch(const RunRecord& run) {

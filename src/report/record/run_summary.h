@@ -52,6 +52,16 @@ double last_time(const RunRecord& run);
 // dead: long against the gaps between its records, which include whole validations.
 double plausible_silence(const RunRecord& run);
 
+// Between the stops of a run and its going on, as far as the record tells.
+double idle_seconds(const RunRecord& run);
+
+// "epoch 3, step 120, from a checkpoint of 2026-03-01 14:05 UTC; 40 steps (2 min 3 s) are
+// repeated".
+std::string resume_text(const Interruption& interruption);
+
+// "once", "2 times; 40 steps (2 min 3 s) repeated". Empty without interruptions.
+std::string interruptions_text(const RunRecord& run);
+
 // "finished", "stopped early", "stopped by a signal", "failed", "running or killed".
 std::string status_text(const RunEnd& end);
 

@@ -52,6 +52,12 @@ class Console : public RunSink {
     for (const auto& [label, text] : start.plan) log_.info(labeled(label + ":", kPlanColumn, text));
   }
 
+  // The plan; what was told before stands in the log already.
+  void resume(const RunRecord& so_far) override {
+    start(so_far.start);
+    log_.info(labeled("resuming:", kPlanColumn, resume_text(so_far.interruptions.back())));
+  }
+
   void step(const StepRecord& step) override {
     remember(step.so_far);
     log_.detail(iteration_line(step));
@@ -118,6 +124,8 @@ class Console : public RunSink {
     result("total time",
            duration_text(end.total_seconds) +
                formatted(" (first step after %.2f s)", end.start_to_first_step_seconds));
+    if (const std::string text = interruptions_text(run); !text.empty())
+      result("interrupted", text);
     result("peak memory",
            bytes_text(end.peak_memory_bytes) +
                (end.peak_device_bytes > 0 ? ", GPU " + bytes_text(end.peak_device_bytes) : ""));

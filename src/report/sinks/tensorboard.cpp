@@ -47,15 +47,23 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kEnding = ".kiln";
 
+constexpr std::string_view kBeginning = "events.out.tfevents.";
+
 std::string event_file_name(double time) {
-  return formatted("events.out.tfevents.%.0f.", time) + host_name() + std::string(kEnding);
+  return std::string(kBeginning) + formatted("%.0f.", time) + host_name() + std::string(kEnding);
 }
 
-// Of other runs, which TensorBoard would show as part of this one.
+// The time in the name, in whole seconds; 0: none.
+double time_of(const fs::path& event_file) {
+  return std::strtod(event_file.filename().string().substr(kBeginning.size()).c_str(), nullptr);
+}
+
+// Of other runs, which TensorBoard would show as part of this one, or of this run before it was
+// interrupted.
 std::vector<fs::path> other_files(const fs::path& own) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(own.parent_path()))
-    if (entry.path().filename().string().starts_with("events.out.tfevents.") &&
+    if (entry.path().filename().string().starts_with(kBeginning) &&
         entry.path().extension() == kEnding && entry.path() != own)
       files.push_back(entry.path());
   return files;
@@ -86,11 +94,24 @@ class Tensorboard : public RunSink {
   std::string_view name() const override { return "TensorBoard"; }
 
   void start(const RunStart& start) override {
-    path_ = folder_ / event_file_name(start.time);
-    file_ = std::make_unique<AppendedFile>(path_);
-    append(ProtoMessage().real(1, start.time).text(3, "brain.Event:2"));
+    if (path_.empty()) begin_file(start.time);
     classes_ = start.data.classes;
     write_hyperparameters(start);
+  }
+
+  // A file of a later name, which a TensorBoard that is open reads next: it forgets what it had
+  // read at a START with step 0, and is told everything again.
+  void resume(const RunRecord& so_far) override {
+    double time = so_far.interruptions.back().time;
+    for (const fs::path& file : other_files(folder_ / "none"))
+      time = std::max(time, time_of(file) + 1);
+    begin_file(time);
+    constexpr int kStart = 1;
+    append(
+        ProtoMessage().real(1, time).integer(2, 0).message(7, ProtoMessage().integer(1, kStart)));
+    RunSink::resume(so_far);
+    for (const fs::path& earlier : other_files(path_))
+      if (time_of(earlier) >= std::nearbyint(so_far.start.time)) fs::remove(earlier);
   }
 
   void step(const StepRecord& step) override {
@@ -117,6 +138,11 @@ class Tensorboard : public RunSink {
   }
 
  private:
+  void begin_file(double time) {
+    path_ = folder_ / event_file_name(time);
+    file_ = std::make_unique<AppendedFile>(path_);
+    append(ProtoMessage().real(1, time).text(3, "brain.Event:2"));
+  }
   void append(const ProtoMessage& event) { file_->append(tfrecord(event.bytes())); }
 
   // `summary`: a value a field 1.

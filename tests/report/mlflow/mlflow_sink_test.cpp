@@ -208,6 +208,107 @@ TEST(MlflowSink, CountsOnlyRefusedCalls) {
   EXPECT_EQ(server.requests_to("runs/update").size(), 1u);
 }
 
+// Of small_run(), after an interruption, with one more epoch since.
+RunRecord interrupted_run() {
+  RunRecord run = small_run();
+  StepRecord step;
+  step.epoch = 1;
+  for (step.step = 1; step.step <= 300; ++step.step) run.steps.push_back(step);
+  run.sink_states = {{"MLflow", "r1"}};
+  run.interruptions.push_back({.epoch = 2});
+  return run;
+}
+
+std::string tell_resumed(const RunRecord& run, MlflowSettings settings, Log& log,
+                         std::string* state = nullptr) {
+  const std::unique_ptr<RunSink> sink = make_mlflow_sink(std::move(settings), {}, log);
+  sink->resume(run);
+  EpochRecord next = run.epochs.back();
+  next.epoch = 2;
+  sink->epoch(next, nullptr);
+  sink->end(run);
+  if (state != nullptr) *state = sink->state();
+  return sink->lost();
+}
+
+// The steps of one metric, in the order in which they arrived.
+std::vector<int> logged_steps(const ScriptServer& server, const std::string& metric) {
+  std::vector<int> steps;
+  for (const Request& request : server.requests_to("runs/log-batch"))
+    for (const Json& point : Json::parse(request.body).value("metrics", Json::array()))
+      if (point.at("key") == metric) steps.push_back(point.at("step"));
+  return steps;
+}
+
+// The run of like_mlflow() with contents.
+Reply with_contents(const Request& request) {
+  Json answer = Json::parse(kRun);
+  answer["run"]["data"] = {{"metrics",
+                            {{{"key", "Train loss"}, {"value", 1.0}, {"step", 1}},
+                             {{"key", "Step/loss"}, {"value", 1.0}, {"step", "290"}}}},
+                           {"params", {{{"key", "epochs"}, {"value", "1"}}}}};
+  if (request.path.find("runs/get?") != std::string::npos) return {.body = answer.dump()};
+  return like_mlflow(request);
+}
+
+TEST(MlflowSink, AResumedRunContinuesItsRunAndSendsNothingTwice) {
+  ScriptServer server(with_contents);
+  Log log;
+  std::string state;
+  EXPECT_EQ(tell_resumed(interrupted_run(), {.tracking_uri = server.url()}, log, &state), "");
+  EXPECT_EQ(state, "r1");
+  EXPECT_EQ(server.requests_to("runs/get?run_id=r1").size(), 1U);
+  EXPECT_EQ(server.requests_to("runs/create").size(), 0U);
+  EXPECT_EQ(logged_steps(server, "Train loss"), std::vector<int>{2});
+  EXPECT_EQ(logged_steps(server, "Step/loss").size(), 10U);
+  EXPECT_EQ(logged_steps(server, "Valid loss"), (std::vector<int>{1, 2})) << "the server has none";
+  EXPECT_FALSE(logged(server, "params").contains("epochs")) << "it keeps its first value";
+  EXPECT_TRUE(logged(server, "params").contains("ranks"));
+  const auto updates = server.requests_to("runs/update");
+  ASSERT_EQ(updates.size(), 2U);
+  EXPECT_EQ(Json::parse(updates[0].body).at("status"), "RUNNING");
+  EXPECT_EQ(Json::parse(updates[1].body).at("status"), "FINISHED");
+}
+
+TEST(MlflowSink, AResumedRunThatTheServerLacksIsCreatedWithAllItsPoints) {
+  for (const bool is_deleted : {false, true}) {
+    ScriptServer server([&](const Request& request) {
+      if (request.path.find("runs/get?") == std::string::npos) return like_mlflow(request);
+      Json answer = Json::parse(kRun);
+      answer["run"]["info"]["lifecycle_stage"] = "deleted";
+      return is_deleted ? Reply{.body = answer.dump()} : Reply{.status = 404};
+    });
+    Log log;
+    EXPECT_EQ(tell_resumed(interrupted_run(), {.tracking_uri = server.url()}, log), "");
+    EXPECT_EQ(server.requests_to("runs/create").size(), 1U);
+    EXPECT_EQ(logged_steps(server, "Step/loss").size(), 300U);
+    EXPECT_TRUE(logged(server, "params").contains("epochs"));
+  }
+}
+
+TEST(MlflowSink, AGivenRunWinsOverTheOneBeforeTheInterruption) {
+  ScriptServer server(with_contents);
+  Log log;
+  EXPECT_EQ(tell_resumed(interrupted_run(), {.tracking_uri = server.url(), .run_id = "given"}, log),
+            "");
+  EXPECT_EQ(server.requests_to("runs/get?run_id=given").size(), 1U);
+  EXPECT_EQ(server.requests_to("runs/get?run_id=r1").size(), 0U);
+  EXPECT_EQ(server.requests_to("runs/update").size(), 0U);
+  EXPECT_EQ(logged_steps(server, "Train loss"), std::vector<int>{2});
+}
+
+TEST(MlflowSink, CountsAllPointsOfAResumedRunAsLostWithoutAServer) {
+  ScriptServer server([](const Request&) { return Reply{.status = 401}; });
+  Log log;
+  RunRecord run = interrupted_run();
+  run.steps.resize(200);
+  const std::string lost = tell_resumed(run, {.tracking_uri = server.url()}, log);
+  const std::size_t of = lost.find(" of ");
+  ASSERT_NE(of, std::string::npos) << lost;
+  EXPECT_EQ(std::stoi(lost), std::stoi(lost.substr(of + 4)));
+  EXPECT_GT(std::stoi(lost), 600);
+}
+
 class MlflowFilesTest : public testing::Test {
  protected:
   MlflowFilesTest() {

@@ -39,6 +39,28 @@ TEST(ReportPage, IsUnderTwoMegabytesWhateverTheRun) {
   EXPECT_TRUE(has(page, "and 9950 more"));
 }
 
+TEST(ReportPage, ShowsInterruptionsIfThereAreAny) {
+  RunRecord run = sample_run(2);
+  EXPECT_FALSE(has(report_html(run), "id=\"interruptions\""));
+  run.interruptions.push_back({.time = 3000,
+                               .epoch = 2,
+                               .step = 17,
+                               .checkpoint_time = 1000,
+                               .last_seen = 1240,
+                               .lost_steps = 1234,
+                               .lost_seconds = 240,
+                               .host = "<b>node8"});
+  run.interruptions.push_back(run.interruptions.front());
+  const std::string page = report_html(run);
+  EXPECT_TRUE(has(page, "id=\"interruptions\""));
+  EXPECT_TRUE(has(page, "epoch 2, step 17"));
+  EXPECT_TRUE(has(page, "1,234"));
+  EXPECT_TRUE(has(page, "&lt;b&gt;node8"));
+  EXPECT_TRUE(has(page, "2 times; 2,468 steps (8 min 00 s)"));
+  run.interruptions.assign(1000, run.interruptions.front());
+  EXPECT_TRUE(has(report_html(run), "and 950 more"));
+}
+
 TEST(ReportPage, EscapesUntrustedNames) {
   const std::string evil = "</script><script>alert(1)</script>\"'\n";
   RunRecord run = sample_run(2, {evil, "dog"});

@@ -27,7 +27,7 @@ std::string sample_record() {
   record_run(hostile_run(), folder / kRunFileName);
   std::string text = read_file(folder / kRunFileName);
   std::filesystem::remove_all(folder);
-  return text;
+  return resumed_text(hostile_run().start, text, sample_interruption());
 }
 
 void make_pages(const std::string& record) {

@@ -52,6 +52,29 @@ TEST(PlausibleSilence, IsLongAgainstTheRunsOwnGaps) {
   EXPECT_GE(plausible_silence(timed_run(0, 1, 1)), 3600) << "nor how long a step takes";
 }
 
+// timed_run(), which stopped at the end, and went on a day later.
+RunRecord resumed_run() {
+  RunRecord run = timed_run(3, 1, 100);
+  const double end = last_time(run);
+  run.interruptions.push_back(
+      {.time = end + 86'400, .checkpoint_time = end - 50, .last_seen = end});
+  run.steps.emplace_back().time = end + 86'401;
+  return run;
+}
+
+TEST(PlausibleSilence, DoesNotCountThePauseBeforeARunWentOn) {
+  const RunRecord run = resumed_run();
+  EXPECT_EQ(plausible_silence(run), 600);
+  RunRecord just_resumed = run;
+  just_resumed.steps.pop_back();
+  EXPECT_EQ(last_time(just_resumed), run.interruptions[0].time);
+}
+
+TEST(RunSummary, LeavesThePauseOutOfTheTime) {
+  EXPECT_DOUBLE_EQ(summary_of(resumed_run()).seconds, 331);
+  EXPECT_EQ(idle_seconds(timed_run(3, 1, 100)), 0);
+}
+
 TEST(ClassScores, WorstRecallComesFirst) {
   const auto scores = class_scores(matrix_of({{8, 2, 0}, {6, 4, 0}, {0, 0, 0}}));
   ASSERT_EQ(scores.size(), 3U);

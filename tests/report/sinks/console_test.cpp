@@ -40,6 +40,24 @@ RunRecord finished_run() {
   return run;
 }
 
+TEST(Console, AResumedRunShowsItsPlanAndWhereItGoesOnButNoOldSteps) {
+  RunRecord run = finished_run();
+  run.text = run_line(run.start) + run_line(run.steps[0]);
+  run.interruptions = {sample_interruption()};
+  testing::internal::CaptureStdout();
+  {
+    Log log;
+    const auto console = make_console(log, {});
+    console->resume(run);
+    console->end(run);
+  }
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_NE(text.find("model:            a network\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("resuming:         epoch 2, step 1"), std::string::npos) << text;
+  EXPECT_NE(text.find("  interrupted       once; 2 steps (5.0 s)"), std::string::npos) << text;
+  EXPECT_EQ(count(text, "Avg_Loss_Batch"), 0);
+}
+
 TEST(Console, ShowsThePlanEveryStepAndEpochAndTheResult) {
   const RunRecord run = finished_run();
   const std::string text = told(run);
