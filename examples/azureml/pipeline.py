@@ -1,12 +1,14 @@
 """init-model -> convert -> train on two nodes with two processes each, by Azure ML's SDK: python pipeline.py
 
 Submits to the workspace of config.json. Put your own compute (gpu-cluster here) and data assets (train-photos, valid-photos),
-and into the component files the image in your registry; docs/platforms.md says how.
+and into the component files the image in your registry; docs/platforms.md says how. train keeps its checkpoints at a path of
+their own, from which the next job of this file resumes if one is stopped: give every training another.
 """
 import pathlib
 
-from azure.ai.ml import Input, MLClient, MpiDistribution, dsl, load_component
+from azure.ai.ml import Input, MLClient, MpiDistribution, Output, dsl, load_component
 
+CHECKPOINTS = "azureml://datastores/workspaceblobstore/paths/kiln/checkpoints/photos-resnet50"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 init_model = load_component(source=ROOT / "components/init-model.yaml")
 convert = load_component(source=ROOT / "components/convert.yaml")
@@ -25,6 +27,7 @@ def train_with_kiln(train_photos, valid_photos):
                         augment="standard")
     train.distribution = MpiDistribution(process_count_per_instance=2)
     train.resources = {"instance_count": 2, "shm_size": "8g"}
+    train.outputs.checkpoint_path = Output(type="uri_folder", mode="rw_mount", path=CHECKPOINTS)
     return {"model": train.outputs.trained_model_path}
 
 

@@ -36,22 +36,25 @@ using std::chrono::steady_clock;
 // Time allowed for mpirun to end the other ranks after one fails.
 constexpr auto kEndOfJob = std::chrono::seconds(20);
 
-// While it exists, stop signals to this process are read here and have no other effect.
-class StopSignals {
+// While it exists, stop signals and requests for checkpoints (SIGUSR2) to this process are read
+// here and have no other effect.
+class JobSignals {
  public:
-  StopSignals() {
-    sigemptyset(&stops_);
-    for (const int signal : kStopSignals) sigaddset(&stops_, signal);
-    ::pthread_sigmask(SIG_BLOCK, &stops_, &before_);
-    descriptor_ = ::signalfd(-1, &stops_, SFD_NONBLOCK | SFD_CLOEXEC);
+  JobSignals() {
+    sigemptyset(&signals_);
+    for (const int signal : kStopSignals) sigaddset(&signals_, signal);
+    sigaddset(&signals_, SIGUSR2);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+    descriptor_ = ::signalfd(-1, &signals_, SFD_NONBLOCK | SFD_CLOEXEC);
   }
-  ~StopSignals() {
-    next();
+  ~JobSignals() {
+    while (next() != 0) {
+    }
     ::close(descriptor_);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
+  JobSignals(const JobSignals&) = delete;
+  JobSignals& operator=(const JobSignals&) = delete;
 
   int descriptor() const { return descriptor_; }
   int next() {  // 0: none
@@ -61,7 +64,7 @@ class StopSignals {
   }
 
  private:
-  sigset_t stops_, before_;
+  sigset_t signals_, before_;
   int descriptor_ = -1;
 };
 
@@ -155,14 +158,14 @@ bool is_stop_code(int code) {
 class Launch {
  public:
   Launch(const LaunchConfig& config, const MpirunJob& job, Log& log);
-  int run(StopSignals& stops);
+  int run(JobSignals& signals);
 
  private:
   void say(const std::string& text);
   void show(const OutputLine& line);
   void read_output(const SupervisedProcess& process);
   void take_signal(int signal, SupervisedProcess& process);
-  int watch(StopSignals& stops, SupervisedProcess& process);
+  int watch(JobSignals& signals, SupervisedProcess& process);
   int conclude(int code);
   void show_last_lines(const JobFailure& failure) const;
   void report(const JobFailure& failure);
@@ -219,6 +222,11 @@ void Launch::read_output(const SupervisedProcess& process) {
 }
 
 void Launch::take_signal(int signal, SupervisedProcess& process) {
+  if (signal == SIGUSR2) {
+    mpi_log_.add("launch", "SIGUSR2: asking the ranks for a checkpoint.");
+    process.send_checkpoint_request();
+    return;
+  }
   if (stop_ == 0) {
     stop_ = signal;
     say("Signal " + std::to_string(signal) +
@@ -227,19 +235,19 @@ void Launch::take_signal(int signal, SupervisedProcess& process) {
     return;
   }
   killed_ = true;
-  say("Signal " + std::to_string(signal) + "received again: killing the ranks.");
+  say("Signal " + std::to_string(signal) + " received again: killing the ranks.");
   process.kill();
 }
 
 // Runs until all processes have ended; returns mpirun's exit code.
-int Launch::watch(StopSignals& stops, SupervisedProcess& process) {
+int Launch::watch(JobSignals& signals, SupervisedProcess& process) {
   std::optional<steady_clock::time_point> last_moment;
   std::optional<int> code;
   while (!code) {
     std::array<pollfd, 2> waits = {
-        {{output_open_ ? process.output() : -1, POLLIN, 0}, {stops.descriptor(), POLLIN, 0}}};
+        {{output_open_ ? process.output() : -1, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}}};
     ::poll(waits.data(), waits.size(), output_open_ ? 200 : 10);
-    if (const int signal = stops.next(); signal != 0) take_signal(signal, process);
+    if (const int signal = signals.next(); signal != 0) take_signal(signal, process);
     read_output(process);
     if (story_.has_failure() && !last_moment) last_moment = steady_clock::now() + kEndOfJob;
     if (last_moment && steady_clock::now() > *last_moment) {
@@ -313,9 +321,9 @@ int Launch::conclude(int code) {
   return failure.exit_code;
 }
 
-int Launch::run(StopSignals& stops) {
+int Launch::run(JobSignals& signals) {
   SupervisedProcess process(call_);
-  return conclude(watch(stops, process));
+  return conclude(watch(signals, process));
 }
 
 void require_no_mpi_job() {
@@ -370,7 +378,7 @@ int run(const LaunchConfig& config, Process& process) {
   require_no_mpi_job();
   survive_broken_pipes();  // nobody needs to watch a run
   // Before any library starts a thread, which would not inherit it.
-  StopSignals stops;
+  JobSignals signals;
   MpirunJob job;
   job.num_ranks = choose_num_ranks(config);
   job.cpus = usable_cpus();
@@ -378,7 +386,7 @@ int run(const LaunchConfig& config, Process& process) {
   provide_open_files(job.num_ranks);
   job.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
   job.words.insert(job.words.end(), config.rank_arguments.begin(), config.rank_arguments.end());
-  const int code = Launch(config, job, process.log).run(stops);
+  const int code = Launch(config, job, process.log).run(signals);
   process.error_info.reset();
   return code;
 }

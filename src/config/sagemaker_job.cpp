@@ -171,6 +171,16 @@ class Translation {
     train_words_.push_back(in_parts_.size() == 1 ? "--shard-by=train" : "--shard-by=none");
   }
 
+  // SageMaker makes this folder for jobs with a CheckpointConfig, and fills it again when a spot
+  // job restarts.
+  void add_checkpoints(const RawArguments& given) {
+    std::error_code absent;
+    const std::filesystem::path checkpoints = folder_ / "checkpoints";
+    if (given.find("checkpoint-path") == nullptr &&
+        std::filesystem::is_directory(checkpoints, absent))
+      train_words_.push_back("--checkpoint-path=" + checkpoints.string());
+  }
+
   // The job's options of train, including those in its --config file.
   RawArguments given_to_train() const {
     RawArguments given = parse_arguments(train_, train_words_);
@@ -194,6 +204,7 @@ class Translation {
     train_words_.push_back("--trained-model-path=" + (folder_ / "model").string());
     if (given.find("log-path") == nullptr)
       train_words_.push_back("--log-path=" + (folder_ / "output/data/logs").string());
+    add_checkpoints(given);
     if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && given.find("ranks") == nullptr)
       train_words_.push_back("--ranks=" + std::to_string(ranks_per_host_));
     SageMakerJob job{.preparation = model_words_,

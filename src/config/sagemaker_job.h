@@ -2,7 +2,7 @@
 // rest of the program need not know about SageMaker. Hyperparameters are options of train and
 // init-model, with `-` or `_`; channels are the inputs: train or training; validation, valid or
 // test; model, without which init-model creates the network. The model goes to model/, logs to
-// output/data/logs unless overridden.
+// output/data/logs and checkpoints to checkpoints/, where the job has it, unless overridden.
 #pragma once
 
 #include <filesystem>

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -26,6 +27,9 @@ using std::chrono::steady_clock;
 
 // A process blocked on a dead disk cannot be killed.
 constexpr auto kPatience = std::chrono::seconds(10);
+
+// What the supervisor waits for.
+constexpr std::array kWaited = {SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD};
 
 int code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -134,6 +138,7 @@ class Execution {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGUSR2, SIG_IGN);  // a request for a checkpoint must not end mpirun while it starts
   const int empty = ::open("/dev/null", O_RDONLY);
   ::dup2(empty, STDIN_FILENO);
   ::dup2(output.write, STDOUT_FILENO);
@@ -142,11 +147,12 @@ class Execution {
   ::_exit(127);
 }
 
-// SIGTERM: kill everything. SIGUSR1: forward to the program. All signals of `waited` are blocked.
+// SIGTERM: kill everything. SIGUSR1, SIGUSR2: forward to the program. All signals of `waited` are
+// blocked.
 [[noreturn]] void keep(pid_t program, const sigset_t& waited) {
   while (true) {
     const int signal = ::sigwaitinfo(&waited, nullptr);
-    if (signal == SIGUSR1) ::kill(program, SIGUSR1);
+    if (signal == SIGUSR1 || signal == SIGUSR2) ::kill(program, signal);
     int status = signal == SIGTERM ? SIGKILL : 0;
     bool over = signal == SIGTERM;
     int ended_status = 0;
@@ -166,7 +172,7 @@ class Execution {
   ::setpgid(0, 0);  // Ctrl-C is for the parent alone
   die_with_parent(output.owner, SIGTERM);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  for (const int signal : {SIGTERM, SIGUSR1, SIGCHLD}) ::signal(signal, SIG_DFL);
+  for (const int signal : kWaited) ::signal(signal, SIG_DFL);
   const pid_t supervisor = ::getpid();
   const pid_t program = ::fork();
   if (program == 0) {
@@ -187,7 +193,7 @@ SupervisedProcess::SupervisedProcess(const ProgramCall& call) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t waited, before;
   sigemptyset(&waited);
-  for (const int signal : {SIGTERM, SIGUSR1, SIGCHLD}) sigaddset(&waited, signal);
+  for (const int signal : kWaited) sigaddset(&waited, signal);
   Ends output, errors;
   if (open_pipe(output) && open_pipe(errors)) {
     ::pthread_sigmask(SIG_BLOCK, &waited, &before);
@@ -213,6 +219,10 @@ SupervisedProcess::~SupervisedProcess() {
 
 void SupervisedProcess::send_stop() {
   if (!code_) ::kill(supervisor_, SIGUSR1);
+}
+
+void SupervisedProcess::send_checkpoint_request() {
+  if (!code_) ::kill(supervisor_, SIGUSR2);
 }
 
 std::optional<int> SupervisedProcess::ended() {

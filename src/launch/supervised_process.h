@@ -40,7 +40,8 @@ class SupervisedProcess {
   // all processes have ended.
   int output() const { return output_; }
   int errors() const { return errors_; }
-  void send_stop();  // SIGUSR1 to the program
+  void send_stop();                // SIGUSR1 to the program
+  void send_checkpoint_request();  // SIGUSR2, which the program ignores until it asks for it
   // The program's exit code, 128 + n after signal n; empty while the program or a descendant runs.
   std::optional<int> ended();
   // Kills the program and its descendants, and waits until they are gone.

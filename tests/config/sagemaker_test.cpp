@@ -140,6 +140,26 @@ TEST_F(SageMaker, StartsARankForEachGpu) {
   EXPECT_EQ(command(8), paths({"--ranks=2"}));
 }
 
+TEST_F(SageMaker, KeepsCheckpointsWhereTheJobHasAPlaceForThem) {
+  const std::string place = "--checkpoint-path=" + (folder_ / "checkpoints").string();
+  write("hyperparameters", R"({"checkpoint_every": "5s"})");
+  EXPECT_NE(fault().find("--checkpoint-path"), std::string::npos);
+  fs::create_directories(folder_ / "checkpoints");
+  EXPECT_EQ(command(), paths({"--checkpoint-every=5s", place}));
+  write("hyperparameters", R"({"checkpoint_path": "/elsewhere"})");
+  EXPECT_EQ(command(), paths({"--checkpoint-path=/elsewhere"}));
+}
+
+// A restored spot job has other hosts; the leading one finds the checkpoints, and all their ranks.
+TEST_F(SageMaker, RanksFollowTheOrderOfTheHosts) {
+  fs::create_directories(folder_ / "checkpoints");
+  write("resourceconfig", R"({"current_host": "algo-9", "hosts": ["algo-9", "algo-3"]})");
+  const SageMakerJob found = job(2);
+  EXPECT_TRUE(found.leads());
+  EXPECT_TRUE(contains(found.command, "--hosts=algo-9:2,algo-3:2"));
+  EXPECT_TRUE(contains(found.command, "--checkpoint-path=" + (folder_ / "checkpoints").string()));
+}
+
 TEST_F(SageMaker, LaunchesOverSeveralHosts) {
   two_hosts();
   const SageMakerJob found = job(4);

@@ -25,6 +25,32 @@ def kiln(*arguments, cwd=None, environment=None, preexec=None):
                           preexec_fn=preexec)
 
 
+def start_until(test, beginning, words, **settings):
+    """Starts a program in a process group of its own; the process, once a line of its output begins so."""
+    process = subprocess.Popen([*map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, start_new_session=True, **settings)
+    test.addCleanup(process.stdout.close)
+    test.addCleanup(process.wait)
+    test.addCleanup(process.kill)
+    output = ""
+    for line in process.stdout:
+        output += line
+        if line.startswith(beginning):
+            return process
+    raise AssertionError(f"'{beginning}' never came:\n{output}")
+
+
+def assert_resumed(test, result, model, logs, epochs):
+    """`result`, of a second start, is that of a run which went on: it did not train the first epoch again, wrote the model, and
+    its record has every epoch once."""
+    test.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+    test.assertNotIn("\nEpoch 1,", result.stdout)
+    test.assertIn(f"\nEpoch {epochs},", result.stdout)
+    test.assertEqual(kiln("inspect", model).returncode, 0)
+    rows = (logs / "epochs.csv").read_text().splitlines()
+    test.assertEqual([row.split(",")[0] for row in rows[1:]], [str(epoch) for epoch in range(1, epochs + 1)])
+
+
 def files_below(folder):
     """Relative path -> bytes."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from flow import KILN, FlowTest, become_nobody, files_below, kiln, main
+from flow import KILN, FlowTest, assert_resumed, become_nobody, files_below, kiln, main, start_until
 
 CHANNELS = {"train": "train", "validation": "val"}
 
@@ -127,6 +127,52 @@ class SuccessTest(SageMakerTest):
         self.assertEqual(job.returncode, 143, output)
         self.assertLess(time.monotonic() - begin, 100, "SageMaker kills after 120 s")
         self.assertEqual(kiln("inspect", self.tree / "model").returncode, 0)
+
+
+class SpotTest(SageMakerTest):
+    """Managed spot training: the instance is taken away, and another one finds the checkpoints and nothing else."""
+    EPOCHS = 8
+
+    def lay_out_spot(self, host):
+        self.lay_out({"epochs": str(self.EPOCHS), "patience": "100", "learning-rate": "0.01"})
+        self.write("resourceconfig", {"current_host": host, "hosts": [host]})
+
+    def take_away(self, number):
+        """A job until its instance goes; then the tree of another one."""
+        (self.tree / "checkpoints").mkdir()
+        self.lay_out_spot("algo-1")
+        job = start_until(self, "Epoch 3,", [KILN, "train"], cwd=self.folder,
+                          env={**os.environ, "SAGEMAKER_BASE_DIR": str(self.tree)})
+        job.send_signal(number)
+        job.communicate(timeout=100)
+        restored = self.folder / "restored"
+        shutil.move(self.tree / "checkpoints", restored)
+        shutil.rmtree(self.tree)
+        for name in ("input/config", "input/data", "model", "output/data"):
+            (self.tree / name).mkdir(parents=True)
+        shutil.move(restored, self.tree / "checkpoints")
+        self.lay_out_spot("algo-7")
+        return job.returncode
+
+    def assert_goes_on(self):
+        result = self.start()
+        assert_resumed(self, result, self.tree / "model", self.tree / "output/data/logs", self.EPOCHS)
+        straight = self.train(epochs=self.EPOCHS, patience=100, learning_rate=0.01)
+        self.assertEqual(straight.returncode, 0, straight.stderr)
+        self.assertEqual((self.tree / "model/model").read_bytes(), (self.folder / "model/model").read_bytes())
+
+    def test_resumes_after_a_notice(self):
+        self.assertEqual(self.take_away(signal.SIGTERM), 143)
+        self.assert_goes_on()
+
+    def test_resumes_without_a_notice(self):
+        self.assertEqual(self.take_away(signal.SIGKILL), -signal.SIGKILL)
+        self.assert_goes_on()
+
+    def test_without_a_place_for_checkpoints_none_is_written(self):
+        self.lay_out()
+        self.assert_trained(self.start())
+        self.assertFalse((self.tree / "checkpoints").exists())
 
 
 class FailureTest(SageMakerTest):

@@ -108,6 +108,22 @@ TEST(MpirunJob, MoreRanksThanCoresRun) {
   EXPECT_EQ(std::count(ran.lines.begin(), ran.lines.end(), '\n'), usable_cpus() + 3);
 }
 
+TEST(MpirunJob, RanksGetRequestsForCheckpointsAndGoOn) {
+  const MpirunJob job = shell_job(
+      2, "trap 'asked=1' USR2; echo ready; until [ -n \"$asked\" ]; do sleep 0.05; done; echo on");
+  SupervisedProcess process(mpirun_call(job));
+  int ready = 0, on = 0;
+  OutputSplitter splitter([&](const OutputLine& line) {
+    ready += line.text == "ready" ? 1 : 0;
+    on += line.text == "on" ? 1 : 0;
+    if (line.text == "ready" && ready == 2) process.send_checkpoint_request();
+  });
+  feed_all(splitter, process.output());
+  while (!process.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(on, 2);
+  EXPECT_EQ(process.ended(), 0);
+}
+
 TEST(MpirunJob, AKilledRankIsNamed) {
   const Ran ran =
       run(shell_job(2, "sleep 0.5; [ $OMPI_COMM_WORLD_RANK = 0 ] || kill -9 $$; sleep 60"));

@@ -108,6 +108,26 @@ TEST(SupervisedProcess, PassesTheStopOn) {
   EXPECT_EQ(end_of(process), 3);
 }
 
+TEST(SupervisedProcess, PassesRequestsForCheckpointsOnAndLives) {
+  SupervisedProcess process({{"/usr/bin/env", "--default-signal=USR2", "/bin/sh", "-c",
+                              "trap 'echo asked' USR2; trap 'exit 3' USR1; echo ready; "
+                              "while :; do sleep 0.05; done"},
+                             {}});
+  EXPECT_EQ(read_from(process.output(), true), "ready\n");
+  for (int i = 0; i < 2; ++i) {
+    process.send_checkpoint_request();
+    EXPECT_EQ(read_from(process.output(), true), "asked\n");
+  }
+  process.send_stop();
+  EXPECT_EQ(end_of(process), 3);
+}
+
+TEST(SupervisedProcess, ARequestForACheckpointDoesNotEndAProgramThatIsStarting) {
+  SupervisedProcess process(shell("kill -USR2 $$; echo here; exit 3"));
+  EXPECT_EQ(read_from(process.output(), true), "here\n");
+  EXPECT_EQ(end_of(process), 3);
+}
+
 TEST(SupervisedProcess, OrphansEndWithTheProgram) {
   SupervisedProcess process(shell(std::string(kOrphan) + "sleep 0.3; exit 5"));
   const pid_t orphan = std::stoi(read_from(process.output(), true));

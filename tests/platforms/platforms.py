@@ -7,7 +7,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/flow"))
 
-from flow import KILN, main  # noqa: E402, F401
+from flow import KILN, assert_resumed, main, start_until  # noqa: E402, F401
 
 CLIENTS = ROOT / ".deps/clients"
 

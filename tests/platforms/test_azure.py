@@ -5,11 +5,12 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
 import unittest
 
-from platforms import COMPONENTS, KILN, ROOT, main, use_clients
+from platforms import COMPONENTS, KILN, ROOT, assert_resumed, main, start_until, use_clients
 
 use_clients()
 import yaml  # noqa: E402
@@ -79,20 +80,48 @@ class CommandTest(unittest.TestCase):
                      ("components/convert.yaml", {"input_path": folder / "data/val", "output_path": folder / "valid"}),
                      ("component.yaml", {"untrained_model_path": folder / "untrained", "train_data_path": folder / "train",
                                          "valid_data_path": folder / "valid", "trained_model_path": folder / "model",
-                                         "epochs": 1})]
+                                         "checkpoint_path": folder / "checkpoints", "epochs": 1})]
             for path, values in steps:
                 done = self.run_step(read(path), values, folder)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn("ranks:            2 on host", done.stdout)
             self.assertTrue((folder / "model/_meta.yaml").exists())
 
-    def run_step(self, component, values, folder):
+    def test_a_job_that_was_stopped_resumes_from_the_same_output(self):
+        """Azure ML gives no notice. The next job has a folder of its own, and a mount of the output's fixed path."""
+        epochs = 8
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for words in (["demo-data", folder / "data", "--images", "60"],
+                          ["init-model", "resnet18", "--untrained-model-path", folder / "untrained"]):
+                subprocess.run([KILN, *words], check=True, capture_output=True)
+            values = {"untrained_model_path": folder / "untrained", "train_data_path": folder / "data/train",
+                      "valid_data_path": folder / "data/val", "checkpoint_path": folder / "checkpoints", "epochs": epochs,
+                      "batch_size": 8, "patience": 100}
+            for name in ("first", "second"):
+                (folder / name).mkdir()
+            (folder / "checkpoints").mkdir()
+            component = read("component.yaml")
+            first = self.words(component, {**values, "trained_model_path": folder / "first/model"})
+            job = start_until(self, "Epoch 3,", first, cwd=folder / "first", env=self.environment())
+            os.killpg(job.pid, signal.SIGKILL)
+            job.wait()
+            done = self.run_step(component, {**values, "trained_model_path": folder / "second/model"}, folder / "second")
+            assert_resumed(self, done, folder / "second/model", folder / "second/logs", epochs)
+
+    def words(self, component, values):
         command = shlex.split(self.filled_in(component, values))
         self.assertEqual(command[0], "kiln")
         launcher = ["mpirun", "--oversubscribe", "-np", "2"] if "distribution" in component else []
-        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return subprocess.run([*launcher, KILN, *command[1:]], capture_output=True, text=True, cwd=folder,
-                              env={**os.environ, **root})
+        return [*launcher, KILN, *command[1:]]
+
+    @staticmethod
+    def environment():
+        return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+    def run_step(self, component, values, folder):
+        return subprocess.run(self.words(component, values), capture_output=True, text=True, cwd=folder,
+                              env=self.environment())
 
 
 class PipelineTest(unittest.TestCase):
@@ -102,6 +131,9 @@ class PipelineTest(unittest.TestCase):
         train = job.jobs["train"]
         self.assertEqual(train.resources.instance_count, 2)
         self.assertEqual(train.distribution.process_count_per_instance, 2)
+        checkpoints = train.outputs["checkpoint_path"]
+        self.assertTrue(checkpoints.path.startswith("azureml://"), checkpoints)  # without a path, each job has another
+        self.assertEqual(checkpoints.mode, "rw_mount")
 
     def test_yaml(self):
         self.assert_two_nodes_with_two_processes(load_job(source=PIPELINE_YAML))

@@ -4,11 +4,12 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
 
-from platforms import KILN, ROOT, describe, main
+from platforms import KILN, ROOT, assert_resumed, describe, main, start_until
 
 EXAMPLES = ROOT / "examples"
 SMALL = ["--epochs", "1", "--batch-size", "8", "--device", "cpu", "--threads", "1", "--loader-threads", "1"]
@@ -30,11 +31,14 @@ class ExampleTest(unittest.TestCase):
         path.write_text("#!/bin/bash\n" + text)
         path.chmod(0o755)
 
+    def settings(self, environment):
+        return {"cwd": self.folder,
+                "env": {**os.environ, "KILN": KILN, "PATH": f"{self.folder}/bin:{os.environ['PATH']}",
+                        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **environment}}
+
     def run_example(self, name, *arguments, **environment):
-        settings = {**os.environ, "KILN": KILN, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **environment}
-        return subprocess.run([EXAMPLES / name, *map(str, arguments)], capture_output=True, text=True, env=settings,
-                              cwd=self.folder, timeout=300)
+        return subprocess.run([EXAMPLES / name, *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                              **self.settings(environment))
 
     def assert_trained(self, done, model):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -81,11 +85,20 @@ class QuickstartTest(ExampleTest):
 
 
 class SlurmTest(ExampleTest):
-    def run_slurm(self, **environment):
+    def setUp(self):
+        super().setUp()
         (self.folder / "data/val").rename(self.folder / "data/valid")
         self.kiln("init-model", "resnet18", "--untrained-model-path", self.folder / "data/untrained")
-        return self.run_example("slurm/train.sbatch", *SMALL, DATA=str(self.folder / "data"), OUT=str(self.folder / "out"),
-                                SLURM_NTASKS="2", **environment)
+        self.program("scontrol", f'echo "$*" >> {self.folder}/scontrol.txt\n')
+        self.job = {"DATA": str(self.folder / "data"), "OUT": str(self.folder / "out"), "SLURM_NTASKS": "2",
+                    "SLURM_JOB_ID": "17"}
+
+    def run_slurm(self, **environment):
+        return self.run_example("slurm/train.sbatch", *SMALL, **self.job, **environment)
+
+    def requeued(self):
+        calls = self.folder / "scontrol.txt"
+        return calls.read_text().splitlines() if calls.exists() else []
 
     def test_srun_with_pmix(self):
         self.program("srun", 'echo "srun $*"; while [ "${1#--}" != "$1" ]; do shift; done\n'
@@ -105,6 +118,30 @@ class SlurmTest(ExampleTest):
         self.program("mpirun", f'exec {shutil.which("mpirun")} --oversubscribe "$@"\n')
         done = self.run_slurm(LAUNCHER="mpirun")
         self.assert_trained(done, self.folder / "out/model")
+        self.assertEqual(self.requeued(), [])
+
+    def test_a_job_at_its_time_limit_is_requeued_and_resumes(self):
+        for launcher in ("srun", "mpirun"):
+            with self.subTest(launcher=launcher):
+                self.stop_and_start(launcher)
+
+    def stop_and_start(self, launcher):
+        """Slurm sends USR1 to the script alone, and starts the same script again."""
+        shutil.rmtree(self.folder / "out", ignore_errors=True)
+        (self.folder / "scontrol.txt").unlink(missing_ok=True)
+        self.program("srun", 'while [ "${1#--}" != "$1" ]; do shift; done\nexec mpirun -np 2 "$@"\n')
+        self.program("mpirun", f'exec {shutil.which("mpirun")} --oversubscribe "$@"\n')
+        epochs = 8
+        words = ["--epochs", epochs, *SMALL[2:], "--patience", 100]
+        job = start_until(self, "Epoch 2,", [EXAMPLES / "slurm/train.sbatch", *words],
+                          **self.settings({**self.job, "LAUNCHER": launcher}))
+        job.send_signal(signal.SIGUSR1)
+        output, _ = job.communicate(timeout=100)
+        self.assertEqual(self.requeued(), ["requeue 17"], output)
+        self.assertEqual(job.returncode, 138, output)
+        done = self.run_example("slurm/train.sbatch", *words, **self.job, LAUNCHER=launcher, SLURM_RESTART_COUNT="1")
+        assert_resumed(self, done, self.folder / "out/model", self.folder / "out/logs", epochs)
+        self.assertEqual(self.requeued(), ["requeue 17"])
 
 
 class SageMakerTest(ExampleTest):
@@ -122,11 +159,14 @@ class SageMakerTest(ExampleTest):
         done = subprocess.run([KILN, "train", "--device", "cpu", "--image-size", "32"], capture_output=True, text=True,
                               env=environment)
         self.assert_trained(done, tree / "model")
+        self.assertTrue(any((tree / "checkpoints").iterdir()))
 
     def lay_out(self, request):
         tree = self.folder / "ml"
         for below in ("input/config", "input/data", "model", "output/data"):
             (tree / below).mkdir(parents=True)
+        if "CheckpointConfig" in request:
+            (tree / "checkpoints").mkdir()
         for channel, part in zip(request["InputDataConfig"], ("train", "val")):
             (tree / "input/data" / channel["ChannelName"]).symlink_to(self.folder / "data" / part)
         channels = {channel["ChannelName"]: {

@@ -1,10 +1,11 @@
 """MPIJob and TrainJob: pods checked by Kubernetes' schema, the rest by Trainer's types and our own rules."""
 import copy
+import pathlib
 import subprocess
 import tempfile
 import unittest
 
-from platforms import KILN, ROOT, main, use_clients
+from platforms import KILN, ROOT, assert_resumed, main, start_until, use_clients
 
 use_clients()
 import kubernetes_validate  # noqa: E402
@@ -36,6 +37,58 @@ def check_arguments(test, container, ranks):
     done = subprocess.run([KILN, *(word for word in train if not word.startswith("--log-path"))], capture_output=True, text=True,
                           cwd=test.enterContext(tempfile.TemporaryDirectory()))
     test.assertNotEqual(done.returncode, 2, done.stderr)
+
+
+def launcher_pod(manifest):
+    """The pod whose process Kubernetes stops: the one without a GPU."""
+    def has_gpu(pod):
+        containers = pod["spec"]["containers"]
+        return any("nvidia.com/gpu" in container.get("resources", {}).get("limits", {}) for container in containers)
+
+    (pod,) = [pod for pod in pods(manifest) if not has_gpu(pod)]
+    return pod["spec"]
+
+
+class StopTest(unittest.TestCase):
+    """A pod is moved: its first process gets SIGTERM, and SIGKILL after the grace period; the same container starts again."""
+    EPOCHS = 8
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for words in (["demo-data", self.folder / "data", "--images", "60"],
+                      ["init-model", "resnet18", "--untrained-model-path", self.folder / "data/untrained"]):
+            subprocess.run([KILN, *words], check=True, capture_output=True)
+        (self.folder / "data/val").rename(self.folder / "data/valid")
+        (self.folder / "out").mkdir()
+
+    def words(self, container):
+        """Its own, but for small data on two CPUs."""
+        small = {"--ranks": 2, "--expect-ranks": 2, "--epochs": self.EPOCHS, "--batch-size": 8, "--num-warmup-steps": 0}
+        words = [KILN]
+        for word in container["args"]:
+            name, equals, value = word.partition("=")
+            if value.startswith(("/data", "/out")):
+                value = f"{self.folder}{value}"
+            words.append(f"{name}{equals}{small.get(name, value)}")
+        return [*words, "--device=cpu", "--threads=1", "--loader-threads=1"]
+
+    def test_mpijob(self):
+        job = yaml.safe_load(MPIJOB.read_text())
+        self.assertEqual(job["spec"]["mpiReplicaSpecs"]["Launcher"]["restartPolicy"], "OnFailure")
+        pod = launcher_pod(job)
+        (container,) = pod["containers"]
+        process = start_until(self, "Epoch 2,", self.words(container), cwd=self.folder)
+        process.terminate()
+        output, _ = process.communicate(timeout=pod["terminationGracePeriodSeconds"])
+        self.assertEqual(process.returncode, 143, output)
+        done = subprocess.run(self.words(container), capture_output=True, text=True, cwd=self.folder)
+        assert_resumed(self, done, self.folder / "out/model", self.folder / "out/logs", self.EPOCHS)
+
+    def test_the_trainjob_is_the_same_job(self):
+        runtime, job = yaml.safe_load_all(TRAINJOB.read_text())
+        pod = launcher_pod(yaml.safe_load(MPIJOB.read_text()))
+        self.assertEqual(job["spec"]["trainer"]["args"], pod["containers"][0]["args"])
+        self.assertEqual(launcher_pod(runtime)["terminationGracePeriodSeconds"], pod["terminationGracePeriodSeconds"])
 
 
 class MpiJobTest(unittest.TestCase):
