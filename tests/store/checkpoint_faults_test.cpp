@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -193,6 +194,8 @@ TEST_F(CheckpointFaultTest, AFailureAnywhereLeavesTheOlderOnes) {
         failed = true;
         EXPECT_EQ(error.code(), ErrorCode::kFailedToWriteOutputs);
         EXPECT_NE(error.message().find(folder_.string()), std::string::npos);
+        const char* reason = std::strerror(failure == 0 ? ENOSPC : failure);
+        EXPECT_NE(error.message().find(reason), std::string::npos) << error.message();
       }
       const bool is_past = test::calls_before_failure >= 0;
       test::calls_before_failure = -1;
