@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "model/image_model.h"
 #include "run/model_weights.h"
+#include "store/checkpoint.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
 
@@ -17,6 +20,7 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kPrefix = "model.";
+constexpr std::string_view kStatePrefix = "model.";  // of the weights among a checkpoint's tensors
 
 // Converts torchvision's names to ours. Files written by kiln already have the prefix.
 void to_own_names(StateDict& weights) {
@@ -28,7 +32,25 @@ void to_own_names(StateDict& weights) {
   for (StoredTensor& tensor : weights) tensor.name.insert(0, kPrefix);
 }
 
+// Those of the best epoch, or else of the state; without the layer whose size depends on the data.
+StateDict read_checkpoint_weights(const std::string& path) {
+  std::vector<std::string> skipped;
+  Checkpoint checkpoint = read_checkpoint(path, skipped);
+  StateDict weights = std::move(checkpoint.best);
+  if (weights.empty()) {
+    for (StoredTensor& tensor : checkpoint.tensors) {
+      if (!tensor.name.starts_with(kStatePrefix)) continue;
+      tensor.name.erase(0, kStatePrefix.size());
+      weights.push_back(std::move(tensor));
+    }
+  }
+  std::erase_if(weights,
+                [](const StoredTensor& tensor) { return !tensor.name.starts_with(kPrefix); });
+  return weights;
+}
+
 StateDict read_weights(const std::string& path) {
+  if (is_checkpoint(path)) return read_checkpoint_weights(path);
   try {
     StateDict weights = read_state_dict(read_state_dict_file(path));
     to_own_names(weights);

@@ -1,7 +1,9 @@
 #include "commands/commands.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -15,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/dataset.h"
@@ -23,6 +26,7 @@
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
 #include "model/catalogue.h"
+#include "store/checkpoint.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
 
@@ -127,28 +131,19 @@ int inspect_images(const fs::path& path, bool check, Report& report) {
 }
 
 std::string_view dtype_name(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-      return "float64";
-    case DType::kFloat32:
-      return "float32";
-    case DType::kFloat16:
-      return "float16";
-    case DType::kBFloat16:
-      return "bfloat16";
-    case DType::kInt64:
-      return "int64";
-    case DType::kInt32:
-      return "int32";
-    case DType::kInt16:
-      return "int16";
-    case DType::kInt8:
-      return "int8";
-    case DType::kUInt8:
-      return "uint8";
-    case DType::kBool:
-      return "bool";
-  }
+  static constexpr std::array<std::pair<DType, std::string_view>, 10> kNames{
+      {{DType::kFloat64, "float64"},
+       {DType::kFloat32, "float32"},
+       {DType::kFloat16, "float16"},
+       {DType::kBFloat16, "bfloat16"},
+       {DType::kInt64, "int64"},
+       {DType::kInt32, "int32"},
+       {DType::kInt16, "int16"},
+       {DType::kInt8, "int8"},
+       {DType::kUInt8, "uint8"},
+       {DType::kBool, "bool"}}};
+  for (const auto& [known, name] : kNames)
+    if (known == dtype) return name;
   throw InternalError("dtype_name: unknown type");
 }
 
@@ -214,6 +209,47 @@ void inspect_model_directory(const fs::path& path, Report& report) {
     labels.push_back({{"id", i}, {"label", directory.labels[i]}});
   }
   report["label_map"] = std::move(labels);
+}
+
+// What state.json says; other versions may write other fields.
+void tell_progress(const nlohmann::json& state, Report& report) {
+  constexpr double kMostSeconds = 9e9;  // of system_clock since 1970
+  const auto tell = [&](const nlohmann::json& object, const char* field, const char* name) {
+    if (object.is_object() && object.contains(field) && object[field].is_primitive())
+      report[name] = object[field];
+  };
+  for (const char* name : {"model", "epochs_done", "steps", "finished"}) tell(state, name, name);
+  const nlohmann::json best =
+      state.is_object() ? state.value("best", nlohmann::json()) : nlohmann::json();
+  tell(best, "epoch", "best_epoch");
+  tell(best, "top1", "best_top1");
+  tell(state, "time", "written");
+  if (!report.contains("written") || !report["written"].is_number()) return;
+  const std::chrono::seconds time(
+      static_cast<std::int64_t>(std::clamp(report["written"].get<double>(), 0.0, kMostSeconds)));
+  report["written"] = time_stamp(std::chrono::system_clock::time_point(time));
+}
+
+int inspect_checkpoint(const fs::path& path, Report& report) {
+  report["kind"] = "Checkpoint";
+  report["path"] = path.string();
+  try {
+    std::vector<std::string> skipped;
+    const Checkpoint checkpoint = read_checkpoint(path, skipped);
+    report["path"] = checkpoint.path.string();
+    report["whole"] = true;
+    tell_progress(parse_json(checkpoint.state_json), report);
+    report["bytes"] = checkpoint.bytes;
+    report["notes"] = skipped;
+    return 0;
+  } catch (const Error& fault) {
+    report["whole"] = false;
+    report["fault"] = fault.message();
+  } catch (const JsonFault& fault) {
+    report["whole"] = false;
+    report["fault"] = std::string("its state.json ") + fault.what();
+  }
+  return 1;
 }
 
 // Whether the directory declares itself a model; both forms of `_meta.yaml` name the type in plain
@@ -350,6 +386,8 @@ int run(const InspectConfig& config, Process& process) {
     bad = inspect_file(path, report);
   } else if (is_model_directory(path)) {
     inspect_model_directory(path, report);
+  } else if (is_checkpoint(path)) {
+    bad = inspect_checkpoint(path, report);
   } else {
     bad = inspect_images(path, config.check, report);
   }

@@ -24,8 +24,8 @@ std::vector<Option> init_model_options() {
       required_path("untrained-model-path", "DIR",
                     "Output folder for the UntrainedModelDirectory."),
       optional_path("weights", "FILE", "", kModel,
-                    "Pretrained weights: a torchvision state dict (.pth) or .safetensors file, "
-                    "including the 1000-class head."),
+                    "Pretrained weights: a torchvision state dict (.pth), a .safetensors file or a "
+                    "checkpoint, including the 1000-class head."),
       yes_or_no("pretrained", ValueKind::kBoolean, "", kModel,
                 "True requires --weights, since nothing is downloaded. Default: True if --weights "
                 "is given."),

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json.h"

@@ -63,7 +63,6 @@ int rmdir(const char* path) noexcept {
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
-  count_call();
   if (fails()) return -1;
   return static_cast<int>(::syscall(SYS_mkdirat, AT_FDCWD, path, mode));
 }
