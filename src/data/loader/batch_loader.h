@@ -3,7 +3,6 @@
 //
 // Memory is bounded: `num_slots` batches, plus what the thread pool uses (loader_threads.h).
 // Results depend neither on the number of threads nor on the cache. One reader thread.
-// neither on the number of threads nor on the cache. One reader thread.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +72,10 @@ class BatchLoader {
   // not caused by an image (out of memory, a bug); Error kModuleOutOfMemory names the image for
   // which memory ran out.
   const HostBatch* next();
+
+  // Whether batches lack images only because a stop signal came while the data folder did not
+  // answer. These are no faults; what was computed from such a batch is not to be kept.
+  bool was_cut_short() const;
 
   // Faults of the images in the batches returned so far, in batch order; each call returns only new
   // ones.
