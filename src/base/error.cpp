@@ -1,8 +1,13 @@
 #include "base/error.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <new>
+#include <string>
 #include <system_error>
+
+#include "base/text.h"
 
 namespace kiln {
 namespace {
@@ -11,10 +16,35 @@ std::exception_ptr failure_of(ErrorCode code, std::string message) {
   return std::make_exception_ptr(Error(code, std::move(message)));
 }
 
-std::exception_ptr out_of_memory() {
+// The GPU or the host, as LibTorch's message tells: "CUDA out of memory. … GPU 0 has …".
+std::string device_of(std::string_view what) {
+  const std::size_t gpu = what.find("GPU ");
+  if (gpu != what.npos) {
+    const std::size_t end = what.find_first_not_of("0123456789", gpu + 4);
+    if (end > gpu + 4) return std::string(what.substr(gpu, std::min(end, what.size()) - gpu));
+  }
+  return what.find("CUDA") != what.npos ? "the GPU" : "this host";
+}
+
+// ": 2.00 GiB were asked for", as LibTorch's message tells: "Tried to allocate 2.00 GiB. GPU …" or
+// "you tried to allocate 4096 bytes. Error …". Empty if it does not.
+std::string size_asked(std::string_view what) {
+  constexpr std::string_view kBefore = "ried to allocate ";
+  const std::size_t found = what.find(kBefore);
+  if (found == what.npos) return "";
+  const std::string_view rest = what.substr(found + kBefore.size());
+  const std::string_view size = rest.substr(0, rest.find(". "));
+  long long bytes = 0;
+  const auto [end, fault] = std::from_chars(size.data(), size.data() + size.size(), bytes);
+  const bool is_plain = fault == std::errc() && std::string_view(end).starts_with(" bytes");
+  return ": " + (is_plain ? bytes_text(bytes) : std::string(size)) + " were asked for";
+}
+
+std::exception_ptr out_of_memory(std::string_view what) {
   return failure_of(ErrorCode::kModuleOutOfMemory,
-                    "Out of memory: use a smaller --batch-size or --image-size, or a machine with "
-                    "more memory.");
+                    "Out of memory on " + device_of(what) + size_asked(what) +
+                        ". Use a smaller --batch-size or --image-size, or a machine with more "
+                        "memory.");
 }
 
 // Of a call to the system. EAGAIN is a thread's: nothing else here is refused with it.
@@ -109,7 +139,7 @@ std::exception_ptr explained(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const std::bad_alloc&) {
-    return out_of_memory();
+    return out_of_memory("");
   } catch (const std::system_error& refusal) {
     const std::exception_ptr explanation = explained_refusal(refusal);
     return explanation ? explanation : failure;
@@ -123,7 +153,7 @@ std::exception_ptr explained(const std::exception_ptr& failure) {
     const std::string_view what = other.what();  // LibTorch has two wordings
     const bool is_memory =
         what.find("out of memory") != what.npos || what.find("can't allocate memory") != what.npos;
-    return is_memory ? out_of_memory() : failure;
+    return is_memory ? out_of_memory(what) : failure;
   } catch (...) {
     return failure;
   }

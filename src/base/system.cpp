@@ -91,16 +91,49 @@ long long resident_memory_bytes() {
   return resident * ::sysconf(_SC_PAGESIZE);
 }
 
+namespace {
+
+constexpr long long kNoLimit = 1LL << 62;
+
+long long memory_left_in_group(const std::filesystem::path& folder) {
+  std::ifstream limit_file(folder / "memory.max"), used_file(folder / "memory.current"),
+      parts(folder / "memory.stat");
+  long long limit = 0, used = 0;  // "max" where there is no limit
+  if (!(limit_file >> limit && used_file >> used)) return kNoLimit;
+  std::string part;
+  for (long long bytes = 0; parts >> part >> bytes;)
+    if (part == "active_file" || part == "inactive_file") used -= bytes;
+  return std::max(limit - used, 0LL);
+}
+
+// "0::/job/step"; "/" in a container, which sees its own group as the root.
+std::string own_control_group() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("0::/")) return line.substr(3);
+  return "/";
+}
+
+}  // namespace
+
+long long memory_left_in_groups(const std::filesystem::path& root,
+                                const std::filesystem::path& group) {
+  long long left = memory_left_in_group(root);
+  std::filesystem::path folder = root;
+  for (const std::filesystem::path& name : group.relative_path()) {
+    folder /= name;
+    left = std::min(left, memory_left_in_group(folder));
+  }
+  return left;
+}
+
 long long available_memory_bytes() {
-  long long available = 1LL << 62;
+  long long available = kNoLimit;
   std::ifstream system("/proc/meminfo");
   std::string key, unit;
   for (long long number = 0; system >> key >> number; std::getline(system, unit))
     if (key == "MemAvailable:") available = number * 1024;
-  std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
-  long long limit = 0, used = 0;  // "max" where there is no limit
-  if (limit_file >> limit && used_file >> used) available = std::min(available, limit - used);
-  return std::max(available, 0LL);
+  return std::min(available, memory_left_in_groups("/sys/fs/cgroup", own_control_group()));
 }
 
 double seconds_since_process_start() {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -33,9 +34,15 @@ long long resident_memory_bytes();
 // number of processors + 1, since many threads mostly wait.
 void keep_freed_memory();
 
-// Memory available to this process, in bytes: what the system reports, within the control group's
-// limit.
+// Memory available to this process, in bytes: what the system reports, within the limits of its
+// control groups.
 long long available_memory_bytes();
+
+// What the limits of the control group `group` ("/job/step") and those above it leave, in bytes;
+// `root` is where control groups are mounted. Cached files count as free: the system takes them
+// back before it kills.
+long long memory_left_in_groups(const std::filesystem::path& root,
+                                const std::filesystem::path& group);
 
 // Seconds since 1970, UTC.
 double unix_seconds();

@@ -25,19 +25,34 @@ constexpr double kQuietSeconds = 60;
 // A look at the writer locks the record for a moment, in which a run that begins could not.
 constexpr int kLooksPerLock = 7;
 
+// How long a run has written nothing: by its own times when it is first met, then by what passes
+// here, whatever the clocks are set to.
+class Silence {
+ public:
+  explicit Silence(const RunRecord& run)
+      : before_(run.start.time == 0 ? 0 : unix_seconds() - last_time(run)) {}
+  void heard() { *this = Silence({}); }
+  double seconds() const { return before_ + since_.seconds(); }
+
+ private:
+  double before_;
+  Stopwatch since_;
+};
+
 // Prints new events of the followed run on the console, as the run itself does.
 class Watcher {
  public:
   explicit Watcher(Log& log) : log_(log), console_(make_console(log, {})) {}
 
-  void tell(const RunRecord& run) {
+  void tell(const RunRecord& run, double quiet) {
     if (run.start.time != shown_start_) show_start(run.start);
     if (run.interruptions.size() > shown_interruptions_) show_interruption(run);
     for (; shown_warnings_ < run.warnings.size(); ++shown_warnings_)
       log_.info("warning: " + run.warnings[shown_warnings_]);
     for (; shown_epochs_ < run.epochs.size(); ++shown_epochs_)
       console_->epoch(run.epochs[shown_epochs_], nullptr);
-    if (run.end.status == RunStatus::kRunning && !run.steps.empty()) show_step(run.steps.back());
+    if (run.end.status == RunStatus::kRunning && !run.steps.empty())
+      show_step(run.steps.back(), quiet);
   }
 
   void tell_end(const RunRecord& run) {
@@ -63,8 +78,7 @@ class Watcher {
     log_.info("resumed at " + resume_text(run.interruptions.back()));
   }
 
-  void show_step(const StepRecord& step) {
-    const double quiet = unix_seconds() - step.time;
+  void show_step(const StepRecord& step, double quiet) {
     if (quiet > kQuietSeconds)
       log_.progress("no update for " + duration_text(quiet) + "; last seen in epoch " +
                     std::to_string(step.epoch) + ", step " + std::to_string(step.step));
@@ -104,8 +118,7 @@ Writer writer_of(const RunRecord& run, const fs::path& record) {
 }
 
 // Throws Error if no more news can be expected.
-void require_life(const RunRecord& run, Writer writer, const fs::path& record) {
-  const double quiet = unix_seconds() - last_time(run);
+void require_life(const RunRecord& run, Writer writer, const fs::path& record, double quiet) {
   const bool is_silent = writer == Writer::kUnknown && quiet > plausible_silence(run);
   if (writer != Writer::kGone && !is_silent) return;
   std::string text = "No news for " + duration_text(quiet);
@@ -120,17 +133,20 @@ void require_life(const RunRecord& run, Writer writer, const fs::path& record) {
 
 void follow(RunFollower& follower, const fs::path& record, Watcher& watcher) {
   const RunRecord& run = follower.run();
+  Silence silence(run);
   Writer writer = Writer::kUnknown;
   for (int look = 0; run.end.status == RunStatus::kRunning && stop_signal() == 0; ++look) {
     if (follower.has_begun()) {
-      watcher.tell(run);
+      watcher.tell(run, silence.seconds());
       if (look % kLooksPerLock == 0) writer = writer_of(run, record);
     }
     // After the look at the writer, whose last act may have been the end of the record.
-    if (follower.read_news())
+    if (follower.read_news()) {
       writer = Writer::kUnknown;
-    else if (follower.has_begun())
-      require_life(run, writer, record);
+      silence.heard();
+    } else if (follower.has_begun()) {
+      require_life(run, writer, record, silence.seconds());
+    }
     std::this_thread::sleep_for(kBetweenLooks);
   }
 }
@@ -147,7 +163,7 @@ int run(const WatchConfig& config, Process& process) {
   follower.read_news();
   if (!follower.has_begun()) log.info("waiting for a run that writes '" + record.string() + "'");
   follow(follower, record, watcher);
-  if (follower.has_begun()) watcher.tell(follower.run());
+  if (follower.has_begun()) watcher.tell(follower.run(), /*quiet=*/0);
   watcher.tell_end(follower.run());
   return 0;
 }

@@ -18,6 +18,11 @@ struct CacheChoice {
   CacheKind train = CacheKind::kNone, valid = CacheKind::kNone;
   std::size_t train_limit_bytes = 0, valid_limit_bytes = 0;
   std::string reason;  // for the log: "decoded images, 12 MB of 2.10 GB"
+
+  std::size_t limit_bytes() const {  // of both, as far as they are used
+    return (train == CacheKind::kNone ? 0 : train_limit_bytes) +
+           (valid == CacheKind::kNone ? 0 : valid_limit_bytes);
+  }
 };
 
 // --cache and --cache-bytes for one of `ranks_on_host` processes that share a host's memory. With

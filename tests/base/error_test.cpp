@@ -82,6 +82,24 @@ TEST(Explained, MemoryOfAnySourceIsOneError) {
   EXPECT_EQ(explanation(refusal(ENOMEM)).code(), ErrorCode::kModuleOutOfMemory);
 }
 
+TEST(Explained, OutOfMemoryNamesDeviceAndSize) {
+  const auto told = [](const char* what) {
+    return explanation(std::runtime_error(what)).message();
+  };
+  const std::string gpu = told(
+      "CUDA out of memory. Tried to allocate 20.50 MiB. GPU 3 has a total capacity of 23.69 GiB of "
+      "which 10.88 MiB is free.");
+  EXPECT_NE(gpu.find("GPU 3"), gpu.npos) << gpu;
+  EXPECT_NE(gpu.find("20.50 MiB"), gpu.npos) << gpu;
+  EXPECT_EQ(gpu.find("23.69"), gpu.npos) << gpu;
+  const std::string host = told(
+      "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: "
+      "you tried to allocate 4000000000 bytes. Error code 12 (Cannot allocate memory)");
+  EXPECT_NE(host.find("this host"), host.npos) << host;
+  EXPECT_NE(host.find("4.00 GB"), host.npos) << host;
+  EXPECT_EQ(told("CUDA error: out of memory").find("asked for"), std::string::npos);
+}
+
 TEST(Explained, OtherFailuresStay) {
   EXPECT_EQ(explanation(refusal(EIO)).code(), ErrorCode::kUserError);
   EXPECT_EQ(explanation(std::runtime_error("another")).message(), "unchanged: another");

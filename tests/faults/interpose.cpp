@@ -3,7 +3,8 @@
 // between the begin and the end of its main().
 //
 //   KILN_FAULT="CALL ERRNO N HOW PREFIX"
-//     CALL    write, fsync, rename, open, mkdir, thread or new; count: none, all are counted
+//     CALL    write, fsync, rename, open, mkdir, thread or new; count: none, all are counted;
+//             clock: the time of day jumps, by ERRNO hours
 //     N       the first call that fails, from 1
 //     HOW     from (and all later ones), once, or short (a write of half the bytes, once)
 //     PREFIX  of the paths whose calls count, where they have paths
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,8 +37,8 @@ struct Plan {
   long first = 0;
 };
 
-constexpr std::array<std::string_view, 7> kCalls = {"write", "fsync",  "rename", "open",
-                                                    "mkdir", "thread", "new"};
+constexpr std::array<std::string_view, 8> kCalls = {"write", "fsync",  "rename", "open",
+                                                    "mkdir", "thread", "new",    "clock"};
 
 Plan plan;
 bool is_counting = false;
@@ -232,6 +234,17 @@ FILE* fopen(const char* path, const char* mode) {
 
 FILE* fopen64(const char* path, const char* mode) {
   return fopen(path, mode);
+}
+
+int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  static decltype(clock_gettime)* known = nullptr;
+  const int before = errno;
+  const int result = real(known, "clock_gettime")(clock, now);
+  if (clock == CLOCK_REALTIME && is_planned("clock") && fails_now("clock")) {
+    now->tv_sec += plan.error * 3600L;
+    errno = before;
+  }
+  return result;
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*routine)(void*),

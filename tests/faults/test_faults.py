@@ -246,6 +246,26 @@ class FileTest(FaultTest):
                              faults=[("open", errno.EACCES, "from"), ("mkdir", errno.ENOSPC, "from")])
 
 
+class ClockTest(FaultTest):
+    def test_a_clock_that_jumps_changes_nothing(self):
+        """By three days either way, while the launcher and its ranks are at work."""
+        models, warnings, days = {}, {}, {}
+
+        def case(hours):
+            folder = self.new_folder()
+            outcome = run(f"train --ranks 2: the clock jumps by {hours} h",
+                          self.train_arguments(trained_model_path=folder / "model", log_path=folder / "logs", ranks=2,
+                                               epochs=2, loader_threads=1, threads=1), fault("clock", hours, 20, "from"))
+            if outcome.code == 0:
+                models[hours], warnings[hours] = (folder / "model/model").read_bytes(), outcome.text.count("warning")
+                lines = (folder / "logs/70_driver_log_0.txt").read_text().splitlines()
+                days[hours] = len({line[:10] for line in lines if line[:2] == "20"})
+            return outcome
+        self.go_through("clock", [lambda hours=hours: case(hours) for hours in (0, 72, -72)], codes=(0,))
+        self.assertEqual({hours for hours, count in days.items() if count > 1}, {72, -72}, "it jumped while they ran")
+        self.assertEqual((len(models), len(set(models.values())), len(set(warnings.values()))), (3, 1, 1), warnings)
+
+
 class LimitTest(FaultTest):
     def commands(self):
         """Name -> the arguments of a run in this folder."""

@@ -136,6 +136,26 @@ class StoppedTest(FailingTest):
                 self.assertRegex(job.output, r"This rank was (training|evaluating), epoch \d")
                 self.assert_error_info(72, f"Missing: rank {rank} on host ")
 
+    def test_all_stopped_for_longer_than_the_deadline_go_on(self):
+        for how in BOTH:
+            with self.subTest(how=how):
+                self.at_night_unless(how == LAUNCH)
+                self.new_folder()
+                job = self.start_long(how, collective_timeout=self.timeout)
+                stopped = job.processes()
+                self.assertGreater(len(stopped), 2)
+                for sent in (signal.SIGSTOP, signal.SIGCONT):
+                    for process in stopped:
+                        os.kill(process, sent)
+                    if sent == signal.SIGSTOP:
+                        time.sleep(self.timeout + 1)
+                        steps = job.log(0).count("Epoch: [")
+                last = time.monotonic() + 30
+                while job.log(0).count("Epoch: [") < steps + 6 and job.process.poll() is None:
+                    self.assertLess(time.monotonic(), last, job.output)
+                    time.sleep(0.1)
+                self.assertIsNone(job.process.poll(), job.output)
+
     def test_one_of_three(self):
         job, since = self.start_long(LAUNCH, 3, batch_size=4, collective_timeout=self.timeout), time.monotonic()
         os.kill(job.ranks()[1], signal.SIGSTOP)

@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
-#include <filesystem>
 #include <map>
 #include <new>
 #include <utility>
@@ -19,7 +18,6 @@
 namespace kiln {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 // One image's slot in a batch: written by the thread that claimed it, read once the batch is
@@ -78,6 +76,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   std::size_t num_batches() const { return num_batches_; }
   const HostBatch* next();
   std::vector<BadImage> take_faults() { return std::exchange(faults_, {}); }
+  bool was_cut_short() const { return cut_short_; }
   double waited_s() const { return waited_s_; }
   LoaderTimes times() const {
     return {seconds_of(read_ticks_),
@@ -127,7 +126,7 @@ class BatchLoader::State final : public LoaderThreads::BatchSource {
   std::atomic<std::int64_t> read_ticks_ = 0, scale_ticks_ = 0;
   std::atomic<double> decode_seconds_ = 0, resample_seconds_ = 0, augment_seconds_ = 0;
   std::atomic<std::uint64_t> bytes_read_ = 0;
-  std::atomic<bool> closing_ = false;
+  std::atomic<bool> closing_ = false, cut_short_ = false;
 
   // Used by the reader alone.
   std::size_t next_batch_ = 0;
@@ -166,7 +165,6 @@ BatchLoader::State::~State() {
   pool_.wake_readers();
 }
 
-// The next image in order, if its slot is free.
 bool BatchLoader::State::claim_image(std::size_t* position) {
   const std::size_t batch = next_position_ / batch_size_;
   if (is_over() || batch >= released_ + slots_.size()) return false;
@@ -202,10 +200,12 @@ void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& deco
       place.fault = decode(position, decoder, target);
     }
     place.good = true;
+  } catch (const ReadCutShort&) {
+    cut_short_ = true;
   } catch (const ImageFault& fault) {
     place.fault = fault.what();
   } catch (const std::bad_alloc&) {
-    const fs::path path = set_.root / set_.samples.file_name(plan_.order[position]);
+    const auto path = set_.root / set_.samples.file_name(plan_.order[position]);
     throw Error(ErrorCode::kModuleOutOfMemory,
                 "Out of memory while loading the image '" + path.string() +
                     "': use fewer --loader-threads, or a machine with more memory.");
@@ -379,6 +379,10 @@ int BatchLoader::num_batches() const {
 
 const HostBatch* BatchLoader::next() {
   return state_->next();
+}
+
+bool BatchLoader::was_cut_short() const {
+  return state_->was_cut_short();
 }
 
 std::vector<BadImage> BatchLoader::take_faults() {

@@ -73,6 +73,10 @@ class BatchLoader {
   // which memory ran out.
   const HostBatch* next();
 
+  // Whether batches lack images only because a stop signal came while the data folder did not
+  // answer. These are no faults; what was computed from such a batch is not to be kept.
+  bool was_cut_short() const;
+
   // Faults of the images in the batches returned so far, in batch order; each call returns only new
   // ones.
   std::vector<BadImage> take_faults();

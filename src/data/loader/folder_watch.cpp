@@ -12,7 +12,6 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
-#include "data/image/image.h"
 
 namespace kiln {
 namespace {
@@ -65,16 +64,18 @@ FolderWatch::Clock::duration FolderWatch::read(const Dataset& set, std::size_t i
     const Clock::time_point begin = Clock::now();
     try {
       read_image_bytes(set, i, buffer);
-      const Clock::duration took = Clock::now() - begin;
-      if (state_ == State::kGivenUp) answers(set, i, closing);
-      return took;
     } catch (const ImageFault&) {
       if (attempt == kAttempts || !answers(set, i, closing)) throw;
+      continue;
     }
+    const Clock::duration took = Clock::now() - begin;
+    if (state_ == State::kGivenUp) answers(set, i, closing);
+    return took;
   }
 }
 
 // Whether the data answer, by a look that began after the call; false: not within the limits.
+// Throws ReadCutShort.
 bool FolderWatch::answers(const Dataset& set, std::size_t i, const std::atomic<bool>& closing) {
   std::unique_lock lock(mutex_);
   const std::size_t looks_before = looks_begun_;
@@ -83,7 +84,7 @@ bool FolderWatch::answers(const Dataset& set, std::size_t i, const std::atomic<b
     if (state_ == State::kGivenUp && !is_due) return false;
     if (is_due && looks_begun_ == looks_done_) look(set, i, lock);
     if (looks_done_ > looks_before && state_ != State::kAwaited) return state_ == State::kAnswers;
-    if (closing || stop_signal() != 0) return false;
+    if (closing || stop_signal() != 0) throw ReadCutShort();
     looked_.wait_for(lock, kBetweenQuestions);
   }
 }

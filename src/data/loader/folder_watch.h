@@ -13,8 +13,16 @@
 #include <utility>
 
 #include "data/dataset/dataset.h"
+#include "data/image/image.h"
 
 namespace kiln {
+
+// An image whose reading was given up in an outage for a stop signal, or for the end of its loader:
+// it is not known to be bad.
+class ReadCutShort : public ImageFault {
+ public:
+  ReadCutShort() : ImageFault("not read before the end of the run") {}
+};
 
 // For one data folder. Where images are in archives, which stay open, these have to answer. Any
 // number of threads.
@@ -31,10 +39,10 @@ class FolderWatch {
   FolderWatch(std::filesystem::path root, Limits limits, Warn warn)
       : root_(std::move(root)), limits_(limits), warn_(std::move(warn)) {}
 
-  // read_image_bytes(). If it fails and the root does not answer either, waits until it does
-  // and reads again; at the limit, at a stop signal, or once `closing` is set, the image is bad
-  // after all. After the limit nothing is waited for until the root has answered again. Returns how
-  // long the last attempt took.
+  // read_image_bytes(). If it fails and the root does not answer either, waits until it does and
+  // reads again; at the limit the image is bad after all, and nothing is waited for until the root
+  // has answered again. Throws ReadCutShort at a stop signal, and once `closing` is set. Returns
+  // how long the last attempt took.
   Clock::duration read(const Dataset& set, std::size_t i, std::string& buffer,
                        const std::atomic<bool>& closing);
 

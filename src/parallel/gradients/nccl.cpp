@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "parallel/device/device.h"
+#include "parallel/ranks/peer_status.h"
 
 namespace kiln {
 namespace {
@@ -26,6 +27,7 @@ using std::chrono::milliseconds;
 constexpr int kLeastNccl = 21800;
 constexpr double kClosePatience = 10;  // seconds to wait for the other ranks at the end
 constexpr milliseconds kLookEvery(100);
+constexpr std::chrono::seconds kLongestTurn(4);  // of the watchdog thread: it asks the ranks in it
 
 NcclType type_of(const at::Tensor& values) {
   switch (values.scalar_type()) {
@@ -130,7 +132,10 @@ class Watcher {
     std::unique_lock lock(shared_->mutex);
     const auto ends = [this] { return shared_->closing || shared_->failure; };
     for (;;) {
-      shared_->changed.wait(lock, [&] { return ends() || !shared_->works.empty(); });
+      if (shared_->works.empty()) {
+        shared_->changed.wait(lock, [&] { return ends() || !shared_->works.empty(); });
+        suspension_.restart(Clock::now());
+      }
       if (shared_->changed.wait_for(lock, kLookEvery, ends)) break;
       lock.unlock();
       look();
@@ -148,12 +153,15 @@ class Watcher {
   void look() {
     ask_group();
     Shared::Work front{};
+    const Clock::time_point turn = Clock::now();
     {
       const std::lock_guard lock(shared_->mutex);
+      const Clock::duration gap = suspension_.turn(turn);
+      for (Shared::Work& work : shared_->works) work.begin += gap;
       if (shared_->works.empty() || shared_->failure) return;
       front = shared_->works.front();
     }
-    const double waited = std::chrono::duration<double>(Clock::now() - front.begin).count();
+    const double waited = std::chrono::duration<double>(turn - front.begin).count();
     if (!shared_->watch.waiting) {
       if (waited > shared_->deadline_s)
         fail(shared_, formatted("Waited %.0f s for the %s over all ranks.", waited, front.name));
@@ -191,6 +199,7 @@ class Watcher {
   }
 
   std::shared_ptr<Shared> shared_;
+  SuspensionWatch suspension_{kLongestTurn};
 };
 
 class NcclCommunicator : public Communicator {

@@ -52,6 +52,12 @@ void MpiMessages::poll(const PeerStatus& mine) {
   });
 }
 
+void MpiMessages::forget(std::chrono::steady_clock::duration gap) {
+  const auto now = std::chrono::steady_clock::now();
+  for (PeerStatus& peer : peers_)
+    if (peer.last_seen) peer.last_seen = std::min(*peer.last_seen + gap, now);
+}
+
 void MpiMessages::take(const Message& message, int from, const PeerStatus& mine) {
   PeerStatus& peers = peers_[static_cast<std::size_t>(from)];
   peers.last_seen = std::chrono::steady_clock::now();

@@ -33,6 +33,9 @@ class MpiMessages {
   void send_status(const PeerStatus& mine);
   void send_failure(int exit_code, const std::string& text);
 
+  // This process was suspended for this long and could not see the others.
+  void forget(std::chrono::steady_clock::duration gap);
+
   const std::vector<PeerStatus>& peers() const { return peers_; }  // [size]
   // The failure of the lowest rank that reported one.
   const std::optional<RankFailure>& failure() const { return failure_; }

@@ -44,7 +44,6 @@ struct MpiThread::State {
   void run();
   void open();
   void poll_once();
-  void forget_suspension();
   void start_queued();
   void finish(MpiLane& lane);
   const MpiLane::Running* oldest() const;
@@ -71,7 +70,8 @@ struct MpiThread::State {
   std::optional<MpiMessages> messages;
   std::uint64_t watched = 0;  // the place of the collective that `stall` knows
   std::string sent_phase;
-  Clock::time_point sent_at, last_turn = Clock::now();
+  Clock::time_point sent_at;
+  SuspensionWatch suspension{std::chrono::seconds(1)};
 
   // Shared, under `mutex`.
   mutable std::mutex mutex;
@@ -128,16 +128,7 @@ void MpiThread::State::run() {
   MPI_Finalize();
 }
 
-// Time suspended (SIGSTOP) does not count as waiting: the others are not to blame.
-void MpiThread::State::forget_suspension() {
-  const Clock::time_point now = Clock::now();
-  const Clock::duration gap = now - std::exchange(last_turn, now);
-  if (gap < std::chrono::seconds(1)) return;
-  for (MpiLane& lane : lanes) lane.forget(gap);
-}
-
 void MpiThread::State::poll_once() {
-  forget_suspension();
   handle_requests();
   start_queued();
   for (MpiLane& lane : lanes) finish(lane);
@@ -232,7 +223,13 @@ void MpiThread::State::send_phase(const PeerStatus& mine) {
 }
 
 // Queries the peers while a collective waits, warns when it waits long, gives up at the deadline.
+// Time suspended does not count.
 void MpiThread::State::watch() {
+  const Clock::time_point turn = Clock::now();  // one for all: SIGSTOP may come between two
+  if (const Clock::duration gap = suspension.turn(turn); gap != Clock::duration::zero()) {
+    for (MpiLane& lane : lanes) lane.forget(gap);
+    messages->forget(gap);
+  }
   {
     const std::lock_guard lock(mutex);
     if (fault) return;
@@ -240,7 +237,7 @@ void MpiThread::State::watch() {
   const MpiLane::Running* front = oldest();
   if (front == nullptr) return;
   if (std::exchange(watched, front->place) != front->place) stall.begin();
-  const double waited = seconds_since(front->begin);
+  const double waited = std::chrono::duration<double>(turn - front->begin).count();
   if (stall.asks(waited)) messages->ask_all();
   if (!stall.judges(waited)) return;
   const std::vector<std::string> names = now(hosts);

@@ -42,6 +42,12 @@ bool missing_are_patient(const PeerView& view) {
   return anybody_missing;
 }
 
+SuspensionWatch::Clock::duration SuspensionWatch::turn(Clock::time_point now) {
+  const Clock::duration gap = now - last_turn_.value_or(now);
+  last_turn_ = now;
+  return gap > longest_ ? gap : Clock::duration::zero();
+}
+
 StallWatch::StallWatch(Limits limits, std::function<void(const std::string&)> warn)
     : limits_(limits),
       warn_(std::move(warn)),

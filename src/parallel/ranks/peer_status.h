@@ -35,6 +35,24 @@ std::string missing_ranks(const PeerView& view);
 // True if every missing rank announced a long phase and still responds.
 bool missing_are_patient(const PeerView& view);
 
+// Notices that this process was suspended (SIGSTOP, a paused container), which must not count as
+// waiting: nobody is to blame. The turns of a loop are then much further apart than `longest`, the
+// longest that one takes otherwise. One thread.
+class SuspensionWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit SuspensionWatch(Clock::duration longest) : longest_(longest) {}
+
+  // A turn begins. Returns how long the process was suspended since the last one began; else 0.
+  Clock::duration turn(Clock::time_point now);
+  // The loop was idle until now.
+  void restart(Clock::time_point now) { last_turn_ = now; }
+
+ private:
+  const Clock::duration longest_;
+  std::optional<Clock::time_point> last_turn_;
+};
+
 // Limits how long a collective waits for other ranks: a warning names missing ranks after an
 // interval, and again at that interval; the wait ends at the deadline. One thread.
 class StallWatch {

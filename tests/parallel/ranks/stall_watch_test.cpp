@@ -36,6 +36,19 @@ TEST_F(StallWatchTest, WarnsAtIntervals) {
   EXPECT_FALSE(stall.judges(2.9));
 }
 
+TEST(SuspensionWatchTest, ALateTurnIsASuspension) {
+  using std::chrono::milliseconds;
+  const SuspensionWatch::Clock::time_point start{std::chrono::hours(5)};
+  SuspensionWatch watch(std::chrono::seconds(1));
+  EXPECT_EQ(watch.turn(start), milliseconds(0)) << "the first";
+  EXPECT_EQ(watch.turn(start + milliseconds(900)), milliseconds(0));
+  EXPECT_EQ(watch.turn(start + milliseconds(1800)), milliseconds(0));
+  EXPECT_EQ(watch.turn(start + milliseconds(9800)), milliseconds(8000));
+  EXPECT_EQ(watch.turn(start + milliseconds(9900)), milliseconds(0)) << "counted once";
+  watch.restart(start + milliseconds(20000));
+  EXPECT_EQ(watch.turn(start + milliseconds(20100)), milliseconds(0)) << "it was idle";
+}
+
 TEST_F(StallWatchTest, TheDeadlineErrorHasAllDetails) {
   rank_1(4, false);
   try {
