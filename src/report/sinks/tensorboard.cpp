@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -100,18 +101,21 @@ class Tensorboard : public RunSink {
   }
 
   // A file of a later name, which a TensorBoard that is open reads next: it forgets what it had
-  // read at a START with step 0, and is told everything again.
+  // read at a START with step 0, and is told everything again. The old file is emptied, and removed
+  // at the end: TensorBoard would not get past one that is gone.
   void resume(const RunRecord& so_far) override {
     double time = so_far.interruptions.back().time;
-    for (const fs::path& file : other_files(folder_ / "none"))
+    for (const fs::path& file : other_files(folder_ / "none")) {
       time = std::max(time, time_of(file) + 1);
+      if (time_of(file) >= std::nearbyint(so_far.start.time)) old_files_.insert(file);
+    }
     begin_file(time);
     constexpr int kStart = 1;
     append(
         ProtoMessage().real(1, time).integer(2, 0).message(7, ProtoMessage().integer(1, kStart)));
     RunSink::resume(so_far);
-    for (const fs::path& earlier : other_files(path_))
-      if (time_of(earlier) >= std::nearbyint(so_far.start.time)) fs::remove(earlier);
+    for (const fs::path& file : old_files_)
+      fs::file_size(file) == 0 ? void(fs::remove(file)) : fs::resize_file(file, 0);
   }
 
   void step(const StepRecord& step) override {
@@ -120,7 +124,8 @@ class Tensorboard : public RunSink {
 
   void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {
     if (!std::exchange(has_epoch_, true))
-      for (const fs::path& earlier : other_files(path_)) fs::remove(earlier);
+      for (const fs::path& earlier : other_files(path_))
+        if (!old_files_.contains(earlier)) fs::remove(earlier);
     write_scalars(epoch_metrics(epoch), epoch.time, epoch.epoch);
     if (details != nullptr) write_pictures(*details, epoch);
   }
@@ -134,6 +139,7 @@ class Tensorboard : public RunSink {
     write_values(ProtoMessage().message(1, hyperparameter_value("_hparams_/session_end_info",
                                                                 ProtoMessage().message(4, ended))),
                  run.end.time, 0);
+    for (const fs::path& file : old_files_) fs::remove(file);
     if (!has_epoch_ && !other_files(path_).empty()) fs::remove(path_);
   }
 
@@ -216,6 +222,7 @@ class Tensorboard : public RunSink {
   }
 
   fs::path folder_, path_;
+  std::set<fs::path> old_files_;  // of this run, before it was interrupted
   bool has_epoch_ = false;
   std::unique_ptr<AppendedFile> file_;
   std::vector<std::string> classes_;

@@ -82,7 +82,7 @@ class ResumedRun : public testing::Test {
   static std::vector<fs::path> event_files(const fs::path& folder) {
     std::vector<fs::path> files;
     for (const auto& entry : fs::directory_iterator(folder / "tensorboard"))
-      files.push_back(entry.path());
+      if (entry.file_size() > 0) files.push_back(entry.path());
     return files;
   }
 
@@ -128,6 +128,7 @@ TEST_F(ResumedRun, GivesTensorboardOneFileThatForgetsTheOldOne) {
   const std::string told = read_file(old);
   resumed_run(resumed, 1, 3);
   ASSERT_EQ(event_files(resumed).size(), 1U);
+  EXPECT_EQ(std::distance(fs::directory_iterator(resumed / "tensorboard"), {}), 1);
   const fs::path file = event_files(resumed)[0];
   EXPECT_GT(file.filename(), old.filename()) << "it is read after the old one";
   const std::string start = tfrecord(ProtoMessage()
