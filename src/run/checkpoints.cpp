@@ -221,7 +221,7 @@ void Checkpoints::copy_state() {
 }
 
 void Checkpoints::finish(const std::string& finished) {
-  write(finished);
+  if (!is_forgone_) write(finished);
   if (!writer_) return;
   writer_->wait();
   tell_failure();

@@ -30,6 +30,8 @@ class Checkpoints {
   // `finished`: why training ended, or empty.
   void begin() { write({}); }
   void finish(const std::string& finished = {});
+  // The state is none to continue from: finish() only waits.
+  void forgo_the_last() { is_forgone_ = true; }
 
  private:
   void write(const std::string& finished);
@@ -47,7 +49,7 @@ class Checkpoints {
   Stopwatch since_;
   std::int64_t steps_ = 0;
   int epochs_ = 0;
-  bool was_told_busy_ = false, was_requested_ = false;
+  bool was_told_busy_ = false, was_requested_ = false, is_forgone_ = false;
 
   // On rank 0, what the writer reads while it is busy.
   std::vector<NamedTensor> copies_;      // of the state, on the host, row-major

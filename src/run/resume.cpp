@@ -29,16 +29,18 @@ std::string value_of(const OptionTexts& options, const std::string& name) {
   return {};
 }
 
-// "--augment was flip and is none" for the options of this effect.
-std::vector<std::string> changed_options(const OptionTexts& before, const OptionTexts& now,
-                                         Effect effect) {
+// "--augment was flip and is none", for the options of this effect.
+std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts& now,
+                                    Effect effect) {
+  const auto shown = [](const std::string& value) { return value.empty() ? "not given" : value; };
   std::vector<std::string> changes;
-  for (const Option& option : find_command("train")->options) {
-    if (option.effect != effect) continue;
-    const std::string old = value_of(before, option.name), text = value_of(now, option.name);
-    if (old != text)
-      changes.push_back("--" + option.name + " was " + (old.empty() ? "not given" : old) +
-                        " and is " + (text.empty() ? "not given" : text));
+  for (const ChangedOption& option : changed_options(before, now)) {
+    // What the run measures instead is compared by lost_bits().
+    if (option.effect != effect || option.name == "ranks" || option.name == "threads" ||
+        option.name == "device")
+      continue;
+    changes.push_back("--" + option.name + " was " + shown(option.before) + " and is " +
+                      shown(option.now));
   }
   return changes;
 }
@@ -53,7 +55,7 @@ std::vector<std::string> changed_options(const OptionTexts& before, const Option
 
 std::vector<std::string> differing_options(const TrainingJob& job, const SavedRun& saved) {
   std::vector<std::string> differences =
-      changed_options(saved.options, job.config.effective_options, Effect::kResult);
+      changes_of(saved.options, job.config.effective_options, Effect::kResult);
   const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0);
   if (job.config.optimization.epochs < reached)
     differences.push_back(formatted("--epochs is %d, but the run has reached epoch %d",
@@ -237,10 +239,8 @@ std::string lost_bits(const TrainingJob& job) {
   compare("the instruction set", before.instructions, now.instructions);
   compare("the program", before.version, now.version);
   for (std::string& change :
-       changed_options(saved.options, job.config.effective_options, Effect::kBits))
-    if (!change.starts_with("--ranks ") && !change.starts_with("--threads ") &&
-        !change.starts_with("--device "))
-      reasons.push_back(std::move(change));
+       changes_of(saved.options, job.config.effective_options, Effect::kBits))
+    reasons.push_back(std::move(change));
   if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm)
     reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of another size");
   if (reasons.empty()) return {};

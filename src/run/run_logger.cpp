@@ -257,6 +257,9 @@ void RunLogger::step(StepRecord record) {
 void RunLogger::progress(const StepRecord& timing) {
   if (end_.start_to_first_step_seconds == 0)
     end_.start_to_first_step_seconds = seconds_since_process_start();
+  if (memory_)
+    if (const std::string text = memory_->after_step(); !text.empty())
+      leads_ ? log_.warning(text) : log_.info("warning: " + text);
   reporter_.progress(timing);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "parallel/device/nvidia_driver.h"
 #include "report/record/run_record.h"
 #include "report/record/run_sink.h"
+#include "run/memory_advice.h"
 #include "run/prepare.h"
 
 namespace kiln {
@@ -61,6 +63,13 @@ class RunLogger {
   std::string record_text() const;
   // When the run first began, in Unix seconds.
   double started() const { return reporter_.run().start.time; }
+  // Before the first step: from now on memory is watched, and a batch that fits is named where it
+  // is short.
+  void watch_memory(const MemoryUse& plan) { memory_.emplace(plan); }
+  // A failure with what is known of memory, to be told in its place.
+  std::exception_ptr advised(const std::exception_ptr& failure) const {
+    return memory_ ? memory_->advised(failure) : failure;
+  }
   // A printed step; sums are over all ranks.
   void step(StepRecord record);
   // After every training step and validation batch: updates the live line.
@@ -90,6 +99,7 @@ class RunLogger {
   bool leads_;
   GpuMeter gpu_meter_;
   CpuMeter cpu_;
+  std::optional<MemoryWatch> memory_;
   RunReporter reporter_;
   RunEnd end_;
   double seconds_before_ = 0;  // of this run in earlier processes

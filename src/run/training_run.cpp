@@ -51,15 +51,20 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
   }
   const Vote all = vote(run.job.world, mine);
   if (all.has_bad_images) run.bad_train.note_everywhere(faults, run.job.world, run.job.log);
-  if (all.stop_signal != 0) return all.stop_signal;
   if (all.has_diverged) throw_diverged(run.job.world, record, training.first_bad_step());
   if (printed) {
     set_summed_numbers(all.numbers, record);
     run.log.step(record);
   }
   run.log.progress(training.timing());
-  if (all.wants_checkpoint) run.checkpoints.begin();
-  return 0;
+  if (all.stop_signal != 0) {
+    // A step without images that could not be waited for is no place to continue from.
+    if (run.job.world.sum({loader.was_cut_short() ? 1.0 : 0.0}).front() > 0)
+      run.checkpoints.forgo_the_last();
+  } else if (all.wants_checkpoint) {
+    run.checkpoints.begin();
+  }
+  return all.stop_signal;
 }
 
 // This rank's training half of an epoch's record, taken after all ranks finished their steps.
@@ -128,7 +133,7 @@ void count_shared_images(TrainingRun& run, EpochRecord& record) {
                 count, static_cast<long long>(record.valid.count)));
 }
 
-// Runs until the last epoch, early stopping or a stop signal.
+// Runs until the last epoch, early stopping or a stop signal; from wherever the state is.
 Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& checkpoints) {
   const DataConfig& data = job.config.data;
   const int num_epochs = job.config.optimization.epochs;
@@ -211,6 +216,18 @@ void begin_record(TrainingJob& job, const TrainState& state, RunLogger& log) {
   log.resume(start, warnings, from);
 }
 
+// The weights' copies of the best epoch, and of a checkpoint with the optimizer's state.
+MemoryUse memory_plan(const TrainingJob& job, const TrainState& state) {
+  long long weights = 0;
+  for (const NamedTensor& item : state.model->state())
+    weights += static_cast<long long>(item.tensor.nbytes());
+  const int copies = job.world.leads() ? (job.config.checkpoint.path.empty() ? 1 : 3) : 0;
+  return {.to_come = static_cast<long long>(job.cache.limit_bytes()) + copies * weights,
+          .ranks_on_host = job.world.local_size(),
+          .batch_size = job.config.optimization.batch_size,
+          .on_gpu = job.device.is_cuda};
+}
+
 }  // namespace
 
 int run_training(const TrainConfig& config, Process& process) {
@@ -229,6 +246,7 @@ int run_training(const TrainConfig& config, Process& process) {
     state = begin(*job);
     install_stop_signals();
     begin_record(*job, *state, log);
+    log.watch_memory(memory_plan(*job, *state));
     auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
     const Stop stop = train(*job, *state, log, *checkpoints);
     if (stop.signal != 0)
@@ -242,7 +260,7 @@ int run_training(const TrainConfig& config, Process& process) {
     world.agree([&] { save(*job, std::move(state), log); });
     return stop.signal == 0 ? 0 : 128 + stop.signal;
   } catch (...) {
-    const std::exception_ptr failure = std::current_exception();
+    const std::exception_ptr failure = log.advised(std::current_exception());
     log.failed(failure);
     announce_failure(failure, world);  // while the communicators still exist
     std::rethrow_exception(failure);

@@ -91,12 +91,16 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceUploader& u
       begin_(Clock::now()),
       measured_(begin_) {
   state_.model->train(true);
+  if (state_.epoch.steps > 0) learning_rate_ = rate_after(state_.epoch.steps - 1);
+}
+
+double TrainEpoch::rate_after(int steps) const {
+  return rate(plan_.schedule,
+              std::int64_t{plan_.epoch - 1} * plan_.schedule.steps_per_epoch + steps);
 }
 
 bool TrainEpoch::step() {
-  const std::int64_t steps_before =
-      std::int64_t{plan_.epoch - 1} * plan_.schedule.steps_per_epoch + state_.epoch.steps;
-  const double next_rate = rate(plan_.schedule, steps_before);
+  const double next_rate = rate_after(state_.epoch.steps);
   if (!step_.run(*this, next_rate)) return false;
   learning_rate_ = next_rate;
   return true;

@@ -67,6 +67,7 @@ class TrainEpoch : private StepContext {
  private:
   std::optional<DeviceBatch> next() override;
   void enter(StepPhase phase) override;
+  double rate_after(int steps) const;  // of the epoch
   void measure();
   EpochTimes spent();
 

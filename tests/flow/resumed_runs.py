@@ -28,7 +28,7 @@ class Job:
                 (folder / name).symlink_to(target)
         pairs = {"untrained_model_path": "untrained", "train_data_path": "data/train", "valid_data_path": "data/val",
                  "trained_model_path": "model", "log_path": "logs", "checkpoint_path": "checkpoints", "device": "cpu",
-                 "epochs": 6, "batch_size": 8, "threads": 1, "print_freq": 1, "patience": 100, **options}
+                 "checkpoint_every": "4steps", "epochs": 3, "batch_size": 8, "threads": 1, "print_freq": 1, "patience": 100, **options}
         if ranks > 1:
             pairs["ranks"] = ranks
         self.words = [KILN, "train"] + [word for name, value in pairs.items() if value is not None
@@ -75,12 +75,12 @@ def rows(job):
                 for row in csv.DictReader(file)]
 
 
-def differences(straight, resumed):
-    """What differs between two ended runs but times, rates and the record of interruptions."""
+def differences(straight, resumed, but=("resume",)):
+    """What differs between two ended runs but times, rates and the record of interruptions, or these events."""
     comparison = Comparison(straight.folder, resumed.folder)
     if (straight.folder / "model/model").read_bytes() != (resumed.folder / "model/model").read_bytes():
         comparison.differ("model", "", "weights", "other weights")
-    events = [[event for event in job.events() if event["event"] not in ("resume", "sink")]
+    events = [[event for event in job.events() if event["event"] not in but]
               for job in (straight, resumed)]
     names = [[(event["event"], event.get("epoch"), event.get("step")) for event in some] for some in events]
     if names[0] != names[1]:

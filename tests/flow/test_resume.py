@@ -1,8 +1,9 @@
 """The same command again continues where a checkpoint left it, and the result is that of an undisturbed run."""
 import itertools
-import json
+import pathlib
 import shutil
 import signal
+import tempfile
 
 from flow import FlowTest, kiln, main
 from resumed_runs import Job, differences
@@ -10,7 +11,7 @@ from resumed_runs import Job, differences
 
 class ResumeTest(FlowTest):
     def job(self, name, data=None, **options):
-        return Job(self.folder / name, self.untrained, data or self.data, **{"checkpoint_every": "1step", **options})
+        return Job(self.folder / name, self.untrained, data or self.data, **options)
 
     def ended(self, job, *more):
         code, output = job.run(*more)
@@ -32,8 +33,8 @@ class ResumeTest(FlowTest):
             self.stopped(resumed, steps, with_signal)
         self.ended(resumed)
         self.assert_same(straight, resumed)
-        self.assertEqual(len(resumed.events("resume")), len(stops))
-        self.assertEqual([event["event"] for event in straight.events()].count("resume"), 0)
+        self.assertGreaterEqual(len(resumed.events("resume")), 1)
+        self.assertEqual(straight.events("resume"), [])
 
 
 class EqualTest(ResumeTest):
@@ -41,24 +42,24 @@ class EqualTest(ResumeTest):
 
     def test_augmentations_caches_threads(self):
         cases = (("none", "decoded", 1), ("flip", "bytes", 2), ("standard", "none", 2), ("strong", "auto", 1))
-        stops = itertools.cycle([[(2, signal.SIGTERM), (14, signal.SIGKILL)], [(9, signal.SIGINT), (23, signal.SIGHUP)]])
+        stops = itertools.cycle([[(2, signal.SIGTERM), (13, signal.SIGKILL)], [(7, signal.SIGINT), (11, signal.SIGHUP)]])
         for augment, cache, threads in cases:
             with self.subTest(augment=augment, cache=cache):
+                for name in ("straight", "resumed"):
+                    shutil.rmtree(self.folder / name, ignore_errors=True)
                 self.assert_goes_on(next(stops), augment=augment, cache=cache, loader_threads=threads)
-                shutil.rmtree(self.folder / "straight")
-                shutil.rmtree(self.folder / "resumed")
 
     def test_at_the_end_of_epochs_only(self):
-        self.assert_goes_on([(9, signal.SIGKILL), (23, signal.SIGKILL)], checkpoint_every="1epoch")
+        self.assert_goes_on([(8, signal.SIGKILL), (15, signal.SIGKILL)], checkpoint_every="1epoch")
 
     def test_accumulation(self):
-        self.assert_goes_on([(3, signal.SIGKILL), (7, signal.SIGTERM)], accumulate=2, num_warmup_steps=2, learning_rate=0.05)
+        self.assert_goes_on([(3, signal.SIGKILL), (5, signal.SIGTERM)], accumulate=2, checkpoint_every="1step", num_warmup_steps=2, learning_rate=0.05)
 
     def test_two_ranks(self):
         self.assert_goes_on([(4, signal.SIGTERM), (9, signal.SIGKILL)], ranks=2, batch_size=4, augment="standard")
 
     def test_two_ranks_with_synchronized_batch_norm(self):
-        self.assert_goes_on([(8, signal.SIGTERM)], ranks=2, batch_size=4, epochs=3, sync_batch_norm=True)
+        self.assert_goes_on([(8, signal.SIGTERM)], ranks=2, batch_size=4, sync_batch_norm=True)
 
     def test_bad_images_before_and_after(self):
         data = self.folder / "spoiled"
@@ -66,7 +67,7 @@ class EqualTest(ResumeTest):
         for part in ("train", "val"):
             for path in sorted((data / part).rglob("*.png"))[::7]:
                 path.write_bytes(path.read_bytes()[:60])
-        self.assert_goes_on([(2, signal.SIGKILL), (8, signal.SIGTERM)], data=data, max_bad_images="50%", epochs=3)
+        self.assert_goes_on([(2, signal.SIGKILL), (8, signal.SIGTERM)], data=data, max_bad_images="50%")
 
     def test_early_stopping(self):
         options = {"patience": 1, "learning_rate": 0.3, "epochs": 8}
@@ -74,13 +75,23 @@ class EqualTest(ResumeTest):
 
 
 class OtherCommandTest(ResumeTest):
+    """Of a run that was stopped in its second epoch."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.stopped_run = pathlib.Path(tempfile.mkdtemp(prefix="kiln-flow-"))
+        cls.addClassCleanup(shutil.rmtree, cls.stopped_run)
+        code, output = Job(cls.stopped_run / "run", cls.untrained, cls.data).stop_after(8)
+        assert code == 128 + signal.SIGTERM, output
+
     def setUp(self):
         super().setUp()
-        self.run_ = self.job("run", epochs=3)
-        self.stopped(self.run_, 8, signal.SIGTERM)
+        shutil.copytree(self.stopped_run, self.folder, symlinks=True, dirs_exist_ok=True)
+        self.run_ = self.job("run")
 
     def again(self, **options):
-        return self.job("run", **{"epochs": 3, **options})
+        return self.job("run", **options)
 
     def test_what_decides_the_result_must_stay(self):
         code, output = self.again(augment="flip", learning_rate=0.5, threads=2, loader_threads=1).run()
@@ -123,8 +134,8 @@ class OtherCommandTest(ResumeTest):
         self.assertNotIn("not be bit-equal", self.ended(self.again(threads=None)))
 
     def test_never_begins_anew(self):
-        straight = self.job("straight", epochs=3)
-        self.ended(straight)
+        straight = self.job("straight")
+        self.ended(straight, "--resume", "never")
         self.ended(self.run_, "--resume", "never")
         self.assert_same(straight, self.run_)
         self.assertEqual(self.run_.events("resume"), [])
@@ -141,10 +152,10 @@ class OtherCommandTest(ResumeTest):
         content = bytearray((newest / "state.safetensors").read_bytes())
         content[len(content) // 2] ^= 1
         (newest / "state.safetensors").write_bytes(content)
-        straight = self.job("straight", epochs=3)
+        straight = self.job("straight")
         self.ended(straight)
         self.assertIn(newest.name, self.ended(self.run_))
-        self.assert_same(straight, self.run_)
+        self.assertEqual(differences(straight, self.run_, but=("resume", "warning")), [])
 
 
 class EndTest(ResumeTest):
@@ -173,7 +184,10 @@ class EndTest(ResumeTest):
         job = self.job("run", epochs=2)
         self.ended(job, "--keep-checkpoints", 3)
         self.assertEqual(job.num_checkpoints(), 3)
-        self.assertEqual(len(list(job.folder.glob("checkpoints/best-*"))), 1 if job.events("epoch") else 0)
+        shutil.rmtree(job.folder)
+        self.ended(self.job("run", epochs=2), "--keep-checkpoints", 1)
+        self.assertEqual(job.num_checkpoints(), 1)
+        self.assertEqual(len(list(job.folder.glob("checkpoints/best-*"))), 1)
 
     def test_a_second_run_on_the_folder(self):
         job = self.job("run", epochs=1000)
@@ -189,18 +203,18 @@ class EndTest(ResumeTest):
 
     def test_other_ranks_keep_the_order_and_the_rate(self):
         """With synchronized BatchNorm the losses agree as well."""
-        alone = self.job("alone", epochs=3, batch_size=8, sync_batch_norm=True)
+        alone = self.job("alone", epochs=6, batch_size=16, image_size=64, sync_batch_norm=True)
         self.ended(alone)
-        moved = self.job("moved", epochs=3, batch_size=8, sync_batch_norm=True)
-        self.stopped(moved, 8, signal.SIGTERM)
+        moved = self.job("moved", epochs=6, batch_size=16, image_size=64, sync_batch_norm=True)
+        self.stopped(moved, 6, signal.SIGTERM)
         steps = len(moved.events("step"))
-        output = self.ended(self.job("moved", epochs=3, batch_size=4, ranks=2, sync_batch_norm=True))
+        output = self.ended(self.job("moved", epochs=6, batch_size=8, image_size=64, ranks=2, sync_batch_norm=True))
         self.assertIn("number of ranks", output)
         pairs = list(zip(alone.events("step"), moved.events("step")))[steps:steps + 10]
         self.assertEqual(len(pairs), 10)
         for one, other in pairs:
             self.assertEqual(one["learning_rate"], other["learning_rate"])
-            self.assertAlmostEqual(one["batch"]["loss_sum"] / 8, other["batch"]["loss_sum"] / 8, delta=1e-4)
+            self.assertAlmostEqual(one["batch"]["loss_sum"] / 16, other["batch"]["loss_sum"] / 16, delta=1e-4)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def is_rank(process):
 class KillTest(FlowTest):
     def job(self, name, ranks):
         return Job(self.folder / f"{name}{ranks}", self.untrained, self.data, ranks, batch_size=8 // ranks,
-                   checkpoint_every="1step", epochs=3, augment="standard")
+                   checkpoint_every="2steps", augment="standard")
 
     def kill_until_the_end(self, job, seconds, draw, most):
         """Starts the job and kills it, again and again; returns how many kills it took."""
