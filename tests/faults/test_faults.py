@@ -233,6 +233,25 @@ class FileTest(FaultTest):
         faults = FILE_FAULTS if NIGHTLY else [("write", errno.ENOSPC, "from"), ("rename", errno.EIO, "once")]
         self.break_files("train, model", self.training, lambda folder: folder / "model", check, 1, faults=faults)
 
+    def test_train_goes_on_without_a_checkpoint(self):
+        """One is missed, and nothing else: the run ends with its model, and what is left of checkpoints is whole."""
+        def arguments(folder):
+            return [*self.training(folder), "--checkpoint-path", folder / "checkpoints", "--checkpoint-every", "2steps"]
+
+        def check(folder, outcome):
+            if outcome.code == 0 and not (folder / "model/_meta.yaml").exists():
+                return "exit 0 without a model"
+            if outcome.code == 0 and "missed" not in outcome.text:
+                return "a fault that is not told"
+            for part in (folder / "checkpoints").glob("checkpoint-*"):
+                if kiln("inspect", part).returncode != 0:
+                    return f"{part.name} is not whole"
+            return ""
+        once = [("write", errno.ENOSPC, "once"), ("write", errno.EIO, "short"), ("fsync", errno.EIO, "once")]
+        # The probe before the run begins is the first call, and its fault is one of the command line.
+        self.break_files("train, checkpoints", arguments, lambda folder: folder / "checkpoints", check, 3 if NIGHTLY else 1,
+                         codes=(0,) if not NIGHTLY else (0, 3), faults=once)
+
     def test_train_goes_on_without_its_logs(self):
         def check(folder, outcome):
             lost = not (folder / "model/_meta.yaml").exists()

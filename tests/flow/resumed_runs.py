@@ -75,13 +75,16 @@ def rows(job):
                 for row in csv.DictReader(file)]
 
 
-def differences(straight, resumed, but=("resume",)):
-    """What differs between two ended runs but times, rates and the record of interruptions, or these events."""
+def is_about_interruptions(event):
+    return event["event"] == "resume" or (event["event"] == "warning" and "checkpoint" in event["text"].lower())
+
+
+def differences(straight, resumed):
+    """What differs between two ended runs but times, rates, and what is told of interruptions and checkpoints."""
     comparison = Comparison(straight.folder, resumed.folder)
     if (straight.folder / "model/model").read_bytes() != (resumed.folder / "model/model").read_bytes():
         comparison.differ("model", "", "weights", "other weights")
-    events = [[event for event in job.events() if event["event"] not in but]
-              for job in (straight, resumed)]
+    events = [[event for event in job.events() if not is_about_interruptions(event)] for job in (straight, resumed)]
     names = [[(event["event"], event.get("epoch"), event.get("step")) for event in some] for some in events]
     if names[0] != names[1]:
         comparison.differ("metrics.jsonl", "events", names[0], names[1])
