@@ -79,8 +79,8 @@ class LaunchTest(FlowTest):
     def mpi_log(self):
         return (self.folder / "logs/70_mpi_log.txt").read_text()
 
-    def start_long_run(self):
-        running = RunningLaunch(self.launch_arguments("--ranks", 2, epochs=100000, patience=100000))
+    def start_long_run(self, **options):
+        running = RunningLaunch(self.launch_arguments("--ranks", 2, epochs=100000, patience=100000, **options))
         self.addCleanup(self.clean_up, running)
         return running
 
@@ -192,6 +192,21 @@ class EndTest(LaunchTest):
 
     def test_sigusr1(self):
         self.assert_stopped(signal.SIGUSR1, 138)
+
+    def test_sigusr2_writes_a_checkpoint_and_goes_on(self):
+        place = self.folder / "checkpoints"
+        running = self.start_long_run(checkpoint_path=place, checkpoint_every="1000000epochs")
+        running.wait_for("Epoch: [2")
+        before = {path for path in place.rglob("*") if path.is_file()}
+        running.process.send_signal(signal.SIGUSR2)
+        last = time.monotonic() + 60
+        while before >= {path for path in place.rglob("*") if path.is_file()}:
+            self.assertLess(time.monotonic(), last, running.output)
+            running.wait_for("Epoch: [")
+        running.wait_for("Epoch: [")
+        self.assertEqual(len(running.ranks()), 2)
+        running.process.send_signal(signal.SIGTERM)
+        self.assertEqual(running.end(), 143, running.output + running.errors)
 
     def test_a_second_signal_kills(self):
         running = self.start_long_run()

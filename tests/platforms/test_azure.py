@@ -131,9 +131,9 @@ class PipelineTest(unittest.TestCase):
         train = job.jobs["train"]
         self.assertEqual(train.resources.instance_count, 2)
         self.assertEqual(train.distribution.process_count_per_instance, 2)
-        checkpoints = train.outputs["checkpoint_path"]
-        self.assertTrue(checkpoints.path.startswith("azureml://"), checkpoints)  # without a path, each job has another
-        self.assertEqual(checkpoints.mode, "rw_mount")
+        checkpoints = job._to_dict()["jobs"]["train"]["outputs"]["checkpoint_path"]
+        self.assertTrue(checkpoints["path"].startswith("azureml://"), checkpoints)  # without a path, each job has another
+        self.assertEqual(checkpoints["mode"], "rw_mount")
 
     def test_yaml(self):
         self.assert_two_nodes_with_two_processes(load_job(source=PIPELINE_YAML))
