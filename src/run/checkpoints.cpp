@@ -121,6 +121,7 @@ bool Checkpoints::is_due(bool epoch_ended) {
       job_.log.warning("SIGUSR2 asks for a checkpoint, but there is no --checkpoint-path.");
   }
   if (config_.path.empty()) return false;
+  if (writer_) tell_failure();
   if (epoch_ended)
     ++epochs_;
   else

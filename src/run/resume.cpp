@@ -113,7 +113,7 @@ void set_hashes(const std::string& pairs, SampleTable& samples) {
   }
 }
 
-// The sums of ranks that are as many no more: rank 0 takes all.
+// The sums of a job that had another number of ranks: rank 0 takes all of them.
 SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
   SavedEpoch all = ranks.front().epoch;
   if (!leads) {

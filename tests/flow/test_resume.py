@@ -1,5 +1,6 @@
 """The same command again continues where a checkpoint left it, and the result is that of an undisturbed run."""
 import itertools
+import json
 import pathlib
 import shutil
 import signal
@@ -188,6 +189,9 @@ class EndTest(ResumeTest):
         self.ended(self.job("run", epochs=2), "--keep-checkpoints", 1)
         self.assertEqual(job.num_checkpoints(), 1)
         self.assertEqual(len(list(job.folder.glob("checkpoints/best-*"))), 1)
+        told = json.loads(kiln("inspect", job.folder / "checkpoints", "--json").stdout)
+        self.assertEqual((told["kind"], told["whole"], told["epochs_done"], told["finished"]),
+                         ("Checkpoint", True, 2, "epochs"))
 
     def test_one_that_is_due_while_another_is_written_is_skipped(self):
         """Writing 90 MB takes longer than a step."""

@@ -20,7 +20,8 @@ from platforms import KILN, ROOT, main
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOT_RUN = re.compile(r"#\s*not run by a test: \S")
 RUN_BY = re.compile(r"#\s*run by (\S+?)(?:,| \(|\s*$)")
-OF_OTHERS = {"--signal", "--requeue", "--gpus", "--shm-size", "--ipc", "--read-only", "--network", "--mpi", "--help", "--version"}  # docker's, srun's
+OF_OTHERS = {"--gpus", "--shm-size", "--ipc", "--read-only", "--network", "--mpi", "--help", "--version",  # docker's, srun's
+             "--signal", "--requeue"}  # sbatch's
 PREPARE = {"kiln compare logs logs-before": "cp -r logs logs-before"}  # run before the line
 
 
