@@ -27,11 +27,10 @@ void copy_to_host(const std::vector<NamedTensor>& sources, std::vector<NamedTens
   if (copies.empty())
     for (const NamedTensor& source : sources)
       copies.push_back(
-          {source.name, at::empty(source.tensor.sizes(), source.tensor.options()
-                                                             .device(at::kCPU)
-                                                             .pinned_memory(is_cuda)
-                                                             .memory_format(
-                                                                 at::MemoryFormat::Contiguous))});
+          {source.name,
+           at::empty(source.tensor.sizes(),
+                     source.tensor.options().device(at::kCPU).pinned_memory(is_cuda).memory_format(
+                         at::MemoryFormat::Contiguous))});
   for (std::size_t i = 0; i < sources.size(); ++i)
     copies[i].tensor.copy_(sources[i].tensor.detach(), /*non_blocking=*/true);
   if (is_cuda) {

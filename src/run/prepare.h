@@ -39,8 +39,8 @@ struct TrainingJob {
   int loader_threads = 1;
   TrainingInputs inputs;
   Recipe recipe;
-  std::unique_ptr<ImageModel> model;   // until begin() takes it
-  std::optional<OutputFolder> output;  // of the model; rank 0
+  std::unique_ptr<ImageModel> model;            // until begin() takes it
+  std::optional<OutputFolder> output;           // of the model; rank 0
   std::optional<CheckpointFolder> checkpoints;  // rank 0
   std::optional<ResumePoint> resume;            // where the run goes on; empty: it begins
   // What tells this run's inputs from those of others.

@@ -191,10 +191,10 @@ void find_checkpoint(TrainingJob& job) {
     point.is_finished = is_finished(job, point.run);
     job.resume = std::move(point);
   });
-  job.resume->has_model = job.world.broadcast(
-      static_cast<char>(job.world.leads() &&
-                        holds_model_of(job.config.output.trained_model_path,
-                                       job.resume->run.started))) != 0;
+  job.resume->has_model =
+      job.world.broadcast(static_cast<char>(
+          job.world.leads() &&
+          holds_model_of(job.config.output.trained_model_path, job.resume->run.started))) != 0;
 }
 
 void check_inputs(TrainingJob& job) {
@@ -238,8 +238,7 @@ std::string lost_bits(const TrainingJob& job) {
   compare("the device", before.device, now.device);
   compare("the instruction set", before.instructions, now.instructions);
   compare("the program", before.version, now.version);
-  for (std::string& change :
-       changes_of(saved.options, job.config.effective_options, Effect::kBits))
+  for (std::string& change : changes_of(saved.options, job.config.effective_options, Effect::kBits))
     reasons.push_back(std::move(change));
   if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm)
     reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of another size");
@@ -272,9 +271,8 @@ void restore(TrainingJob& job, TrainState& state) {
     const std::size_t expected = pack_statistics(*state.model).size();
     for (const std::string& packed : statistics)
       if (packed.size() != expected)
-        throw Error(ErrorCode::kInvalidDataset,
-                    "The checkpoint in '" + job.config.checkpoint.path +
-                        "' lacks the BatchNorm statistics of a rank.");
+        throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + job.config.checkpoint.path +
+                                                    "' lacks the BatchNorm statistics of a rank.");
   });
   same_ranks ? void(unpack_statistics(statistics[rank], *state.model))
              : average(statistics, *state.model);

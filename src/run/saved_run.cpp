@@ -105,8 +105,7 @@ DatasetPrint print_of(const Dataset& set) {
     add(formatted("\n%d %llu\n", set.samples.label(i),
                   member == nullptr ? 0ULL : static_cast<unsigned long long>(member->size)));
   }
-  return {static_cast<long long>(set.samples.size()), set.classes,
-          hash_text(hash)};
+  return {static_cast<long long>(set.samples.size()), set.classes, hash_text(hash)};
 }
 
 std::string print_of(const ModelDirectory& model) {

@@ -250,10 +250,10 @@ int run_training(const TrainConfig& config, Process& process) {
     auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
     const Stop stop = train(*job, *state, log, *checkpoints);
     if (stop.signal != 0)
-      log.stopped_early("signal", "Stopped by signal " + std::to_string(stop.signal) + "." +
-                                      (config.checkpoint.path.empty()
-                                           ? ""
-                                           : " The same command continues this run."));
+      log.stopped_early(
+          "signal",
+          "Stopped by signal " + std::to_string(stop.signal) + "." +
+              (config.checkpoint.path.empty() ? "" : " The same command continues this run."));
     if (stop.patience)
       log.stopped_early("patience", "Early stopped. " + patience_text(*job, *state));
     world.enter("writing the last checkpoint", /*patient=*/true);

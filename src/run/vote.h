@@ -11,9 +11,9 @@ namespace kiln {
 // Before vote(): this rank's values. Afterwards: the combined values of all ranks. All ranks pass
 // the same number of `numbers`.
 struct Vote {
-  int stop_signal = 0;               // received, one of kStopSignals; 0: none
-  bool has_bad_images = false;       // not reported yet
-  bool has_diverged = false;         // a loss was not finite
+  int stop_signal = 0;          // received, one of kStopSignals; 0: none
+  bool has_bad_images = false;  // not reported yet
+  bool has_diverged = false;    // a loss was not finite
   bool wants_checkpoint = false;
   std::vector<double> numbers = {};  // summed over the ranks
 };

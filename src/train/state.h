@@ -57,8 +57,8 @@ struct EpochTimes {
 struct EpochSums {
   explicit EpochSums(const at::Device& device) : metrics(device) {}
 
-  int steps = 0;                // taken
-  bool has_joined = false;      // BatchNorm's statistics were averaged over the ranks
+  int steps = 0;            // taken
+  bool has_joined = false;  // BatchNorm's statistics were averaged over the ranks
   MetricSums metrics;
   // The designer's averages are weighted by images.
   double images = 0, weighted_seconds = 0, weighted_rate = 0;

@@ -19,7 +19,8 @@ SavedRank rank_of(int number) {
                 .weighted_rate = 1e9 / 7,
                 .spent = {}};
   rank.epoch.spent.parts.backward = 0.7;
-  rank.bad_train = {.samples = {4, 9}, .records = {{"training", "a.png", "cut", true}}, .num_bad = 1};
+  rank.bad_train = {
+      .samples = {4, 9}, .records = {{"training", "a.png", "cut", true}}, .num_bad = 1};
   rank.train = {60, {"cat", "dog"}, "0123456789abcdef"};
   return rank;
 }
@@ -36,7 +37,8 @@ SavedRun two_ranks() {
   run.global_batch = 16;
   run.peak_learning_rate = 0.002;
   run.progress.epochs_done = 2;
-  run.progress.best = {.epoch = 1, .valid = {.loss_sum = 2.5, .top1 = 6, .top5 = 9, .count = 12}, .weights = {}};
+  run.progress.best = {
+      .epoch = 1, .valid = {.loss_sum = 2.5, .top1 = 6, .top5 = 9, .count = 12}, .weights = {}};
   run.progress.early_stopping = {.patience = 3, .strikes = 1, .previous_loss = 0.3};
   run.ranks = {rank_of(0), rank_of(1)};
   return run;
@@ -73,8 +75,8 @@ TEST(SavedRun, KeepsALossThatIsNotThereYet) {
 }
 
 TEST(SavedRun, RefusesOtherTexts) {
-  for (const char* text : {"", "{}", "[]", R"({"ranks": []})", R"({"ranks": [{}, {}]})", R"({"ranks": 1})",
-                           R"({"machine": {"num_ranks": "x"}, "ranks": [{}]})"})
+  for (const char* text : {"", "{}", "[]", R"({"ranks": []})", R"({"ranks": [{}, {}]})",
+                           R"({"ranks": 1})", R"({"machine": {"num_ranks": "x"}, "ranks": [{}]})"})
     EXPECT_THROW(parse_saved_run(text), Error) << text;
 }
 
