@@ -6,7 +6,8 @@
 //     CALL    write, fsync, rename, open, mkdir, thread or new; count: none, all are counted;
 //             clock: the time of day jumps, by ERRNO hours
 //     N       the first call that fails, from 1
-//     HOW     from (and all later ones), once, or short (a write of half the bytes, once)
+//     HOW     from (and all later ones), once, short (a write of half the bytes, once), or slow (none
+//             fails, each takes ERRNO milliseconds more)
 //     PREFIX  of the paths whose calls count, where they have paths
 //   KILN_FAULT_COUNTS=FILE  each process appends lines "CALL NUMBER"
 #include <dlfcn.h>
@@ -65,6 +66,10 @@ bool fails_now(std::string_view call) {
   const auto kind = std::find(kCalls.begin(), kCalls.end(), call) - kCalls.begin();
   const long number = ++num_calls[static_cast<std::size_t>(kind)];
   if (is_counting) return false;
+  if (is_told_how("slow")) {
+    ::usleep(static_cast<useconds_t>(plan.error) * 1000);
+    return false;
+  }
   const bool fails = is_told_how("from") ? number >= plan.first : number == plan.first;
   if (fails) errno = plan.error;
   return fails;

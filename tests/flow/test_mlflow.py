@@ -138,7 +138,10 @@ class MlflowTest(JobTest):
         (run,) = self.server.runs("resumed")
         self.assertEqual(run["info"]["status"], "FINISHED")
         for name, points in self.told_metrics(resumed).items():
-            self.assertEqual(sorted(self.server.history(run, name)), points, name)
+            sent = sorted(self.server.history(run, name))
+            self.assertEqual([step for step, _ in sent], [step for step, _ in points], name)
+            if "oss" in name:  # times and rates of a repeated step differ
+                self.assertEqual(sent, points, name)
 
     def runs_so_far(self, experiment):
         try:
