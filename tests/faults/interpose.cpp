@@ -6,8 +6,8 @@
 //     CALL    write, fsync, rename, open, mkdir, thread or new; count: none, all are counted;
 //             clock: the time of day jumps, by ERRNO hours
 //     N       the first call that fails, from 1
-//     HOW     from (and all later ones), once, short (a write of half the bytes, once), or slow (none
-//             fails, each takes ERRNO milliseconds more)
+//     HOW     from (and all later ones), once, short (a write of half the bytes, once), or slow
+//             (none fails, each takes ERRNO milliseconds more)
 //     PREFIX  of the paths whose calls count, where they have paths
 //   KILN_FAULT_COUNTS=FILE  each process appends lines "CALL NUMBER"
 #include <dlfcn.h>

@@ -212,7 +212,8 @@ class EndTest(ResumeTest):
         moved = self.job("moved", epochs=6, batch_size=16, image_size=64, sync_batch_norm=True, learning_rate=1e-6)
         self.stopped(moved, 6, signal.SIGTERM)
         steps = len(moved.events("step"))
-        output = self.ended(self.job("moved", epochs=6, batch_size=8, image_size=64, ranks=2, sync_batch_norm=True))
+        output = self.ended(self.job("moved", epochs=6, batch_size=8, image_size=64, ranks=2, sync_batch_norm=True,
+                                     learning_rate=1e-6))
         self.assertIn("number of ranks", output)
         pairs = list(zip(alone.events("step"), moved.events("step")))[steps:steps + 10]
         self.assertEqual(len(pairs), 10)
