@@ -39,7 +39,8 @@ class CheckpointTest : public testing::Test {
     const StateDict tensors = sample_state();
     const StateDict best = {
         {"w", DType::kInt8, {1}, std::string(1, static_cast<char>(best_epoch))}};
-    CheckpointView view{state, state + "\n", views_of(tensors), {}, best_epoch};
+    const std::string record = state + "\n";
+    CheckpointView view{state, record, views_of(tensors), {}, best_epoch};
     if (best_epoch > 0) view.best = views_of(best);
     return folder.write(view);
   }
