@@ -40,10 +40,10 @@ class CheckpointWriterTest : public ::testing::Test {
 };
 
 TEST_F(CheckpointWriterTest, WritesWhatStoodWhenItBegan) {
+  Trained trained, copy;
   {
     CheckpointFolder folder(path_, 2);
     CheckpointWriter writer(folder);
-    Trained trained, copy;
     for (int number = 1; number <= 20; ++number) {
       trained.step(number);  // meanwhile
       if (writer.is_busy()) continue;
@@ -64,9 +64,9 @@ TEST_F(CheckpointWriterTest, WritesWhatStoodWhenItBegan) {
 }
 
 TEST_F(CheckpointWriterTest, TellsAFailureOnceAndGoesOn) {
+  Trained trained;
   CheckpointFolder folder(path_, 2);
   CheckpointWriter writer(folder);
-  Trained trained;
   trained.step(1);
   fs::remove_all(path_);
   std::ofstream(path_) << "a file where the folder belongs";
