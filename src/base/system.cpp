@@ -194,9 +194,10 @@ void in_parallel(std::size_t count, int num_threads, const std::function<void(st
 
 namespace {
 
-volatile std::sig_atomic_t received = 0;
+std::atomic<int> received = 0;
 std::atomic<bool> checkpoint_requested = false;
-static_assert(std::atomic<bool>::is_always_lock_free);  // or no signal handler could set it
+// Or no signal handler could set them.
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 void set_handler(int signal, void (*handler)(int)) {
   struct sigaction action {};

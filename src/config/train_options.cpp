@@ -200,6 +200,7 @@ std::vector<Option> train_options() {
   append(options, tracking_options());
   append(options, rank_options());
   std::vector<Option> plain_options;
+  plain_options.reserve(options.size());
   for (TrainOption& row : options) plain_options.push_back(std::move(row.option));
   return plain_options;
 }

@@ -241,6 +241,7 @@ std::optional<Checkpoint> newest_checkpoint(const fs::path& folder,
 
 std::vector<std::string> clauses_of(const std::map<std::int64_t, std::string>& damaged) {
   std::vector<std::string> clauses;
+  clauses.reserve(damaged.size());
   for (const auto& [number, fault] : damaged)
     clauses.push_back(checkpoint_name(number) + " is not used: " + fault);
   return clauses;

@@ -41,7 +41,7 @@ std::string fault_text(const std::exception& failure) {
 // Returns the kind of line; kinds of newer programs are ignored.
 std::string add_run_line(std::string_view text, RunRecord* run) {
   const Json line = parse_ordered_json(text, kMostLineValues);
-  const auto event = line.at("event").get<std::string>();
+  auto event = line.at("event").get<std::string>();
   if (event == "start") {
     *run = {};
     from_json(line, run->start);
