@@ -7,7 +7,7 @@ FROM ${BASE_IMAGE} AS build
 WORKDIR /kiln
 # The lists alone: as long as they stay, so does this layer.
 COPY environment/install.sh environment/packages-build.txt environment/wheels-libtorch.txt \
-     environment/wheels-cuda-headers.txt environment/
+     environment/wheels-cuda-headers.txt environment/wheels-arrow.txt environment/
 RUN --mount=type=secret,id=ca_bundle --mount=type=secret,id=pip_conf \
     [ ! -s /run/secrets/ca_bundle ] || export PIP_CERT=/run/secrets/ca_bundle; \
     [ ! -s /run/secrets/pip_conf ] || export PIP_CONFIG_FILE=/run/secrets/pip_conf; \

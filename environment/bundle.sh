@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Gather the program and the shared libraries that another machine lacks into one folder that can be copied.
 #
-#   environment/bundle.sh OUT [BUILD]                     without LibTorch's and NVIDIA's libraries: on the other machine set
+#   environment/bundle.sh OUT [BUILD [PROGRAM…]]          without LibTorch's, NVIDIA's and Arrow's libraries: on the other machine set
 #                                                         KILN_TORCH_ROOT to a folder with torch/ and nvidia/
-#                                                         (wheels-libtorch.txt says how it is made) and run OUT/kiln
+#                                                         (wheels-libtorch.txt says how it is made) and run OUT/kiln.
+#                                                         PROGRAM: another one of BUILD, which OUT/bin then has too
 #   environment/bundle.sh --whole cpu|cuda OUT [BUILD]    with them, their licences and OUT/setup/install.sh, which makes a bare
 #                                                         Debian 12 run it: what the image is made of; cpu leaves the
 #                                                         GPU module and its libraries out
@@ -11,7 +12,7 @@
 # BUILD defaults to build/release. glibc's own libraries stay behind.
 set -euo pipefail
 
-usage() { sed -n '2,11p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+usage() { sed -n '2,12p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 fail() { echo "bundle.sh: $1" >&2; exit 1; }
 
 variant=without-libtorch
@@ -25,9 +26,12 @@ environment=$(cd "$(dirname "$0")" && pwd)
 build=${2:-$environment/../build/release}
 [ -x "$build/kiln" ] || fail "$build/kiln is not there: build first"
 root=$(sed -n 's/^KILN_TORCH_ROOT:PATH=//p' "$build/CMakeCache.txt")
+arrow=$(sed -n 's/^KILN_ARROW_ROOT:PATH=//p' "$build/CMakeCache.txt")
 
 binaries=("$build/kiln")
+[ "$variant" = without-libtorch ] || binaries+=("$build/libkiln_parquet.so")
 [ "$variant" = cpu ] || binaries+=("$build/libkiln_cuda.so")
+[ "$variant" != without-libtorch ] || binaries+=("${@:3}")
 
 # What CUDA's libraries and LibTorch open by a name that no linker sees.
 opened_by_name=()
@@ -68,7 +72,7 @@ closure | sort -u -k1,1 | while read -r name path; do
   realpath "$path" >>"$origins"
   case $(realpath "$path") in
     "$(realpath "$root")"/nvidia/*) ;;  # its licence has it passed on as it is
-    "$(realpath "$root")"/*) strip --strip-unneeded "$out/lib/$name" ;;
+    "$(realpath "$root")"/* | "$(realpath "$arrow")"/*) strip --strip-unneeded "$out/lib/$name" ;;
     *) strip --strip-unneeded "$out/lib/$name" && patchelf --force-rpath --set-rpath '$ORIGIN' "$out/lib/$name" ;;
   esac
 done
@@ -85,7 +89,7 @@ exec "$here/bin/kiln" "$@"
 LAUNCHER
   chmod +x "$out/kiln"
 else
-  "$environment/components.py" "$root" "$origins" "$out"
+  "$environment/components.py" "$root" "$arrow" "$origins" "$out"
   mkdir -p "$out/setup"
   cp "$environment"/image/* "$environment/packages-run.txt" "$out/setup/"
   (cd "$out" && find . -type f ! -name checksum -print0 | sort -z | xargs -0 sha256sum | sha256sum >checksum)

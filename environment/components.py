@@ -2,7 +2,7 @@
 """Tells what the libraries of a bundle are parts of: OUT/components.jsonl, one CycloneDX component a line, and the licences
 of each in OUT/licences.
 
-    components.py LIBTORCH ORIGINS OUT      ORIGINS: the files that were copied, a path a line"""
+    components.py LIBTORCH ARROW ORIGINS OUT      ORIGINS: the files that were copied, a path a line"""
 import json
 import pathlib
 import re
@@ -34,7 +34,8 @@ def debian_component(package, out):
 
 def wheel_component(wheel, out):
     name, version = re.search(r"^Name: (.*)\nVersion: (.*)", (wheel / "METADATA").read_text(), re.M).groups()
-    pin = re.search(rf"^{name}==.*sha256:(\w+)", (LISTS / "wheels-libtorch.txt").read_text(), re.M)
+    pins = "".join((LISTS / f"wheels-{part}.txt").read_text() for part in ("libtorch", "arrow"))
+    pin = re.search(rf"^{name}==.*sha256:(\w+)", pins, re.M)
     inside = wheel.parent / "nvidia" / name.removeprefix("nvidia-").removesuffix("-cu13")
     copy_licences([*wheel.glob("licenses/**/*"), *inside.glob("LICENSE*")], out / "licences" / name)
     component = {"type": "library", "name": name, "version": version, "purl": f"pkg:pypi/{name}@{version}"}
@@ -51,14 +52,13 @@ def copy_licences(files, folder):
 
 
 def main():
-    root, origins, out = map(pathlib.Path, sys.argv[1:])
-    root = root.resolve()
-    owner = {line.split(",")[0]: wheel for wheel in root.glob("*.dist-info")
-             for line in (wheel / "RECORD").read_text().splitlines()}
+    torch, arrow, origins, out = map(pathlib.Path, sys.argv[1:])
+    owner = {root / line.split(",")[0]: wheel for root in (torch.resolve(), arrow.resolve())
+             for wheel in root.glob("*.dist-info") for line in (wheel / "RECORD").read_text().splitlines()}
     wheels, packages = set(), set(HEADERS_COMPILED_IN)
     for path in origins.read_text().split():
-        if pathlib.Path(path).is_relative_to(root):
-            wheels.add(owner[str(pathlib.Path(path).relative_to(root))])
+        if wheel := owner.get(pathlib.Path(path)):
+            wheels.add(wheel)
         else:
             packages.add(debian_package(path))
     components = [wheel_component(wheel, out) for wheel in sorted(wheels)]

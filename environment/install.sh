@@ -66,6 +66,11 @@ install_libtorch() {
   rm -rf "$deps/headers"
 }
 
+install_arrow() {
+  rm -rf "$deps/arrow"
+  unpack wheels-arrow.txt "$deps/arrow"
+}
+
 install_parity() {
   rm -rf "$deps/parity"
   unpack wheels-parity.txt "$deps/parity"
@@ -104,6 +109,7 @@ if [ -n "${KILN_TORCH_ROOT:-}" ]; then
 else
   step "LibTorch 2.11.0" "$deps/libtorch.stamp" wheels-libtorch.txt wheels-cuda-headers.txt -- install_libtorch
 fi
+step "Arrow 26.0.1" "$deps/arrow.stamp" wheels-arrow.txt -- install_arrow
 if [ "${1:-}" != --no-tests ]; then
   step "Python for the parity tests" "$deps/parity.stamp" wheels-parity.txt -- install_parity
   step "The platforms' clients" "$deps/clients.stamp" clients.txt -- install_clients ||

@@ -9,7 +9,13 @@
 #include "base/system.h"
 #include "commands/commands.h"
 #include "report/failure/error_info.h"
+#include "run/bounded_spinning.h"
 #include "run/process.h"
+
+// Before libgomp is initialized.
+__attribute__((section(".preinit_array"),
+               used)) void (*const kBeforeLibgomp)(int, char**,
+                                                   char**) = kiln::restart_with_bounded_spinning;
 
 int main(int argc, char** argv) try {
   kiln::forget_empty_temporary_folders();

@@ -2,8 +2,8 @@
 # What tests/run.sh does not do: sanitizers, fuzzing, containers, lint. Wants the build of tests/run.sh.
 #
 #   tests/check.sh            what CI runs after tests/run.sh
-#   tests/check.sh --nightly  adds what takes hours: the cuda image and the whole cpu image, hundreds of killed runs, the
-#                             fuzz targets for 10 minutes each, more jobs and examples, clang-tidy for every unit
+#   tests/check.sh --nightly  adds what takes hours: the cuda image and the whole cpu image, hundreds of killed runs, long
+#                             runs, the fuzz targets for 10 minutes each, more jobs and examples, clang-tidy for every unit
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --nightly ]; then export KILN_NIGHTLY=1; fi  # tests that are long by themselves
@@ -20,11 +20,14 @@ cmake --build --preset tsan
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_loader_test --gtest_brief=1
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_store_test --gtest_brief=1 --gtest_filter='CheckpointWriter*'
 
-ctest --test-dir build/release --output-on-failure --no-tests=error -L check
+# What tests/run.sh leaves out, and more kills than there, at other moments.
+KILN_KILLS=$([ "${1:-}" = --nightly ] && echo 200 || echo 40) KILN_SEED=2 OMP_WAIT_POLICY=passive \
+  ctest --test-dir build/release --output-on-failure --no-tests=error -j 2 -L 'check|kills'
 
 if [ "${1:-}" = --nightly ]; then
   OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure -j 2 -LE check
   tests/nightly/kill_runs.py --kills 300
+  tests/nightly/soak.sh
   .ci/lint --all
 else
   .ci/lint

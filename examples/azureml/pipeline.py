@@ -1,7 +1,7 @@
-"""init-model -> convert -> train on two nodes with two processes each, by Azure ML's SDK: python pipeline.py
+"""init-model -> convert -> train on two nodes with two processes each -> score, evaluate, by Azure ML's SDK: python pipeline.py
 
-Submits to the workspace of config.json. Put your own compute (gpu-cluster here) and data assets (train-photos, valid-photos),
-and into the component files the image in your registry; docs/platforms.md says how. train keeps its checkpoints at a path of
+Submits to the workspace of config.json. Put your own compute (gpu-cluster here) and data assets (train-photos, valid-photos,
+and test-photos, which training does not see), and into the component files the image in your registry; docs/platforms.md says how. train keeps its checkpoints at a path of
 their own, from which the next job of this file resumes if one is stopped: give every training another.
 """
 import pathlib
@@ -13,10 +13,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 init_model = load_component(source=ROOT / "components/init-model.yaml")
 convert = load_component(source=ROOT / "components/convert.yaml")
 train_model = load_component(source=ROOT / "component.yaml")
+score_images = load_component(source=ROOT / "components/score.yaml")
+evaluate_model = load_component(source=ROOT / "components/evaluate.yaml")
 
 
 @dsl.pipeline(display_name="Train with Kiln", default_compute="gpu-cluster")
-def train_with_kiln(train_photos, valid_photos):
+def train_with_kiln(train_photos, valid_photos, test_photos):
     network = init_model(model_name="resnet50")
     train_images = convert(input_path=train_photos)
     valid_images = convert(input_path=valid_photos)
@@ -28,12 +30,14 @@ def train_with_kiln(train_photos, valid_photos):
     train.distribution = MpiDistribution(process_count_per_instance=2)
     train.resources = {"instance_count": 2, "shm_size": "8g"}
     train.outputs.checkpoint_path = Output(type="uri_folder", mode="rw_mount", path=CHECKPOINTS)
-    return {"model": train.outputs.trained_model_path}
+    score = score_images(trained_model_path=train.outputs.trained_model_path, data_path=test_photos)
+    evaluate = evaluate_model(trained_model_path=train.outputs.trained_model_path, data_path=test_photos)
+    return {"model": train.outputs.trained_model_path, "scores": score.outputs.scored_dataset,
+            "evaluation": evaluate.outputs.output_path}
 
 
 def build_pipeline():
-    return train_with_kiln(Input(type="uri_folder", path="azureml:train-photos@latest"),
-                           Input(type="uri_folder", path="azureml:valid-photos@latest"))
+    return train_with_kiln(*(Input(type="uri_folder", path=f"azureml:{name}-photos@latest") for name in ("train", "valid", "test")))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // A fast hash, 64 bit, of bytes that nobody chose in order to collide; the same on every machine of
-// one byte order. For whole files see also fnv1a() (base/files.h).
+// one byte order. A slow one for short texts is fnv1a() (base/files.h).
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace kiln {
 // shows.
 class ContentHash {
  public:
-  explicit ContentHash(std::uint64_t num_bytes) : num_bytes_(num_bytes) {}  // of all the pieces
+  // Of all the pieces, or 0 where the caller compares that number.
+  explicit ContentHash(std::uint64_t num_bytes) : num_bytes_(num_bytes) {}
 
   void add(std::string_view bytes) {
     if (num_left_ > 0) {

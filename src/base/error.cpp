@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <initializer_list>
 #include <new>
 #include <string>
 #include <system_error>
@@ -40,10 +41,15 @@ std::string size_asked(std::string_view what) {
   return ": " + (is_plain ? bytes_text(bytes) : std::string(size)) + " were asked for";
 }
 
+bool has_any(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return text.find(word) != text.npos; });
+}
+
 std::exception_ptr out_of_memory(std::string_view what) {
   return failure_of(ErrorCode::kModuleOutOfMemory,
                     "Out of memory on " + device_of(what) + size_asked(what) +
-                        ". Use a smaller --batch-size or --image-size, or a machine with more "
+                        ". Use a smaller --batch-size or smaller images, or a machine with more "
                         "memory.");
 }
 
@@ -69,6 +75,28 @@ std::exception_ptr explained_refusal(const std::system_error& refusal) {
     default:
       return nullptr;
   }
+}
+
+// Of LibTorch, which has types for few of its failures, by its words.
+std::exception_ptr explained_words(std::string_view what) {
+  // oneDNN says no more than the last of these when it gets no memory for a kernel's code.
+  if (has_any(what, {"out of memory", "can't allocate memory", "ALLOC_FAILED", "ALLOCATION_FAILED",
+                     "could not create a primitive"}))
+    return out_of_memory(what);
+  constexpr std::string_view kNotDeterministic = " does not have a deterministic implementation";
+  if (const std::size_t end = what.find(kNotDeterministic); end != what.npos)
+    return failure_of(ErrorCode::kUserError,
+                      "--deterministic cannot be kept: the operation " +
+                          std::string(what.substr(0, end)) +
+                          " has no deterministic implementation on this GPU. Omit it, or use "
+                          "--device cpu.");
+  if (has_any(what, {"CUDA error", "CUDA driver error", "CUDA NVRTC error", "cuDNN", "CUDNN_STATUS",
+                     "cusolver error", "unable to find an engine"}))
+    return failure_of(ErrorCode::kFailedToCompleteOperation,
+                      "The GPU failed: " + first_line(what) +
+                          ". Look at nvidia-smi -q and for Xid in dmesg; after a fault of the "
+                          "hardware or driver, reset the GPU or use another.");
+  return nullptr;
 }
 
 }  // namespace
@@ -150,10 +178,8 @@ std::exception_ptr explained(const std::exception_ptr& failure) {
   } catch (const FailedElsewhere&) {
     return failure;
   } catch (const std::exception& other) {
-    const std::string_view what = other.what();  // LibTorch has two wordings
-    const bool is_memory =
-        what.find("out of memory") != what.npos || what.find("can't allocate memory") != what.npos;
-    return is_memory ? out_of_memory(what) : failure;
+    const std::exception_ptr explanation = explained_words(other.what());
+    return explanation ? explanation : failure;
   } catch (...) {
     return failure;
   }

@@ -95,8 +95,8 @@ class FailedElsewhere : public std::exception {
   int exit_code_;
 };
 
-// The Error for what any library call may meet: the system has no memory, thread or open file left.
-// Any other failure is returned as it is.
+// The Error for what any library call may meet: the system has no memory, thread or open file left,
+// the GPU or its driver failed. Any other failure is returned as it is.
 std::exception_ptr explained(const std::exception_ptr& failure);
 
 template <typename Check>

@@ -37,17 +37,17 @@ std::uint64_t checksum_of_file(const std::filesystem::path& path, std::uint64_t*
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) fail_to_write(path, errno);
   std::vector<char> buffer(1 << 20);
-  std::uint64_t hash = fnv1a({});
+  ContentHash hash(0);
   *size = 0;
   while (true) {
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
-    hash = fnv1a({buffer.data(), static_cast<std::size_t>(got)}, hash);
+    hash.add({buffer.data(), static_cast<std::size_t>(got)});
     *size += static_cast<std::uint64_t>(got);
   }
   ::close(descriptor);
-  return hash;
+  return hash.value();
 }
 
 void refuse_device(const std::filesystem::path& path) {
@@ -187,8 +187,7 @@ std::string fault_of_relative_path(std::string_view path) {
   return part.empty() || part == "." ? shown() + "is a folder" : "";
 }
 
-DurableFile::DurableFile(std::filesystem::path final_path)
-    : final_path_(std::move(final_path)), checksum_(fnv1a({})) {
+DurableFile::DurableFile(std::filesystem::path final_path) : final_path_(std::move(final_path)) {
   refuse_device(final_path_);
   const std::string name = std::string(kTemporaryPrefix) +
                            final_path_.filename().string().substr(0, kMostNameBytes) + "-";
@@ -221,7 +220,7 @@ DurableFile::~DurableFile() {
 void DurableFile::write(std::string_view bytes) {
   write_all(descriptor_, bytes, final_path_);
   size_ += bytes.size();
-  checksum_ = fnv1a(bytes, checksum_);
+  checksum_.add(bytes);
 }
 
 void DurableFile::finish() {
@@ -230,7 +229,7 @@ void DurableFile::finish() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail_to_write(final_path_, errno);
   std::uint64_t size = 0;
   const std::uint64_t checksum = checksum_of_file(temporary_path_, &size);
-  if (size != size_ || checksum != checksum_) fail_to_write(final_path_, EIO);
+  if (size != size_ || checksum != checksum_.value()) fail_to_write(final_path_, EIO);
   finished_ = true;
 }
 

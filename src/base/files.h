@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/content_hash.h"
+
 namespace kiln {
 
 // The contents of a regular file. Throws std::system_error if it cannot be read, std::length_error
@@ -64,7 +66,7 @@ class DurableFile {
   bool finished_ = false;
   bool committed_ = false;
   std::uint64_t size_ = 0;
-  std::uint64_t checksum_;
+  ContentHash checksum_{0};
 };
 
 // DurableFile in one call.
@@ -74,7 +76,7 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, int error);
 
 // So that what was made, renamed or removed in `folder` survives a power cut. File systems that
-// cannot do this (EINVAL, ENOTSUP) are let be; any other failure is Error kFailedToWriteOutputs.
+// cannot do this (EINVAL, ENOTSUP) are ignored; any other failure is Error kFailedToWriteOutputs.
 void sync_folder(const std::filesystem::path& folder);
 
 // Makes `folder` and its missing parents, each synced into its own parent. Error

@@ -5,13 +5,16 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <set>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/system.h"
 
 namespace kiln {
 namespace {
@@ -23,6 +26,7 @@ constexpr std::string_view kJournalName = ".kiln-journal";
 // removed an empty name and its name; all relative to the folder and ended by a zero byte.
 constexpr std::string_view kMagic{"kiln-journal-1\0", 15};
 constexpr std::uint64_t kMaxJournalBytes = std::uint64_t{1} << 30;
+constexpr double kPatienceSeconds = 3;
 
 struct Entry {
   std::string temporary, name;  // without a temporary name: to be removed
@@ -138,12 +142,23 @@ void discard(const fs::path& folder, const Journal& journal) {
   end_journal(folder);
 }
 
+// False: another program holds it. The ranks of a job whose launcher was killed end a moment later,
+// so a job that is started again at once finds them still there.
+bool lock_soon(int folder) {
+  const Stopwatch watch;
+  while (::flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (watch.seconds() > kPatienceSeconds) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
 }  // namespace
 
 OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted) : folder_(std::move(folder)) {
   make_folders(folder_);
   lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ >= 0 && ::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (lock_ >= 0 && !lock_soon(lock_)) {
     ::close(lock_);
     fail(folder_, "is in use by another run, which writes into it",
          "Wait until that has ended, or choose another output.");

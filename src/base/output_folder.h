@@ -22,8 +22,8 @@ class OutputFolder {
   enum class Interrupted { kFinish, kDiscard };
 
   // Makes the folder and its parents where they are missing, locks it until the destruction of this
-  // object, and ends what was interrupted. Fails where another program holds the lock; file systems
-  // without locks do without.
+  // object, and ends what was interrupted. Fails where another program holds the lock and keeps it
+  // for 3 s; file systems without locks do without.
   explicit OutputFolder(std::filesystem::path folder,
                         Interrupted interrupted = Interrupted::kFinish);
   ~OutputFolder();

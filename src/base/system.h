@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace kiln {
 
@@ -53,10 +54,15 @@ double seconds_since_process_start();
 // Processor seconds used by all threads of this process.
 double processor_seconds();
 
-// Wall time since its construction.
+// Wall time since its construction or its last lap().
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  // Since the previous call.
+  double lap() {
+    const Clock::time_point before = std::exchange(begin_, Clock::now());
+    return std::chrono::duration<double>(begin_ - before).count();
+  }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -2,6 +2,7 @@
 // and base64.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,17 @@ std::string grouped(long long number);
 
 // `text` for a message: shortened if it is long.
 std::string excerpt(const std::string& text);
+
+// Up to the first line break.
+std::string first_line(std::string_view text);
+
+// 16 hexadecimal digits.
+std::string hex_digits(std::uint64_t number);
+
+std::string joined(const std::vector<std::string>& parts, std::string_view separator);
+
+// A field of a CSV file, quoted only if necessary (RFC 4180).
+std::string csv_field(const std::string& text);
 
 // "resnet18, resnet34 or resnet50".
 std::string join_choices(const std::vector<std::string>& choices);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/calibration.h"
+
 namespace kiln {
 
 // Sums over images; averages are over good images only.
@@ -98,6 +100,8 @@ struct EpochRecord {
   // Processor time of rank 0 over wall time x compute threads, at most 1; 0: on a GPU.
   double cpu_share = 0;
   int bad_train_images = 0, bad_valid_images = 0;  // left out since the run began
+  // Steps that left the weights as they were, since gradients overflowed; only with float16.
+  std::optional<int> skipped_steps;
   // Validation images whose bytes are also those of a training image; of the first epoch only.
   std::optional<long long> valid_in_train;
 };
@@ -135,6 +139,7 @@ struct JudgedImage {
 struct ValidationDetails {
   int epoch = 0;  // 0: none
   ConfusionMatrix confusion;
+  Calibration calibration;
   std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
   std::vector<JudgedImage> samples;     // evenly spaced over the validation set, right or wrong
 };

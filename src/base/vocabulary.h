@@ -11,6 +11,23 @@ namespace kiln {
 
 enum class DeviceChoice { kAuto, kCuda, kCpu };
 
+// What the network computes in. kFp32: float32. kTf32: the same, with all matrix products in TF32.
+// kFp16, kBf16: mixed precision. Ranks that can do different ones agree on the first of these.
+enum class Precision { kFp32, kTf32, kFp16, kBf16 };
+
+inline constexpr std::array<std::string_view, 4> kPrecisionNames = {"fp32", "tf32", "fp16", "bf16"};
+
+inline std::string precision_name(Precision precision) {
+  return std::string(kPrecisionNames[static_cast<std::size_t>(precision)]);
+}
+
+// Empty for unknown words.
+inline std::optional<Precision> precision_named(std::string_view word) {
+  for (std::size_t i = 0; i < kPrecisionNames.size(); ++i)
+    if (kPrecisionNames[i] == word) return static_cast<Precision>(i);
+  return std::nullopt;
+}
+
 // What is cached between epochs. kBytes: files as stored. kDecoded: pixels.
 enum class CachePolicy { kNone, kBytes, kDecoded, kAuto };
 

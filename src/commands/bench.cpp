@@ -12,7 +12,9 @@
 #include "base/random.h"
 #include "base/system.h"
 #include "commands/commands.h"
+#include "commands/spread.h"
 #include "data/loader/batch_loader.h"
+#include "run/binding.h"
 #include "run/prepare.h"
 #include "run/rank_agreement.h"
 #include "run/versions.h"
@@ -27,15 +29,6 @@ constexpr std::int64_t kBytes[] = {4 << 10, 64 << 10, 1 << 20, 25 << 20, 100 << 
 constexpr double kSecondsEach = 1;
 constexpr int kLeastRepeats = 5, kMostRepeats = 500;
 constexpr const char* kMpiAllReduce = "MPI_Allreduce";
-
-struct Spread {
-  double median = 0, least = 0, most = 0;
-};
-
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values[values.size() / 2], values.front(), values.back()};
-}
 
 class CollectiveBench {
  public:
@@ -233,6 +226,7 @@ int run(const BenchCollectiveConfig& config, Process& process) {
                 "There is only one process, so there is nothing to communicate: use --ranks with 2 "
                 "or more, or start the command with mpirun.");
   log.speak_for_rank(world.rank());
+  bind_to_own_cores(world);
   world.enter("measuring");
   Device device;
   world.agree([&] { device = choose_device(config.ranks.device, world.local_rank()); });

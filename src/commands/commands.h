@@ -32,6 +32,11 @@ int run(const BenchCollectiveConfig& config, Process& process);
 // not counted. Prints one JSON object. Images that cannot be decoded are counted.
 int run(const BenchLoaderConfig& config, Process& process);
 
+// `kiln bench step`: images per second of one training step on the same random batch, its share of
+// what this machine can do (a product of large matrices, a copy of a large tensor), and on a CPU
+// where its time goes. Prints one JSON object.
+int run(const BenchStepConfig& config, Process& process);
+
 // `kiln compare`: compares runs in a table and an HTML page.
 // Throws the same as `kiln report`.
 int run(const CompareConfig& config, Process& process);
@@ -47,6 +52,11 @@ int run(const DemoDataConfig& config, Process& process);
 // `kiln describe`: prints a command's options in a platform's format.
 // Error kUserError for the component of a command that cannot be a pipeline step.
 int run(const DescribeConfig& config, Process&);
+
+// `kiln evaluate`: measures trained models on labeled images, and compares them. Writes a page,
+// JSON, CSV and TensorBoard's events into a folder, and sends them to MLflow where that is set up.
+// Faults of models, images and output are thrown together.
+int run(const EvaluateConfig& config, Process& process);
 
 // `kiln init-model`: writes a network, with fresh or given weights, as an UntrainedModelDirectory.
 // Returns the exit code. Errors: 162 for `pretrained` without weights, 159 for weights that cannot
@@ -79,6 +89,11 @@ int run(const PackConfig& config, Process& process);
 // The run may have ended in any way, or still be running. Throws Error kInvalidDataset if there is
 // no run, kFailedToWriteOutputs.
 int run(const ReportConfig& config, Process& process);
+
+// `kiln score`: the answers of a trained model to images, as rows of a file, or as text.
+// Exit code 0 with at most the allowed number of bad images. Faults of model, images and output are
+// thrown together.
+int run(const ScoreConfig& config, Process& process);
 
 // `kiln train`: sets up the ranks, world and log of a training run (run/training_run.h).
 // Starts the ranks if requested; otherwise joins the world and runs as one of its ranks. Exit code:

@@ -26,8 +26,11 @@ int run(const HelpRequest& help, Process&) {
 }
 
 // What such a command prints says how it went; its result is elsewhere.
-bool writes_a_directory(const Command& command) {
-  return std::holds_alternative<TrainConfig>(command) ||
+bool has_printed_news_only(const Command& command) {
+  const auto* score = std::get_if<ScoreConfig>(&command);
+  return (score != nullptr && !score->output_path.empty()) ||
+         std::holds_alternative<TrainConfig>(command) ||
+         std::holds_alternative<EvaluateConfig>(command) ||
          std::holds_alternative<LaunchConfig>(command) ||
          std::holds_alternative<InitModelConfig>(command) ||
          std::holds_alternative<ConvertConfig>(command) ||
@@ -82,7 +85,7 @@ int dispatch(const Invocation& invocation, Process& process) {
   require_faultless(invocation, process);
   const int code =
       std::visit([&](const auto& config) { return run(config, process); }, invocation.command);
-  if (!writes_a_directory(invocation.command)) require_printed_result();
+  if (!has_printed_news_only(invocation.command)) require_printed_result();
   return code;
 }
 

@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
-#include <exception>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -202,6 +198,10 @@ void inspect_model_directory(const fs::path& path, Report& report) {
     report["std"] = spec.normalization->std;
   }
   if (directory.preprocessing) tell_preprocessing(*directory.preprocessing, report);
+  if (directory.seen_images) {
+    report["seen_training_images"] = directory.seen_images->train.size();
+    report["seen_validation_images"] = directory.seen_images->valid.size();
+  }
   tell_state(directory.state, report);
   if (directory.labels.empty()) return;
   Report labels = Report::array();

@@ -195,8 +195,7 @@ Launch::Launch(const LaunchConfig& config, const MpirunJob& job, Log& log)
       errors_([this](const OutputLine& line) { show(line); }) {
   say(program_version() + ", launch: " + std::to_string(job.num_ranks) +
       (job.num_ranks == 1 ? " rank" : " ranks") +
-      (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts") + ", " +
-      describe_binding(job));
+      (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
   std::string command;
   for (const std::string& word : call_.words) command += (command.empty() ? "" : " ") + word;
   mpi_log_.add("launch", command);
@@ -381,7 +380,6 @@ int run(const LaunchConfig& config, Process& process) {
   JobSignals signals;
   MpirunJob job;
   job.num_ranks = choose_num_ranks(config);
-  job.cpus = usable_cpus();
   job.hosts = config.hosts;
   provide_open_files(job.num_ranks);
   job.words = {std::filesystem::read_symlink("/proc/self/exe").string()};

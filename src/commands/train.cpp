@@ -11,6 +11,7 @@
 #include "base/system.h"
 #include "report/record/run_file.h"
 #include "report/record/run_summary.h"
+#include "run/binding.h"
 #include "run/training_run.h"
 #include "run/versions.h"
 #include "store/model_spec.h"
@@ -39,6 +40,17 @@ void open_driver_log(const OutputConfig& output, Process& process) {
         "' is not writable, so there are no log files; use --log-path to choose another");
     process.error_info.reset();
   }
+}
+
+// cuBLAS reads it when a GPU is first used; no other thread may run while it is set.
+void keep_cublas_deterministic() {
+  constexpr const char* kName = "CUBLAS_WORKSPACE_CONFIG";
+  ::setenv(kName, ":4096:8", /*overwrite=*/0);
+  const std::string value = std::getenv(kName);
+  if (value == ":4096:8" || value == ":16:8") return;
+  throw Error(ErrorCode::kUserError, "--deterministic cannot be kept while " + std::string(kName) +
+                                         " is '" + value +
+                                         "': unset it, or set it to :4096:8 or :16:8.");
 }
 
 void join_world(const TrainConfig& config, Process& process) {
@@ -74,9 +86,12 @@ void tell_older_model(const OutputConfig& output, Process& process) {
 
 int run(const TrainConfig& config, Process& process) {
   survive_broken_pipes();  // nobody needs to watch a run
+  if (config.ranks.bind && config.ranks.bind_given) require_binding();
   if (const auto launch =
           launch_of(config.ranks, config.output.log_path, config.output.log_path_given))
     return run(*launch, process);
+  if (config.ranks.deterministic && config.ranks.device != DeviceChoice::kCpu)
+    keep_cublas_deterministic();
   join_world(config, process);
   tell_start(config, process);
   try {

@@ -65,6 +65,11 @@ bool Binder::boolean(const char* name) {
   });
 }
 
+std::optional<double> Binder::share(const char* name) {
+  if (!given(name)) return std::nullopt;
+  return read<double>(name, share_value);
+}
+
 Allowance Binder::allowance(const char* name) {
   return read<Allowance>(name, allowance_value);
 }
@@ -246,6 +251,18 @@ bool boolean_value(const std::string& text, const std::string& where) {
   if (word == "true" || word == "1") return true;
   if (word != "false" && word != "0") fail_to_parse(text, where, "True or False");
   return false;
+}
+
+double share_value(const Option& option, const std::string& text, const std::string& where) {
+  const bool is_percent = text.ends_with('%');
+  const std::string_view digits = std::string_view(text).substr(0, text.size() - is_percent);
+  double value = 0;
+  if (!read_number(digits, &value) || !std::isfinite(value))
+    fail_to_parse(text, where, "a share such as 0.95 or 95%");
+  if (is_percent) value /= 100;
+  if (value > 0 && value <= 1) return value;
+  throw Error(value > 1 ? ErrorCode::kLessThanOrEqualTo : ErrorCode::kGreaterThan,
+              where + " is " + excerpt(text) + ", but must be " + range_text(option) + ".");
 }
 
 Allowance allowance_value(const Option& option, const std::string& text, const std::string& where) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ class Binder {
   int small_integer(const char* name);
   double number(const char* name);
   bool boolean(const char* name);
+  std::optional<double> share(const char* name);  // empty: not given
   Allowance allowance(const char* name);
   RateScaling rate_scaling(const char* name);
   CheckpointEvery every(const char* name);
@@ -69,6 +71,7 @@ class Binder {
 std::int64_t integer_value(const Option& option, const std::string& text, const std::string& where);
 double number_value(const Option& option, const std::string& text, const std::string& where);
 bool boolean_value(const std::string& text, const std::string& where);
+double share_value(const Option& option, const std::string& text, const std::string& where);
 Allowance allowance_value(const Option& option, const std::string& text, const std::string& where);
 RateScaling rate_scaling_value(const Option& option, const std::string& text,
                                const std::string& where);

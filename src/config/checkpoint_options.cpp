@@ -145,23 +145,22 @@ std::vector<TrainOption> checkpoint_options() {
                         .unit = "",
                         .group = kCheckpoints,
                         .help =
-                            "When to write a checkpoint: numbers with a unit (epoch, step, s, min "
-                            "or h), joined by commas; whichever comes first.",
+                            "When to write a checkpoint: intervals with a unit (epoch, step, s, "
+                            "min or h), separated by commas; whichever comes first.",
                         .kind = ValueKind::kEvery,
                         .minimum = 1,
                         .maximum = 1000 * kMillion};
   return {
-      {Effect::kFree,
-       optional_path("checkpoint-path", "DIR", "", kCheckpoints,
-                     "Folder for checkpoints, from which the same command resumes after a stop. "
-                     "Without it none is written.")},
+      {Effect::kFree, optional_path("checkpoint-path", "DIR", "", kCheckpoints,
+                                    "Folder for checkpoints, from which the same command resumes "
+                                    "after a stop. If omitted, none is written.")},
       {Effect::kFree, every},
       {Effect::kFree, integer("keep-checkpoints", "2", 1, kMillion, "checkpoints", kCheckpoints,
                               "Checkpoints to keep; older ones are removed.")},
       {Effect::kFree,
        choice("resume", {"auto", "never", "require"}, kCheckpoints,
-              "auto: resume from the newest checkpoint, if there is one. never: begin anew; the "
-              "old checkpoints are removed once there is a new one. require: fail if there is "
+              "auto: resume from the newest checkpoint, if there is one. never: start over; old "
+              "checkpoints are removed once a new one is written. require: fail if there is "
               "none.")},
   };
 }

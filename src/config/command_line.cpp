@@ -47,22 +47,18 @@ std::string name_of(const Words& words) {
 struct MissingCommand {
   std::string_view word, instead;
 };
-constexpr std::string_view kScoring =
-    "There is no `kiln score` yet: examples/predict.py predicts the classes of new photos (section "
-    "\"Predict new photos\" of the README).";
-constexpr std::string_view kValidating =
-    "`kiln train` validates after every epoch, and report.html shows the result. For new photos "
-    "there is examples/predict.py (section \"Predict new photos\" of the README).";
-constexpr std::array<MissingCommand, 9> kMissingCommands = {{
+constexpr std::string_view kScoring = "`kiln score` classifies images with a trained model.";
+constexpr std::string_view kEvaluating =
+    "`kiln evaluate` measures a trained model on labeled images; `kiln train` validates after "
+    "every epoch.";
+constexpr std::array<MissingCommand, 7> kMissingCommands = {{
     {"predict", kScoring},
-    {"score", kScoring},
     {"infer", kScoring},
     {"inference", kScoring},
     {"classify", kScoring},
-    {"test", kValidating},
-    {"eval", kValidating},
-    {"evaluate", kValidating},
-    {"validate", kValidating},
+    {"test", kEvaluating},
+    {"eval", kEvaluating},
+    {"validate", kEvaluating},
 }};
 
 Invocation refuse_command(const std::string& name) {

@@ -75,6 +75,23 @@ Option choice(std::string name, std::vector<std::string> choices, std::string gr
           .choices = std::move(choices)};
 }
 
+Option precision(std::string group, std::string help) {
+  return choice("precision", {"fp32", "tf32", "bf16", "fp16", "auto"}, std::move(group),
+                std::move(help));
+}
+
+Option max_bad_images(std::string help) {
+  return {.name = "max-bad-images",
+          .value_name = "N|N%",
+          .default_text = "1%",
+          .unit = "images, or percent of a dataset",
+          .group = kImages,
+          .help = std::move(help),
+          .kind = ValueKind::kAllowance,
+          .minimum = 0,
+          .maximum = 1000 * kMillion};
+}
+
 Option seed(std::string group, std::string help) {
   return integer("random-seed", "1", kLowest, kHighest, "", std::move(group), std::move(help));
 }
@@ -127,6 +144,14 @@ const std::vector<Place>& places() {
        Canvas::kParameter,
        {"image-size", "augment", "normalization", "on-bad-image", "max-bad-images", "save",
         "lr-scaling", "accumulate", "sync-batch-norm"}},
+      {"score", Canvas::kModelIn, {"trained-model-path"}},
+      {"score", Canvas::kDataIn, {"data-path"}},
+      {"score", Canvas::kDataOut, {"scored-dataset"}},
+      {"score", Canvas::kParameter, {"max-bad-images", "precision", "batch-size"}},
+      {"evaluate", Canvas::kModelIn, {"trained-model-path"}},
+      {"evaluate", Canvas::kDataIn, {"data-path"}},
+      {"evaluate", Canvas::kDataOut, {"output-path"}},
+      {"evaluate", Canvas::kParameter, {"top-k", "max-bad-images", "precision", "batch-size"}},
       {"init-model", Canvas::kModelOut, {"untrained-model-path"}},
       {"init-model", Canvas::kFileIn, {"weights"}},
       {"init-model",

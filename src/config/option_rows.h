@@ -35,6 +35,8 @@ Option integer(std::string name, std::string default_text, std::int64_t minimum,
 Option ranks(bool required, std::string group, std::string help);
 Option choice(std::string name, std::vector<std::string> choices, std::string group,
               std::string help);
+Option precision(std::string group, std::string help);
+Option max_bad_images(std::string help);
 Option seed(std::string group, std::string help);
 Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,
                  std::string help);
@@ -56,12 +58,15 @@ void place_on_canvas(std::vector<CommandInfo>& commands);
 // fills its struct. Only for the table in options.cpp.
 
 CommandInfo train_command();             // train_options.cpp
+CommandInfo score_command();             // score_options.cpp
+CommandInfo evaluate_command();          //
 CommandInfo launch_command();            // launch_options.cpp
 CommandInfo init_model_command();        // model_options.cpp
 CommandInfo convert_command();           // data_options.cpp
 CommandInfo pack_command();              //
 CommandInfo demo_data_command();         //
 CommandInfo bench_loader_command();      // view_options.cpp
+CommandInfo bench_step_command();        //
 CommandInfo bench_collective_command();  //
 CommandInfo watch_command();             // view_options.cpp
 CommandInfo inspect_command();           //

@@ -14,9 +14,21 @@ namespace {
 
 std::vector<CommandInfo> build_table() {
   std::vector<CommandInfo> commands = {
-      train_command(), launch_command(),    init_model_command(),   convert_command(),
-      pack_command(),  demo_data_command(), bench_loader_command(), bench_collective_command(),
-      watch_command(), inspect_command(),   report_command(),       compare_command(),
+      train_command(),
+      score_command(),
+      evaluate_command(),
+      launch_command(),
+      init_model_command(),
+      convert_command(),
+      pack_command(),
+      demo_data_command(),
+      bench_loader_command(),
+      bench_step_command(),
+      bench_collective_command(),
+      watch_command(),
+      inspect_command(),
+      report_command(),
+      compare_command(),
   };
   std::vector<std::string> names;
   std::transform(commands.begin(), commands.end(), std::back_inserter(names),
@@ -30,7 +42,7 @@ std::vector<CommandInfo> build_table() {
 struct Synonym {
   std::string_view word, option;
 };
-constexpr std::array<Synonym, 34> kSynonyms = {{
+constexpr std::array<Synonym, 37> kSynonyms = {{
     {"lr", "learning-rate"},
     {"bs", "batch-size"},
     {"mini-batch-size", "batch-size"},
@@ -49,13 +61,16 @@ constexpr std::array<Synonym, 34> kSynonyms = {{
     {"val-resize-size", "eval-resize"},
     {"sync-bn", "sync-batch-norm"},
     {"grad-accum-steps", "accumulate"},
+    {"amp", "precision"},
     {"gpus", "ranks"},
     {"world-size", "ranks"},
     {"nproc-per-node", "ranks"},
     {"model", "model-name"},
     {"model", "untrained-model-path"},
+    {"model", "trained-model-path"},
     {"data-dir", "train-data-path"},
     {"data-dir", "input-path"},
+    {"data-dir", "data-path"},
     {"out", "trained-model-path"},
     {"out", "output-path"},
     {"out", "untrained-model-path"},
@@ -193,6 +208,8 @@ std::string range_text(const Option& option) {
       return text + "or greater than " + std::to_string(option.minimum) + ", up to " +
              std::to_string(option.maximum);
     }
+    case ValueKind::kShare:
+      return "greater than 0, up to 1 (or 100%)";
     case ValueKind::kAllowance:
       return "0% to 100%, or " + bounds;
     case ValueKind::kEvery:

@@ -26,6 +26,7 @@ enum class ValueKind {
   kBoolean,         // True or False, in any case
   kSwitch,          // as kBoolean, or without a value: True
   kFlag,            // never with a value
+  kShare,           // greater than 0, at most 1: 0.95 or 95%
   kAllowance,       // a count, or a share such as 1%
   kEvery,           // counts of epochs, steps and time, such as 1epoch,10min
 };

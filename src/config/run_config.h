@@ -63,12 +63,14 @@ struct OptimizationConfig {
   std::int64_t random_seed = 1;
   int patience = 3;  // epochs
   SaveChoice save = SaveChoice::kBest;
+  std::optional<Precision> precision = Precision::kFp32;  // empty: auto
 };
 
 // Where to compute, and how ranks work together.
 struct RanksConfig {
   DeviceChoice device = DeviceChoice::kAuto;
-  int threads = 0;  // compute threads; 0: auto
+  bool deterministic = false;  // same bits on a GPU too
+  int threads = 0;             // compute threads; 0: auto
   // Start this many ranks; 0: auto. Empty: this process is the run, or one rank of it.
   std::optional<int> launch;
   std::vector<std::string> arguments;  // this command line, with which the ranks are started
@@ -78,6 +80,8 @@ struct RanksConfig {
   bool bfloat16_gradients = false;
   int collective_timeout_s = 300;
   int stall_warning_s = 60;
+  bool bind = true;         // ranks of a host to cores of their own
+  bool bind_given = false;  // then a host that forbids it is a fault
 };
 
 // What is written, and how often to log.
@@ -85,8 +89,9 @@ struct OutputConfig {
   std::string trained_model_path;
   std::string log_path;  // "logs" unless given
   bool log_path_given = false;
-  int print_freq = 10;  // steps
-  bool plain = false;   // no live line
+  int print_freq = 10;     // steps
+  bool plain = false;      // no live line
+  bool no_hashes = false;  // the model does not say which images it has seen
   bool mlflow_log_model = false;
   std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
   std::string kfp_metrics;         // a file; empty: none
@@ -139,6 +144,42 @@ struct InitModelConfig {
   bool memory_efficient = false;
   bool zero_init_residual = false;
   std::int64_t random_seed = 1;
+};
+
+// How a trained model answers.
+struct PredictionConfig {
+  Allowance max_bad_images;
+  std::optional<Precision> precision = Precision::kFp32;  // empty: auto
+  int batch_size = 64;
+  DeviceChoice device = DeviceChoice::kAuto;
+  int threads = 0;         // 0: auto
+  int loader_threads = 0;  // 0: auto
+  bool plain = false;      // no live line
+};
+
+struct ScoreConfig {
+  std::string trained_model_path;
+  std::string data_path;   // empty: all of files_from
+  std::string files_from;  // empty: all of data_path; "-": standard input
+  // Both empty: readable text to standard output.
+  std::string output_path;
+  std::string scored_dataset;  // empty: none
+  std::string explain;         // folder for heat maps; empty: none
+  int top_k = 0;               // 0: auto
+  bool all_classes = false;
+  bool raw = false;  // no temperature
+  // At most one of the two: the confidence that an answer needs, or the accuracy that answers had
+  // on validation.
+  std::optional<double> min_confidence, answer_at;
+  PredictionConfig prediction;
+};
+
+struct EvaluateConfig {
+  std::vector<std::string> trained_model_paths;
+  std::string data_path, output_path;
+  int top_k = 5;
+  PredictionConfig prediction;
+  OptionTexts effective_options;
 };
 
 struct ConvertConfig {
@@ -196,6 +237,17 @@ struct BenchLoaderConfig {
   int step_ms = 0;
 };
 
+struct BenchStepConfig {
+  std::string model_name = "resnet18";
+  int batch_size = 64;
+  int size = 224;
+  int classes = 1000;
+  std::optional<Precision> precision = Precision::kFp32;  // empty: auto
+  int steps = 20;
+  DeviceChoice device = DeviceChoice::kAuto;
+  int threads = 0;  // 0: auto
+};
+
 struct WatchConfig {
   std::string log_path;
   bool plain = false;  // no live line
@@ -217,9 +269,10 @@ struct HelpRequest {
 struct VersionRequest {};
 
 // commands/commands.h has a run() for each.
-using Command = std::variant<TrainConfig, LaunchConfig, InitModelConfig, ConvertConfig, PackConfig,
-                             DemoDataConfig, InspectConfig, BenchCollectiveConfig,
-                             BenchLoaderConfig, WatchConfig, DescribeConfig, ReportConfig,
-                             CompareConfig, HelpRequest, VersionRequest>;
+using Command =
+    std::variant<TrainConfig, ScoreConfig, EvaluateConfig, LaunchConfig, InitModelConfig,
+                 ConvertConfig, PackConfig, DemoDataConfig, InspectConfig, BenchCollectiveConfig,
+                 BenchLoaderConfig, BenchStepConfig, WatchConfig, DescribeConfig, ReportConfig,
+                 CompareConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -32,12 +32,12 @@ std::vector<TrainOption> component_options() {
       {Effect::kFree, integer("epochs", "5", 1, kMillion, "epochs", kTraining,
                               "Passes over the training dataset.")},
       {Effect::kBits, integer("batch-size", "16", 1, kMillion, "images", kTraining,
-                              "Images per batch and process.")},
+                              "Images per batch in each process.")},
       {Effect::kResult, integer("num-warmup-steps", "0", 0, kMillion, "epochs", kTraining,
                                 "Epochs (not steps) of learning-rate warm-up.")},
       {Effect::kResult, learning_rate},
       {Effect::kResult,
-       seed(kTraining, "Seed for fresh weights, the order of the images and augmentation.")},
+       seed(kTraining, "Seed for weight initialization, image order and augmentation.")},
       {Effect::kResult,
        integer("patience", "3", 1, kMillion, "epochs", kTraining,
                "Stop early after this many consecutive epochs whose validation loss is not below "
@@ -56,8 +56,8 @@ std::vector<TrainOption> rank_options() {
       .unit = "",
       .group = kRanks,
       .help =
-          "Factor applied to --learning-rate: linear is the number of processes (the designer "
-          "component's rule), sqrt its square root, none 1, X a number. For large batches or short "
+          "Factor applied to --learning-rate. linear: the number of processes. sqrt: its square "
+          "root. none: 1. X: this factor. For large batches or short "
           "runs, sqrt or warm-up often works better.",
       .kind = ValueKind::kChoiceOrNumber,
       .minimum = 0,
@@ -79,7 +79,7 @@ std::vector<TrainOption> rank_options() {
               "once: rank 0 scans the image folders and broadcasts the result. each: every rank "
               "scans them, and the results are compared.")},
       {Effect::kBits, integer("accumulate", "1", 1, kMillion, "batches", kRanks,
-                              "Batches per process that are accumulated into one optimizer step.")},
+                              "Batches that each process accumulates before an optimizer step.")},
       {Effect::kResult, yes_or_no("sync-batch-norm", ValueKind::kSwitch, "False", kRanks,
                                   "Compute BatchNorm statistics over the global batch.")},
       {Effect::kBits, integer("bucket-mb", "25", 1, 4096, "MiB", kRanks,
@@ -94,6 +94,9 @@ std::vector<TrainOption> rank_options() {
        integer("stall-warning", "60", 1, 86400, "seconds", kRanks,
                "Log the missing ranks after waiting this long, and again at this interval.")},
       {Effect::kFree, expected},
+      {Effect::kFree, choice("bind", {"auto", "off"}, kRanks,
+                             "auto: bind each rank to its own cores, on one NUMA node if possible. "
+                             "off: leave placement to the system.")},
   };
 }
 
@@ -110,7 +113,7 @@ std::vector<TrainOption> tracking_options() {
                      "saved epoch's metrics go to its output of type Metrics.")},
       {Effect::kFree,
        optional_path("kfp-metrics", "FILE", "", kReporting,
-                     "Write the saved epoch's metrics in the format of Kubeflow Pipelines 1.")},
+                     "Write the saved epoch's metrics in the format of Kubeflow Pipelines v1.")},
   };
 }
 
@@ -120,18 +123,6 @@ void append(std::vector<TrainOption>& options, const std::vector<TrainOption>& m
 
 std::vector<Option> train_options() {
   std::vector<TrainOption> options = component_options();
-  Option max_bad = {
-      .name = "max-bad-images",
-      .value_name = "N|N%",
-      .default_text = "1%",
-      .unit = "images, or percent of a dataset",
-      .group = kImages,
-      .help =
-          "Maximum number (or share, but at least 1) of undecodable images per dataset before "
-          "the run fails.",
-      .kind = ValueKind::kAllowance,
-      .minimum = 0,
-      .maximum = 1000 * kMillion};
   append(
       options,
       {{Effect::kFree,
@@ -150,7 +141,7 @@ std::vector<Option> train_options() {
        {Effect::kResult,
         choice(
             "augment", {"none", "flip", "standard", "strong"}, kImages,
-            "Data augmentation of training images. flip: random horizontal flip. standard: random "
+            "Data augmentation for training images. flip: random horizontal flip. standard: random "
             "resized crop and flip. strong: standard, TrivialAugmentWide and random erasing.")},
        {Effect::kResult,
         integer("eval-resize", "auto", 16, 4096, "pixels", kImages,
@@ -161,15 +152,20 @@ std::vector<Option> train_options() {
                 "Center crop size for validation images. auto: the training size.")},
        {Effect::kResult,
         choice("normalization", {"auto", "half", "imagenet"}, kImages,
-               "Mean and standard deviation for normalization. half: 0.5 and 0.5. auto: imagenet "
-               "for pretrained models, else half.")},
+               "Mean and standard deviation for normalization. half: 0.5 and 0.5. imagenet: those "
+               "of ImageNet. auto: imagenet for pretrained models, else half.")},
        {Effect::kFree, choice("on-bad-image", {"skip", "fail"}, kImages,
                               "Skip images that cannot be decoded, or fail at the first one.")},
-       {Effect::kFree, max_bad},
-       {Effect::kFree, integer("loader-threads", "auto", 1, 256, "threads", kMachine,
-                               "Threads that load and decode images.")},
+       {Effect::kFree,
+        max_bad_images("Fail if more images of a dataset than this (or than this percentage, but "
+                       "at least 1) cannot be decoded.")},
+       {Effect::kFree,
+        integer("loader-threads", "auto", 1, 256, "threads", kMachine,
+                "Threads that load and decode images. auto: half of the processors at first, then "
+                "as many as an epoch needed; for a GPU all but two.")},
        {Effect::kBits,
-        integer("threads", "auto", 1, 1024, "threads", kMachine, "Compute threads.")},
+        integer("threads", "auto", 1, 1024, "threads", kMachine,
+                "Compute threads. auto: one per processor, shared by the ranks of a host.")},
        {Effect::kFree,
         choice("cache", {"auto", "none", "bytes", "decoded"}, kMachine,
                "What to cache in memory between epochs. bytes: files as stored. decoded: decoded "
@@ -187,10 +183,26 @@ std::vector<Option> train_options() {
               "of this host, or just this process if there is none.")},
        {Effect::kBits,
         choice("device", {"auto", "cuda", "cpu"}, kMachine,
-               "Device to train on. auto: the CPU only if no NVIDIA device is present.")},
+               "Device to train on. auto: the GPU if an NVIDIA device is present, else the CPU.")},
+       {Effect::kBits,
+        yes_or_no(
+            "deterministic", ValueKind::kSwitch, "False", kMachine,
+            "Make runs on a GPU with the same seed bit-for-bit reproducible, as runs on a CPU "
+            "always are. Slower: cuDNN cannot benchmark its convolutions and pick the fastest.")},
+       {Effect::kResult,
+        precision(
+            kTraining,
+            "What the network computes in. fp32: float32; on GPUs, convolutions in TF32. tf32: "
+            "linear layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 "
+            "weights. auto: bf16 on GPUs from compute capability 8.0, fp16 on older "
+            "ones; on CPUs bf16 with AMX or AVX512-BF16, else fp32.")},
        {Effect::kResult,
         choice("save", {"best", "last"}, kReporting,
                "Which epoch's model to save: the one with the best top-1, or the last.")},
+       {Effect::kFree,
+        yes_or_no("no-hashes", ValueKind::kSwitch, "False", kReporting,
+                  "Leave seen_images.bin out of the model: the hashes of its training and "
+                  "validation images, by which others can tell whether it has seen an image.")},
        {Effect::kFree,
         optional_path("log-path", "DIR", "logs", kReporting,
                       "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
@@ -265,12 +277,14 @@ OptimizationConfig bind_optimization(Binder& binder) {
   config.random_seed = binder.integer("random-seed");
   config.patience = binder.small_integer("patience");
   config.save = binder.choice("save") == "last" ? SaveChoice::kLast : SaveChoice::kBest;
+  config.precision = precision_named(binder.choice("precision"));
   return config;
 }
 
 RanksConfig bind_ranks(Binder& binder) {
   RanksConfig config;
   config.device = binder.device();
+  config.deterministic = binder.boolean("deterministic");
   config.threads = binder.small_integer("threads");
   config.launch = binder.ranks();
   config.arguments = binder.words();
@@ -280,6 +294,8 @@ RanksConfig bind_ranks(Binder& binder) {
   config.bfloat16_gradients = binder.choice("gradient-dtype") == "bf16";
   config.collective_timeout_s = binder.small_integer("collective-timeout");
   config.stall_warning_s = binder.small_integer("stall-warning");
+  config.bind = binder.choice("bind") == "auto";
+  config.bind_given = binder.given("bind");
   return config;
 }
 
@@ -290,6 +306,7 @@ OutputConfig bind_output(Binder& binder) {
   config.log_path_given = binder.given("log-path");
   config.print_freq = binder.small_integer("print-freq");
   config.plain = binder.plain();
+  config.no_hashes = binder.boolean("no-hashes");
   config.mlflow_log_model = binder.boolean("mlflow-log-model");
   config.kfp_executor_input = binder.path("kfp-executor-input");
   config.kfp_metrics = binder.path("kfp-metrics");

@@ -1,6 +1,7 @@
 // Commands that only read: `kiln watch`, `inspect`, `report`, `compare`, `describe` and `bench`.
 #include "config/binder.h"
 #include "config/option_rows.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -106,6 +107,45 @@ Command bind_bench_loader(Binder& binder) {
   return config;
 }
 
+std::vector<Option> bench_step_options() {
+  Option model_name = choice("model-name", network_names(), kModel, "Network architecture.");
+  model_name.kind = ValueKind::kModelName;
+  model_name.value_name = "MODEL";
+  model_name.default_text = "resnet18";
+  return {
+      model_name,
+      integer("batch-size", "64", 2, kMillion, "images", kImages, "Images per batch."),
+      integer("size", "224", 1, 2048, "pixels", kImages, "Height and width of the images."),
+      integer("classes", "1000", 2, kMillion, "classes", kModel, "Number of classes."),
+      precision(kModel, "What the network computes in, as in training."),
+      integer("steps", "20", 1, kMillion, "steps", kMachine,
+              "Steps to measure, after three warm-up steps."),
+      choice("device", {"auto", "cuda", "cpu"}, kMachine, "Device to train on."),
+      integer("threads", "auto", 1, 1024, "threads", kMachine,
+              "Compute threads. auto: one per processor."),
+  };
+}
+
+Command bind_bench_step(Binder& binder) {
+  BenchStepConfig config;
+  config.model_name = binder.choice("model-name");
+  config.batch_size = binder.small_integer("batch-size");
+  config.size = binder.small_integer("size");
+  config.classes = binder.small_integer("classes");
+  config.precision = precision_named(binder.choice("precision"));
+  config.steps = binder.small_integer("steps");
+  config.device = binder.device();
+  config.threads = binder.small_integer("threads");
+  const KnownNetwork* network = find_network(config.model_name);
+  const bool has_size = config.size > 0;  // else it was out of range
+  if (network != nullptr && has_size && config.size < network->family().smallest_side())
+    binder.fault("size", ErrorCode::kGreaterThanOrEqualTo,
+                 "--size is " + std::to_string(config.size) + ", but " + config.model_name +
+                     " needs images of at least " +
+                     std::to_string(network->family().smallest_side()) + " pixels.");
+  return config;
+}
+
 std::vector<Option> bench_collective_options() {
   return {
       ranks(false, kRanks,
@@ -160,11 +200,17 @@ CommandInfo describe_command(const std::vector<std::string>& names) {
           "--format FORMAT [options]", describe_options(names), bind_describe};
 }
 
-// `kiln bench loader` and `kiln bench collective`.
+// `kiln bench loader`, `kiln bench step` and `kiln bench collective`.
 
 CommandInfo bench_loader_command() {
   return {"bench loader", "Benchmark the data loader; prints a JSON object.",
           "--data PATH [options]", bench_loader_options(), bind_bench_loader};
+}
+
+CommandInfo bench_step_command() {
+  return {"bench step",
+          "Benchmark the training step of a network on random images; prints a JSON object.",
+          "[options]", bench_step_options(), bind_bench_step};
 }
 
 CommandInfo bench_collective_command() {

@@ -75,6 +75,8 @@ class NcclCommunicator : public NcclGroup {
     at::cuda::CUDAEvent before;
     before.record(c10::cuda::getCurrentCUDAStream(device_));
     before.block(side_);
+    begin_ = at::cuda::CUDAEvent(cudaEventDefault);
+    begin_.record(side_);
     const ncclDataType_t type = type_of(call.type);
     keep(call.is_sum ? ncclAllReduce(call.data, call.data, call.count, type, ncclSum, communicator_,
                                      side_.stream())
@@ -84,21 +86,26 @@ class NcclCommunicator : public NcclGroup {
 
   std::uint64_t mark() override {
     const c10::cuda::CUDAGuard guard(device_);
-    marks_.emplace_back();
-    marks_.back().record(side_);
+    marks_.push_back({std::move(begin_), at::cuda::CUDAEvent(cudaEventDefault)});
+    marks_.back().end.record(side_);
     return num_passed_ + marks_.size();
   }
 
   std::uint64_t num_finished() override {
     const c10::cuda::CUDAGuard guard(device_);
-    for (; !marks_.empty() && marks_.front().query(); ++num_passed_) marks_.pop_front();
+    for (; !marks_.empty() && marks_.front().end.query(); ++num_passed_) {
+      seconds_ += marks_.front().begin.elapsed_time(marks_.front().end) / 1000.0;
+      marks_.pop_front();
+    }
     return num_passed_;
   }
+
+  double seconds() const override { return seconds_; }
 
   void join(std::uint64_t mark) override {
     if (mark <= num_passed_) return;
     const c10::cuda::CUDAGuard guard(device_);
-    marks_[mark - num_passed_ - 1].block(c10::cuda::getCurrentCUDAStream(device_));
+    marks_[mark - num_passed_ - 1].end.block(c10::cuda::getCurrentCUDAStream(device_));
   }
 
   void close(double patience_s) override {
@@ -123,6 +130,11 @@ class NcclCommunicator : public NcclGroup {
   }
 
  private:
+  // Of one collective.
+  struct Mark {
+    at::cuda::CUDAEvent begin, end;
+  };
+
   // The first failure stays.
   void keep(ncclResult_t result) {
     if (failure_ == ncclSuccess && result != ncclInProgress) failure_ = result;
@@ -132,8 +144,10 @@ class NcclCommunicator : public NcclGroup {
   c10::cuda::CUDAStream side_;
   ncclComm_t communicator_ = nullptr;
   ncclResult_t failure_ = ncclSuccess;
-  std::deque<at::cuda::CUDAEvent> marks_;  // that the GPU was not seen to pass
+  at::cuda::CUDAEvent begin_;  // of the collective that has no mark yet
+  std::deque<Mark> marks_;     // that the GPU was not seen to pass
   std::uint64_t num_passed_ = 0;
+  double seconds_ = 0;  // of those passed
 };
 
 const char* device_fault(int device) {
@@ -145,6 +159,18 @@ long long peak_memory_bytes(int device) {
   const auto stats =
       c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(device));
   return stats.reserved_bytes[0].peak;
+}
+
+void* new_pinned(int device, std::size_t bytes) {
+  const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+  void* memory = nullptr;
+  if (cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) == cudaSuccess) return memory;
+  static_cast<void>(cudaGetLastError());  // or the next check in LibTorch would report it
+  return nullptr;
+}
+
+void free_pinned(void* memory) {
+  static_cast<void>(cudaFreeHost(memory));
 }
 
 int runtime_version() {
@@ -177,8 +203,9 @@ NcclGroup* make_nccl_group(const NcclSeat& seat) {
 
 namespace {
 
-constexpr CudaModule kModule{kCudaModuleVersion, device_fault, peak_memory_bytes, runtime_version,
-                             cudnn_version,      nccl_version, make_nccl_id,      make_nccl_group};
+constexpr CudaModule kModule{kCudaModuleVersion, device_fault,    peak_memory_bytes, new_pinned,
+                             free_pinned,        runtime_version, cudnn_version,     nccl_version,
+                             make_nccl_id,       make_nccl_group};
 
 }  // namespace
 

@@ -40,6 +40,8 @@ class NcclGroup {
   // join(). Returns the number of marks so far.
   virtual std::uint64_t mark() = 0;
   virtual std::uint64_t num_finished() = 0;  // marks that the GPU has passed
+  // GPU time of the collectives whose marks num_finished() has counted: from when each could begin.
+  virtual double seconds() const = 0;
   // Makes later work on the current stream wait for the `mark`-th mark; the host does not wait.
   virtual void join(std::uint64_t mark) = 0;
   // Waits up to `patience_s` for the started collectives on all ranks; then frees everything.
@@ -54,6 +56,9 @@ struct CudaModule {
   // returns null, or the runtime's error message.
   const char* (*device_fault)(int device);
   long long (*peak_memory_bytes)(int device);
+  // Pinned host memory of exactly this size; null if there is none. Any thread.
+  void* (*new_pinned)(int device, std::size_t bytes);
+  void (*free_pinned)(void* memory);
   int (*runtime_version)();  // 13000 for CUDA 13.0
   long (*cudnn_version)();   // 91900 for 9.19.0
   int (*nccl_version)();     // 22809 for 2.28.9
@@ -63,7 +68,7 @@ struct CudaModule {
   NcclGroup* (*make_nccl_group)(const NcclSeat& seat);
 };
 
-constexpr int kCudaModuleVersion = 4;
+constexpr int kCudaModuleVersion = 5;
 constexpr const char* kCudaModuleSymbol = "kiln_cuda_module";
 
 // NCCL behind the interface of cuda/module.h.

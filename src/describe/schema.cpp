@@ -40,6 +40,10 @@ Json type_of(const Option& option) {
     case ValueKind::kSwitch:
     case ValueKind::kFlag:
       return {{"type", "boolean"}};
+    case ValueKind::kShare:
+      return {{"anyOf",
+               {Json{{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1}},
+                Json{{"type", "string"}, {"pattern", "^[0-9]+(\\.[0-9]+)?%?$"}}}}};
     case ValueKind::kAllowance:
       return {
           {"anyOf",

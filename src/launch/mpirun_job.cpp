@@ -1,14 +1,11 @@
 #include "launch/mpirun_job.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <fstream>
-#include <set>
 #include <string_view>
 
 #include "base/error.h"
@@ -28,8 +25,10 @@ constexpr std::array<std::pair<const char*, const char*>, 4> kParameters = {{
     {"orte_abort_on_non_zero_status", "1"},
 }};
 
-constexpr const char* kPassedOn[] = {"KILN_", "OMP_", "NCCL_", "MLFLOW_", "AZUREML_"};
-constexpr const char* kPassedOnWhole[] = {"CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "PATH"};
+// Whatever decides which device computes, and how: the ranks of a job must not differ in it.
+constexpr const char* kPassedOn[] = {"KILN_", "OMP_",   "GOMP_",  "NCCL_",  "MLFLOW_",  "AZUREML_",
+                                     "CUDA_", "CUBLAS", "CUDNN_", "TORCH_", "PYTORCH_", "UCX_"};
+constexpr const char* kPassedOnWhole[] = {"NVIDIA_TF32_OVERRIDE", "LD_LIBRARY_PATH", "PATH"};
 
 bool is_set(const char* name) {
   const char* text = std::getenv(name);
@@ -41,36 +40,6 @@ bool is_passed_on(std::string_view name) {
     if (name.starts_with(prefix)) return name != "KILN_LAUNCHED";
   return std::find(std::begin(kPassedOnWhole), std::end(kPassedOnWhole), name) !=
          std::end(kPassedOnWhole);
-}
-
-// Physical cores of the machine; 0 if unknown.
-int machine_cores() {
-  std::set<std::string> cores;
-  const long cpus = ::sysconf(_SC_NPROCESSORS_ONLN);
-  for (long cpu = 0; cpu < cpus; ++cpu) {
-    std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                       "/topology/thread_siblings_list");
-    std::string siblings;
-    if (!(file >> siblings)) return 0;
-    cores.insert(siblings);
-  }
-  return static_cast<int>(cores.size());
-}
-
-// mpirun counts cores from the machine's first one, so ranks are not bound if this process has only
-// part of the machine (CPU affinity, a container's quota), if ranks may be on other hosts, or in a
-// sandbox that does not allow binding.
-int cores_per_rank(const MpirunJob& job) {
-  if (!job.hosts.empty() || is_set("OMPI_MCA_orte_default_hostfile") || is_set("SLURM_JOB_ID"))
-    return 0;
-  if (job.cpus != ::sysconf(_SC_NPROCESSORS_ONLN)) return 0;
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0 ||
-      ::sched_setaffinity(0, sizeof mask, &mask) != 0) {
-    return 0;
-  }
-  return machine_cores() / job.num_ranks;
 }
 
 void append(std::vector<std::string>& words, std::initializer_list<std::string> more) {
@@ -124,11 +93,8 @@ ProgramCall mpirun_call(const MpirunJob& job) {
   std::vector<std::string>& words = call.words;
   words = {mpirun, "--tag-output", "-np", std::to_string(job.num_ranks)};
   append_hosts(words, job.hosts);
-  if (const int cores = cores_per_rank(job); cores > 0) {
-    append(words, {"--map-by", "slot:PE=" + std::to_string(cores), "--bind-to", "core"});
-  } else {
-    append(words, {"--map-by", "slot", "--bind-to", "none", "--oversubscribe"});
-  }
+  // The ranks bind themselves (run/binding.h).
+  append(words, {"--map-by", "slot", "--bind-to", "none", "--oversubscribe"});
   for (const auto& [name, value] : kParameters) append_parameter(words, name, value);
   append_variables(words);
   words.insert(words.end(), job.words.begin(), job.words.end());
@@ -152,12 +118,6 @@ void provide_open_files(int num_ranks) {
               "This process may open " + std::to_string(limit.rlim_max) +
                   " files, but mpirun and " + std::to_string(num_ranks) + " ranks need " +
                   std::to_string(wanted) + ": raise the limit of open files (ulimit -n).");
-}
-
-std::string describe_binding(const MpirunJob& job) {
-  const int cores = cores_per_rank(job);
-  if (cores == 0) return "not bound to cores";
-  return "each bound to " + std::to_string(cores) + (cores == 1 ? " core" : " cores");
 }
 
 std::vector<std::string> planned_hosts(const MpirunJob& job) {

@@ -3,19 +3,23 @@
 #include <string>
 #include <vector>
 
+#include "model/autocast.h"
+
 namespace kiln {
 namespace {
 
 constexpr std::int64_t kBottleneckFactor = 4;
 
 // concat -> norm1 -> relu -> conv1 that keeps only its inputs for backward and computes the rest
-// again there, without touching the running statistics a second time. Tensors: norm weight, norm
-// bias, conv weight, then the features.
+// again there, without touching the running statistics a second time, and under the autocast of
+// forward, which does not reach the threads of backward. Tensors: norm weight, norm bias, conv
+// weight, then the features.
 class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottleneck> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, BatchNorm2d* norm,
                             const Conv2d* conv, at::TensorList tensors) {
     context->save_for_backward(tensors.vec());
+    context->saved_data["type"] = Autocast::type_on(tensors[0].device().type());
     const at::Tensor joined = at::cat(tensors.slice(kNumWeights), 1);
     return conv->forward(norm->forward(joined).relu_());
   }
@@ -31,6 +35,8 @@ class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottlene
     at::Tensor output;
     {
       const at::AutoGradMode with_graph(true);
+      const Autocast as_in_forward(tensors[0].device().type(),
+                                   context->saved_data["type"].toScalarType());
       const at::Tensor joined = at::cat(at::TensorList(tensors).slice(kNumWeights), 1);
       output = at::conv2d(BatchNorm2d::normalize_by_batch(joined, tensors[0], tensors[1]).relu_(),
                           tensors[2]);
@@ -55,7 +61,7 @@ class DenseLayer : public torch::nn::Module {
     const std::int64_t width = kBottleneckFactor * growth_rate;
     norm1_ = register_module("norm1", std::make_shared<BatchNorm2d>(in_channels));
     conv1_ = register_module("conv1", std::make_shared<Conv2d>(ConvShape{in_channels, width, 1}));
-    norm2_ = register_module("norm2", std::make_shared<BatchNorm2d>(width));
+    norm2_ = register_module("norm2", std::make_shared<BatchNorm2d>(conv1_));
     conv2_ = register_module("conv2", std::make_shared<Conv2d>(ConvShape{width, growth_rate, 3}));
   }
 
@@ -128,7 +134,7 @@ class Features : public torch::nn::Module {
  public:
   Features(const DenseNetShape& shape, bool memory_efficient) : channels_(shape.num_init_features) {
     conv0_ = register_module("conv0", std::make_shared<Conv2d>(ConvShape{3, channels_, 7, 2}));
-    norm0_ = register_module("norm0", std::make_shared<BatchNorm2d>(channels_));
+    norm0_ = register_module("norm0", std::make_shared<BatchNorm2d>(conv0_));
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const std::string number = std::to_string(i + 1);
       blocks_[i] = register_module(
@@ -173,9 +179,10 @@ class DenseNet : public Network {
     classifier_->bias().zero_();
   }
 
-  at::Tensor forward(const at::Tensor& images) override {
-    return classifier_->forward(features_->forward(images).relu_().mean({2, 3}));
+  at::Tensor features(const at::Tensor& images) override {
+    return features_->forward(images).relu_();
   }
+  const Linear& classifier() const override { return *classifier_; }
 
  private:
   std::shared_ptr<Features> features_;

@@ -51,6 +51,13 @@ class NetworkModel : public ImageModel {
     return out_linear_ ? out_linear_->forward(logits) : logits;
   }
 
+  at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) override {
+    const at::NoGradGuard no_grad;
+    const at::Tensor maps = (network_->features(images) * weights_of(classes)).sum(1).relu_();
+    const at::Tensor largest = maps.amax({1, 2}, /*keepdim=*/true);
+    return maps / largest.masked_fill(largest == 0, 1);
+  }
+
   void train(bool on) override { root_->train(on); }
   std::vector<at::Tensor> parameters() const override { return root_->parameters(); }
 
@@ -89,7 +96,23 @@ class NetworkModel : public ImageModel {
       if (auto* norm = module->as<BatchNorm2d>()) norm->synchronize(sum);
   }
 
+  void fold_batch_norm() override {
+    train(false);
+    for (const auto& module : network_->modules())
+      if (auto* norm = module->as<BatchNorm2d>()) norm->fold();
+  }
+
  private:
+  // Of the means of the last features: [classes, C, 1, 1]. Two linear layers are one.
+  at::Tensor weights_of(const std::vector<int>& classes) const {
+    const at::Tensor& first = network_->classifier().weight();
+    const std::vector<std::int64_t> ids(classes.begin(), classes.end());
+    const at::Tensor rows = torch::tensor(ids, at::TensorOptions(first.device()).dtype(at::kLong));
+    const at::Tensor weights = out_linear_ ? out_linear_->weight().index_select(0, rows).mm(first)
+                                           : first.index_select(0, rows);
+    return weights.view({weights.size(0), weights.size(1), 1, 1});
+  }
+
   // Everybody who holds the tensor sees the new memory.
   static void replace(const at::Tensor& tensor, const at::Tensor& data) { tensor.set_data(data); }
 

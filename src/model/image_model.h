@@ -34,6 +34,12 @@ class ImageModel {
   virtual ~ImageModel() = default;
 
   virtual at::Tensor forward(const at::Tensor& images) = 0;
+  // Where in each image the network sees one class, `classes[n]` in image n: [N, h, w], from 0 to
+  // 1, the largest value of an image being 1, or all 0 where nothing speaks for the class. The
+  // channels of the last feature maps, weighted as the class weights their means; negative sums
+  // are 0. Class activation maps: Zhou et al., arXiv:1512.04150. In these networks they equal
+  // Grad-CAM's, arXiv:1610.02391, up to the scale. For inference: not in training mode.
+  virtual at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) = 0;
   virtual void train(bool on) = 0;
   virtual std::vector<at::Tensor> parameters() const = 0;
   // The same in the same order, with their names in the state dict.
@@ -47,6 +53,10 @@ class ImageModel {
   // Every BatchNorm uses the batches of all ranks from now on. Not for memory-efficient DenseNets,
   // whose recomputation in backward sees only this rank's batch.
   virtual void synchronize_batch_norm(const SumOverRanks& sum) = 0;
+  // For inference alone, after prepare(): every BatchNorm that directly follows a convolution
+  // becomes part of it, which spares a pass over its output. The logits are equal up to rounding;
+  // state() no longer has the values of a file.
+  virtual void fold_batch_norm() = 0;
 };
 
 // A freshly initialized network, drawn from LibTorch's default generator: seed it first.

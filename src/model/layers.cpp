@@ -18,7 +18,18 @@ Conv2d::Conv2d(const ConvShape& shape)
 }
 
 at::Tensor Conv2d::forward(const at::Tensor& x) const {
-  return at::conv2d(x, weight_, {}, stride_, padding_, /*dilation=*/1, groups_);
+  return at::conv2d(x, weight_, shift_, stride_, padding_, /*dilation=*/1, groups_);
+}
+
+// In double, so that rounding to the weights' type is the only loss.
+void Conv2d::fold_in(const at::Tensor& scale, const at::Tensor& shift) {
+  const at::NoGradGuard no_grad;
+  weight_.copy_(weight_.to(at::kDouble) * scale.view({-1, 1, 1, 1}));
+  shift_ = shift.to(weight_.scalar_type());
+}
+
+BatchNorm2d::BatchNorm2d(std::shared_ptr<Conv2d> before) : BatchNorm2d(before->weight().size(0)) {
+  before_ = std::move(before);
 }
 
 BatchNorm2d::BatchNorm2d(std::int64_t channels) {
@@ -30,16 +41,20 @@ BatchNorm2d::BatchNorm2d(std::int64_t channels) {
 }
 
 at::Tensor BatchNorm2d::forward(const at::Tensor& x) {
+  if (is_folded_) return x;
   if (is_training()) num_batches_tracked_.add_(1);
   if (is_training() && sum_) return forward_synchronized(x);
   return at::batch_norm(x, weight_, bias_, running_mean_, running_var_, is_training(),
                         kNormMomentum, kNormEpsilon, at::globalContext().userEnabledCuDNN());
 }
 
-// The running variance is the unbiased one, as LibTorch's.
+// The running variance is the unbiased one, as LibTorch's. Sums of bfloat16 or float16 would lose
+// too much: they are taken in the weights' type.
 at::Tensor BatchNorm2d::forward_synchronized(const at::Tensor& x) {
   BatchStatistics batch;
-  at::Tensor y = sync_batch_norm(x, weight_, bias_, kNormEpsilon, sum_, &batch);
+  const at::Tensor wide = x.to(weight_.scalar_type());
+  at::Tensor y =
+      sync_batch_norm(wide, weight_, bias_, kNormEpsilon, sum_, &batch).to(x.scalar_type());
   const at::NoGradGuard no_grad;
   const at::Tensor unbiased = batch.count / (batch.count - 1).clamp_min(1);
   running_mean_.lerp_(batch.mean.to(running_mean_.scalar_type()), kNormMomentum);
@@ -51,6 +66,15 @@ at::Tensor BatchNorm2d::normalize_by_batch(const at::Tensor& x, const at::Tensor
                                            const at::Tensor& bias) {
   return at::batch_norm(x, weight, bias, {}, {}, /*training=*/true, kNormMomentum, kNormEpsilon,
                         at::globalContext().userEnabledCuDNN());
+}
+
+void BatchNorm2d::fold() {
+  if (!before_ || is_folded_) return;
+  const at::NoGradGuard no_grad;
+  const at::Tensor scale =
+      weight_.to(at::kDouble) / (running_var_.to(at::kDouble) + kNormEpsilon).sqrt();
+  before_->fold_in(scale, bias_.to(at::kDouble) - running_mean_.to(at::kDouble) * scale);
+  is_folded_ = true;
 }
 
 Linear::Linear(std::int64_t in_features, std::int64_t out_features) {

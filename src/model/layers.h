@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "model/sync_batch_norm.h"
 
@@ -26,9 +27,13 @@ class Conv2d : public torch::nn::Module {
   explicit Conv2d(const ConvShape& shape);
   at::Tensor forward(const at::Tensor& x) const;
   at::Tensor& weight() { return weight_; }
+  // Inference only: from now on each output channel is multiplied by `scale`, then `shift` is
+  // added; both [out_channels].
+  void fold_in(const at::Tensor& scale, const at::Tensor& shift);
 
  private:
   at::Tensor weight_;
+  at::Tensor shift_;  // undefined: none
   std::int64_t stride_, padding_, groups_;
 };
 
@@ -36,6 +41,8 @@ class Conv2d : public torch::nn::Module {
 class BatchNorm2d : public torch::nn::Module {
  public:
   explicit BatchNorm2d(std::int64_t channels);
+  // Of the output of `before`, which nothing else uses.
+  explicit BatchNorm2d(std::shared_ptr<Conv2d> before);
   // In training mode uses the statistics of the batch and updates the running ones (momentum 0.1).
   at::Tensor forward(const at::Tensor& x);
   // The training forward without the update, for recomputation in backward.
@@ -43,12 +50,16 @@ class BatchNorm2d : public torch::nn::Module {
                                        const at::Tensor& bias);
   // From now on training uses the statistics of all ranks' batches.
   void synchronize(SumOverRanks sum) { sum_ = std::move(sum); }
+  // Inference only: the convolution before, if there is one, does its work from now on.
+  void fold();
   at::Tensor& weight() { return weight_; }
   at::Tensor& bias() { return bias_; }
 
  private:
   at::Tensor forward_synchronized(const at::Tensor& x);
 
+  std::shared_ptr<Conv2d> before_;
+  bool is_folded_ = false;
   SumOverRanks sum_;  // empty: this rank's batch alone
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
@@ -58,15 +69,23 @@ class Linear : public torch::nn::Module {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features);
   at::Tensor forward(const at::Tensor& x) const;
+  const at::Tensor& weight() const { return weight_; }  // [out_features, in_features]
   at::Tensor& bias() { return bias_; }
 
  private:
   at::Tensor weight_, bias_;
 };
 
+// Convolutions, the mean of each of their channels over the image, and a linear layer.
 class Network : public torch::nn::Module {
  public:
-  virtual at::Tensor forward(const at::Tensor& images) = 0;
+  // [N, 3, H, W] -> what the mean is taken of, [N, C, h, w].
+  virtual at::Tensor features(const at::Tensor& images) = 0;
+  // [N, C] -> logits.
+  virtual const Linear& classifier() const = 0;
+  at::Tensor forward(const at::Tensor& images) {
+    return classifier().forward(features(images).mean({2, 3}));
+  }
 };
 
 enum class Fan { kIn, kOut };

@@ -22,7 +22,7 @@ class Downsample : public torch::nn::Module {
   explicit Downsample(const BlockShape& shape) {
     conv_ = register_module("0", std::make_shared<Conv2d>(ConvShape{
                                      shape.in_channels, shape.out_channels, 1, shape.stride}));
-    norm_ = register_module("1", std::make_shared<BatchNorm2d>(shape.out_channels));
+    norm_ = register_module("1", std::make_shared<BatchNorm2d>(conv_));
   }
   at::Tensor forward(const at::Tensor& x) { return norm_->forward(conv_->forward(x)); }
 
@@ -46,8 +46,9 @@ class Block : public torch::nn::Module {
   std::shared_ptr<Conv2d> add_conv(const std::string& name, const ConvShape& shape) {
     return register_module(name, std::make_shared<Conv2d>(shape));
   }
-  std::shared_ptr<BatchNorm2d> add_norm(const std::string& name, std::int64_t channels) {
-    return register_module(name, std::make_shared<BatchNorm2d>(channels));
+  std::shared_ptr<BatchNorm2d> add_norm(const std::string& name,
+                                        const std::shared_ptr<Conv2d>& before) {
+    return register_module(name, std::make_shared<BatchNorm2d>(before));
   }
   // After the branch, as the state dict lists it last.
   void add_downsample(const BlockShape& shape) {
@@ -65,9 +66,9 @@ class BasicBlock : public Block {
 
   explicit BasicBlock(const BlockShape& shape) {
     conv1_ = add_conv("conv1", {shape.in_channels, shape.channels, 3, shape.stride});
-    bn1_ = add_norm("bn1", shape.channels);
+    bn1_ = add_norm("bn1", conv1_);
     conv2_ = add_conv("conv2", {shape.channels, shape.channels, 3});
-    bn2_ = add_norm("bn2", shape.channels);
+    bn2_ = add_norm("bn2", conv2_);
     add_downsample(shape);
   }
   BatchNorm2d& last_norm() override { return *bn2_; }
@@ -89,11 +90,11 @@ class Bottleneck : public Block {
   explicit Bottleneck(const BlockShape& shape) {
     const std::int64_t width = shape.channels * shape.width_per_group / 64 * shape.groups;
     conv1_ = add_conv("conv1", {shape.in_channels, width, 1});
-    bn1_ = add_norm("bn1", width);
+    bn1_ = add_norm("bn1", conv1_);
     conv2_ = add_conv("conv2", {width, width, 3, shape.stride, shape.groups});
-    bn2_ = add_norm("bn2", width);
+    bn2_ = add_norm("bn2", conv2_);
     conv3_ = add_conv("conv3", {width, shape.out_channels, 1});
-    bn3_ = add_norm("bn3", shape.out_channels);
+    bn3_ = add_norm("bn3", conv3_);
     add_downsample(shape);
   }
   BatchNorm2d& last_norm() override { return *bn3_; }
@@ -129,7 +130,7 @@ class ResNet : public Network {
  public:
   ResNet(const ResNetShape& shape, int num_classes) {
     conv1_ = register_module("conv1", std::make_shared<Conv2d>(ConvShape{3, 64, 7, 2}));
-    bn1_ = register_module("bn1", std::make_shared<BatchNorm2d>(64));
+    bn1_ = register_module("bn1", std::make_shared<BatchNorm2d>(conv1_));
     std::int64_t channels = 64;
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       stages_[i] = register_module("layer" + std::to_string(i + 1), std::make_shared<Stage>());
@@ -139,12 +140,13 @@ class ResNet : public Network {
     fc_ = register_module("fc", std::make_shared<Linear>(channels, num_classes));
   }
 
-  at::Tensor forward(const at::Tensor& images) override {
+  at::Tensor features(const at::Tensor& images) override {
     at::Tensor x = bn1_->forward(conv1_->forward(images)).relu_();
     x = at::max_pool2d(x, 3, 2, 1);
     for (const auto& stage : stages_) x = stage->forward(x);
-    return fc_->forward(x.mean({2, 3}));
+    return x;
   }
+  const Linear& classifier() const override { return *fc_; }
 
   void zero_last_norms() {
     const at::NoGradGuard no_grad;

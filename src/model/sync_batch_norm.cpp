@@ -1,6 +1,9 @@
 #include "model/sync_batch_norm.h"
 
+#include <ATen/OpMathType.h>
 #include <torch/torch.h>
+
+#include <vector>
 
 namespace kiln {
 namespace {
@@ -15,6 +18,30 @@ struct KeptSum : torch::CustomClassHolder {
   SumOverRanks sum;
 };
 
+// float64 [2 C + 1]: sums, sums of squares, values a channel. `mean` and biased `variance` [C] are
+// float64, of `count` values.
+at::Tensor sums_of(const at::Tensor& mean, const at::Tensor& variance, double count) {
+  const at::Tensor squares = variance + mean.square();
+  return torch::cat({mean * count, squares * count, torch::full({1}, count, mean.options())});
+}
+
+at::Tensor sums_of_nothing(const at::Tensor& x) {
+  return torch::zeros({2 * x.size(1) + 1}, x.options().dtype(torch::kFloat64));
+}
+
+double values_a_channel(const at::Tensor& x) {
+  return static_cast<double>(x.numel() / x.size(1));
+}
+
+// Of all ranks, from the sum of their sums.
+BatchStatistics statistics_of(const at::Tensor& sums) {
+  const std::int64_t channels = sums.size(0) / 2;
+  const at::Tensor count = sums.narrow(0, 2 * channels, 1);
+  const at::Tensor mean = sums.narrow(0, 0, channels) / count;
+  const at::Tensor squares = sums.narrow(0, channels, channels) / count;
+  return {mean, (squares - mean.square()).clamp_min(0), count};
+}
+
 // With xhat = (x - mean) / sqrt(variance + epsilon), M values a channel, sums over all ranks:
 //   d x      = weight / sqrt(variance + epsilon) * (dy - sum(dy) / M - xhat * sum(dy * xhat) / M)
 //   d weight = this rank's sum(dy * xhat), d bias = this rank's sum(dy)
@@ -23,18 +50,13 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& weight, const at::Tensor& bias, double epsilon,
                             const c10::intrusive_ptr<KeptSum>& ranks, BatchStatistics* statistics) {
-    const at::Tensor local = local_sums(x);
-    at::Tensor sums = local;
+    at::Tensor sums = local_sums(x);
     ranks->sum(sums);
-    const std::int64_t channels = x.size(1);
-    const at::Tensor count = sums.narrow(0, 2 * channels, 1);
-    const at::Tensor mean = sums.narrow(0, 0, channels) / count;
-    const at::Tensor variance =
-        (sums.narrow(0, channels, channels) / count - mean.square()).clamp_min(0);
+    *statistics = statistics_of(sums);
+    const auto& [mean, variance, count] = *statistics;
     const at::Tensor scale = (variance + epsilon).rsqrt();
     const at::Tensor normalized =
         (x - by_channel(mean.to(x.scalar_type()))) * by_channel(scale.to(x.scalar_type()));
-    *statistics = {mean, variance, count};
     context->save_for_backward({normalized, weight, scale, count});
     context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
     return normalized * by_channel(weight) + by_channel(bias);
@@ -60,18 +82,63 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   }
 
  private:
-  // float64 [2 C + 1]: sums, sums of squares, values a channel. Squares are summed about the local
-  // mean first, since float32 squares of large values would cancel.
+  // Squares are summed about the local mean first, since float32 squares of large values would
+  // cancel.
   static at::Tensor local_sums(const at::Tensor& x) {
-    const auto options = x.options().dtype(torch::kFloat64);
-    const std::int64_t values = x.numel() / x.size(1);
-    const auto count = static_cast<double>(values);
-    at::Tensor sums = torch::zeros({2 * x.size(1) + 1}, options);
-    if (x.numel() == 0) return sums;
+    if (x.numel() == 0) return sums_of_nothing(x);
     const auto [variance, mean] = at::var_mean(x, {0, 2, 3}, /*correction=*/at::Scalar(0));
-    const at::Tensor mean64 = mean.to(torch::kFloat64);
-    const at::Tensor squares = variance.to(torch::kFloat64) + mean64.square();
-    return torch::cat({mean64 * count, squares * count, torch::full({1}, count, options)});
+    return sums_of(mean.to(torch::kFloat64), variance.to(torch::kFloat64), values_a_channel(x));
+  }
+};
+
+// The same by LibTorch's CUDA operators, which read each tensor once and never make the host wait.
+// `scale` is 1 / sqrt(variance + epsilon).
+class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& given,
+                            const at::Tensor& weight, const at::Tensor& bias, double epsilon,
+                            const c10::intrusive_ptr<KeptSum>& ranks, BatchStatistics* statistics) {
+    const at::Tensor x = given.contiguous(given.suggest_memory_format());
+    at::Tensor sums = local_sums(x, epsilon);
+    ranks->sum(sums);
+    *statistics = statistics_of(sums);
+    const at::Tensor mean = statistics->mean.to(x.scalar_type());
+    const at::Tensor scale = (statistics->variance + epsilon).rsqrt().to(x.scalar_type());
+    context->save_for_backward({x, weight, mean, scale, statistics->count.to(torch::kInt32)});
+    context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
+    if (x.numel() == 0) return at::empty_like(x);
+    return at::batch_norm_elemt(x, weight, bias, mean, scale, epsilon);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &mean = saved[2], &scale = saved[3];
+    const at::Tensor& count = saved[4];
+    const auto ranks =
+        c10::static_intrusive_pointer_cast<KeptSum>(context->saved_data["ranks"].toCapsule());
+    if (x.numel() == 0) {
+      at::Tensor sums = torch::zeros({2 * x.size(1)}, x.options().dtype(torch::kFloat64));
+      ranks->sum(sums);
+      return {at::empty_like(x), at::zeros_like(weight), at::zeros_like(weight), {}, {}, {}};
+    }
+    const at::Tensor dy = gradients[0].contiguous(x.suggest_memory_format());
+    const auto [dy_sum, dy_x_sum, d_weight, d_bias] = at::batch_norm_backward_reduce(
+        dy, x, mean, scale, weight, /*input_g=*/true, /*weight_g=*/true, /*bias_g=*/true);
+    at::Tensor sums = torch::cat({dy_sum, dy_x_sum}).to(torch::kFloat64);
+    ranks->sum(sums);
+    const std::vector<at::Tensor> all = sums.to(mean.scalar_type()).chunk(2);
+    const at::Tensor d_x =
+        at::batch_norm_backward_elemt(dy, x, mean, scale, weight, all[0], all[1], count);
+    return {d_x, d_weight, d_bias, {}, {}, {}};
+  }
+
+ private:
+  static at::Tensor local_sums(const at::Tensor& x, double epsilon) {
+    if (x.numel() == 0) return sums_of_nothing(x);
+    const auto [mean, scale] = at::batch_norm_stats(x, epsilon);
+    const at::Tensor variance = scale.to(torch::kFloat64).square().reciprocal() - epsilon;
+    return sums_of(mean.to(torch::kFloat64), variance, values_a_channel(x));
   }
 };
 
@@ -79,8 +146,9 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
 
 at::Tensor sync_batch_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            double epsilon, const SumOverRanks& sum, BatchStatistics* statistics) {
-  return SyncBatchNorm::apply(x, weight, bias, epsilon, c10::make_intrusive<KeptSum>(sum),
-                              statistics);
+  const auto kept = c10::make_intrusive<KeptSum>(sum);
+  return x.is_cuda() ? SyncBatchNormOnGpu::apply(x, weight, bias, epsilon, kept, statistics)
+                     : SyncBatchNorm::apply(x, weight, bias, epsilon, kept, statistics);
 }
 
 }  // namespace kiln

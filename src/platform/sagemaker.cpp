@@ -1,8 +1,8 @@
 #include "platform/sagemaker.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 
@@ -78,17 +78,18 @@ void read_hosts(const std::filesystem::path& folder, SageMakerTree& tree) {
   const auto hosts = object.find("hosts");
   if (hosts == object.end() || !hosts->is_array() || hosts->empty() || tree.current_host.empty())
     fail(kResources + std::string("does not list the hosts of the job and the current host."));
+  std::set<std::string> names;
   for (const Json& host : *hosts) {
     if (!host.is_string() || !is_host_name(host.get<std::string>()))
       fail(kResources +
            ("lists " + excerpt(host.dump(-1, ' ', /*ensure_ascii=*/true, kReplace)) +
             " as a host, but host names have only letters, digits, '.', '-' and '_', and "
             "no '-' in front."));
-    if (std::count(hosts->begin(), hosts->end(), host) > 1)
+    if (!names.insert(host).second)
       fail(kResources + ("lists the host '" + host.get<std::string>() + "' twice."));
     tree.hosts.push_back(host);
   }
-  if (std::count(tree.hosts.begin(), tree.hosts.end(), tree.current_host) == 0)
+  if (!names.contains(tree.current_host))
     fail(kResources + ("gives '" + tree.current_host +
                        "' as the current host, which is not one of the job's hosts: " +
                        join_choices(tree.hosts) + "."));

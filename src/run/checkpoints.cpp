@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "run/image_hashes.h"
 #include "run/model_weights.h"
 #include "run/versions.h"
 
@@ -55,21 +56,6 @@ std::array<std::vector<at::Tensor>, 2> statistics_of(const ImageModel& model) {
     if (!item.tensor.requires_grad())
       kinds[item.tensor.is_floating_point() ? 0 : 1].push_back(item.tensor.view({-1}));
   return kinds;
-}
-
-// Of the images that this rank has read, as pairs of index and hash.
-std::string pack_hashes(const SampleTable& samples) {
-  std::string bytes;
-  const auto append = [&](std::uint64_t value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::uint64_t hash = samples.hash(i);
-    if (hash == 0) continue;
-    append(i);
-    append(hash);
-  }
-  return bytes;
 }
 
 TensorView bytes_tensor(const char* what, std::size_t rank, const std::string& bytes) {
@@ -150,7 +136,7 @@ void Checkpoints::tell_busy() {
 
 void Checkpoints::tell_failure() {
   if (const std::string failure = writer_->take_failure(); !failure.empty())
-    job_.log.warning("A checkpoint is missed: " + failure + " Training continues.");
+    job_.log.warning("A checkpoint could not be written: " + failure + " Training continues.");
 }
 
 SavedRank Checkpoints::saved_rank() const {
@@ -165,10 +151,12 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.finished = finished;
   run.machine = machine_of(job_);
   run.options = job_.config.effective_options;
+  run.precision = precision_name(job_.precision.precision);
   run.model = job_.inputs.untrained.spec.model_name;
   run.model_print = job_.model_print;
   run.global_batch = job_.epoch_plan(1).step.images();
   run.peak_learning_rate = job_.recipe.schedule.peak;
+  if (state_.scaler) run.loss_scale = state_.scaler->values();
   run.progress = state_.progress;
   run.progress.best.weights.clear();
   run.ranks = {saved_rank()};
@@ -184,20 +172,21 @@ void Checkpoints::write(const std::string& finished) {
   since_ = {};
   // A diverged model is no place to continue from; the end of the epoch or the next printed step
   // tells of it.
-  const int first_bad_step = state_.epoch.metrics.first_bad_step();
-  for (const int step : world.gather(first_bad_step))
+  const int first_nonfinite_step = state_.epoch.metrics.first_nonfinite_step();
+  for (const int step : world.gather(first_nonfinite_step))
     if (step != 0) return;
   const std::vector<std::string> ranks = world.gather(format_rank(saved_rank()));
   std::vector<std::string> statistics = world.gather(pack_statistics(*state_.model));
-  // After the first epoch they have served their purpose.
-  std::vector<std::string> hashes;
-  if (state_.progress.epochs_done == 0)
-    hashes = world.gather(pack_hashes(job_.inputs.train.samples));
+  std::vector<std::string> train_hashes = world.gather(pack_train_hashes(job_)), valid_hashes;
+  // The first epoch reads all validation images; count_valid_in_train() would count those that
+  // every rank knows once for each rank.
+  if (state_.progress.epochs_done > 0) valid_hashes = world.gather(pack_valid_hashes(job_));
   if (!writer_) return;
   writer_->wait();
   tell_failure();
   statistics_ = std::move(statistics);
-  hashes_ = std::move(hashes);
+  train_hashes_ = std::move(train_hashes);
+  valid_hashes_ = std::move(valid_hashes);
   state_json_ = format_saved_run(saved_run(finished), ranks);
   record_ = log_.record_text();
   copy_state();
@@ -214,8 +203,10 @@ void Checkpoints::copy_state() {
   for (const NamedTensor& copy : copies_) view.tensors.push_back(view_of(copy));
   for (std::size_t rank = 0; rank < statistics_.size(); ++rank)
     view.tensors.push_back(bytes_tensor("statistics", rank, statistics_[rank]));
-  for (std::size_t rank = 0; rank < hashes_.size(); ++rank)
-    view.tensors.push_back(bytes_tensor("hashes", rank, hashes_[rank]));
+  for (std::size_t rank = 0; rank < train_hashes_.size(); ++rank)
+    view.tensors.push_back(bytes_tensor("train_hashes", rank, train_hashes_[rank]));
+  for (std::size_t rank = 0; rank < valid_hashes_.size(); ++rank)
+    view.tensors.push_back(bytes_tensor("valid_hashes", rank, valid_hashes_[rank]));
   for (const NamedTensor& weight : best_) view.best.push_back(view_of(weight));
   writer_->begin(std::move(view));
 }

@@ -52,8 +52,8 @@ class Checkpoints {
   bool was_told_busy_ = false, was_requested_ = false, is_forgone_ = false;
 
   // On rank 0, what the writer reads while it is busy.
-  std::vector<NamedTensor> copies_;               // of the state, on the host, row-major
-  std::vector<std::string> statistics_, hashes_;  // by rank
+  std::vector<NamedTensor> copies_;  // of the state, on the host, row-major
+  std::vector<std::string> statistics_, train_hashes_, valid_hashes_;  // by rank
   std::vector<NamedTensor> best_;
   std::string state_json_, record_;
   std::unique_ptr<CheckpointWriter> writer_;  // last

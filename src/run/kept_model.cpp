@@ -2,12 +2,15 @@
 
 #include <malloc.h>
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
 #include "data/transform/image_pipeline.h"
 #include "report/record/run_file.h"
+#include "run/image_hashes.h"
 #include "run/model_weights.h"
 #include "store/model_directory.h"
 
@@ -102,6 +105,31 @@ Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& p
   return {image.size.height, image.size.width, encode_jpeg(image, kQuality)};
 }
 
+Calibration calibrate(World& world, const HostLogits& logits) {
+  const LabeledLogits images = logits.view();
+  // MPI does not promise that all ranks get the same bits of a sum, and they must take as many
+  // passes.
+  const auto sum_over_ranks = [&](const std::array<double, 3>& mine) {
+    const std::vector<double> sums = world.sum({mine[0], mine[1], mine[2]});
+    return world.broadcast(std::array<double, 3>{sums[0], sums[1], sums[2]});
+  };
+  Calibration calibration{fit_temperature(images, sum_over_ranks), empty_answer_bins()};
+  std::vector<AnswerBin>& answers = calibration.answers;
+  count_answers(images, calibration.temperature, answers);
+  std::vector<double> counts;
+  for (const AnswerBin& bin : answers) {
+    counts.push_back(static_cast<double>(bin.images));
+    counts.push_back(static_cast<double>(bin.right));
+  }
+  counts = world.sum(counts);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    answers[i].images = static_cast<std::int64_t>(counts[2 * i]);
+    answers[i].right = static_cast<std::int64_t>(counts[2 * i + 1]);
+  }
+  std::erase_if(answers, [](const AnswerBin& bin) { return bin.images == 0; });
+  return calibration;
+}
+
 ValidationDetails judge(World& world, const std::vector<Prediction>& predictions,
                         const Dataset& valid, const TransformSpec& pixels, int epoch) {
   ValidationDetails details;
@@ -126,13 +154,20 @@ void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {
   job.loaders.reset();
   state.reset();
   malloc_trim(0);
+  std::optional<SeenImages> seen;
+  if (!job.config.output.no_hashes) seen = gather_seen_images(job);
   if (!job.world.leads()) return;
   log.saving(std::move(faults));
   const TrainingInputs& inputs = job.inputs;
-  TrainedModel model{inputs.untrained.spec,    to_state_dict(std::move(best.weights)),
-                     inputs.train.classes,     preprocessing_of(inputs),
-                     inputs.train.schema_json, inputs.train.samples_json,
-                     log.training_json()};
+  TrainedModel model{inputs.untrained.spec,
+                     to_state_dict(std::move(best.weights)),
+                     inputs.train.classes,
+                     preprocessing_of(inputs),
+                     best.calibration,
+                     inputs.train.schema_json,
+                     inputs.train.samples_json,
+                     log.training_json(),
+                     std::move(seen)};
   model.spec.num_classes = static_cast<int>(inputs.train.classes.size());
   write_directory(*job.output, trained_model_files(model));
   log.saved();

@@ -24,6 +24,10 @@ Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& p
 
 // The details of one validation pass, collected from all ranks.
 
+// The temperature that fits `logits`, and how often the model is right at which confidence.
+// `logits` are of this rank's images. A collective; the result is the same on all ranks.
+Calibration calibrate(World& world, const HostLogits& logits);
+
 // `predictions` are this rank's, on images of `valid`, transformed by `pixels`. A collective;
 // complete on rank 0 only.
 ValidationDetails judge(World& world, const std::vector<Prediction>& predictions,
@@ -32,7 +36,7 @@ ValidationDetails judge(World& world, const std::vector<Prediction>& predictions
 // The end of a run: the model directory.
 
 // Rank 0 writes the best epoch's model and logs its path, or that there is none. Memory that only
-// training needs is released first, since files are built in memory. Throws Error
+// training needs is released first, since files are built in memory. A collective. Throws Error
 // kFailedToWriteOutputs.
 void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log);
 

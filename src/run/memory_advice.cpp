@@ -43,8 +43,9 @@ std::string memory_warning(const MemoryUse& use) {
   if (share_of(use) >= memory_needed(use)) return "";
   const int fits = batch_that_fits(use);
   return "little memory is left: after the first step this process has taken " +
-         bytes_text(use.peak) + ", " + bytes_text(share_of(use)) + " is left for it and about " +
-         bytes_text(memory_needed(use)) + " may be needed, or the system kills it; use " +
+         bytes_text(use.peak) + ", " + bytes_text(share_of(use)) +
+         " is left for it, and it may need about " + bytes_text(memory_needed(use)) +
+         " more, or else the system kills it; use " +
          (fits > 0 ? "--batch-size " + std::to_string(fits) + " or less"
                    : "fewer --loader-threads, --cache none, or a smaller --image-size");
 }

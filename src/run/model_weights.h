@@ -32,7 +32,7 @@ void load_tensors(const std::vector<NamedTensor>& targets, const StateDict& stor
 void add_missing_batch_counts(StateDict& stored, const ImageModel& model);
 
 // Loads the stored `model.` tensors; `out_linear_model`, which depends on the data, keeps its fresh
-// values. As strict as load_state().
+// values. As strict as load_tensors().
 void load_pretrained(ImageModel& model, const StateDict& stored, const std::string& where);
 
 // The stored values are not used, but must belong to this network: every tensor except the head's

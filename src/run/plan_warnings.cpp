@@ -40,6 +40,7 @@ class Warnings {
     said_ = inputs_.notes;
     for (const Dataset* set : {&inputs_.train, &inputs_.valid})
       said_.insert(said_.end(), set->notes.begin(), set->notes.end());
+    if (!job_.precision.warning.empty()) warn(job_.precision.warning);
     same_data();
     swapped_data();
     classes();
@@ -118,10 +119,10 @@ class Warnings {
                       left_over, num_train(), smaller));
         return;
       }
-    warn(
-        formatted("%lld of %lld training images are left over in each epoch, others each time: a "
-                  "smaller --batch-size leaves fewer",
-                  left_over, num_train()));
+    warn(formatted(
+        "%lld of %lld training images are left over in each epoch, different ones each time: a "
+        "smaller --batch-size leaves fewer",
+        left_over, num_train()));
   }
 
   // Only where the size was asked for: otherwise it is that of the images.
@@ -153,11 +154,13 @@ class Warnings {
   void schedule() {
     const SchedulePlan& plan = job_.recipe.schedule;
     if (plan.peak < kRateFloor)
-      warn("the learning rate is below the schedule's minimum and will rise to 1e-07");
+      warn(formatted("the learning rate is below the schedule's minimum and will rise to %g",
+                     kRateFloor));
     else if (plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
-      warn(
-          "the learning rate is below 0.0001, where warm-up starts: warm-up will lower it instead "
-          "of raising it");
+      warn(formatted(
+          "the learning rate is below %g, where warm-up starts: warm-up will lower it instead of "
+          "raising it",
+          kWarmupStart));
     if (plan.warmup_epochs >= plan.epochs)
       warn("warm-up takes all epochs: the learning rate never reaches its peak");
   }

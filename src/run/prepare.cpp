@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "run/binding.h"
 #include "run/model_weights.h"
 #include "run/rank_agreement.h"
 #include "train/replicas.h"
@@ -83,8 +84,21 @@ void read_inputs(TrainingJob& job) {
   inputs.untrained.state = {};
 }
 
-Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs, int num_ranks) {
+// Ranks whose units differ take what all of them can do.
+PrecisionChoice agreed_precision(TrainingJob& job) {
+  const std::optional<Precision>& asked = job.config.optimization.precision;
+  PrecisionChoice choice;
+  job.world.agree([&] { choice = choose_precision(asked, units_of(job.device)); });
+  const std::vector<Precision> all = job.world.gather(choice.precision);
+  const Precision least = *std::min_element(all.begin(), all.end());
+  if (least != choice.precision) choice = {least, "auto: the best that all ranks support"};
+  return choice;
+}
+
+Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs, int num_ranks,
+                 Precision precision) {
   Recipe recipe;
+  recipe.precision = precision;
   recipe.schedule.epochs = config.epochs;
   recipe.schedule.warmup_epochs = config.num_warmup_steps;
   recipe.schedule.peak = config.learning_rate * config.lr_scaling.of(num_ranks);
@@ -96,20 +110,37 @@ void open_loaders(TrainingJob& job) {
   const TrainConfig& config = job.config;
   TrainingInputs& inputs = job.inputs;
   const at::Device place = torch_device(job.device);
-  const auto open_feed = [&](const TransformSpec& pixels) {
+  const auto open_uploader = [&](const TransformSpec& pixels) {
     return std::make_unique<DeviceUploader>(place, pixels.output, config.optimization.batch_size,
                                             inputs.normalization);
   };
-  job.uploader = open_feed(inputs.pixels);
+  job.uploader = open_uploader(inputs.pixels);
   if (inputs.valid_pixels.output != inputs.pixels.output)
-    job.valid_uploader = open_feed(inputs.valid_pixels);
+    job.valid_uploader = open_uploader(inputs.valid_pixels);
   job.world.agree([&] { job.cache = choose_cache(config.data, inputs, job.world.local_size()); });
   job.loaders = std::make_unique<TrainingLoaders>(
-      config, inputs, job.loader_threads, job.cache, host_batch_layout(place, inputs.normalization),
+      config, inputs, job.loader_threads, job.cache,
+      host_batch_layout(
+          place, inputs.normalization,
+          [device = job.device](std::size_t bytes) { return pinned_memory(device, bytes); }),
       [&log = job.log](const std::string& text) { log.warning(text); });
 }
 
+// On a CPU results repeat without it.
+void make_deterministic() {
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicCuDNN(true);
+  context.setDeterministicFillUninitializedMemory(false);  // nothing reads it
+}
+
 }  // namespace
+
+ComputeUnits units_of(const Device& device) {
+  return {.is_cuda = device.is_cuda,
+          .capability = device.capability,
+          .cpu_has_bf16 = cpu_has_bf16_units()};
+}
 
 at::Device torch_device(const Device& device) {
   return device.is_cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index))
@@ -124,7 +155,8 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
                    .num_ranks = world.size(),
                    .smallest_batch = inputs.smallest_batch,
                    .train_on_empty_batches = config.ranks.sync_batch_norm && world.size() > 1,
-                   .loss = recipe.loss}};
+                   .loss = recipe.loss,
+                   .precision = recipe.precision}};
 }
 
 bool TrainingJob::is_done() const {
@@ -135,19 +167,23 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Lo
   auto job = std::make_unique<TrainingJob>(config, world, log);
   world.enter("starting", /*patient=*/true);
   world.agree([&] { job->device = choose_device(config.ranks.device, world.local_rank()); });
-  const int num_processors = processors_of_this_rank(world);
-  job->loader_threads = config.data.loader_threads > 0 ? config.data.loader_threads
-                                                       : std::clamp(num_processors / 2, 1, 16);
+  if (job->device.is_cuda && config.ranks.deterministic) make_deterministic();
   require_one_job(world, config.effective_options, job->device);
+  job->precision = agreed_precision(*job);
+  set_tf32(job->precision.precision);
   find_checkpoint(*job);
   if (job->is_done()) return job;
+  if (config.ranks.bind) job->bound_to = bind_to_own_cores(world);
+  const int num_processors = processors_of_this_rank(world);
+  job->loader_threads =
+      choose_loader_threads(config.data.loader_threads, num_processors, job->device.is_cuda);
   const int num_threads = job->resume ? job->resume->run.machine.num_threads : num_processors;
   at::set_num_threads(config.ranks.threads > 0 ? config.ranks.threads : num_threads);
 
   world.enter("reading the data", /*patient=*/true);
   read_inputs(*job);
-  job->recipe = recipe_of(config.optimization, job->inputs, world.size());
-  check_inputs(*job);
+  job->recipe = recipe_of(config.optimization, job->inputs, world.size(), job->precision.precision);
+  check_resumed_inputs(*job);
   return job;
 }
 

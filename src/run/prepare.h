@@ -22,6 +22,7 @@
 #include "run/training_loaders.h"
 #include "store/checkpoint.h"
 #include "train/epoch.h"
+#include "train/precision.h"
 #include "train/recipe.h"
 #include "train/state.h"
 
@@ -36,7 +37,9 @@ struct TrainingJob {
   World& world;
   Log& log;
   Device device;
-  int loader_threads = 1;
+  PrecisionChoice precision;  // the same on all ranks
+  int bound_to = 0;           // processors; 0: not bound
+  LoaderThreadCount loader_threads;
   TrainingInputs inputs;
   Recipe recipe;
   std::unique_ptr<ImageModel> model;            // until begin() takes it
@@ -59,6 +62,7 @@ struct TrainingJob {
 };
 
 at::Device torch_device(const Device& device);
+ComputeUnits units_of(const Device& device);
 
 // Chooses the device, compares the ranks, finds the checkpoint to go on from, reads the inputs and
 // builds the model. Faults are reported together, stage by stage: ranks, checkpoint, inputs. A

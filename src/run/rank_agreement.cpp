@@ -1,7 +1,5 @@
 #include "run/rank_agreement.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -25,8 +23,8 @@ namespace {
 
 // Options that may differ from rank to rank.
 const std::set<std::string>& own_options() {
-  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads", "config",
-                                               "index"};
+  static const std::set<std::string> kNames = {"log-path", "threads", "loader-threads",
+                                               "config",   "index",   "checkpoint-path"};
   return kNames;
 }
 
@@ -52,7 +50,7 @@ std::string differences(const Facts& theirs, const Facts& of_rank_0) {
     if (theirs[i] != of_rank_0[i])
       text += (text.empty() ? "" : ", ") + theirs[i - 1] + " is '" + theirs[i] + "' there and '" +
               of_rank_0[i] + "' on rank 0";
-  return text.empty() ? "it has different options" : text;
+  return text.empty() ? "it has other options" : text;
 }
 
 Problems find_different_ranks(const World& world, const std::vector<Facts>& facts) {
@@ -61,7 +59,7 @@ Problems find_different_ranks(const World& world, const std::vector<Facts>& fact
     const Facts& theirs = facts[static_cast<std::size_t>(rank)];
     if (theirs == facts.front()) continue;
     problems.add(Error(ErrorCode::kUserError,
-                       "Ranks were started with different options: " + world.name_of(rank) + " " +
+                       "Ranks were started with different options: " + world.name_of(rank) + ": " +
                            differences(theirs, facts.front()) +
                            ". Start all ranks with one command."));
   }
@@ -180,20 +178,6 @@ NcclWatch watch_over_mpi(World& world, const RanksConfig& config, const std::str
 
 }  // namespace
 
-int processors_of_this_rank(World& world) {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  ::sched_getaffinity(0, sizeof mask, &mask);
-  const std::vector<cpu_set_t> masks = world.gather(mask);
-  const auto& hosts = world.hosts();
-  int sharing = 0;
-  for (std::size_t rank = 0; rank < masks.size(); ++rank)
-    if (hosts[rank] == hosts[static_cast<std::size_t>(world.rank())] &&
-        CPU_EQUAL(&masks[rank], &mask))
-      ++sharing;
-  return std::max(1, usable_cpus() / sharing);
-}
-
 std::vector<std::string> idle_gpus(World& world, const Device& device) {
   const std::vector<RankDevice> devices = gather_devices(world, device);
   return world.leads() ? find_idle_gpus(devices) : std::vector<std::string>{};
@@ -206,7 +190,7 @@ void require_one_job(World& world, const OptionTexts& options, const Device& dev
   world.agree([&] {
     if (!world.leads()) return;
     Problems problems = find_different_ranks(world, facts);
-    problems.collect([&] { find_gpu_problems(devices).throw_if_any(); });
+    problems.collect([&] { find_gpu_problems(devices, ranks_may_share_gpus()).throw_if_any(); });
     problems.throw_if_any();
   });
 }
@@ -310,6 +294,7 @@ std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig&
   if (!warning.empty() && world.local_rank() == 0) log.warning(warning);
   const auto nccl_log = send_nccl_log_to(log_path, world.rank());
   if (config.sync_batch_norm) keep_nccl_lanes_in_order();
+  if (ranks_may_share_gpus()) keep_nccl_ranks_apart(world.rank());
   NcclPlan plan;
   plan.size = world.size();
   plan.deadline_s = config.collective_timeout_s;

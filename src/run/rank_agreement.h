@@ -1,5 +1,5 @@
 // What the ranks of a job compare and exchange before training, and of their images during it.
-// Collectives: all ranks call these in this order.
+// Collectives, unless noted: every rank calls them in the same order.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,6 @@
 #include "run/training_inputs.h"
 
 namespace kiln {
-
-// Threads for this rank: its available processors, divided by the number of ranks on its host that
-// share them.
-int processors_of_this_rank(World& world);
 
 // Rejects ranks with different versions, options or kinds of device, more ranks than GPUs, and two
 // ranks on one GPU. Throws Error kUserError on rank 0 naming all ranks and differences.

@@ -3,25 +3,19 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "config/options.h"
 #include "run/checkpoints.h"
+#include "run/image_hashes.h"
 #include "run/model_weights.h"
 #include "run/prepare.h"
 #include "train/replicas.h"
 
 namespace kiln {
 namespace {
-
-std::string joined(const std::vector<std::string>& clauses, const char* separator) {
-  std::string text;
-  for (const std::string& clause : clauses) text += (text.empty() ? "" : separator) + clause;
-  return text;
-}
 
 std::string value_of(const OptionTexts& options, const std::string& name) {
   for (const auto& [option, value] : options)
@@ -35,27 +29,29 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
   const auto shown = [](const std::string& value) { return value.empty() ? "not given" : value; };
   std::vector<std::string> changes;
   for (const ChangedOption& option : changed_options(before, now)) {
-    // What the run measures instead is compared by lost_bits().
+    // What the run measures instead is compared by why_not_bit_equal() and differing_options().
     if (option.effect != effect || option.name == "ranks" || option.name == "threads" ||
-        option.name == "device")
+        option.name == "device" || option.name == "precision")
       continue;
-    changes.push_back("--" + option.name + " was " + shown(option.before) + " and is " +
+    changes.push_back("--" + option.name + " was " + shown(option.before) + " and is now " +
                       shown(option.now));
   }
   return changes;
 }
 
 [[noreturn]] void refuse(const TrainingJob& job, const std::vector<std::string>& differences) {
-  throw Error(ErrorCode::kUserError,
-              "The run in --checkpoint-path '" + job.config.checkpoint.path +
-                  "' cannot be continued: " + joined(differences, "; ") +
-                  ". Use what the run was started with to continue it; --resume never to begin "
-                  "anew; or another --checkpoint-path.");
+  throw Error(ErrorCode::kUserError, "The run in --checkpoint-path '" + job.config.checkpoint.path +
+                                         "' cannot be continued: " + joined(differences, "; ") +
+                                         ". To continue, use the original settings; to start over, "
+                                         "use --resume never or another --checkpoint-path.");
 }
 
 std::vector<std::string> differing_options(const TrainingJob& job, const SavedRun& saved) {
   std::vector<std::string> differences =
       changes_of(saved.options, job.config.effective_options, Effect::kResult);
+  if (const std::string now = precision_name(job.precision.precision); saved.precision != now)
+    differences.push_back("--precision was " + saved.precision + " and is now " + now + " (" +
+                          job.precision.reason + ")");
   const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0);
   if (job.config.optimization.epochs < reached)
     differences.push_back(formatted("--epochs is %d, but the run has reached epoch %d",
@@ -101,16 +97,6 @@ std::vector<std::string> share_bytes(const TrainingJob& job, const char* what) {
     all[rank] = job.world.broadcast(all[rank]);
   }
   return all;
-}
-
-void set_hashes(const std::string& pairs, SampleTable& samples) {
-  samples.keep_hashes();
-  for (std::size_t at = 0; at + 16 <= pairs.size(); at += 16) {
-    std::uint64_t index = 0, hash = 0;
-    std::memcpy(&index, pairs.data() + at, sizeof index);
-    std::memcpy(&hash, pairs.data() + at + sizeof index, sizeof hash);
-    if (index < samples.size()) samples.set_hash(index, hash);
-  }
 }
 
 // The sums of a job that had another number of ranks: rank 0 takes all of them.
@@ -174,13 +160,13 @@ void find_checkpoint(TrainingJob& job) {
     if (config.resume == ResumeChoice::kNever) return job.checkpoints->begin_anew();
     std::vector<std::string> skipped;
     found = job.checkpoints->newest(skipped);
-    for (const std::string& text : skipped)
-      job.log.warning("Checkpoint " + text + ". It is skipped.");
+    for (const std::string& text : skipped) job.log.warning("Checkpoint " + text + ".");
     if (!found && config.resume == ResumeChoice::kRequire)
-      throw Error(ErrorCode::kUserError,
-                  "--resume is require, but --checkpoint-path '" + config.path +
-                      "' holds no whole checkpoint. Give the folder of the run to continue, or use "
-                      "--resume auto.");
+      throw Error(
+          ErrorCode::kUserError,
+          "--resume is require, but --checkpoint-path '" + config.path +
+              "' holds no complete checkpoint. Give the folder of the run to continue, or use "
+              "--resume auto.");
   });
   const std::string text = job.world.broadcast(found ? found->state_json : std::string());
   if (text.empty()) return;
@@ -197,7 +183,7 @@ void find_checkpoint(TrainingJob& job) {
           holds_model_of(job.config.output.trained_model_path, job.resume->run.started))) != 0;
 }
 
-void check_inputs(TrainingJob& job) {
+void check_resumed_inputs(TrainingJob& job) {
   if (!job.resume) return;
   const SavedRun& saved = job.resume->run;
   const bool is_shard = job.config.data.has_train_shard;
@@ -224,7 +210,7 @@ void check_inputs(TrainingJob& job) {
     job.recipe.schedule.peak = saved.peak_learning_rate;
 }
 
-std::string lost_bits(const TrainingJob& job) {
+std::string why_not_bit_equal(const TrainingJob& job) {
   const SavedRun& saved = job.resume->run;
   const Machine &before = saved.machine, now = machine_of(job);
   std::vector<std::string> reasons;
@@ -243,7 +229,7 @@ std::string lost_bits(const TrainingJob& job) {
   if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm)
     reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of another size");
   if (reasons.empty()) return {};
-  return "The results will not be bit-equal to those of an undisturbed run, because " +
+  return "The results will not be bit-equal to those of an uninterrupted run, because " +
          joined(reasons, "; ") + ".";
 }
 
@@ -266,7 +252,8 @@ void restore(TrainingJob& job, TrainState& state) {
   const auto rank = static_cast<std::size_t>(world.rank());
   const bool same_ranks = saved.machine.num_ranks == world.size();
   const std::vector<std::string> statistics = share_bytes(job, "statistics");
-  const std::vector<std::string> hashes = share_bytes(job, "hashes");
+  const std::vector<std::string> train_hashes = share_bytes(job, "train_hashes");
+  const std::vector<std::string> valid_hashes = share_bytes(job, "valid_hashes");
   world.agree([&] {
     const std::size_t expected = pack_statistics(*state.model).size();
     for (const std::string& packed : statistics)
@@ -276,11 +263,16 @@ void restore(TrainingJob& job, TrainState& state) {
   });
   same_ranks ? void(unpack_statistics(statistics[rank], *state.model))
              : average(statistics, *state.model);
-  for (std::size_t r = 0; r < hashes.size(); ++r)
-    if (!job.config.data.has_train_shard || r == rank)
-      set_hashes(hashes[r], job.inputs.train.samples);
+  for (std::size_t r = 0; r < train_hashes.size(); ++r) {
+    const DataConfig& data = job.config.data;
+    if (!data.has_train_shard || r == rank)
+      unpack_hashes(train_hashes[r], job.inputs.train.samples);
+    if (!data.has_valid_shard || r == rank)
+      unpack_hashes(valid_hashes[r], job.inputs.valid.samples);
+  }
 
   const SavedRank& mine = saved.ranks[same_ranks ? rank : 0];
+  if (state.scaler && saved.loss_scale) state.scaler->set(*saved.loss_scale);
   state.progress = saved.progress;
   state.progress.best.weights = std::move(best);
   state.bad_train = mine.bad_train;

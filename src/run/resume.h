@@ -26,11 +26,11 @@ void find_checkpoint(TrainingJob& job);
 
 // The same for the inputs, once they have been read: the model, the data, the global batch. A
 // collective.
-void check_inputs(TrainingJob& job);
+void check_resumed_inputs(TrainingJob& job);
 
-// Why results will not be those of an undisturbed run to the last bit, a sentence; empty if they
+// Why results will not be those of an uninterrupted run to the last bit, a sentence; empty if they
 // will.
-std::string lost_bits(const TrainingJob& job);
+std::string why_not_bit_equal(const TrainingJob& job);
 
 // Puts the checkpoint into a fresh state. A collective.
 void restore(TrainingJob& job, TrainState& state);

@@ -106,9 +106,9 @@ void BadImageLedger::refuse_all(bool checked_all) const {
                   std::to_string(faults_.num_bad * 2) + " or 10%).");
 }
 
-void throw_diverged(World& world, const StepRecord& at, int first_bad_step) {
+void throw_diverged(World& world, const StepRecord& at, int first_nonfinite_step) {
   int first = 0;
-  for (const int step : world.gather(first_bad_step))
+  for (const int step : world.gather(first_nonfinite_step))
     if (step > 0 && (first == 0 || step < first)) first = step;
   world.agree([&] {
     throw Error(
@@ -120,7 +120,7 @@ void throw_diverged(World& world, const StepRecord& at, int first_bad_step) {
   throw InternalError("ranks agreed on a failure that none of them has");
 }
 
-void check_epoch(const EpochRecord& record, int batch_size) {
+void check_epoch(const EpochRecord& record) {
   if (record.train.count == 0 || record.valid.count == 0)
     throw Error(ErrorCode::kInvalidDataset,
                 std::string(record.train.count == 0 ? "Training" : "Validation") +
@@ -129,10 +129,9 @@ void check_epoch(const EpochRecord& record, int batch_size) {
   if (!std::isfinite(record.valid.loss_sum))
     throw Error(
         ErrorCode::kFailedToCompleteOperation,
-        formatted("The validation loss is not finite after epoch %d, step %lld, at learning rate "
+        formatted("The validation loss is not finite after epoch %d, step %d, at learning rate "
                   "%g: training has diverged. Use a lower --learning-rate (try a tenth of it).",
-                  record.epoch, static_cast<long long>(record.train.count / batch_size),
-                  record.learning_rate));
+                  record.epoch, record.num_steps, record.learning_rate));
 }
 
 }  // namespace kiln

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
@@ -116,15 +117,18 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
                         (spec.pretrained ? "pretrained weights" : "fresh weights from the seed"));
   plan.emplace_back("normalization", inputs.normalization_name);
   plan.emplace_back("device", job.device.description +
-                                  formatted(", float32, %d compute and %d loader threads",
-                                            at::get_num_threads(), job.loader_threads) +
+                                  formatted(", %d compute and %d loader threads",
+                                            at::get_num_threads(), job.loader_threads.first) +
                                   (num_ranks == 1 ? ", 1 rank" : ""));
+  plan.emplace_back("precision",
+                    precision_name(job.precision.precision) + " (" + job.precision.reason + ")");
   plan.emplace_back("loading", bytes_text(job.loaders->most_memory_bytes()) +
                                    " of memory at most; cache: " + job.cache.reason);
   if (num_ranks > 1)
     plan.emplace_back(
         "ranks",
         describe_ranks(job.world) +
+            (job.bound_to == 0 ? "" : formatted(", each bound to %d processors", job.bound_to)) +
             formatted("; global batch of %lld images, learning rate %g x %g = %g", global_batch,
                       config.learning_rate, peak / config.learning_rate, peak));
   std::string steps = formatted(
@@ -133,8 +137,8 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
       config.epochs, static_cast<long long>(inputs.steps_per_epoch), global_batch, peak,
       config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed));
   if (const long long left_over = images_left_over(job); left_over > 0)
-    steps += formatted("; %lld of %zu images left over in each epoch, others each time", left_over,
-                       inputs.train.samples.size());
+    steps += formatted("; %lld of %zu images left over in each epoch, different ones each time",
+                       left_over, inputs.train.samples.size());
   plan.emplace_back("plan", std::move(steps));
   return plan;
 }
@@ -172,6 +176,8 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   start.model = job.inputs.untrained.spec.model_name;
   start.device = job.device.description;
   start.host = host_name();
+  start.precision = precision_name(job.precision.precision);
+  start.precision_reason = job.precision.reason;
   for (const at::Tensor& parameter : state.model->parameters())
     start.num_parameters += parameter.numel();
   start.num_ranks = job.world.size();

@@ -24,9 +24,6 @@ namespace kiln {
 // Image counts include all shards. A collective.
 RunStart describe_run(const TrainingJob& job, const TrainState& state);
 
-// Reports a training run to the console, the driver log and, on rank 0, all other sinks. It
-// receives events and decides nothing: control state is in TrainState.
-
 // Adds the sinks of a run. One that fails to start is reported as a warning and omitted.
 void add_run_sinks(const OutputConfig& config, RunReporter& reporter);
 

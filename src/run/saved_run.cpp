@@ -64,6 +64,7 @@ void visit_fields(Is<Machine> auto& machine, auto&& field) {
 void visit_fields(Is<BestEpoch> auto& best, auto&& field) {
   field("epoch", best.epoch);
   field("totals", best.valid);
+  field("calibration", best.calibration);
 }
 
 void visit_fields(Is<EarlyStopping> auto& stopping, auto&& field) {
@@ -72,28 +73,30 @@ void visit_fields(Is<EarlyStopping> auto& stopping, auto&& field) {
   field("previous_loss", stopping.previous_loss);
 }
 
+void visit_fields(Is<LossScale> auto& scale, auto&& field) {
+  field("scale", scale.scale);
+  field("steps_since_overflow", scale.steps_since_overflow);
+  field("skipped_steps", scale.skipped_steps);
+}
+
 void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("time", run.time);
   field("started", run.started);
   field("finished", run.finished);
   field("machine", run.machine);
   field("options", run.options);
+  field("precision", run.precision);
   field("model", run.model);
   field("model_print", run.model_print);
   field("global_batch", run.global_batch);
   field("peak_learning_rate", run.peak_learning_rate);
+  field("loss_scale", run.loss_scale);
   field("epochs_done", run.progress.epochs_done);
   field("best", run.progress.best);
   field("early_stopping", run.progress.early_stopping);
 }
 
-namespace {
-
-std::string hash_text(std::uint64_t hash) {
-  return formatted("%016llx", static_cast<unsigned long long>(hash));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 DatasetPrint print_of(const Dataset& set) {
   std::uint64_t hash = fnv1a({});
@@ -105,7 +108,7 @@ DatasetPrint print_of(const Dataset& set) {
     add(formatted("\n%d %llu\n", set.samples.label(i),
                   member == nullptr ? 0ULL : static_cast<unsigned long long>(member->size)));
   }
-  return {static_cast<long long>(set.samples.size()), set.classes, hash_text(hash)};
+  return {static_cast<long long>(set.samples.size()), set.classes, hex_digits(hash)};
 }
 
 std::string print_of(const ModelDirectory& model) {
@@ -114,8 +117,8 @@ std::string print_of(const ModelDirectory& model) {
   for (const bool choice : {spec.pretrained, spec.memory_efficient, spec.zero_init_residual})
     hash = fnv1a(choice ? "1" : "0", hash);
   for (const StoredTensor& tensor : model.state)
-    if (spec.pretrained) hash = fnv1a(hash_text(content_hash(tensor.bytes)), hash);
-  return spec.model_name + " " + hash_text(hash);
+    if (spec.pretrained) hash = fnv1a(hex_digits(content_hash(tensor.bytes)), hash);
+  return spec.model_name + " " + hex_digits(hash);
 }
 
 SavedEpoch saved_epoch(const EpochSums& sums) {
@@ -170,7 +173,7 @@ SavedRun parse_saved_run(std::string_view text) {
 bool holds_model_of(const std::string& model_directory, double started) {
   const std::filesystem::path folder = model_directory;
   std::error_code none_there;
-  if (!std::filesystem::exists(folder / "_meta.yaml", none_there)) return false;
+  if (!std::filesystem::exists(folder / kMetaFile, none_there)) return false;
   try {
     return parse_ordered_json(read_file(folder / "training.json")).at("started") == started;
   } catch (const std::exception&) {

@@ -2,6 +2,7 @@
 // values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,10 +58,12 @@ struct SavedRun {
   std::string finished;          // why training ended: "epochs" or "patience"; empty: it did not
   Machine machine;
   OptionTexts options;
+  std::string precision = "fp32";  // what auto chose, too
   std::string model, model_print;
   long long global_batch = 0;
   double peak_learning_rate = 0;
-  Progress progress;  // without weights
+  std::optional<LossScale> loss_scale;  // of fp16
+  Progress progress;                    // without weights
   std::vector<SavedRank> ranks;
 
   int steps() const { return ranks.front().epoch.steps; }

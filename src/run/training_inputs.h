@@ -13,6 +13,7 @@ namespace kiln {
 struct TrainingInputs {
   Shard train_shard, valid_shard;  // among all ranks, or those with the same shard
   std::int64_t steps_per_epoch = 0;
+  std::int64_t images_per_epoch() const { return steps_per_epoch * train_shard.images_per_step(); }
   Dataset train, valid;  // validation labels are ids of training classes
   ModelDirectory untrained;
   TransformSpec pixels, valid_pixels;

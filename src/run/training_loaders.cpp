@@ -95,6 +95,11 @@ CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs&
   return choice;
 }
 
+// Enough for every thread to have an image, with some in reserve: whole batches are large.
+int slots_of(int num_threads, int batch_size) {
+  return std::min(num_threads, 4 + num_threads / batch_size) + 2;
+}
+
 BatchLoader take(std::optional<BatchLoader>& begun) {
   BatchLoader taken = std::move(*begun);
   begun.reset();
@@ -131,15 +136,29 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
   return choice;
 }
 
-TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, int num_threads,
-                                 const CacheChoice& cache, const HostBatchLayout& layout,
-                                 FolderWatch::Warn warn)
+LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu) {
+  if (given > 0) return {given, 0};
+  if (for_gpu) return {std::clamp(num_processors - 2, 1, 32), 0};
+  return {std::clamp(num_processors / 2, 1, 16), std::clamp(num_processors, 1, 32)};
+}
+
+std::vector<std::uint32_t> training_order(const OptimizationConfig& config,
+                                          const TrainingInputs& inputs, int epoch) {
+  return permutation(
+      static_cast<std::uint32_t>(inputs.train.samples.size()),
+      {static_cast<std::uint64_t>(config.random_seed), static_cast<std::uint64_t>(epoch)});
+}
+
+TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs,
+                                 LoaderThreadCount threads, const CacheChoice& cache,
+                                 const HostBatchLayout& layout, FolderWatch::Warn warn)
     : config_(config),
       inputs_(inputs),
       scaling_(layout.scaling),
-      num_slots_(num_threads + 2),
+      num_slots_(slots_of(threads.first, config.optimization.batch_size)),
       cache_bytes_(cache.train_limit_bytes + cache.valid_limit_bytes),
-      pool_({.num_decoders = num_threads,
+      pool_({.num_decoders = threads.first,
+             .most_decoders = threads.most,
              .read_ahead = config.data.read_ahead,
              .new_buffer = layout.new_buffer,
              .warn = std::move(warn)}),
@@ -157,11 +176,9 @@ BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) 
 }
 
 BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
-  auto order = permutation(static_cast<std::uint32_t>(inputs_.train.samples.size()),
-                           {static_cast<std::uint64_t>(config_.optimization.random_seed),
-                            static_cast<std::uint64_t>(epoch)});
+  std::vector<std::uint32_t> order = training_order(config_.optimization, inputs_, epoch);
   const Shard& shard = inputs_.train_shard;
-  order.resize(static_cast<std::size_t>(inputs_.steps_per_epoch * shard.images_per_step()));
+  order.resize(static_cast<std::size_t>(inputs_.images_per_epoch()));
   BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);
   wanted.order = training_indices(order, shard);
   const std::int64_t images_done = shard.images_per_step() / shard.num_ranks * steps_done;
@@ -196,7 +213,7 @@ BatchLoader TrainingLoaders::validation(int epoch) {
 long long TrainingLoaders::most_memory_bytes() const {
   const std::size_t batch_pair =
       plan(inputs_.pixels, 0).batch_bytes() + plan(inputs_.valid_pixels, 0).batch_bytes();
-  const auto num_decoders = static_cast<std::size_t>(pool_.num_decoders());
+  const auto num_decoders = static_cast<std::size_t>(pool_.most_decoders());
   const std::size_t bytes = static_cast<std::size_t>(num_slots_) * batch_pair +
                             LoaderThreads::kReadAheadBytes +
                             num_decoders * LoaderThreads::kDecoderBytes + cache_bytes_;

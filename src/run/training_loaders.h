@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/run_config.h"
 #include "data/loader/batch_loader.h"
@@ -31,13 +33,28 @@ struct CacheChoice {
 // --cache-bytes is too small for even one decoded image or file.
 CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, int ranks_on_host);
 
+// The threads that decode images.
+struct LoaderThreadCount {
+  int first = 1;
+  int most = 0;  // after later epochs; 0: always as at first
+};
+
+// --loader-threads, or, where none are given: on a CPU half of the processors at first and all at
+// most; for a GPU all but two, which feed it.
+LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu);
+
+// All training images in the order of an epoch, which leaves out those after the first
+// images_per_epoch().
+std::vector<std::uint32_t> training_order(const OptimizationConfig& config,
+                                          const TrainingInputs& inputs, int epoch);
+
 // The loaders of a training run: one thread pool, a cache per dataset, and two loaders per epoch,
 // which start loading ahead of time.
 class TrainingLoaders {
  public:
   // `inputs` must outlive the loaders, and these everything they return. `warn` hears of data
   // folders that do not answer, from any thread.
-  TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, int num_threads,
+  TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, LoaderThreadCount threads,
                   const CacheChoice& cache, const HostBatchLayout& layout, FolderWatch::Warn warn);
 
   // This rank's batches of an epoch, from 1, after the first `steps_done` steps. Destroy a loader
@@ -48,6 +65,8 @@ class TrainingLoaders {
   // loaders.
   void begin_training(int epoch);
   void begin_validation(int epoch);
+  // Between epochs: as many threads as the last one needed, unless the user gave a number.
+  void adapt_threads() { pool_.adapt(); }
 
   // Upper bound on the memory of loading: the batches of one training and one validation loader,
   // read-ahead, decoders and caches.

@@ -31,6 +31,8 @@ struct TrainingRun {
   BadImageLedger bad_train, bad_valid;
 };
 
+constexpr double kManySkipped = 0.05;  // of an epoch's steps
+
 // Why training stops.
 struct Stop {
   int signal = 0;         // 0: none
@@ -46,12 +48,12 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
   mine.wants_checkpoint = run.checkpoints.is_due(/*epoch_ended=*/false);
   if (printed) {
     record = training.step_record();
-    mine.has_diverged = training.first_bad_step() != 0;
+    mine.has_diverged = training.first_nonfinite_step() != 0;
     mine.numbers = summed_numbers(record);
   }
   const Vote all = vote(run.job.world, mine);
   if (all.has_bad_images) run.bad_train.note_everywhere(faults, run.job.world, run.job.log);
-  if (all.has_diverged) throw_diverged(run.job.world, record, training.first_bad_step());
+  if (all.has_diverged) throw_diverged(run.job.world, record, training.first_nonfinite_step());
   if (printed) {
     set_summed_numbers(all.numbers, record);
     run.log.step(record);
@@ -69,9 +71,9 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
 
 // This rank's training half of an epoch's record, taken after all ranks finished their steps.
 EpochRecord end_training(World& world, TrainEpoch& training) {
-  const int first_bad_step = training.first_bad_step();
-  if (vote(world, {.has_diverged = first_bad_step != 0}).has_diverged)
-    throw_diverged(world, training.timing(), first_bad_step);
+  const int first_nonfinite_step = training.first_nonfinite_step();
+  if (vote(world, {.has_diverged = first_nonfinite_step != 0}).has_diverged)
+    throw_diverged(world, training.timing(), first_nonfinite_step);
   return training.finish();
 }
 
@@ -85,13 +87,38 @@ void join_training(TrainingRun& run, EpochRecord& record) {
   world.agree([&] { require_equal_replicas(*run.state.model, world); });
 }
 
-// The validation half; the model's predictions for this rank's images go to `predictions`. Returns
-// the stop signal that all ranks act on, or 0.
-int validate(TrainingRun& run, EpochRecord& record, std::vector<Prediction>& predictions) {
+// The loss scale begins high, so the first epoch may skip some steps.
+void warn_of_skipped_steps(const EpochRecord& record, World& world, Log& log) {
+  const int skipped = record.skipped_steps.value_or(0);
+  if (!world.leads() || skipped <= kManySkipped * record.num_steps) return;
+  log.warning(
+      formatted("%d of the %d steps of epoch %d were skipped, because gradients overflowed "
+                "float16. Use --precision bf16 or fp32, or a lower --learning-rate, if later "
+                "epochs skip as many.",
+                skipped, record.num_steps, record.epoch));
+}
+
+// What the model made of this rank's validation images.
+struct Validation {
+  std::vector<Prediction> predictions;
+  HostLogits logits;
+};
+
+// Of the validation images of all ranks.
+CalibrationSample calibration_sample(const TrainingJob& job) {
+  const std::size_t num_shards =
+      job.config.data.has_valid_shard ? static_cast<std::size_t>(job.world.size()) : 1;
+  return {job.inputs.valid.samples.size() * num_shards,
+          static_cast<int>(job.inputs.train.classes.size())};
+}
+
+// The validation half. Returns the stop signal that all ranks act on, or 0.
+int validate(TrainingRun& run, EpochRecord& record, Validation& result) {
   World& world = run.job.world;
   const Stopwatch watch;
   BatchLoader loader = run.job.loaders->validation(record.epoch);
-  Evaluator evaluator(*run.state.model, loader, run.job.validation_uploader());
+  Evaluator evaluator(*run.state.model, loader, run.job.validation_uploader(),
+                      run.job.recipe.precision, calibration_sample(run.job));
   std::vector<BadImage> faults;
   while (stop_signal() == 0 && evaluator.step()) {
     run.log.validating(record.epoch, evaluator.steps_done(), loader.num_batches());
@@ -105,8 +132,8 @@ int validate(TrainingRun& run, EpochRecord& record, std::vector<Prediction>& pre
   if (all.stop_signal != 0) return all.stop_signal;
   set_summed_numbers(all.numbers, record.valid);
   record.valid_seconds = watch.seconds();
-  world.agree([&] { check_epoch(record, run.job.config.optimization.batch_size); });
-  predictions = evaluator.take_predictions();
+  world.agree([&] { check_epoch(record); });
+  result = {evaluator.take_predictions(), evaluator.take_logits()};
   return 0;
 }
 
@@ -115,9 +142,20 @@ bool keep_if_best(TrainState& state, const EpochRecord& record, SaveChoice save,
   BestEpoch& best = state.progress.best;
   if (best.epoch != 0 && save == SaveChoice::kBest && !is_better(record.valid, best.valid))
     return false;
-  best = {record.epoch, record.valid, {}};
+  best = {.epoch = record.epoch, .valid = record.valid, .calibration = {}, .weights = {}};
   if (leads) best.weights = copied_weights(*state.model);
   return true;
+}
+
+// Of a kept epoch, whose calibration is part of the best model's state.
+ValidationDetails judge_kept(TrainingRun& run, const Validation& result, int epoch) {
+  TrainingJob& job = run.job;
+  Calibration& calibration = run.state.progress.best.calibration;
+  job.world.agree([&] { calibration = calibrate(job.world, result.logits); });
+  ValidationDetails details =
+      judge(job.world, result.predictions, job.inputs.valid, job.inputs.valid_pixels, epoch);
+  details.calibration = calibration;
+  return details;
 }
 
 // After the first epoch, when both sets have been read.
@@ -129,7 +167,7 @@ void count_shared_images(TrainingRun& run, EpochRecord& record) {
   if (count == 0 || share_a_folder(inputs) || !run.job.world.leads()) return;
   run.job.log.warning(
       formatted("%lld of %lld validation images are also training images, byte for byte: the "
-                "validation accuracy is too high. Remove them from one of the two.",
+                "validation accuracy is optimistic. Remove them from one of the two.",
                 count, static_cast<long long>(record.valid.count)));
 }
 
@@ -162,24 +200,25 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& che
     }
     if (epoch < num_epochs) job.loaders->begin_training(epoch + 1);
     join_training(run, record);
+    warn_of_skipped_steps(record, job.world, job.log);
 
     // ----------------------------------- validation -----------------------------------
     job.world.enter("evaluating, epoch " + std::to_string(epoch));
-    std::vector<Prediction> predictions;
-    if (const int signal = validate(run, record, predictions)) return {.signal = signal};
+    Validation validation;
+    if (const int signal = validate(run, record, validation)) return {.signal = signal};
 
     // -------------------------------- keep, tell, stop --------------------------------
+    job.loaders->adapt_threads();
     if (epoch == 1) count_shared_images(run, record);
     record.bad_train_images = state.bad_train.num_bad;
     record.bad_valid_images = state.bad_valid.num_bad;
     const bool kept = keep_if_best(state, record, job.config.optimization.save, job.world.leads());
     ValidationDetails details;
-    if (kept)
-      details = judge(job.world, predictions, job.inputs.valid, job.inputs.valid_pixels, epoch);
+    if (kept) details = judge_kept(run, validation, epoch);
     log.epoch(record, kept ? &details : nullptr);
     state.progress.epochs_done = epoch;
     state.progress.early_stopping.note(record.valid.loss());
-    state.epoch = EpochSums(job.uploader->device());
+    state.begin_epoch();
     Vote mine = ballot(false);
     mine.wants_checkpoint = checkpoints.is_due(/*epoch_ended=*/true);
     const Vote all = vote(job.world, mine);
@@ -206,7 +245,7 @@ void begin_record(TrainingJob& job, const TrainState& state, RunLogger& log) {
   std::vector<std::string> warnings = plan_warnings(job);
   if (!job.resume) return log.start(start, warnings);
   const SavedRun& saved = job.resume->run;
-  if (std::string lost = lost_bits(job); !lost.empty()) warnings.push_back(std::move(lost));
+  if (std::string lost = why_not_bit_equal(job); !lost.empty()) warnings.push_back(std::move(lost));
   ResumedRecord from{.record = {},
                      .checkpoint_time = saved.time,
                      .epoch = saved.progress.epochs_done + 1,
@@ -236,7 +275,7 @@ int run_training(const TrainConfig& config, Process& process) {
   keep_freed_memory();
   const std::unique_ptr<TrainingJob> job = prepare(config, world, process.log);
   if (job->is_done()) {
-    process.log.info("This run has ended before, and its model is in '" +
+    process.log.info("This run has already finished; its model is in '" +
                      config.output.trained_model_path + "': there is nothing to do.");
     return 0;
   }
@@ -255,7 +294,7 @@ int run_training(const TrainConfig& config, Process& process) {
           "Stopped by signal " + std::to_string(stop.signal) + "." +
               (config.checkpoint.path.empty() ? "" : " The same command continues this run."));
     if (stop.patience)
-      log.stopped_early("patience", "Early stopped. " + patience_text(*job, *state));
+      log.stopped_early("patience", "Stopped early. " + patience_text(*job, *state));
     world.enter("writing the last checkpoint", /*patient=*/true);
     checkpoints->finish(stop.signal != 0 ? "" : stop.patience ? "patience" : "epochs");
     checkpoints.reset();

@@ -24,7 +24,7 @@ Vote ballot(bool has_bad_images, std::vector<double> numbers = {});
 // A collective: one all-reduce.
 Vote vote(World& world, const Vote& mine);
 
-// A vote as summable values, and back; the stop signal is the first in the list above that any rank
+// A vote as summable values, and back; the stop signal is the first of kStopSignals that any rank
 // received.
 std::vector<double> to_values(const Vote& vote);
 Vote to_vote(const std::vector<double>& sums);

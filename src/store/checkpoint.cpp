@@ -25,12 +25,8 @@ constexpr std::string_view kFormat = "kiln checkpoint";
 constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kMaxManifest = 1 << 16;
 
-std::string hash_text(std::uint64_t hash) {
-  return formatted("%016llx", static_cast<unsigned long long>(hash));
-}
-
 Json json_of(const CheckpointFile& file) {
-  return {{"name", file.name}, {"bytes", file.bytes}, {"content_hash", hash_text(file.hash)}};
+  return {{"name", file.name}, {"bytes", file.bytes}, {"content_hash", hex_digits(file.hash)}};
 }
 
 [[noreturn]] void refuse_manifest(const std::string& fault) {
@@ -52,7 +48,7 @@ std::uint64_t number_in(const Json& object, const char* name, std::uint64_t most
 
 std::string text_in(const Json& object, const char* name) {
   const Json& value = member(object, name);
-  if (!value.is_string()) refuse_manifest("has a '" + std::string(name) + "' that is not a text");
+  if (!value.is_string()) refuse_manifest("has a '" + std::string(name) + "' that is not a string");
   return value.get<std::string>();
 }
 
@@ -61,7 +57,7 @@ CheckpointFile file_of(const Json& value) {
   CheckpointFile file{text_in(value, "name"), number_in(value, "bytes", kMaxStateDictBytes), 0};
   const std::string hash = text_in(value, "content_hash");
   const auto end = std::from_chars(hash.data(), hash.data() + hash.size(), file.hash, 16).ptr;
-  if (hash_text(file.hash) != hash || end != hash.data() + hash.size())
+  if (hex_digits(file.hash) != hash || end != hash.data() + hash.size())
     refuse_manifest("has a 'content_hash' that is not 16 hexadecimal digits");
   return file;
 }
@@ -80,8 +76,8 @@ std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
 std::string read_verified(const fs::path& folder, const CheckpointFile& file) {
   std::string bytes = read_part(folder / file.name, file.bytes);
   if (content_hash(bytes) != file.hash)
-    throw FormatFault("'" + file.name + "' is damaged: its bytes have another hash than " +
-                      std::string(kManifestFile) + " says");
+    throw FormatFault("'" + file.name + "' is damaged: its bytes do not match the hash in " +
+                      std::string(kManifestFile));
   return bytes;
 }
 
@@ -198,7 +194,8 @@ CheckpointManifest parse_manifest(std::string_view json) {
 CheckpointManifest read_manifest(const fs::path& folder) {
   std::error_code fault;
   if (fs::symlink_status(folder / kManifestFile, fault).type() == fs::file_type::not_found)
-    throw FormatFault("it has no " + std::string(kManifestFile) + ": its writing did not end");
+    throw FormatFault("it has no " + std::string(kManifestFile) +
+                      ": it was not completely written");
   return parse_manifest(read_part(folder / kManifestFile, kMaxManifest));
 }
 
@@ -261,7 +258,7 @@ bool is_checkpoint(const fs::path& path) {
 Checkpoint read_checkpoint(const fs::path& path, std::vector<std::string>& skipped) {
   const auto refuse = [&](const std::string& fault) {
     throw Error(ErrorCode::kInvalidModelDirectory,
-                quoted_path(path) + " is no whole checkpoint: " + fault +
+                quoted_path(path) + " is not a complete checkpoint: " + fault +
                     ". Give another checkpoint of the run, or the folder that holds them.");
   };
   try {

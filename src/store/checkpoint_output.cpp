@@ -246,7 +246,7 @@ std::int64_t CheckpointFolder::next_number() const {
   }
 }
 
-// Failures are let be: the new checkpoint is whole, and the next one tries again.
+// Failures are ignored: the new checkpoint is whole, and the next one tries again.
 void CheckpointFolder::remove_old() const {
   try {
     int num_kept = 0;

@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
+#include "store/calibration_file.h"
 #include "store/model_spec.h"
 #include "store/state_dict_file.h"
 
@@ -18,6 +20,8 @@ namespace {
 
 constexpr std::uint64_t kMaxSpec = 1 << 16;
 constexpr std::uint64_t kMaxLabelMap = 64 << 20;
+constexpr std::uint64_t kMaxCalibration = 1 << 20;
+constexpr std::uint64_t kMaxSeenImages = std::uint64_t{1} << 32;  // 700 million images
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& fault,
                        const std::string& remedy) {
@@ -93,16 +97,6 @@ Preprocessing read_preprocessing(const std::filesystem::path& path, const ModelS
 }
 
 constexpr std::size_t kMaxColumns = 2;
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
 
 std::string take_quoted_field(std::string_view& csv, std::size_t line) {
   std::string field;
@@ -182,6 +176,16 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder) {
   if (std::filesystem::exists(pixels_path, error)) {
     directory.preprocessing = read_preprocessing(pixels_path, directory.spec);
   }
+  const std::filesystem::path calibration_path = folder / kCalibrationFile;
+  if (std::filesystem::exists(calibration_path, error)) {
+    directory.calibration =
+        parse_calibration(read_part(calibration_path, kMaxCalibration), calibration_path.string());
+  }
+  const std::filesystem::path seen_path = folder / kSeenImagesFile;
+  if (std::filesystem::exists(seen_path, error)) {
+    directory.seen_images =
+        parse_seen_images(read_part(seen_path, kMaxSeenImages), seen_path.string());
+  }
   return directory;
 }
 
@@ -209,6 +213,9 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
   files.push_back({"model.safetensors", write_safetensors(model.state)});
   files.push_back({std::string(kLabelMapFile), format_label_map(model.labels)});
   files.push_back({std::string(kPreprocessingFile), format_preprocessing(model.preprocessing)});
+  files.push_back({std::string(kCalibrationFile), format_calibration(model.calibration)});
+  if (model.seen_images)
+    files.push_back({std::string(kSeenImagesFile), pack_seen_images(*model.seen_images)});
   files.push_back({"_schema.json", model.schema_json});
   files.push_back({"_samples.json", model.samples_json});
   files.push_back({"training.json", model.training_json});

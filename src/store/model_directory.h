@@ -11,9 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/calibration.h"
 #include "base/output_folder.h"
 #include "store/model_spec.h"
 #include "store/preprocessing.h"
+#include "store/seen_images.h"
 #include "store/tensor.h"
 
 namespace kiln {
@@ -24,6 +26,10 @@ struct ModelDirectory {
   std::vector<std::string> labels;  // from index_to_label.csv; empty if untrained
   // Empty if untrained, and for directories of other programs or older versions.
   std::optional<Preprocessing> preprocessing;
+  // A temperature of 1 for the same.
+  Calibration calibration;
+  // Empty for the same, and if training was told to leave it out.
+  std::optional<SeenImages> seen_images;
 };
 
 // Errors as formats.md of the designer: 2000 (UserError) for a missing or empty folder, 159 for
@@ -57,10 +63,12 @@ struct TrainedModel {
   StateDict state;
   std::vector<std::string> labels;
   Preprocessing preprocessing;
+  Calibration calibration;
   std::string schema_json, samples_json, training_json;
+  std::optional<SeenImages> seen_images = std::nullopt;  // empty: no file
 };
 // _meta.yaml, model_spec.yaml, model, model.safetensors, index_to_label.csv, preprocessing.json,
-// _schema.json, _samples.json, training.json.
+// calibration.json, seen_images.bin, _schema.json, _samples.json, training.json.
 std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 
 // `0,airplane` with a header line `,label`; quoted only if necessary.

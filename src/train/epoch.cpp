@@ -78,6 +78,46 @@ StepTimes StepClock::times() {
   return marks_->times();
 }
 
+StepRates::StepRates(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
+    : epoch_(epoch),
+      is_queued_(is_queued),
+      batches_per_step_(batches_per_step),
+      seconds_before_(epoch.spent.seconds),
+      begin_(begin),
+      counted_(begin) {}
+
+void StepRates::forwarded(int images, Time now) {
+  epoch_.images += images;
+  images_ += images;
+  ++batches_;
+  if (is_queued_) return;
+  const int counting = images_;
+  count(now);
+  epoch_.weighted_seconds += batch_seconds_ * counting;
+  epoch_.weighted_rate += batch_rate_ * counting;
+  if (epoch_.images == 0) return;  // only bad images so far
+  epoch_seconds_ = epoch_.weighted_seconds / epoch_.images;
+  epoch_rate_ = epoch_.weighted_rate / epoch_.images;
+}
+
+void StepRates::waited(Time now) {
+  if (!is_queued_ || batches_ == 0) return;
+  count(now);
+  const double elapsed = seconds_before_ + seconds_between(begin_, now);
+  epoch_seconds_ = elapsed / (epoch_.steps * batches_per_step_);
+  epoch_rate_ = epoch_.images / elapsed;
+  epoch_.weighted_seconds = epoch_seconds_ * epoch_.images;
+  epoch_.weighted_rate = epoch_rate_ * epoch_.images;
+}
+
+void StepRates::count(Time now) {
+  const double seconds = seconds_between(counted_, now);
+  batch_seconds_ = seconds / batches_;
+  batch_rate_ = images_ / seconds;
+  counted_ = now;
+  images_ = batches_ = 0;
+}
+
 TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceUploader& uploader,
                        const EpochPlan& plan)
     : state_(state),
@@ -89,7 +129,7 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceUploader& u
       before_(state.epoch.spent),
       communication_before_(state.gradients.communication()),
       begin_(Clock::now()),
-      measured_(begin_) {
+      rates_(state.epoch, uploader.device().is_cuda(), plan.step.batches_per_step, begin_) {
   state_.model->train(true);
   if (state_.epoch.steps > 0) learning_rate_ = rate_after(state_.epoch.steps - 1);
 }
@@ -111,14 +151,14 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   const HostBatch* batch = loader_.next();
   if (batch == nullptr) return std::nullopt;
   clock_.begin(&StepTimes::forward);
-  next_count_ = batch->count;
+  batch_images_ = batch->count;
   return uploader_.upload(*batch);
 }
 
 void TrainEpoch::enter(StepPhase phase) {
   switch (phase) {
     case StepPhase::kBackward:
-      measure();
+      rates_.forwarded(batch_images_, Clock::now());
       return clock_.begin(&StepTimes::backward);
     case StepPhase::kCommunication:
       return clock_.begin(&StepTimes::communication);
@@ -130,19 +170,6 @@ void TrainEpoch::enter(StepPhase phase) {
   }
 }
 
-// The designer's measuring point is after the forward pass, so a batch's time holds the previous
-// backward.
-void TrainEpoch::measure() {
-  const Clock::time_point now = Clock::now();
-  batch_seconds_ = seconds_between(measured_, now);
-  measured_ = now;
-  batch_count_ = next_count_;
-  EpochSums& epoch = state_.epoch;
-  epoch.images += batch_count_;
-  epoch.weighted_seconds += batch_seconds_ * batch_count_;
-  epoch.weighted_rate += batch_count_ / batch_seconds_ * batch_count_;
-}
-
 EpochTimes TrainEpoch::spent() {
   EpochTimes spent = before_;
   spent.seconds += seconds_between(begin_, Clock::now());
@@ -151,6 +178,8 @@ EpochTimes TrainEpoch::spent() {
   if (const auto now = state_.gradients.communication()) {
     spent.communication.summing += now->summing - communication_before_->summing;
     spent.communication.waiting += now->waiting - communication_before_->waiting;
+    // The host does not wait for a GPU's sums; its stream does.
+    if (uploader_.device().is_cuda()) spent.communication.waiting = spent.parts.communication;
   }
   return spent;
 }
@@ -165,17 +194,17 @@ StepRecord TrainEpoch::timing() const {
   record.num_steps = plan_.schedule.steps_per_epoch;
   record.elapsed_seconds = epoch.spent.seconds;
   record.data_wait_share = epoch.spent.data_wait_seconds / epoch.spent.seconds;
-  if (epoch.images == 0) return record;
-  record.batch_seconds = batch_seconds_;
-  record.epoch_seconds = epoch.weighted_seconds / epoch.images;
-  record.batch_images_per_second = batch_count_ / batch_seconds_;
-  record.epoch_images_per_second = epoch.weighted_rate / epoch.images;
+  record.batch_seconds = rates_.batch_seconds();
+  record.epoch_seconds = rates_.epoch_seconds();
+  record.batch_images_per_second = rates_.batch_rate();
+  record.epoch_images_per_second = rates_.epoch_rate();
   return record;
 }
 
 StepRecord TrainEpoch::step_record() {
   EpochSums& epoch = state_.epoch;
   const Totals batch = epoch.metrics.batch(), so_far = epoch.metrics.totals();  // wait: then clocks
+  rates_.waited(Clock::now());
   epoch.spent = spent();
   StepRecord record = timing();
   record.times = epoch.spent.parts;
@@ -188,9 +217,11 @@ EpochRecord TrainEpoch::finish() {
   const EpochSums& epoch = state_.epoch;
   EpochRecord record;
   record.train = epoch.metrics.totals();  // waits for the device, so before the clock is read
+  rates_.waited(Clock::now());
   state_.epoch.spent = spent();
   record.epoch = plan_.epoch;
   record.num_steps = epoch.steps;
+  if (state_.scaler) record.skipped_steps = state_.scaler->values().skipped_steps;
   record.learning_rate = learning_rate_;
   record.times = epoch.spent.parts;
   record.train_seconds = epoch.spent.seconds;

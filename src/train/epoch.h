@@ -35,6 +35,38 @@ class StepClock {
   std::unique_ptr<Marks> marks_;
 };
 
+// Rates of training, from the moments at which the images of a batch count as trained. On a CPU
+// that is after the forward pass, the designer's measuring point, so that a batch's time holds the
+// previous backward. On a GPU the host has only queued it by then, some steps ahead: all batches
+// since the last time count when the host has waited for the device. One thread.
+class StepRates {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // Keeps the averages of `epoch`, which may have begun before `begin`.
+  StepRates(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin);
+
+  void forwarded(int images, Time now);
+  void waited(Time now);  // for the device, at the end of a step
+
+  // Of the last that counted, per batch, and of the epoch up to them; 0: none yet.
+  double batch_seconds() const { return batch_seconds_; }
+  double batch_rate() const { return batch_rate_; }
+  double epoch_seconds() const { return epoch_seconds_; }
+  double epoch_rate() const { return epoch_rate_; }
+
+ private:
+  void count(Time now);
+
+  EpochSums& epoch_;
+  const bool is_queued_;
+  const int batches_per_step_;
+  const double seconds_before_;
+  const Time begin_;
+  Time counted_;
+  int images_ = 0, batches_ = 0;  // that do not count yet
+  double batch_seconds_ = 0, batch_rate_ = 0, epoch_seconds_ = 0, epoch_rate_ = 0;
+};
+
 struct EpochPlan {
   int epoch = 1;  // from 1
   SchedulePlan schedule;
@@ -58,7 +90,9 @@ class TrainEpoch : private StepContext {
   int steps_done() const { return state_.epoch.steps; }
   double learning_rate() const { return learning_rate_; }  // of the last step
   // These wait for the device; numbers are this rank's.
-  int first_bad_step() const { return state_.epoch.metrics.first_bad_step(); }  // 0: none
+  int first_nonfinite_step() const {
+    return state_.epoch.metrics.first_nonfinite_step();
+  }  // 0: none
   StepRecord step_record();
   EpochRecord finish();  // `valid` stays empty
   // Time and rate as of the end of the last step, for a progress line: never waits.
@@ -68,10 +102,8 @@ class TrainEpoch : private StepContext {
   std::optional<DeviceBatch> next() override;
   void enter(StepPhase phase) override;
   double rate_after(int steps) const;  // of the epoch
-  void measure();
   EpochTimes spent();
 
-  using Clock = std::chrono::steady_clock;
   TrainState& state_;
   BatchLoader& loader_;
   DeviceUploader& uploader_;
@@ -80,9 +112,10 @@ class TrainEpoch : private StepContext {
   StepClock clock_;
   const EpochTimes before_;  // spent on this epoch when this began
   const std::optional<CommunicationTime> communication_before_;
-  Clock::time_point begin_, measured_;
-  double learning_rate_ = 0, batch_seconds_ = 0;
-  int next_count_ = 0, batch_count_ = 0;  // images: handed out, measured
+  const StepRates::Time begin_;
+  StepRates rates_;
+  double learning_rate_ = 0;
+  int batch_images_ = 0;  // images handed out
 };
 
 }  // namespace kiln

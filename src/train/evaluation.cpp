@@ -3,8 +3,10 @@
 #include <torch/torch.h>
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "train/loss.h"
+#include "train/precision.h"
 
 namespace kiln {
 namespace {
@@ -16,7 +18,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 MetricSums::MetricSums(const at::Device& device)
     : sums_(torch::zeros({3}, torch::dtype(torch::kFloat64).device(device))),
       batch_sums_(torch::zeros({3}, torch::dtype(torch::kFloat64).device(device))),
-      first_bad_step_(torch::full({}, kNever, torch::dtype(torch::kInt64).device(device))) {}
+      first_nonfinite_step_(torch::full({}, kNever, torch::dtype(torch::kInt64).device(device))) {}
 
 void MetricSums::add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
                      int step) {
@@ -32,7 +34,8 @@ void MetricSums::add(const at::Tensor& logits, const at::Tensor& labels, const a
   batch_count_ = labels.size(0);
   count_ += batch_count_;
   const at::Tensor bad = torch::isfinite(loss).logical_not();
-  first_bad_step_ = torch::where(bad, first_bad_step_.clamp_max(step), first_bad_step_);
+  first_nonfinite_step_ =
+      torch::where(bad, first_nonfinite_step_.clamp_max(step), first_nonfinite_step_);
 }
 
 Totals MetricSums::read(const at::Tensor& sums, std::int64_t count) const {
@@ -57,13 +60,19 @@ void MetricSums::set(const Totals& totals) {
   count_ = totals.count;
 }
 
-int MetricSums::first_bad_step() const {
-  const auto step = first_bad_step_.item<std::int64_t>();
+int MetricSums::first_nonfinite_step() const {
+  const auto step = first_nonfinite_step_.item<std::int64_t>();
   return step == kNever ? 0 : static_cast<int>(step);
 }
 
-Evaluator::Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader)
-    : model_(model), loader_(loader), uploader_(uploader), metrics_(uploader.device()) {
+Evaluator::Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader,
+                     Precision precision, const CalibrationSample& sample)
+    : model_(model),
+      loader_(loader),
+      uploader_(uploader),
+      precision_(precision),
+      metrics_(uploader.device()),
+      sample_(sample) {
   model_.train(false);
 }
 
@@ -74,14 +83,42 @@ bool Evaluator::step() {
   ++steps_;
   if (host->count == 0) return true;
   const DeviceBatch batch = uploader_.upload(*host);
-  const at::Tensor logits = model_.forward(batch.images);
+  const at::Tensor logits = forward(model_, batch.images, precision_);
   metrics_.add(logits, batch.labels, reported_loss(logits, batch.labels), steps_);
   for (std::size_t i = 0; i < host->labels.size(); ++i)
     predictions_.push_back({host->samples[i], static_cast<std::int32_t>(host->labels[i]), 0, 0});
   const auto [confidence, predicted] = logits.softmax(1, torch::kFloat32).max(1);
   confidences_.push_back(confidence);
   predicted_.push_back(predicted.to(torch::kInt32));
+  keep_logits(logits, *host);
   return true;
+}
+
+void Evaluator::keep_logits(const at::Tensor& logits, const HostBatch& batch) {
+  std::vector<std::int64_t> rows;
+  for (std::size_t i = 0; i < batch.labels.size(); ++i) {
+    if (!sample_.holds(batch.samples[i])) continue;
+    rows.push_back(static_cast<std::int64_t>(i));
+    labels_.push_back(static_cast<std::int32_t>(batch.labels[i]));
+  }
+  if (rows.empty()) return;
+  const at::Tensor kept = rows.size() == batch.labels.size()
+                              ? logits
+                              : logits.index_select(0, torch::tensor(rows).to(logits.device()));
+  logits_.push_back(kept.to(torch::kFloat32));
+}
+
+HostLogits Evaluator::take_logits() {
+  if (logits_.empty()) return {};
+  at::Tensor all = torch::cat(std::exchange(logits_, {})).cpu().contiguous();
+  return {std::move(all), std::move(labels_)};
+}
+
+LabeledLogits HostLogits::view() const {
+  if (labels.empty()) return {};
+  return {{logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())},
+          labels,
+          static_cast<int>(logits.size(1))};
 }
 
 std::vector<Prediction> Evaluator::take_predictions() {

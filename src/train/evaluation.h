@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "base/training_record.h"
+#include "base/vocabulary.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "model/image_model.h"
+#include "train/temperature.h"
 
 namespace kiln {
 
@@ -22,9 +24,9 @@ class MetricSums {
            int step);
 
   // These wait for the device.
-  Totals batch() const;        // the last add()
-  Totals totals() const;       // all of them
-  int first_bad_step() const;  // the first step whose loss was not finite; 0: none
+  Totals batch() const;              // the last add()
+  Totals totals() const;             // all of them
+  int first_nonfinite_step() const;  // the first step whose loss was not finite; 0: none
 
   // Continues from these sums, all of them finite.
   void set(const Totals& totals);
@@ -32,8 +34,8 @@ class MetricSums {
  private:
   Totals read(const at::Tensor& sums, std::int64_t count) const;
 
-  at::Tensor sums_, batch_sums_;  // double [3]: loss, top-1, top-5
-  at::Tensor first_bad_step_;     // int64 []
+  at::Tensor sums_, batch_sums_;     // double [3]: loss, top-1, top-5
+  at::Tensor first_nonfinite_step_;  // int64 []
   std::int64_t count_ = 0, batch_count_ = 0;
 };
 
@@ -43,12 +45,21 @@ struct Prediction {
   float confidence = 0;  // softmax of the predicted class
 };
 
-// One pass over the validation images, one batch at a time: the sums, and the prediction for each
-// image. The caller owns the loop. One thread.
+// The logits of images, in float32 on the host.
+struct HostLogits {
+  at::Tensor logits;  // [N, C], row-major; undefined for no images
+  std::vector<std::int32_t> labels;
+
+  LabeledLogits view() const;
+};
+
+// One pass over the validation images, one batch at a time: the sums, the prediction for each
+// image, and the logits of those that choose the temperature. The caller owns the loop. One thread.
 class Evaluator {
  public:
-  // All must outlive it. The model is in eval mode from now on.
-  Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader);
+  // All references must outlive it. The model is in eval mode from now on.
+  Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader, Precision precision,
+            const CalibrationSample& sample);
 
   // Evaluates the next batch; false if there is none.
   bool step();
@@ -58,16 +69,24 @@ class Evaluator {
   Totals totals() const { return metrics_.totals(); }
   // For all images that could be decoded, in the loader's order. Call it once.
   std::vector<Prediction> take_predictions();
+  // Of the images in the sample. Call it once.
+  HostLogits take_logits();
 
  private:
+  void keep_logits(const at::Tensor& logits, const HostBatch& batch);
+
   ImageModel& model_;
   BatchLoader& loader_;
   DeviceUploader& uploader_;
+  Precision precision_;
   MetricSums metrics_;
   int steps_ = 0;
   std::vector<Prediction> predictions_;
   // [N] a batch: predictions stay on the device until all are complete.
   std::vector<at::Tensor> confidences_, predicted_;
+  CalibrationSample sample_;
+  std::vector<at::Tensor> logits_;  // likewise, [n, C] in float32
+  std::vector<std::int32_t> labels_;
 };
 
 }  // namespace kiln

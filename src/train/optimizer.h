@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Updates every parameter in place; on a GPU the work is queued, not waited for.
-  virtual void step(double learning_rate) = 0;
+  // Updates every parameter in place; on a GPU the work is queued, not waited for. `skip`: float32
+  // [1] on the parameters' device, which only it reads; 1: nothing changes.
+  virtual void step(double learning_rate, const std::optional<at::Tensor>& skip = {}) = 0;
 
   // The optimizer's state besides weights and gradients, named "momentum.PARAMETER". The tensors
   // are not copies: writing to them sets the state.

@@ -33,12 +33,12 @@ class Sgd : public Optimizer {
     }
   }
 
-  void step(double learning_rate) override {
+  void step(double learning_rate, const std::optional<at::Tensor>& skip) override {
     const c10::AutoGradMode no_grad(false);
     for (Group& group : groups_)
       at::_fused_sgd_(group.parameters, group.gradients, group.momenta, group.weight_decay,
                       momentum_, learning_rate, /*dampening=*/0.0, /*nesterov=*/true,
-                      /*maximize=*/false, /*is_first_step=*/false);
+                      /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip);
   }
 
   std::vector<NamedTensor> state() const override {

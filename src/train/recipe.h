@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/vocabulary.h"
+
 namespace kiln {
 
 struct OptimizerPlan {
@@ -28,6 +30,7 @@ struct Recipe {
   OptimizerPlan optimizer;
   SchedulePlan schedule;
   LossPlan loss;
+  Precision precision = Precision::kFp32;
 };
 
 }  // namespace kiln

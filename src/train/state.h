@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "model/image_model.h"
 #include "parallel/gradients/gradient_buckets.h"
 #include "train/evaluation.h"
+#include "train/loss_scaler.h"
 #include "train/optimizer.h"
 #include "train/recipe.h"
 
@@ -36,6 +38,7 @@ struct EarlyStopping {
 struct BestEpoch {
   int epoch = 0;  // from 1; 0: none yet
   Totals valid;   // over all ranks
+  Calibration calibration;
   // copied_weights() of that epoch, on rank 0 alone.
   std::vector<NamedTensor> weights;
 };
@@ -86,11 +89,20 @@ struct TrainState {
         gradients(model->parameters(), buckets, communicator),
         optimizer(make_optimizer(recipe.optimizer,
                                  one_group(*model, gradients.gradients(), recipe.optimizer))),
-        epoch(model->parameters().front().device()) {}
+        epoch(model->parameters().front().device()) {
+    if (recipe.precision == Precision::kFp16) scaler.emplace(model->parameters().front().device());
+  }
+
+  // All sums are those of a new epoch.
+  void begin_epoch() {
+    epoch = EpochSums(model->parameters().front().device());
+    if (scaler) scaler->forget_skipped_steps();
+  }
 
   std::unique_ptr<ImageModel> model;
   GradientBuckets gradients;  // zero between two steps
   std::unique_ptr<Optimizer> optimizer;
+  std::optional<LossScaler> scaler;  // of float16
   Progress progress;
   EpochSums epoch;
   ImageFaults bad_train, bad_valid;

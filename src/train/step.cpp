@@ -2,6 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 
+#include "train/precision.h"
+
 namespace kiln {
 
 // The order below is the whole algorithm: backward of the mean loss over all images of the step
@@ -13,10 +15,10 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
     if (!batch) return false;
     if (i == plan_.batches_per_step) state_.gradients.reduce_on_next_backward();
     if (is_passed_over(*batch)) continue;
-    const at::Tensor logits = state_.model->forward(batch->images);
+    const at::Tensor logits = forward(*state_.model, batch->images, plan_.precision);
     const at::Tensor loss = loss_(logits, batch->labels) / static_cast<double>(plan_.images());
     context.enter(StepPhase::kBackward);
-    loss.backward();
+    (state_.scaler ? state_.scaler->scaled(loss) : loss).backward();
     state_.epoch.metrics.add(logits, batch->labels, reported_loss(logits, batch->labels),
                              state_.epoch.steps + 1);
     has_trained = true;
@@ -24,11 +26,16 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
   context.enter(StepPhase::kCommunication);
   state_.gradients.wait();
   context.enter(StepPhase::kOptimizer);
-  if (has_trained) state_.optimizer->step(learning_rate);
+  if (has_trained) update(learning_rate);
   state_.gradients.zero();
   ++state_.epoch.steps;
   context.enter(StepPhase::kDone);
   return true;
+}
+
+void TrainStep::update(double learning_rate) {
+  if (!state_.scaler) return state_.optimizer->step(learning_rate);
+  state_.optimizer->step(learning_rate, state_.scaler->unscale(state_.gradients.flat()));
 }
 
 bool TrainStep::is_passed_over(const DeviceBatch& batch) const {

@@ -18,6 +18,7 @@ struct StepPlan {
   int smallest_batch = 1;
   bool train_on_empty_batches = false;  // synchronized BatchNorm needs every rank in every batch
   LossPlan loss = {};
+  Precision precision = Precision::kFp32;  // that of the state's recipe
 
   // Of one step, over all ranks: what gradients are divided by, bad images or not.
   std::int64_t images() const { return std::int64_t{batch_size} * batches_per_step * num_ranks; }
@@ -42,11 +43,13 @@ class TrainStep {
       : state_(state), plan_(plan), loss_(find_training_loss(plan.loss)) {}
 
   // Trains on the next batches, together with the other ranks, and updates the weights; false if no
-  // batch is left. On a GPU the work is queued, not waited for.
+  // batch is left. On a GPU the work is queued, not waited for. In float16, a step whose gradients
+  // overflow counts but leaves the weights as they are.
   bool run(StepContext& context, double learning_rate);
 
  private:
   bool is_passed_over(const DeviceBatch& batch) const;
+  void update(double learning_rate);
 
   TrainState& state_;
   StepPlan plan_;

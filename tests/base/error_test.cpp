@@ -98,6 +98,33 @@ TEST(Explained, OutOfMemoryNamesDeviceAndSize) {
   EXPECT_NE(host.find("this host"), host.npos) << host;
   EXPECT_NE(host.find("4.00 GB"), host.npos) << host;
   EXPECT_EQ(told("CUDA error: out of memory").find("asked for"), std::string::npos);
+  EXPECT_EQ(explanation(std::runtime_error("could not create a primitive")).code(),
+            ErrorCode::kModuleOutOfMemory);
+}
+
+TEST(Explained, FaultsOfTheGpuAreNoBugs) {
+  for (const char* what :
+       {"CUDA error: an illegal memory access was encountered\nSearch for it",
+        "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`",
+        "CUDA driver error: unknown error", "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        "cuDNN Frontend error: no plan", "FIND was unable to find an engine to execute this"}) {
+    const Error error = explanation(std::runtime_error(what));
+    EXPECT_EQ(error.code(), ErrorCode::kFailedToCompleteOperation) << what;
+    EXPECT_EQ(exit_code(error.code()), 3);
+    EXPECT_NE(error.message().find("nvidia-smi"), std::string::npos) << error.message();
+    EXPECT_EQ(error.message().find('\n'), std::string::npos);
+  }
+  EXPECT_EQ(
+      explanation(std::runtime_error("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling")).code(),
+      ErrorCode::kModuleOutOfMemory);
+}
+
+TEST(Explained, AnOperationThatIsNotDeterministicNamesTheOption) {
+  const Error error = explanation(std::runtime_error(
+      "cumsum_cuda_kernel does not have a deterministic implementation, but you set 'x'."));
+  EXPECT_EQ(exit_code(error.code()), 1);
+  EXPECT_NE(error.message().find("--deterministic"), std::string::npos);
+  EXPECT_NE(error.message().find("cumsum_cuda_kernel"), std::string::npos);
 }
 
 TEST(Explained, OtherFailuresStay) {

@@ -134,6 +134,18 @@ TEST_F(Files, WrittenBytesAreVerified) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+TEST_F(Files, OneChangedByteOfManyPiecesShows) {
+  const auto written = [this] {
+    DurableFile file(folder_ / "model");
+    for (std::size_t size = 1; size < 2000; ++size) file.write(std::string(size, 'x'));
+    return file;
+  };
+  written().finish();
+  DurableFile file = written();
+  std::ofstream(file.temporary_path(), std::ios::in).seekp(1'500'007) << 'y';
+  EXPECT_NE(write_fault([&] { file.finish(); }).find("model"), std::string::npos);
+}
+
 TEST_F(Files, APipeIsRefusedAndStays) {
   const fs::path pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

@@ -10,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <system_error>
 
@@ -37,9 +38,13 @@ int fsync(int descriptor) {
   if (fails()) return -1;
   struct stat info {};
   if (::fstat(descriptor, &info) != 0 || !S_ISDIR(info.st_mode)) return 0;
-  std::error_code fault;
-  kiln::test::synced_folders.push_back(
-      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), fault));
+  {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    std::error_code fault;
+    kiln::test::synced_folders.push_back(
+        std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), fault));
+  }
   errno = kiln::test::folder_sync_error;
   return errno == 0 ? 0 : -1;
 }

@@ -118,13 +118,14 @@ TEST(Effects, AreGivenForEveryOptionOfTrain) {
 }
 
 TEST(Effects, TellWhatARunThatResumesMayChange) {
-  for (const char* name : {"epochs", "train-data-path", "checkpoint-path", "loader-threads",
-                           "cache", "print-freq", "collective-timeout", "mlflow-log-model"})
+  for (const char* name :
+       {"epochs", "train-data-path", "checkpoint-path", "loader-threads", "cache", "print-freq",
+        "collective-timeout", "mlflow-log-model", "no-hashes"})
     EXPECT_EQ(effect_of(name), Effect::kFree) << name;
   for (const char* name : {"threads", "ranks", "bucket-mb", "gradient-dtype", "device"})
     EXPECT_EQ(effect_of(name), Effect::kBits) << name;
   for (const char* name : {"learning-rate", "random-seed", "augment", "image-size", "patience",
-                           "save", "sync-batch-norm", "lr-scaling", "shard-by"})
+                           "save", "precision", "sync-batch-norm", "lr-scaling", "shard-by"})
     EXPECT_EQ(effect_of(name), Effect::kResult) << name;
 }
 

@@ -44,6 +44,7 @@ TEST(CommandLine, TrainHasTheDesignersDefaults) {
   EXPECT_EQ(config.ranks.threads, 0);
   EXPECT_EQ(config.ranks.device, DeviceChoice::kAuto);
   EXPECT_EQ(config.optimization.save, SaveChoice::kBest);
+  EXPECT_EQ(config.optimization.precision, Precision::kFp32);
   EXPECT_EQ(config.output.log_path, "logs");
   EXPECT_FALSE(config.output.log_path_given);
 }
@@ -98,6 +99,16 @@ TEST(CommandLine, TakesEveryTrainOption) {
   EXPECT_TRUE(config.output.log_path_given);
 }
 
+TEST(CommandLine, BindingIsTheDefaultButNotAWish) {
+  const auto ranks = [](const std::vector<std::string>& more) {
+    return parse_as<TrainConfig>(train(more)).ranks;
+  };
+  EXPECT_TRUE(ranks({}).bind);
+  EXPECT_FALSE(ranks({}).bind_given);
+  EXPECT_TRUE(ranks({"--bind", "auto"}).bind_given);
+  EXPECT_FALSE(ranks({"--bind", "off"}).bind);
+}
+
 TEST(CommandLine, EffectiveOptionsListEveryOptionOnce) {
   const auto config = parse_as<TrainConfig>(train({"--epochs", "7"}));
   const std::map<std::string, std::string> used(config.effective_options.begin(),
@@ -131,6 +142,7 @@ TEST(CommandLine, NamesOfOtherTrainersAreKnown) {
   const CommandInfo &training = *find_command("train"), &packing = *find_command("pack"),
                     &creation = *find_command("init-model");
   EXPECT_EQ(meant_option(training, "bs"), "batch-size");
+  EXPECT_EQ(meant_option(training, "amp"), "precision");
   EXPECT_EQ(meant_option(training, "num_workers"), "loader-threads");
   EXPECT_EQ(meant_option(training, "out"), "trained-model-path");
   EXPECT_EQ(meant_option(packing, "out"), "output-path");
@@ -226,12 +238,15 @@ TEST(CommandLine, EveryMissingPathIsReported) {
 TEST(CommandLine, UnknownCommandsAreFaults) {
   EXPECT_TRUE(std::holds_alternative<VersionRequest>(parse_command_line({"--version"}).command));
   EXPECT_EQ(fault({"trian"}), "'trian' is not a command of kiln. Did you mean 'train'?");
-  for (const char* word : {"predict", "score", "test", "eval", "infer"})
-    EXPECT_NE(fault({word}).find("examples/predict.py"), std::string::npos) << word;
-  EXPECT_NE(
-      fault({"zebra"}).find("train, launch, init-model, convert, pack, demo-data, bench loader, "
-                            "bench collective, watch, inspect, report, compare or describe"),
-      std::string::npos);
+  for (const char* word : {"predict", "classify", "infer"})
+    EXPECT_NE(fault({word}).find("`kiln score`"), std::string::npos) << word;
+  for (const char* word : {"test", "eval", "validate"})
+    EXPECT_NE(fault({word}).find("`kiln evaluate`"), std::string::npos) << word;
+  EXPECT_NE(fault({"zebra"}).find(
+                "train, score, evaluate, launch, init-model, convert, pack, demo-data, bench "
+                "loader, bench step, bench collective, watch, inspect, report, compare "
+                "or describe"),
+            std::string::npos);
   EXPECT_FALSE(parse_as<HelpRequest>({}).asked_for);
   EXPECT_NE(fault({"--epochs", "5"}).find("precedes the command"), std::string::npos);
 }
@@ -327,8 +342,22 @@ TEST(CommandLine, HostileArgumentsAreFaults) {
 TEST(CommandLine, ABooleanMayBeADigit) {
   EXPECT_TRUE(parse_as<TrainConfig>(train({"--sync-batch-norm", "1"})).ranks.sync_batch_norm);
   EXPECT_FALSE(parse_as<TrainConfig>(train({"--sync-batch-norm", "0"})).ranks.sync_batch_norm);
+  EXPECT_TRUE(parse_as<TrainConfig>(train({"--deterministic"})).ranks.deterministic);
+  EXPECT_FALSE(parse_as<TrainConfig>(train({})).ranks.deterministic);
   EXPECT_NE(fault(train({"--sync-batch-norm", "2"})).find("must be True or False"),
             std::string::npos);
+}
+
+TEST(CommandLine, PrecisionIsAWordOrAuto) {
+  const auto precision = [](const char* word) {
+    return parse_as<TrainConfig>(train({"--precision", word})).optimization.precision;
+  };
+  EXPECT_EQ(precision("fp32"), Precision::kFp32);
+  EXPECT_EQ(precision("tf32"), Precision::kTf32);
+  EXPECT_EQ(precision("fp16"), Precision::kFp16);
+  EXPECT_EQ(precision("bf16"), Precision::kBf16);
+  EXPECT_EQ(precision("auto"), std::nullopt);
+  EXPECT_NE(fault(train({"--precision", "fp8"})), "no fault");
 }
 
 TEST(CommandLine, AChoiceMayHaveUnderscores) {

@@ -292,6 +292,9 @@ TEST_F(SageMaker, RefusesWrongHyperparameters) {
   expect(R"({"color": "1"})", "`kiln train --help`");
   expect(R"({"epochs": "[1, 2]"})", "'epochs' is '[1, 2]', a list or an object");
   expect(R"({"epochs": {"a": 1}})", "'epochs' is a list or an object");
+  expect(R"({"epochs": ""})", "--epochs is empty");
+  expect(R"({"augment": "\"\""})", "--augment is empty");
+  expect(R"({"learning_rate": "0.1", "learning-rate": "0.2"})", "--learning-rate is given twice");
   expect(R"({"train_data_path": "x"})", "the job's channels");
   expect(R"({"model-name": "resnet18"})", "the channel 'model' already provides one");
 }

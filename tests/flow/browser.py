@@ -5,6 +5,9 @@ import os
 import shutil
 import subprocess
 import tempfile
+import unittest
+
+from flow import FlowTest
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 PROGRAM = next(filter(None, map(shutil.which, NAMES)), None)
@@ -101,3 +104,28 @@ class Browser:
         clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], height or size["height"]), "scale": 1}
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(answer["data"]))
+
+
+@unittest.skipUnless(PROGRAM, "no Chromium here: install chromium-headless-shell")
+class BrowserCase(FlowTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser = cls.enterClassContext(Browser())
+
+    def look_at(self, page):
+        """Opens a page, which must be quiet, ask for nothing and fit, narrow and light, wide and dark, and on paper."""
+        self.assertLess(page.stat().st_size, 2_000_000)
+        backgrounds = set()
+        for width, scheme in ((360, "light"), (1100, "dark")):
+            self.browser.show(width, scheme)
+            self.browser.open(page)
+            self.assertEqual(self.browser.complaints(), [])
+            self.assertEqual(self.browser.requests(), [page.absolute().as_uri()])
+            self.assertLessEqual(self.browser.evaluate("document.documentElement.scrollWidth"), width)
+            backgrounds.add(self.browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+        self.assertEqual(len(backgrounds), 2)
+        self.browser.show(scheme="dark", media="print")
+        self.assertEqual(self.browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"),
+                         "rgb(255, 255, 255)")
+        self.browser.show()

@@ -7,7 +7,9 @@ import functools
 import json
 import os
 import pathlib
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -56,6 +58,21 @@ def files_below(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def seen_images(model):
+    """The hashes of the training and of the validation images in a ModelDirectory."""
+    data = (model / "seen_images.bin").read_bytes()
+    magic, version, *counts = struct.unpack_from("<8sIQQ", data)
+    assert (magic, version, len(data)) == (b"KILNSEEN", 1, 28 + 6 * sum(counts)), data[:28]
+    hashes = [data[at:at + 6] for at in range(28, len(data), 6)]
+    return set(hashes[:counts[0]]), set(hashes[counts[0]:])
+
+
+def handles(pid, number):
+    """Whether the process has a handler for the signal yet; until then it has the system's meaning."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"SigCgt:\t([0-9a-f]+)", status)[1], 16) >> (number - 1) & 1
+
+
 def become_nobody():
     """For the child, before kiln starts: a user whom permissions bind."""
     os.setgroups([])
@@ -86,6 +103,11 @@ def shared_files():
     return folder
 
 
+def cpu_has_bf16():
+    flags = pathlib.Path("/proc/cpuinfo").read_text()
+    return "amx_bf16" in flags or "avx512_bf16" in flags
+
+
 class FlowTest(unittest.TestCase):
     """Has a folder of its own; `data` and `untrained` are shared and only read."""
     device = "cpu"
@@ -100,10 +122,10 @@ class FlowTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def train_arguments(self, **options):
-        """Arguments of a one-epoch run; `train_data_path=…` and so on replace them, None removes one."""
+        """Arguments of a run of one epoch and two steps; `train_data_path=…` and so on replace them, None removes one."""
         defaults = {"untrained_model_path": self.untrained, "train_data_path": self.data / "train",
                     "valid_data_path": self.data / "val", "trained_model_path": self.folder / "model",
-                    "log_path": self.folder / "logs", "epochs": 1, "batch_size": 8, "threads": 2, "device": self.device}
+                    "log_path": self.folder / "logs", "epochs": 1, "batch_size": 24, "threads": 2, "device": self.device}
         pairs = {**defaults, **options}
         return ["train"] + [word for name, value in pairs.items() if value is not None
                             for word in ("--" + name.replace("_", "-"), str(value))]

@@ -66,7 +66,7 @@ class Job:
             ended = self.process.poll() is not None
             if (ended and text not in self.log(rank)) or time.monotonic() > last:
                 raise AssertionError(f"'{text}' never came:\n{self.output}")
-            time.sleep(0.05)
+            time.sleep(0.02)
 
     def processes(self):
         return processes_with(self.marker)
@@ -116,8 +116,8 @@ class JobTest(FlowTest):
         self.addCleanup(job.clean_up)
         return job
 
-    def start_long(self, how, ranks=2, until="Epoch: [2", **options):
-        """A job that would never end, and is in its second epoch."""
+    def start_long(self, how, ranks=2, until="Epoch: [3", **options):
+        """A job that would never end, and trains. Every rank knows by then that the others do."""
         job = self.start(how, ranks, **{"epochs": 100000, "patience": 100000, **options})
         job.wait_for(until)
         return job

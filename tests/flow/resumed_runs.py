@@ -18,7 +18,8 @@ PATIENCE = 300
 
 
 class Job:
-    """`kiln train` in a folder of its own, with paths relative to it, so that two of them have equal options."""
+    """`kiln train` in a folder of its own, with paths relative to it, so that two of them have equal options: by default two
+    epochs of four steps."""
 
     def __init__(self, folder, untrained, data, ranks=1, **options):
         self.folder = folder
@@ -28,7 +29,7 @@ class Job:
                 (folder / name).symlink_to(target)
         pairs = {"untrained_model_path": "untrained", "train_data_path": "data/train", "valid_data_path": "data/val",
                  "trained_model_path": "model", "log_path": "logs", "checkpoint_path": "checkpoints", "device": "cpu",
-                 "checkpoint_every": "4steps", "epochs": 3, "batch_size": 8, "threads": 1, "print_freq": 1, "patience": 100, **options}
+                 "checkpoint_every": "3steps", "epochs": 2, "batch_size": 12, "threads": 1, "print_freq": 1, "patience": 100, **options}
         if ranks > 1:
             pairs["ranks"] = ranks
         self.words = [KILN, "train"] + [word for name, value in pairs.items() if value is not None
@@ -56,12 +57,13 @@ class Job:
     def num_checkpoints(self):
         return len(list(self.folder.glob("checkpoints/checkpoint-*/checkpoint.json")))
 
-    def stop_after(self, steps, with_signal=signal.SIGTERM):
-        """Starts it, and sends the signal once its record has so many steps: to the program, or to all of the group for
-        SIGKILL. Returns exit code and output."""
+    def stop_after(self, steps, with_signal=signal.SIGTERM, checkpointed=False):
+        """Starts it, and sends the signal once its record has so many steps, and if asked for once there is a checkpoint: to
+        the program, or to all of the group for SIGKILL. Returns exit code and output."""
         process = self.start()
         end = time.monotonic() + PATIENCE
-        while process.poll() is None and len(self.events("step")) < steps and time.monotonic() < end:
+        while process.poll() is None and time.monotonic() < end and (
+                len(self.events("step")) < steps or (checkpointed and not self.num_checkpoints())):
             time.sleep(0.002)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL) if with_signal == signal.SIGKILL else process.send_signal(with_signal)
@@ -84,6 +86,8 @@ def differences(straight, resumed):
     comparison = Comparison(straight.folder, resumed.folder)
     if (straight.folder / "model/model").read_bytes() != (resumed.folder / "model/model").read_bytes():
         comparison.differ("model", "", "weights", "other weights")
+    if (straight.folder / "model/seen_images.bin").read_bytes() != (resumed.folder / "model/seen_images.bin").read_bytes():
+        comparison.differ("model", "", "seen images", "others")
     events = [[event for event in job.events() if not is_about_interruptions(event)] for job in (straight, resumed)]
     names = [[(event["event"], event.get("epoch"), event.get("step")) for event in some] for some in events]
     if names[0] != names[1]:

@@ -43,17 +43,20 @@ class ArchiveTest(FlowTest):
         images = self.images()
         shuffled = images[::-1]
         inside = [("top/" + file, content) for file, content in images]
-        for archive in (self.zip("stored.zip", shuffled), self.zip("deflated.ZIP", inside, zipfile.ZIP_DEFLATED),
-                        self.tar("plain.tar", shuffled), self.tar("gzip.tgz", images, "w:gz"),
-                        self.tar("bzip2.TAR.BZ2", inside, "w:bz2")):
+        for archive in (self.zip("deflated.ZIP", inside, zipfile.ZIP_DEFLATED), self.tar("plain.tar", shuffled),
+                        self.tar("gzip.tgz", images, "w:gz")):
             with self.subTest(archive=archive.name):
-                self.assertEqual(self.model(archive), expected)
+                self.assertTrue(self.model(archive) == expected, "the models differ")
 
     def test_convert_unpacks_to_the_same_image_directory(self):
-        for name, source in (("a", self.data / "train"), ("b", self.zip("a.zip", self.images(), zipfile.ZIP_DEFLATED))):
-            made = kiln("convert", "--input-path", source, "--output-path", self.folder / name)
+        images = self.images()
+        inside = [("top/" + file, content) for file, content in images]
+        sources = (self.data / "train", self.zip("a.zip", images, zipfile.ZIP_DEFLATED), self.zip("stored.zip", images[::-1]),
+                   self.tar("bzip2.TAR.BZ2", inside, "w:bz2"))
+        for number, source in enumerate(sources):
+            made = kiln("convert", "--input-path", source, "--output-path", self.folder / str(number))
             self.assertEqual(made.returncode, 0, made.stderr)
-        self.assertEqual(files_below(self.folder / "a"), files_below(self.folder / "b"))
+            self.assertEqual(files_below(self.folder / str(number)), files_below(self.folder / "0"), source)
 
     def test_a_wrong_checksum_is_one_bad_image(self):
         path = self.zip("a.zip", self.images())

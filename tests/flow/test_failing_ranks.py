@@ -16,8 +16,6 @@ from two_hosts import TwoHosts
 
 BOTH = (MPIRUN, LAUNCH)
 EACH_RANK_EACH_WAY = tuple(itertools.product(BOTH, (1, 0)))
-# Where the way matters little: the others are run at night.
-USUAL = ((MPIRUN, 1), (LAUNCH, 0))
 PRIVATE = ["unshare", "--mount", "--propagation", "private"]
 
 
@@ -97,7 +95,7 @@ class KilledTest(FailingTest):
     def test_kill_9(self):
         for how, rank in EACH_RANK_EACH_WAY:
             with self.subTest(how=how, rank=rank):
-                self.at_night_unless((how, rank) in USUAL)
+                self.at_night_unless((how, rank) == (MPIRUN, 1))  # test_launch.py has the other way
                 self.new_folder()
                 job, since = self.start_long(how), time.monotonic()
                 os.kill(job.ranks()[rank], signal.SIGKILL)
@@ -126,7 +124,7 @@ class StoppedTest(FailingTest):
     def test_stopped_for_longer_than_the_deadline(self):
         for how, rank in EACH_RANK_EACH_WAY:
             with self.subTest(how=how, rank=rank):
-                self.at_night_unless((how, rank) in USUAL)
+                self.at_night_unless((how, rank) == (LAUNCH, 0))
                 self.new_folder()
                 job, since = self.start_long(how, collective_timeout=self.timeout), time.monotonic()
                 os.kill(job.ranks()[rank], signal.SIGSTOP)
@@ -157,7 +155,7 @@ class StoppedTest(FailingTest):
                 self.assertIsNone(job.process.poll(), job.output)
 
     def test_one_of_three(self):
-        job, since = self.start_long(LAUNCH, 3, batch_size=4, collective_timeout=self.timeout), time.monotonic()
+        job, since = self.start_long(MPIRUN, 3, batch_size=16, collective_timeout=self.timeout), time.monotonic()
         os.kill(job.ranks()[1], signal.SIGSTOP)
         self.assert_failed(job, since, 3, "Missing: rank 1 on host ")
         self.assert_error_info(72, "Missing: rank 1 on host ")
@@ -168,13 +166,13 @@ class StoppedTest(FailingTest):
             with self.subTest(how=how):
                 self.at_night_unless(how == LAUNCH)
                 self.new_folder()
-                job = self.start(how, epochs=4, patience=100, stall_warning=1)
-                job.wait_for("Epoch: [2")
+                job = self.start_long(how, stall_warning=1)
                 stopped = job.ranks()[1]
                 os.kill(stopped, signal.SIGSTOP)
                 job.wait_for("Missing: rank 1 on host ")
                 os.kill(stopped, signal.SIGCONT)
-                self.assertEqual(job.end(), 0, job.output)
+                job.process.terminate()
+                self.assertEqual(job.end(), 143, job.output)
                 self.assertRegex(job.log(0),
                                  r"waiting for [1-9] s for the [a-z ]+ over all ranks. Missing: rank 1 on host ")
                 self.assert_whole_model()
@@ -188,7 +186,7 @@ class DataTest(FailingTest):
                 self.at_night_unless(how == MPIRUN)
                 self.new_folder()
                 train = self.copy_data()
-                job = self.start_apart(how, train_data_path=train, epochs=100000, patience=100000, cache="none")
+                job = self.start_apart(how, train_data_path=train, epochs=100000, patience=100000, cache="none", batch_size=4)
                 job.wait_for("Epoch: [2")
                 since = time.monotonic()
                 subprocess.run(["nsenter", "-t", str(self.rank_1(job, how)), "-m", "mount", "-t", "tmpfs", "none", train],
@@ -210,9 +208,10 @@ class DataTest(FailingTest):
                     self.assert_error_info(39)
 
     def test_fewer_images_than_ranks(self):
+        """By day in a unit test, as the next."""
         for how in BOTH:
             with self.subTest(how=how):
-                self.at_night_unless(how == MPIRUN)
+                self.at_night_unless(False)
                 self.new_folder()
                 train = self.copy_data()
                 for folder in train.iterdir():
@@ -226,7 +225,7 @@ class DataTest(FailingTest):
     def test_fewer_images_than_one_global_batch(self):
         for how in BOTH:
             with self.subTest(how=how):
-                self.at_night_unless(how == LAUNCH)
+                self.at_night_unless(False)
                 self.new_folder()
                 since = time.monotonic()
                 job = self.start(how, batch_size=25)
@@ -238,7 +237,7 @@ class SignalTest(FailingTest):
     def test_sigterm_to_one_rank(self):
         for how, rank in EACH_RANK_EACH_WAY:
             with self.subTest(how=how, rank=rank):
-                self.at_night_unless((how, rank) in USUAL)
+                self.at_night_unless((how, rank) == (MPIRUN, 1))
                 self.new_folder()
                 job = self.start_long(how, until="Epoch 2,")
                 os.kill(job.ranks()[rank], signal.SIGTERM)
@@ -355,7 +354,7 @@ class NetworkTest(FailingTest):
 
     def test_the_cable_is_cut(self):
         job = self.start_on_two_hosts(epochs=100000, patience=100000, collective_timeout=self.timeout)
-        job.wait_for("Epoch: [2")
+        job.wait_for("Epoch: [3")
         processes = {rank_of(process): process for process in self.hosts.processes()}
         self.assertLessEqual({0, 1}, set(processes))
         since = time.monotonic()

@@ -39,10 +39,14 @@ class InitModelTest(FlowTest):
         super().assert_refused(result, exit_code, *words)
         self.assertFalse((self.folder / "made/_meta.yaml").exists())
 
-    def fresh(self, model, seed=7):
-        """A state under torchvision's names."""
-        self.assert_made(self.init(model, "--random-seed", seed, target=f"fresh-{model}"))
-        return torchvision_names(self.made(f"fresh-{model}"))
+    states = {}
+
+    def fresh(self, model):
+        """A state under torchvision's names, drawn once for all tests."""
+        if model not in self.states:
+            self.assert_made(self.init(model, "--random-seed", 7, target=f"fresh-{model}"))
+            self.states[model] = torchvision_names(self.made(f"fresh-{model}"))
+        return dict(self.states[model])
 
     def test_an_unknown_model_is_refused_with_a_guess_and_the_list(self):
         schema = json.loads(kiln("describe", "--command", "init-model", "--format", "json-schema").stdout)
@@ -139,7 +143,7 @@ class InitModelTest(FlowTest):
         self.assertEqual([path.name for path in target.iterdir()], ["thesis.tex"])
 
     def test_training_starts_from_the_weights(self):
-        given = self.fresh("resnet18", seed=11)
+        given = self.fresh("resnet18")
         write_safetensors(self.folder / "weights.safetensors", given)
         self.assert_made(self.init("resnet18", "--weights", self.folder / "weights.safetensors"))
         for normalization, name, mean in ((None, "imagenet", 0.485), ("half", "half", 0.5)):

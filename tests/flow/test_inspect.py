@@ -95,6 +95,7 @@ class InspectTest(FlowTest):
         report = self.inspect(self.folder / "model")
         self.assertEqual((report["kind"], report["num_classes"], report["parameters"], report["mean"]),
                          ("ModelDirectory", 10, 11_181_642, [0.5, 0.5, 0.5]))
+        self.assertEqual((report["seen_training_images"], report["seen_validation_images"]), (24, 10), "one step of 24 images")
         self.assert_holds_the_pixels_of_validation(report)
         names = sorted(path.name for path in (data / "train").iterdir())
         self.assertEqual([entry["label"] for entry in report["label_map"]], names)

@@ -149,9 +149,6 @@ class RunTest(LaunchTest):
             self.assertTrue(any(f" rank {rank} " in line for line in lines), f"rank {rank} said nothing")
             self.assertTrue((self.folder / f"logs/70_driver_log_{rank}.txt").exists())
 
-    def test_launch_trains(self):
-        self.assert_trained(self.launch("--ranks", 2))
-
     def test_train_with_ranks_is_launch_in_one_word_even_without_a_home(self):
         self.assert_trained(kiln(*self.train_arguments(ranks=2, threads=1), environment={"HOME": ""}))
 

@@ -92,6 +92,21 @@ class MlflowTest(JobTest):
         self.assertEqual(sent["training.json"], sent["model/training.json"])
         self.assertEqual({headers["Authorization"] for _, _, headers, _ in relay.requests}, {f"Bearer {TOKEN}"})
 
+        self.assert_evaluation_arrives(job.folder / "model")
+
+    def assert_evaluation_arrives(self, model):
+        words = [KILN, "evaluate", "--trained-model-path", model, "--trained-model-path", model, "--data-path",
+                 self.data / "val", "--output-path", self.folder / "evaluation", "--device", "cpu"]
+        job = self.start_words(words, {"MLFLOW_TRACKING_URI": self.server.url, "MLFLOW_EXPERIMENT_NAME": "evaluated"})
+        self.assertEqual(job.end(), 0, job.output)
+        (run,) = self.server.runs("evaluated")
+        self.assertEqual(run["info"]["status"], "FINISHED")
+        models = json.loads((self.folder / "evaluation/evaluation.json").read_text())["models"]
+        self.assertEqual(self.server.history(run, "evaluation/top-1"),
+                         [(step, one["top1"]) for step, one in enumerate(models, 1)])
+        sent = files_below(next(self.server.artifacts.glob(f"*/{run['info']['run_id']}/artifacts")))
+        self.assertEqual(set(sent), {"evaluation.html", "evaluation.json"})
+
     def test_odd_numbers_and_labels_are_taken(self):
         result = subprocess.run([TOOL, self.server.url], capture_output=True, text=True, timeout=120)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -124,7 +139,7 @@ class MlflowTest(JobTest):
 
     def test_a_run_that_was_killed_continues_its_run_and_gets_no_step_twice(self):
         settings = {"MLFLOW_TRACKING_URI": self.server.url, "MLFLOW_EXPERIMENT_NAME": "resumed"}
-        words = [KILN, *self.train_arguments(threads=1, loader_threads=1, epochs=12, patience=12, print_freq=1,
+        words = [KILN, *self.train_arguments(threads=1, loader_threads=1, epochs=6, patience=12, print_freq=1, batch_size=8,
                                              checkpoint_path=self.folder / "checkpoints", checkpoint_every="4steps")]
         killed = self.start_words(words, settings)
         killed.wait_for("Epoch: [2")

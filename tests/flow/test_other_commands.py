@@ -155,6 +155,29 @@ class BenchLoaderTest(FlowTest):
         self.assert_refused(kiln("bench", "loader", "--data", self.folder / "nowhere"), 1, "does not exist")
 
 
+class BenchStepTest(FlowTest):
+    def test_one_json_object(self):
+        result = kiln("bench", "step", "--size", 16, "--batch-size", 4, "--classes", 7, "--steps", 2, "--threads", 1,
+                      "--device", "cpu")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        measured = json.loads(result.stdout)
+        self.assertEqual([measured[name] for name in ("model_name", "image_size", "batch_size", "classes", "steps", "threads")],
+                         ["resnet18", 16, 4, 7, 2, 1])
+        self.assertAlmostEqual(measured["images_per_second"] * measured["seconds_per_step"], 4, 3)
+        shares = measured["share_of_step"]
+        self.assertAlmostEqual(sum(shares.values()), 1, 6)
+        self.assertGreater(min(shares[name] for name in ("convolution", "batch_norm", "optimizer")), 0)
+        for name in ("machine_gigaflops_per_second", "machine_gigabytes_per_second", "share_of_machine_flops"):
+            self.assertGreater(measured[name], 0, name)
+
+    def test_what_it_cannot_measure(self):
+        self.assert_refused(kiln("bench", "step", "--model-name", "densenet121", "--size", 28), 1, "--size", "29")
+        self.assert_refused(kiln("bench", "step", "--model-name", "alexnet"), 1, "alexnet")
+        self.assert_refused(kiln("bench", "step", "--batch-size", 1), 1, "--batch-size")
+        for precision in ("fp16", "tf32"):
+            self.assert_refused(kiln("bench", "step", "--precision", precision, "--device", "cpu"), 1, "--precision " + precision)
+
+
 class HelpTest(FlowTest):
     def test_without_a_command(self):
         self.assert_refused(kiln(), 2, "train", "init-model", "convert", "demo-data", "inspect", "COMMAND --help")
@@ -164,8 +187,8 @@ class HelpTest(FlowTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         commands = result.stdout.split("Commands:\n")[1].split("\n\n")[0]
         self.assertEqual([line.split()[0] for line in commands.splitlines() if line[2] != " "],
-                         ["train", "launch", "init-model", "convert", "pack", "demo-data", "bench", "bench", "watch",
-                          "inspect", "report", "compare", "describe"])
+                         ["train", "score", "evaluate", "launch", "init-model", "convert", "pack", "demo-data", "bench", "bench", "bench",
+                          "watch", "inspect", "report", "compare", "describe"])
 
     def test_help_of_train(self):
         result = kiln("train", "--help")

@@ -44,7 +44,7 @@ class OwnPartsTest(FlowTest):
         models = []
         for how in ("none", "rank"):
             shutil.rmtree(self.folder / "model", ignore_errors=True)
-            result = self.run_parts(self.data, self.data, shard_by=how)
+            result = self.run_parts(self.data, self.data, shard_by=how, batch_size=12)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
             models.append((self.folder / "model/model").read_bytes())
         self.assertTrue(models[0] == models[1], "the models differ")

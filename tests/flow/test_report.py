@@ -4,13 +4,10 @@ import os
 import signal
 import subprocess
 import time
-import unittest
 
-import browser
-from flow import KILN, FlowTest, kiln, main
+from browser import BrowserCase
+from flow import KILN, FlowTest, handles, kiln, main
 from run_files import LABELS_OF_STRANGERS, RunFile
-
-WIDTH = "document.documentElement.scrollWidth"
 
 
 def events_of(folder, kind):
@@ -80,6 +77,9 @@ class ReportTest(FlowTest):
         self.assertEqual(dead.returncode, 3)
         self.assertIn("No news for 11 min", errors)
         self.assertIsNone(alive.poll())
+        end = time.monotonic() + 20
+        while not handles(alive.pid, signal.SIGINT) and time.monotonic() < end:
+            time.sleep(0.02)
         alive.send_signal(signal.SIGINT)
         self.assertEqual((alive.wait(20), alive.stderr.read()), (0, ""))
         alive.stderr.close()
@@ -101,30 +101,7 @@ class ReportTest(FlowTest):
         self.assertIn("Training curves", page.read_text())
 
 
-@unittest.skipUnless(browser.PROGRAM, "no Chromium here: install chromium-headless-shell")
-class BrowserTest(FlowTest):
-    def setUp(self):
-        super().setUp()
-        self.browser = self.enterContext(browser.Browser())
-
-    def look_at(self, page):
-        """Opens a page, which must be quiet, ask for nothing and fit, wide and narrow, light and dark and on paper."""
-        self.assertLess(page.stat().st_size, 2_000_000)
-        backgrounds = set()
-        for scheme in ("light", "dark"):
-            for width in (360, 1100):
-                self.browser.show(width, scheme)
-                self.browser.open(page)
-                self.assertEqual(self.browser.complaints(), [])
-                self.assertEqual(self.browser.requests(), [page.absolute().as_uri()])
-                self.assertLessEqual(self.browser.evaluate(WIDTH), width)
-            backgrounds.add(self.browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
-        self.assertEqual(len(backgrounds), 2)
-        self.browser.show(scheme="dark", media="print")
-        self.assertEqual(self.browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"),
-                         "rgb(255, 255, 255)")
-        self.browser.show()
-
+class BrowserTest(BrowserCase):
     def report_of(self, made):
         folder = made.write(self.folder / "run")
         result = kiln("report", folder)

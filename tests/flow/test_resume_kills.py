@@ -1,7 +1,8 @@
-"""kill -9 at random moments of short runs with a checkpoint at every step, until they end: the final model is that of an
+"""kill -9 at random moments of short runs with a checkpoint at every second step, until they end: the final model is that of an
 undisturbed run. KILN_KILLS says how many kills (10), KILN_SEED where they fall."""
 import os
 import random
+import shutil
 import signal
 import time
 
@@ -34,7 +35,7 @@ def is_rank(process):
 
 class KillTest(FlowTest):
     def job(self, name, ranks):
-        return Job(self.folder / f"{name}{ranks}", self.untrained, self.data, ranks, batch_size=8 // ranks,
+        return Job(self.folder / f"{name}{ranks}", self.untrained, self.data, ranks, batch_size=16 // ranks,
                    checkpoint_every="2steps", augment="standard")
 
     def kill_until_the_end(self, job, seconds, draw, most):
@@ -43,8 +44,9 @@ class KillTest(FlowTest):
         while True:
             process = job.start()
             if kills < most:
-                time.sleep(draw.uniform(0, 1.2 * seconds))
+                time.sleep(draw.uniform(0.2, 1.1) * seconds)
                 if process.poll() is None:
+                    kills += 1
                     everybody = processes_of(process.pid)
                     ranks = [one for one in everybody if is_rank(one)]
                     only_one = ranks and draw.random() < 0.5
@@ -53,7 +55,6 @@ class KillTest(FlowTest):
                             os.kill(one, signal.SIGKILL)
                         except ProcessLookupError:
                             pass
-                    kills += 1
             output, _ = process.communicate(timeout=PATIENCE)
             if process.returncode == 0:
                 return kills
@@ -79,6 +80,7 @@ class KillTest(FlowTest):
             most = min(5, KILLS - sum(kills.values()))
             kills[ranks] += self.kill_until_the_end(resumed, straight[ranks].seconds, draw, most)
             self.assertEqual(differences(straight[ranks], resumed), [], f"seed {SEED}, job {number}")
+            shutil.rmtree(resumed.folder)
         print(f"{kills[1]} kills of one rank and {kills[2]} of jobs of two, seed {SEED}")
 
 

@@ -63,7 +63,7 @@ class TwoHostsTest(FlowTest):
                 (tree / "input/data" / channel).symlink_to(self.data / part)
             files = {"resourceconfig": {"current_host": name, "hosts": list(NAMES), "network_interface_name": "eth0"},
                      "inputdataconfig": {"train": {"S3DistributionType": distribution}, "validation": {}},
-                     "hyperparameters": {"model_name": "resnet18", "epochs": "1", "batch_size": "8", "threads": "1",
+                     "hyperparameters": {"model_name": "resnet18", "epochs": "1", "batch_size": "24", "threads": "1",
                                          "loader_threads": "1", "device": "cpu", **hyperparameters}}
             for file, content in files.items():
                 (tree / f"input/config/{file}.json").write_text(json.dumps(content))

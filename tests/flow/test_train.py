@@ -2,10 +2,11 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 
-from flow import KILN, FlowTest, files_below, kiln, main
+from flow import KILN, FlowTest, cpu_has_bf16, files_below, kiln, main, seen_images
 
 
 class TrainTest(FlowTest):
@@ -14,11 +15,13 @@ class TrainTest(FlowTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         names = {path.name for path in (self.folder / "model").iterdir()}
         self.assertEqual(names, {"_meta.yaml", "model_spec.yaml", "model", "model.safetensors", "index_to_label.csv",
-                                 "_schema.json", "_samples.json", "preprocessing.json", "training.json"})
+                                 "_schema.json", "_samples.json", "preprocessing.json", "calibration.json",
+                                 "seen_images.bin", "training.json"})
+        self.assertEqual([len(hashes) for hashes in seen_images(self.folder / "model")], [48, 12])
         self.assertIsNone(self.error_info())
         log = (self.folder / "logs/70_driver_log_0.txt").read_text()
         stamp = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} kiln                 INFO       "
-        self.assertRegex(log, re.compile(stamp + r"Epoch: \[1/2\]\tIter: \[1/6\]\tAvg_Time_Batch/Avg_Time_Epoch\(s\): ", re.M))
+        self.assertRegex(log, re.compile(stamp + r"Epoch: \[1/2\]\tIter: \[1/2\]\tAvg_Time_Batch/Avg_Time_Epoch\(s\): ", re.M))
         self.assertRegex(log, re.compile(stamp + r"Epoch 2,train_ips [\d.]+,train_loss [\d.]+,train_error [\d.]+,"
                                          r"valid_loss [\d.]+,top1 acc [\d.]+,top5 acc [\d.]+$", re.M))
         self.assertTrue((self.folder / "logs/report.html").exists())
@@ -31,18 +34,20 @@ class TrainTest(FlowTest):
         result = self.train(epochs=2, train_data_path=train)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.training()["data"]["validation_images_in_training"], 3)
+        trained, chosen = seen_images(self.folder / "model")
+        self.assertEqual((len(trained), len(chosen), len(trained & chosen)), (48, 12, 3))
         self.assertEqual(result.stdout.count("3 of 12 validation images"), 1, result.stdout)
 
     def assert_training_json_holds_what_the_readme_promises(self):
         training = self.training()
-        self.assertLessEqual({"options", "versions", "data", "epochs", "saved_epoch", "stopped_early",
+        self.assertLessEqual({"options", "versions", "precision", "data", "epochs", "saved_epoch", "stopped_early",
                               "start_to_first_step_seconds", "total_seconds", "peak_memory_bytes"}, set(training))
         self.assertEqual([epoch["epoch"] for epoch in training["epochs"]], [1, 2])
         self.assertAlmostEqual(training["epochs"][0]["learning_rate"], 1e-4)
         self.assertIs(training["stopped_early"], False)
         self.assertEqual(set(training["epochs"][0]),
                          {"epoch", "learning_rate", "train_images_per_second", "train_loss", "train_error", "valid_loss",
-                          "top1", "top5", "train_seconds", "valid_seconds", "data_wait_seconds", "communication"})
+                          "top1", "top5", "train_seconds", "valid_seconds", "data_wait_seconds", "communication", "skipped_steps"})
         data = training["data"]
         self.assertEqual(data["image_size"], [32, 32])
         self.assertEqual(data["counts"], {name: {"train": 16, "valid": 4} for name in data["classes"]})
@@ -136,20 +141,21 @@ class TrainTest(FlowTest):
         self.assert_fails(self.train(cache="bytes", cache_bytes=2000), 1, 2000, "--cache-bytes is 2000")
 
     def test_saves_the_best_epoch(self):
-        result = self.train(epochs=3, learning_rate=0.05, patience=3)
+        result = self.train(epochs=3, learning_rate=0.05, patience=3, no_hashes=True)
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertFalse((self.folder / "model/seen_images.bin").exists())
         training = self.training()
         best = max(training["epochs"], key=lambda epoch: (epoch["top1"], -epoch["valid_loss"], -epoch["epoch"]))
         self.assertEqual(training["saved_epoch"], best["epoch"])
 
     def test_trains_from_config_file_and_a_flag_wins(self):
         config = self.folder / "run.yaml"
-        config.write_text(f"epochs: 3\nbatch_size: 4\ntrained_model_path: {self.folder / 'model'}\n")
+        config.write_text(f"epochs: 3\nbatch_size: 16\ntrained_model_path: {self.folder / 'model'}\n")
         result = self.train(config=config, epochs=1, batch_size=None, trained_model_path=None)
         self.assertEqual(result.returncode, 0, result.stderr)
         training = self.training()
         self.assertEqual(len(training["epochs"]), 1)
-        self.assertEqual(training["options"]["batch-size"], "4")
+        self.assertEqual(training["options"]["batch-size"], "16")
 
     def test_finishes_the_model_of_a_run_killed_while_saving(self):
         self.assertEqual(self.train().returncode, 0)
@@ -208,6 +214,55 @@ class TrainTest(FlowTest):
         result = kiln(*self.train_arguments(log_path=None), cwd=unwritable)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("no log files", result.stdout)
+
+
+class PrecisionTest(FlowTest):
+    def trained(self, **options):
+        """Output and training.json of a run."""
+        result = self.train(**options)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result, json.loads((self.folder / "model/training.json").read_text())
+
+    def test_what_the_cpu_cannot_do_is_refused(self):
+        for precision in ("fp16", "tf32"):
+            with self.subTest(precision=precision):
+                result = self.train(precision=precision, checkpoint_path=self.folder / "checkpoints")
+                self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+                self.assertIn("--precision " + precision, result.stderr)
+                self.assertEqual([path.name for path in self.folder.iterdir()], ["logs"])
+                self.assertEqual([name for name in files_below(self.folder / "logs") if not name.startswith("70_driver_log")],
+                                 ["module_statistics/error_info.json"])
+
+    def test_the_choice_and_its_reason_are_told(self):
+        result, training = self.trained(precision="auto")
+        expected = "bf16" if cpu_has_bf16() else "fp32"
+        self.assertEqual(training["precision"], expected)
+        self.assertTrue(training["precision_reason"].startswith("auto: "), training)
+        self.assertIsNone(training["epochs"][0]["skipped_steps"])
+        beginning = result.stdout[:result.stdout.index("Epoch: [1/")]
+        self.assertRegex(beginning, rf"precision: +{expected} \(auto: ")
+        self.assertIn("(auto: ", (self.folder / "logs/report.html").read_text())
+
+    def test_emulation_is_warned_of(self):
+        result, training = self.trained(precision="bf16")
+        self.assertEqual(training["precision"], "bf16")
+        self.assertEqual("emulated" in result.stdout, not cpu_has_bf16(), result.stdout)
+
+    def test_bf16_learns_what_fp32_learns(self):
+        """500 images, 3 epochs: as near as another order of the images comes."""
+        data = self.folder / "data"
+        self.assertEqual(kiln("demo-data", "--output-path", data, "--images", 625, "--size", 32).returncode, 0)
+        runs = {}
+        for precision in ("fp32", "bf16"):
+            shutil.rmtree(self.folder / "model", ignore_errors=True)
+            _, training = self.trained(epochs=3, learning_rate=0.01, train_data_path=data / "train",
+                                       valid_data_path=data / "val", precision=precision)
+            runs[precision] = training["epochs"]
+        for exact, mixed in zip(runs["fp32"], runs["bf16"]):
+            self.assertNotEqual(mixed["train_loss"], exact["train_loss"])
+            self.assertAlmostEqual(mixed["train_loss"], exact["train_loss"], delta=0.1)
+        self.assertAlmostEqual(runs["bf16"][-1]["top1"], runs["fp32"][-1]["top1"], delta=0.1)
 
 
 if __name__ == "__main__":

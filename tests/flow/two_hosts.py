@@ -1,4 +1,5 @@
 """Two hosts on one machine: network namespaces joined by a cable, eth0 on both. Root alone can make them."""
+import contextlib
 import itertools
 import os
 import shutil
@@ -52,6 +53,7 @@ class TwoHosts:
         if shutil.which("ip") is None:
             return
         for process in self.processes():
-            os.kill(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended since
+                os.kill(process, signal.SIGKILL)
         for space in self.spaces:
             subprocess.run(["ip", "netns", "del", space], capture_output=True)

@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <thread>
 
 #include "base/error.h"
@@ -49,7 +50,7 @@ class Variable {
 };
 
 MpirunJob shell_job(int num_ranks, const std::string& script) {
-  return {num_ranks, {}, {"/bin/sh", "-c", script}, usable_cpus()};
+  return {num_ranks, {}, {"/bin/sh", "-c", script}};
 }
 
 struct Ran {
@@ -102,6 +103,22 @@ TEST(MpirunJob, RanksGetTheirEnvironment) {
   EXPECT_NE(ran.lines.find("1:1/2/passed on\n"), std::string::npos) << ran.lines;
 }
 
+// Or ranks on other hosts would compute differently.
+TEST(MpirunJob, PassesOnWhatDecidesHowGpusCompute) {
+  std::vector<std::unique_ptr<Variable>> set;
+  const std::vector<const char*> names = {
+      "CUDA_VISIBLE_DEVICES",    "CUDA_DEVICE_ORDER",
+      "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_LOG_LEVEL",
+      "CUDNN_LOGINFO_DBG",       "NVIDIA_TF32_OVERRIDE",
+      "PYTORCH_CUDA_ALLOC_CONF", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+      "UCX_NET_DEVICES"};
+  for (const char* name : names) set.push_back(std::make_unique<Variable>(name, "1"));
+  const Variable other("NVIDIA_VISIBLE_DEVICES", "all");  // of this container
+  const ProgramCall call = mpirun_call(shell_job(1, "true"));
+  for (const char* name : names) EXPECT_TRUE(has_words(call, {"-x", name})) << name;
+  EXPECT_FALSE(has_words(call, {"-x", "NVIDIA_VISIBLE_DEVICES"}));
+}
+
 TEST(MpirunJob, MoreRanksThanCoresRun) {
   const Ran ran = run(shell_job(usable_cpus() + 3, "echo here"));
   EXPECT_EQ(ran.code, 0) << ran.lines;
@@ -142,6 +159,7 @@ TEST(MpirunJob, ARankThatFailsBeforeMpiInitIsIdentifiedByItsError) {
 
 TEST(MpirunJob, TheCommandLineHasHostsBindingAndVariables) {
   const Variable secret("MLFLOW_TRACKING_TOKEN", "secret");
+  const Variable spinning("GOMP_SPINCOUNT", "1000");
   const Variable other("SOME_OTHER_VARIABLE", "1");
   MpirunJob job = shell_job(3, "true");
   job.hosts = {{"a", 2}, {"b", 1}};
@@ -150,6 +168,7 @@ TEST(MpirunJob, TheCommandLineHasHostsBindingAndVariables) {
                                "none", "--oversubscribe"}));
   EXPECT_TRUE(has_words(call, {"--mca", "oob_tcp_keepalive_time", "20"}));
   EXPECT_TRUE(has_words(call, {"-x", "MLFLOW_TRACKING_TOKEN"}));
+  EXPECT_TRUE(has_words(call, {"-x", "GOMP_SPINCOUNT"}));
   EXPECT_TRUE(has_words(call, {"-x", "PATH"}));
   EXPECT_TRUE(has_words(call, {"-x", "KILN_LAUNCHED", "/bin/sh", "-c", "true"}));
   for (const std::string& word : call.words) {

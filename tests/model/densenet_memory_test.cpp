@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "model/autocast.h"
 #include "model/image_model.h"
 
 namespace kiln {
@@ -93,6 +94,32 @@ TEST_F(MemoryEfficient, UpdatesStatisticsOnce) {
     if (expected.name.ends_with("num_batches_tracked")) {
       EXPECT_EQ(efficient_.state[i].tensor.item<std::int64_t>(), 1) << expected.name;
     }
+  }
+}
+
+// Backward runs where no autocast is in effect.
+TEST(MemoryEfficientInMixedPrecision, GivesEqualGradients) {
+  std::vector<at::Tensor> gradients[2];
+  for (const bool memory_efficient : {false, true}) {
+    torch::manual_seed(5);
+    const auto network =
+        make_densenet({.growth_rate = 8, .num_layers = {2, 1, 1, 1}, .num_init_features = 16}, 4,
+                      memory_efficient);
+    const at::Tensor images = torch::randn({2, 3, 32, 32});
+    at::Tensor logits;
+    {
+      const Autocast autocast(at::kCPU, at::kBFloat16);
+      logits = network->forward(images);
+    }
+    EXPECT_EQ(logits.scalar_type(), at::kBFloat16);
+    logits.to(at::kFloat).square().sum().backward();
+    for (const at::Tensor& parameter : network->parameters())
+      gradients[memory_efficient ? 1 : 0].push_back(parameter.grad());
+  }
+  for (std::size_t i = 0; i < gradients[0].size(); ++i) {
+    ASSERT_TRUE(gradients[1][i].defined()) << i;
+    EXPECT_EQ(gradients[1][i].scalar_type(), at::kFloat);
+    EXPECT_TRUE(at::equal(gradients[0][i], gradients[1][i])) << i;
   }
 }
 

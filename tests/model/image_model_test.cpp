@@ -144,6 +144,40 @@ TEST(ImageModel, OutputLayerComesAfterTheThousandClasses) {
             (std::vector<std::int64_t>{2, 7}));
 }
 
+// Against a network of one linear layer that does the work of both.
+TEST(ImageModel, ClassMapsGoThroughTheOutputLayer) {
+  const auto two_layers =
+      seeded_model({.model_name = "resnet18", .num_classes = 3, .with_output_layer = true});
+  const auto one_layer = seeded_model({.model_name = "resnet18", .num_classes = 3});
+  two_layers->train(false);
+  one_layer->train(false);
+  const at::NoGradGuard no_grad;
+  for (const NamedTensor& item : one_layer->state())
+    if (!item.name.starts_with("model.fc.")) item.tensor.copy_(find_tensor(*two_layers, item.name));
+  find_tensor(*one_layer, "model.fc.weight")
+      .copy_(find_tensor(*two_layers, "out_linear_model.weight")
+                 .mm(find_tensor(*two_layers, "model.fc.weight")));
+  const at::Tensor images = torch::randn({3, 3, 96, 96});
+  const at::Tensor maps = two_layers->class_maps(images, {2, 0, 1});
+  EXPECT_EQ(maps.sizes(), (std::vector<std::int64_t>{3, 3, 3}));
+  EXPECT_TRUE(at::allclose(maps, one_layer->class_maps(images, {2, 0, 1}), 1e-4, 1e-4));
+  EXPECT_FALSE(at::allclose(maps, two_layers->class_maps(images, {0, 1, 2}), 1e-2, 1e-2));
+}
+
+TEST(ImageModel, ClassMapsReachOneOrAreAllZero) {
+  const auto model = seeded_model({.model_name = "resnet18", .num_classes = 2});
+  model->train(false);
+  const at::NoGradGuard no_grad;
+  // What speaks for one class speaks against the other.
+  const at::Tensor weight = find_tensor(*model, "model.fc.weight");
+  weight[0].fill_(1);
+  weight[1].fill_(-1);
+  const at::Tensor maps = model->class_maps(torch::randn({2, 3, 64, 64}), {0, 1});
+  EXPECT_EQ(maps[0].max().item<float>(), 1);
+  EXPECT_GE(maps[0].min().item<float>(), 0);
+  EXPECT_EQ(maps[1].abs().max().item<float>(), 0);
+}
+
 TEST(ImageModel, SameSeedSameWeights) {
   for (const char* name : {"resnet18", "densenet121"}) {
     const auto first = seeded_model({.model_name = name, .num_classes = 3});

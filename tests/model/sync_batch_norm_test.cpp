@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "model/layers.h"
+
 namespace kiln {
 namespace {
 
@@ -92,6 +94,27 @@ TEST(SyncBatchNorm, EqualsBatchNormOfTheJoinedBatch) {
   EXPECT_TRUE(torch::allclose(torch::cat(d_xs), whole.grad(), 1e-9, 1e-9));
   EXPECT_TRUE(torch::allclose(d_weight, whole_weight.grad(), 1e-9, 1e-9));
   EXPECT_TRUE(torch::allclose(d_bias, whole_bias.grad(), 1e-9, 1e-9));
+}
+
+// Sums of bfloat16 values about 40 would be wrong by whole numbers.
+TEST(SyncBatchNorm, SumsBfloat16InFloat32) {
+  torch::manual_seed(8);
+  const at::Tensor x = (torch::randn({6, 3, 8, 8}) + 40).to(torch::kBFloat16);
+  const at::Tensor narrow = leaf(x), wide = leaf(x.to(torch::kFloat));
+  BatchNorm2d norm(3), reference(3);
+  norm.synchronize([](at::Tensor&) {});
+  const at::Tensor y = norm.forward(narrow), expected = reference.forward(wide);
+  EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
+  EXPECT_TRUE(torch::allclose(y.to(torch::kFloat), expected, 1e-2, 1e-2));
+  for (const auto& item : norm.named_buffers())
+    EXPECT_TRUE(torch::allclose(item.value(), reference.named_buffers()[item.key()], 1e-4, 1e-5))
+        << item.key();
+  const at::Tensor dy = torch::randn({6, 3, 8, 8});
+  y.backward(dy.to(torch::kBFloat16));
+  expected.backward(dy);
+  EXPECT_EQ(narrow.grad().scalar_type(), torch::kBFloat16);
+  EXPECT_TRUE(torch::allclose(narrow.grad().to(torch::kFloat), wide.grad(), 3e-2, 3e-2));
+  EXPECT_TRUE(torch::allclose(norm.weight().grad(), reference.weight().grad(), 1e-2, 0.1));
 }
 
 }  // namespace

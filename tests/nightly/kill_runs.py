@@ -23,7 +23,7 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KILN = os.environ.get("KILN", str(ROOT / "build/release/kiln"))
 NAMES = {"_meta.yaml", "model_spec.yaml", "model", "model.safetensors", "index_to_label.csv", "_schema.json",
-         "_samples.json", "preprocessing.json", "training.json"}
+         "_samples.json", "preprocessing.json", "calibration.json", "seen_images.bin", "training.json"}
 FIRST_SAVED = ".kiln-tmp-model_spec.yaml-*"
 
 

@@ -47,7 +47,7 @@ def ranks():
     for name in os.listdir("/proc"):
         try:
             if name.isdigit() and b"OMPI_COMM_WORLD_RANK=" in pathlib.Path("/proc", name, "environ").read_bytes() \
-                    and os.getpgid(int(name)) and b"train" in pathlib.Path("/proc", name, "cmdline").read_bytes().split(b"\0"):
+                    and bytes(record.parent) in pathlib.Path("/proc", name, "cmdline").read_bytes():
                 yield int(name)
         except (OSError, ProcessLookupError):
             pass

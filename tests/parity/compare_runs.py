@@ -162,6 +162,15 @@ class Comparison:
             if old != new:
                 self.differ(name, f"line {number}", repr(old), repr(new))
 
+    def compare_bytes(self, name):
+        self.num_fields += 1
+        old, new = ((run / name).read_bytes() for run in (self.old, self.new))
+        if len(old) != len(new):
+            self.differ(name, "size", len(old), len(new))
+        elif old != new:
+            at = first_difference(old, new)
+            self.differ(name, f"byte {at}", old[at], new[at])
+
     def compare_model(self, name):
         """A ModelDirectory: every file that the old run wrote."""
         if not self.exists(name):
@@ -174,5 +183,7 @@ class Comparison:
                 self.compare_weights(file, WEIGHT_READERS.get(path.name, read_safetensors))
             elif path.name in RECORDS:
                 self.compare_record(file)
+            elif path.suffix == ".bin":
+                self.compare_bytes(file)
             else:
                 self.compare_texts(file)

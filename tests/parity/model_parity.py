@@ -1,8 +1,8 @@
-"""Kiln's networks against torchvision's, with the same weights: logits in float32, and gradients, BatchNorm statistics and
-loss of one training step in float64 (DenseNet with recomputation). By day one network of each kind; with KILN_NIGHTLY=1 all
-of them, of which the others differ in the numbers of their blocks.
+"""Kiln's networks against torchvision's, with the same weights: logits in float32; class maps, against Grad-CAM by autograd; and
+gradients, BatchNorm statistics and loss of one training step in float64 (DenseNet with recomputation). By day one network of
+each kind; with KILN_NIGHTLY=1 all of them, of which the others differ in the numbers of their blocks.
 
-    model_parity.py --tool build/release/kiln_model_tool [--models NAME …]
+    model_parity.py --tool build/release/kiln_model_tool [--models NAME …] [--device cuda] [--logits-limit X]
 
 Python uses the LibTorch that is installed: KILN_TORCH_ROOT (default .deps/libtorch), and .deps/parity beside it
 (KILN_PARITY_PACKAGES overrides). Exit 77, a skip, when that folder is missing.
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest.mock
 
 import torch_packages  # noqa: F401, before torch
 
@@ -22,6 +23,7 @@ from safetensors.torch import load_file, save_file
 
 # By kind: basic blocks, bottlenecks, groups, wide, dense, and dense with other widths.
 MODELS = ["resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2", "densenet121", "densenet161"]
+MAP_MODELS = ["resnet18", "densenet121"]
 STEP_MODELS = ["resnet50", "densenet121"]
 SIZE = 64
 
@@ -40,13 +42,13 @@ def make_model(name):
     return model
 
 
-def run_tool(words, model, data):
-    """What the tool writes for a model's state and `data`; `words` begin its command line."""
+def run_tool(words, model, data, last_words=()):
+    """What the tool writes for a model's state and `data`; `words` begin its command line, `last_words` end it."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
         tensors = {"model." + key: value.contiguous() for key, value in model.state_dict().items()}
         save_file({**tensors, **data}, source)
-        done = subprocess.run([*words, source, target], capture_output=True, text=True)
+        done = subprocess.run([*words, source, target, *last_words], capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(words)} failed: {done.stderr.strip()}")
         return load_file(target)
@@ -68,24 +70,52 @@ def check(failures, what, share, limit):
         failures.append(f"{what}: {share:.3g}, at most {limit:g} allowed")
 
 
-def check_logits(tool, name, failures):
+def check_logits(arguments, name, failures):
     torch.manual_seed(len(name))
     model = make_model(name).eval()
     images = torch.randn(2, 3, SIZE, SIZE)
     with torch.no_grad():
         theirs = model(images)
-    ours = run_tool([tool, "logits", name], model, {"images": images})["logits"]
+    ours = run_tool([arguments.tool, "logits", name], model, {"images": images}, [arguments.device])["logits"]
     share = difference(ours, theirs)
-    check(failures, f"{name}, logits", share, 1e-4)
+    check(failures, f"{name}, logits", share, arguments.logits_limit)
     return share
 
 
-def check_step(tool, name, failures):
+def grad_cam(model, images, labels):
+    """Selvaraju et al., arXiv:1610.02391, of the features that the network takes the mean of; the largest value is 1."""
+    pool, seen = torch.nn.functional.adaptive_avg_pool2d, []
+
+    def watched(features, size):
+        seen.append(features)
+        return pool(features, size)
+    with unittest.mock.patch("torch.nn.functional.adaptive_avg_pool2d", watched):
+        logits = model(images)
+    features, = seen
+    gradient, = torch.autograd.grad(logits.gather(1, labels[:, None]).sum(), features)
+    maps = (gradient.mean((2, 3), keepdim=True) * features).sum(1).relu().detach()
+    return maps / maps.amax((1, 2), keepdim=True)
+
+
+def check_maps(arguments, name, failures):
+    torch.manual_seed(len(name))
+    model = make_model(name).eval()
+    images = torch.randn(3, 3, 2 * SIZE, 2 * SIZE)
+    labels = model(images).argmax(1)
+    labels[2] = (labels[2] + 1) % 1000
+    theirs = grad_cam(model, images, labels)
+    ours = run_tool([arguments.tool, "maps", name], model, {"images": images, "labels": labels}, [arguments.device])["maps"]
+    share = difference(ours, theirs)
+    check(failures, f"{name}, maps", share, arguments.logits_limit)
+    return share
+
+
+def check_step(arguments, name, failures):
     torch.manual_seed(11)
     model = make_model(name).double().train()
     images = torch.randn(4, 3, SIZE, SIZE, dtype=torch.float64)
     labels = torch.tensor([3, 999, 0, 512])
-    ours = run_tool([tool, "step", name], model, {"images": images, "labels": labels})
+    ours = run_tool([arguments.tool, "step", name], model, {"images": images, "labels": labels}, [arguments.device])
     logits = model(images)
     loss = torch.nn.functional.cross_entropy(logits, labels)
     loss.backward()
@@ -107,16 +137,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tool", required=True)
     parser.add_argument("--models", nargs="+", help="these alone")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of the tool; Python computes on the CPU")
+    parser.add_argument("--logits-limit", type=float, default=1e-4, help="TF32 needs a higher one")
     arguments = parser.parse_args()
     known = subprocess.run([arguments.tool, "names"], capture_output=True, text=True, check=True).stdout.split()
     if not known or not set(arguments.models or []) <= set(known):
         parser.error(f"the tool knows {', '.join(known)}")
     models = arguments.models or (known if os.environ.get("KILN_NIGHTLY") == "1" else MODELS)
     failures = []
-    for kind, check_model, names in (("logits", check_logits, known), ("step", check_step, STEP_MODELS)):
+    for kind, check_model, names in (("logits", check_logits, known), ("maps", check_maps, MAP_MODELS),
+                                     ("step", check_step, STEP_MODELS)):
         for name in (name for name in names if name in models):
             begin = time.time()
-            share = check_model(arguments.tool, name, failures)
+            share = check_model(arguments, name, failures)
             print(f"{kind:6} {name:18} largest difference {share:.2g} of the largest value, "
                   f"{time.time() - begin:.1f} s", flush=True)
     for failure in failures[:20]:

@@ -1,11 +1,12 @@
 // Runs a Kiln network on what tests/parity/model_parity.py wrote, and writes what came out.
 //
-//   kiln_model_tool logits|step MODEL IN.safetensors OUT.safetensors
+//   kiln_model_tool logits|maps|step MODEL IN.safetensors OUT.safetensors [cpu|cuda]
 //   kiln_model_tool names         every network that there is, a line each
 //
-// IN holds the state dict, `images` and, for a step, `labels`. logits: evaluation in float32, OUT
-// has `logits`. step: one training pass in float64, OUT has `logits`, `loss`, `gradient.NAME` of
-// every parameter and `state.NAME` of all state.
+// IN holds the state dict, `images` and, for maps and a step, `labels`. logits: evaluation in
+// float32, OUT has `logits`. maps: the same with BatchNorm folded, OUT has `maps` of the labels'
+// classes. step: one training pass in float64, OUT has `logits`, `loss`, `gradient.NAME` of every
+// parameter and `state.NAME` of all state.
 #include <torch/torch.h>
 
 #include <iostream>
@@ -15,6 +16,7 @@
 #include "base/files.h"
 #include "model/catalogue.h"
 #include "model/image_model.h"
+#include "parallel/device/device.h"
 #include "parity/tensor_files.h"
 #include "run/model_weights.h"
 #include "store/state_dict_file.h"
@@ -43,17 +45,26 @@ Input read_input(const std::string& path) {
   return input;
 }
 
-StateDict run_logits(ImageModel& model, const Input& input) {
+StateDict run_logits(ImageModel& model, const Input& input, const at::Device& device) {
   model.train(false);
   const at::NoGradGuard no_grad;
-  const at::Tensor images = to_tensor(input.data.at("images"), at::kFloat);
+  const at::Tensor images = to_tensor(input.data.at("images"), at::kFloat).to(device);
   return {to_stored("logits", model.forward(images.contiguous(at::MemoryFormat::ChannelsLast)))};
 }
 
-StateDict run_step(ImageModel& model, const Input& input) {
+StateDict run_maps(ImageModel& model, const Input& input, const at::Device& device) {
+  model.fold_batch_norm();
+  const at::Tensor images = to_tensor(input.data.at("images"), at::kFloat).to(device);
+  const at::Tensor labels = to_tensor(input.data.at("labels"), at::kLong).to(at::kInt);
+  const auto* first = labels.const_data_ptr<int>();
+  return {to_stored("maps", model.class_maps(images.contiguous(at::MemoryFormat::ChannelsLast),
+                                             {first, first + labels.numel()}))};
+}
+
+StateDict run_step(ImageModel& model, const Input& input, const at::Device& device) {
   model.train(true);
-  const at::Tensor images = to_tensor(input.data.at("images"), at::kDouble);
-  const at::Tensor labels = to_tensor(input.data.at("labels"), at::kLong);
+  const at::Tensor images = to_tensor(input.data.at("images"), at::kDouble).to(device);
+  const at::Tensor labels = to_tensor(input.data.at("labels"), at::kLong).to(device);
   const at::Tensor logits = model.forward(images.contiguous(at::MemoryFormat::ChannelsLast));
   const at::Tensor loss =
       find_training_loss({})(logits, labels) / static_cast<double>(labels.numel());
@@ -68,15 +79,18 @@ StateDict run_step(ImageModel& model, const Input& input) {
 }
 
 void run(const std::string& mode, const std::string& name, const std::string& in,
-         const std::string& out) {
+         const std::string& out, DeviceChoice wish) {
+  const Device chosen = choose_device(wish);  // before any other call into LibTorch
+  const at::Device device(chosen.is_cuda ? at::kCUDA : at::kCPU,
+                          static_cast<at::DeviceIndex>(chosen.index));
   const bool is_step = mode == "step";
   const auto model = make_image_model({.model_name = name, .memory_efficient = is_step});
   if (is_step) model->to_float64();
   const Input input = read_input(in);
   load_tensors(model->state(), input.weights, in);
-  model->prepare(at::kCPU);
-  write_file_durably(
-      out, write_safetensors(is_step ? run_step(*model, input) : run_logits(*model, input)));
+  model->prepare(device);
+  const auto work = is_step ? run_step : mode == "maps" ? run_maps : run_logits;
+  write_file_durably(out, write_safetensors(work(*model, input, device)));
 }
 
 }  // namespace
@@ -87,14 +101,17 @@ int main(int count, char** arguments) {
     for (const std::string& name : kiln::network_names()) std::cout << name << "\n";
     return 0;
   }
-  const std::string mode = count == 5 ? arguments[1] : "";
-  if (mode != "logits" && mode != "step") {
-    std::cerr
-        << "usage: kiln_model_tool logits|step MODEL IN.safetensors OUT.safetensors, or names\n";
+  const std::string mode = count == 5 || count == 6 ? arguments[1] : "";
+  const std::string device = count == 6 ? arguments[5] : "cpu";
+  if ((mode != "logits" && mode != "maps" && mode != "step") ||
+      (device != "cpu" && device != "cuda")) {
+    std::cerr << "usage: kiln_model_tool logits|maps|step MODEL IN.safetensors OUT.safetensors "
+                 "[cpu|cuda], or names\n";
     return 2;
   }
   try {
-    kiln::run(mode, arguments[2], arguments[3], arguments[4]);
+    kiln::run(mode, arguments[2], arguments[3], arguments[4],
+              device == "cuda" ? kiln::DeviceChoice::kCuda : kiln::DeviceChoice::kCpu);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

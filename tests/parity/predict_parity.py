@@ -1,7 +1,9 @@
-"""examples/predict.py beside kiln: for a model from fresh and one from pretrained weights, its answers for the validation images
-give the loss and the top-1 that kiln reported. predict_parity.py KILN. Exit code 77: no torchvision beside LibTorch.
+"""From folders through train, score and evaluate, beside torchvision on the same weights (examples/predict.py): for a model from
+fresh and one from pretrained weights, each image's probabilities, and the loss and top-1 that kiln reported.
+predict_parity.py KILN. Exit code 77: no torchvision beside LibTorch.
 """
 import contextlib
+import csv
 import io
 import json
 import runpy
@@ -39,6 +41,20 @@ def check(kiln, folder, data, name, weights, options):
     # Pixels may differ by 1 of 255 where they are resized.
     assert abs(loss - told["valid_loss"]) < 0.001 * told["valid_loss"], f"{name}: {loss}, but kiln reported {told['valid_loss']}"
 
+    # Where nothing is resized, only the order of sums differs: kiln folds BatchNorm into the convolutions.
+    close = 1e-5 if options == FRESH else 0.01
+    run("score", "--trained-model-path", "model", "--data-path", data / "val", "--output-path", "scores.csv", "--raw",
+        "--all-classes")
+    with open(folder / "scores.csv", newline="") as file:
+        scores = {str(data / "val" / row["path"]): row for row in csv.DictReader(file)}
+    assert set(scores) == set(photos)
+    rows = torch.tensor([[float(scores[photo]["probability_" + label]) for label in classes] for photo in photos])
+    worst = (rows - logits.softmax(1)).abs().max().item()
+    assert worst < close, f"{name}: a probability is {worst} from torchvision's"
+    run("evaluate", "--trained-model-path", "model", "--data-path", data / "val", "--output-path", "evaluation")
+    evaluated = json.loads((folder / "evaluation/evaluation.json").read_text())["models"][0]
+    assert evaluated["top1"] == told["top1"], f"{name}: evaluate says {evaluated['top1']}, train said {told['top1']}"
+
     said = io.StringIO()
     sys.argv = [str(SCRIPT), str(folder / "model"), *photos]
     with contextlib.redirect_stdout(said):
@@ -48,7 +64,8 @@ def check(kiln, folder, data, name, weights, options):
     right = sum(answer == Path(photo).parent.name for answer, photo in zip(answers, photos))
     assert right == round(told["top1"] * len(photos)), f"{name}: {right} of {len(photos)} are right, not {told['top1']}"
     kind = "given weights" if weights else "fresh weights"
-    print(f"{name}, {kind}: loss {loss:.6f} and {told['valid_loss']:.6f}, {right} of {len(photos)} right")
+    print(f"{name}, {kind}: loss {loss:.6f} and {told['valid_loss']:.6f}, {right} of {len(photos)} right, "
+          f"probabilities within {worst:.1e}")
 
 
 def main(kiln):

@@ -17,7 +17,7 @@ inline at::Tensor to_tensor(const StoredTensor& stored, at::ScalarType type) {
 }
 
 inline StoredTensor to_stored(const std::string& name, const at::Tensor& tensor) {
-  const at::Tensor plain = tensor.detach().contiguous();
+  const at::Tensor plain = tensor.detach().cpu().contiguous();
   const DType type = plain.scalar_type() == at::kDouble  ? DType::kFloat64
                      : plain.scalar_type() == at::kFloat ? DType::kFloat32
                                                          : DType::kInt64;

@@ -1,12 +1,13 @@
 // Trains a Kiln network on what tests/parity/train_parity.py wrote, with the recipe and the steps
 // of `kiln train`, and writes what came out.
 //
-//   kiln_train_tool MODEL IN.safetensors OUT.safetensors
+//   kiln_train_tool MODEL PRECISION IN.safetensors OUT.safetensors
 //
-// IN, in float64 but for the labels: the state dict, `images` [steps, N, 3, H, W], `labels`
-// [steps, N], and `schedule` [2], warm-up epochs and peak. A step is an epoch of the schedule. OUT:
-// `rates` and `losses` [steps], `gradient.first.NAME` and `gradient.last.NAME` of every parameter,
-// as the first and the last step's optimizer takes it, and `state.NAME` of all state after them.
+// PRECISION: fp64, or one of --precision. IN, in float64 (float32 for the latter) but for the
+// labels and the schedule: the state dict, `images` [steps, N, 3, H, W], `labels` [steps, N], and
+// `schedule` [2], warm-up epochs and peak. A step is an epoch of the schedule. OUT: `rates` and
+// `losses` [steps], `gradient.first.NAME` and `gradient.last.NAME` of every parameter, as the first
+// and the last step's optimizer takes it, and `state.NAME` of all state after them.
 #include <torch/torch.h>
 
 #include <iostream>
@@ -37,9 +38,10 @@ Input read_input(const std::string& path) {
   return input;
 }
 
-std::unique_ptr<ImageModel> load_model(const std::string& name, const Input& input) {
+std::unique_ptr<ImageModel> load_model(const std::string& name, at::ScalarType type,
+                                       const Input& input) {
   auto model = make_image_model({.model_name = name});
-  model->to_float64();
+  if (type == at::kDouble) model->to_float64();
   const at::NoGradGuard no_grad;
   for (const NamedTensor& item : model->state())
     at::Tensor(item.tensor).copy_(to_tensor(input.at(item.name), item.tensor.scalar_type()));
@@ -51,8 +53,8 @@ std::unique_ptr<ImageModel> load_model(const std::string& name, const Input& inp
 // Hands out the input's batches, and notes the gradients that the optimizer is about to take.
 class ListedBatches : public StepContext {
  public:
-  ListedBatches(const TrainState& state, const Input& input)
-      : images_(to_tensor(input.at("images"), at::kDouble)),
+  ListedBatches(const TrainState& state, at::ScalarType type, const Input& input)
+      : images_(to_tensor(input.at("images"), type)),
         labels_(to_tensor(input.at("labels"), at::kLong)),
         state_(state) {}
 
@@ -83,17 +85,24 @@ class ListedBatches : public StepContext {
   StateDict gradients_;
 };
 
-void run(const std::string& name, const std::string& in, const std::string& out) {
+void run(const std::string& name, const std::string& word, const std::string& in,
+         const std::string& out) {
+  const std::optional<Precision> precision = precision_named(word);
+  if (!precision && word != "fp64") throw std::invalid_argument(word + " is no precision");
+  const at::ScalarType type = precision ? at::kFloat : at::kDouble;
   const Input input = read_input(in);
   const at::Tensor schedule = to_tensor(input.at("schedule"), at::kDouble);
   const auto communicator = make_local_communicator();
   Recipe recipe;
-  TrainState state(load_model(name, input), recipe, {}, *communicator);
-  ListedBatches batches(state, input);
+  recipe.precision = precision.value_or(Precision::kFp32);
+  TrainState state(load_model(name, type, input), recipe, {}, *communicator);
+  ListedBatches batches(state, type, input);
   recipe.schedule.epochs = static_cast<int>(batches.num_steps());
   recipe.schedule.warmup_epochs = static_cast<int>(schedule[0].item<double>());
   recipe.schedule.peak = schedule[1].item<double>();
-  TrainStep step(state, {.batch_size = batches.batch_size(), .loss = recipe.loss});
+  TrainStep step(
+      state,
+      {.batch_size = batches.batch_size(), .loss = recipe.loss, .precision = recipe.precision});
   std::vector<double> rates, losses;
   for (std::int64_t i = 0; i < batches.num_steps(); ++i) {
     rates.push_back(rate(recipe.schedule, i));
@@ -112,12 +121,12 @@ void run(const std::string& name, const std::string& in, const std::string& out)
 }  // namespace kiln
 
 int main(int count, char** arguments) {
-  if (count != 4) {
-    std::cerr << "usage: kiln_train_tool MODEL IN.safetensors OUT.safetensors\n";
+  if (count != 5) {
+    std::cerr << "usage: kiln_train_tool MODEL PRECISION IN.safetensors OUT.safetensors\n";
     return 2;
   }
   try {
-    kiln::run(arguments[1], arguments[2], arguments[3]);
+    kiln::run(arguments[1], arguments[2], arguments[3], arguments[4]);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

@@ -73,37 +73,44 @@ class CommandTest(unittest.TestCase):
     def test_all_steps_from_their_components(self):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            subprocess.run([KILN, "demo-data", "--output-path", folder / "data", "--images", "60"], check=True,
+            subprocess.run([KILN, "demo-data", "--output-path", folder / "data", "--images", "60", "--size", "32"], check=True,
                            capture_output=True)
             steps = [("components/init-model.yaml", {"untrained_model_path": folder / "untrained"}),
                      ("components/convert.yaml", {"input_path": folder / "data/train", "output_path": folder / "train"}),
                      ("components/convert.yaml", {"input_path": folder / "data/val", "output_path": folder / "valid"}),
                      ("component.yaml", {"untrained_model_path": folder / "untrained", "train_data_path": folder / "train",
                                          "valid_data_path": folder / "valid", "trained_model_path": folder / "model",
-                                         "checkpoint_path": folder / "checkpoints", "epochs": 1})]
+                                         "checkpoint_path": folder / "checkpoints", "epochs": 1, "batch_size": 24}),
+                     ("components/score.yaml", {"trained_model_path": folder / "model", "data_path": folder / "valid",
+                                                "scored_dataset": folder / "scored"}),
+                     ("components/evaluate.yaml", {"trained_model_path": folder / "model", "data_path": folder / "valid",
+                                                   "output_path": folder / "evaluation"})]
+            told = ""
             for path, values in steps:
                 done = self.run_step(read(path), values, folder)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            self.assertIn("ranks:            2 on host", done.stdout)
-            self.assertTrue((folder / "model/_meta.yaml").exists())
+                told += done.stdout
+            self.assertIn("ranks:            2 on host", told)
+            for made in ("model/_meta.yaml", "scored/_data.parquet", "evaluation/evaluation.html"):
+                self.assertTrue((folder / made).exists(), made)
 
     def test_a_job_that_was_stopped_resumes_from_the_same_output(self):
         """Azure ML gives no notice. The next job has a folder of its own, and a mount of the output's fixed path."""
-        epochs = 8
+        epochs = 7
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            for words in (["demo-data", folder / "data", "--images", "60"],
+            for words in (["demo-data", folder / "data", "--images", "60", "--size", "32"],
                           ["init-model", "resnet18", "--untrained-model-path", folder / "untrained"]):
                 subprocess.run([KILN, *words], check=True, capture_output=True)
             values = {"untrained_model_path": folder / "untrained", "train_data_path": folder / "data/train",
                       "valid_data_path": folder / "data/val", "checkpoint_path": folder / "checkpoints", "epochs": epochs,
-                      "batch_size": 8, "patience": 100}
+                      "batch_size": 24, "patience": 100}
             for name in ("first", "second"):
                 (folder / name).mkdir()
             (folder / "checkpoints").mkdir()
             component = read("component.yaml")
             first = self.words(component, {**values, "trained_model_path": folder / "first/model"})
-            job = start_until(self, "Epoch 3,", first, cwd=folder / "first", env=self.environment())
+            job = start_until(self, "Epoch 4,", first, cwd=folder / "first", env=self.environment())
             os.killpg(job.pid, signal.SIGKILL)
             job.wait()
             done = self.run_step(component, {**values, "trained_model_path": folder / "second/model"}, folder / "second")
@@ -131,6 +138,7 @@ class PipelineTest(unittest.TestCase):
         train = job.jobs["train"]
         self.assertEqual(train.resources.instance_count, 2)
         self.assertEqual(train.distribution.process_count_per_instance, 2)
+        self.assertLessEqual({"score", "evaluate"}, set(job.jobs))
         checkpoints = job._to_dict()["jobs"]["train"]["outputs"]["checkpoint_path"]
         self.assertTrue(checkpoints["path"].startswith("azureml://"), checkpoints)  # without a path, each job has another
         self.assertEqual(checkpoints["mode"], "rw_mount")

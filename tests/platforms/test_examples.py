@@ -12,14 +12,14 @@ import unittest
 from platforms import KILN, ROOT, assert_resumed, describe, main, start_until
 
 EXAMPLES = ROOT / "examples"
-SMALL = ["--epochs", "1", "--batch-size", "8", "--device", "cpu", "--threads", "1", "--loader-threads", "1"]
+SMALL = ["--epochs", "1", "--batch-size", "24", "--device", "cpu", "--threads", "1", "--loader-threads", "1"]
 
 
 class ExampleTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-examples-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.kiln("demo-data", "--output-path", self.folder / "data", "--images", "60")
+        self.kiln("demo-data", "--output-path", self.folder / "data", "--images", "60", "--size", "32")
 
     def kiln(self, *arguments):
         subprocess.run([KILN, *map(str, arguments)], check=True, capture_output=True)
@@ -131,7 +131,7 @@ class SlurmTest(ExampleTest):
         (self.folder / "scontrol.txt").unlink(missing_ok=True)
         self.program("srun", 'while [ "${1#--}" != "$1" ]; do shift; done\nexec mpirun -np 2 "$@"\n')
         self.program("mpirun", f'exec {shutil.which("mpirun")} --oversubscribe "$@"\n')
-        epochs = 8
+        epochs = 6
         words = ["--epochs", epochs, *SMALL[2:], "--patience", 100]
         job = start_until(self, "Epoch 2,", [EXAMPLES / "slurm/train.sbatch", *words],
                           **self.settings({**self.job, "LAUNCHER": launcher}))
@@ -160,6 +160,25 @@ class SageMakerTest(ExampleTest):
                               env=environment)
         self.assert_trained(done, tree / "model")
         self.assertTrue(any((tree / "checkpoints").iterdir()))
+        self.score(tree / "model")
+
+    def score(self, model):
+        """sagemaker/score.json, in the folders that SageMaker fills and empties, with the archive that it makes of a model."""
+        job = json.loads((EXAMPLES / "sagemaker/score.json").read_text())
+        processing = self.folder / "processing"
+        places = {one["InputName"]: one["S3Input"]["LocalPath"] for one in job["ProcessingInputs"]}
+        places |= {one["OutputName"]: one["S3Output"]["LocalPath"] for one in job["ProcessingOutputConfig"]["Outputs"]}
+        self.assertEqual(places, {name: f"/opt/ml/processing/{name}" for name in ("model", "photos", "scores")})
+        for name in ("model", "scores"):
+            (processing / name).mkdir(parents=True)
+        shutil.make_archive(processing / "model/model", "gztar", model)
+        (processing / "photos").symlink_to(self.folder / "data/val")
+        words = [word.replace("/opt/ml/processing", str(processing)) for word in job["AppSpecification"]["ContainerEntrypoint"]]
+        path = f"{pathlib.Path(KILN).parent}:{os.environ['PATH']}"
+        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PATH": path})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        images = sum(1 for path in (self.folder / "data/val").rglob("*") if path.is_file())
+        self.assertEqual(len((processing / "scores/scores.csv").read_text().splitlines()), images + 1)
 
     def lay_out(self, request):
         tree = self.folder / "ml"
@@ -173,7 +192,7 @@ class SageMakerTest(ExampleTest):
             "TrainingInputMode": "File",
             "S3DistributionType": channel["DataSource"]["S3DataSource"]["S3DataDistributionType"]}
             for channel in request["InputDataConfig"]}
-        small = {"epochs": "1", "batch-size": "8", "num-warmup-steps": "0", "model-name": "resnet18"}
+        small = {"epochs": "1", "batch-size": "24", "num-warmup-steps": "0", "model-name": "resnet18"}
         files = {"hyperparameters": {**request["HyperParameters"], **small}, "inputdataconfig": channels,
                  "resourceconfig": {"current_host": "algo-1", "hosts": ["algo-1"]}}
         for name, content in files.items():

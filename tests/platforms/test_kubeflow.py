@@ -107,12 +107,18 @@ class CommandTest(unittest.TestCase):
                       "convert": {"input_path": folder / "data/train", "output_path": folder / "deep/images"},
                       "train": {"untrained_model_path": folder / "untrained", "train_data_path": folder / "deep/images",
                                 "valid_data_path": folder / "data/val", "trained_model_path": folder / "deep/model",
-                                "epochs": "1", "run": json.dumps(run)}}
+                                "epochs": "1", "run": json.dumps(run)},
+                      "score": {"trained_model_path": folder / "deep/model", "data_path": folder / "data/val",
+                                "scored_dataset": folder / "deep/scored"},
+                      "evaluate": {"trained_model_path": folder / "deep/model", "data_path": folder / "data/val",
+                                   "output_path": folder / "deep/evaluation"}}
             for command, values in places.items():
                 words = self.filled_in(compiled(KUBEFLOW[command]), values)
                 done = subprocess.run([KILN, *words], capture_output=True, text=True, cwd=folder)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertTrue((folder / "deep/model/_meta.yaml").exists())
+            self.assertTrue((folder / "deep/scored/_data.parquet").exists())
+            self.assertTrue((folder / "deep/evaluation/evaluation.html").exists())
             told = json.loads((folder / "told.json").read_text())["artifacts"]["metrics"]["artifacts"][0]
             self.assertIn("Top-1 validation accuracy", told["metadata"])
 
@@ -140,12 +146,14 @@ class PipelineTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_the_example(self):
-        """examples/kubeflow/pipeline.py compiles, and train waits for the other three."""
+        """examples/kubeflow/pipeline.py compiles; train waits for what comes before it, score and evaluate wait for train."""
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / "pipeline.yaml"
             self.run_script("examples/kubeflow/pipeline.py", out)
             tasks = yaml.safe_load(out.read_text())["root"]["dag"]["tasks"]
         self.assertEqual(set(tasks["kiln-train"]["dependentTasks"]), {"kiln-init-model", "kiln-convert", "kiln-convert-2"})
+        for step in ("kiln-score", "kiln-evaluate"):
+            self.assertIn("kiln-train", tasks[step]["dependentTasks"])
 
     def test_the_files_of_a_release(self):
         """They stay in the build folder."""

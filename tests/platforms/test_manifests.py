@@ -51,11 +51,11 @@ def launcher_pod(manifest):
 
 class StopTest(unittest.TestCase):
     """A pod is moved: its first process gets SIGTERM, and SIGKILL after the grace period; the same container starts again."""
-    EPOCHS = 8
+    EPOCHS = 6
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        for words in (["demo-data", self.folder / "data", "--images", "60"],
+        for words in (["demo-data", self.folder / "data", "--images", "60", "--size", "32"],
                       ["init-model", "resnet18", "--untrained-model-path", self.folder / "data/untrained"]):
             subprocess.run([KILN, *words], check=True, capture_output=True)
         (self.folder / "data/val").rename(self.folder / "data/valid")
@@ -63,7 +63,7 @@ class StopTest(unittest.TestCase):
 
     def words(self, container):
         """Its own, but for small data on two CPUs."""
-        small = {"--ranks": 2, "--expect-ranks": 2, "--epochs": self.EPOCHS, "--batch-size": 8, "--num-warmup-steps": 0}
+        small = {"--ranks": 2, "--expect-ranks": 2, "--epochs": self.EPOCHS, "--batch-size": 24, "--num-warmup-steps": 0}
         words = [KILN]
         for word in container["args"]:
             name, equals, value = word.partition("=")

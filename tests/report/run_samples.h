@@ -25,6 +25,8 @@ inline RunRecord hostile_run() {
            .model = "resnet18",
            .device = "CPU",
            .host = "node7",
+           .precision = "fp16",
+           .precision_reason = "auto: the GPU has compute capability 7.5",
            .num_parameters = 11'000'000,
            .num_ranks = 2,
            .num_epochs = 2,
@@ -64,6 +66,7 @@ inline RunRecord hostile_run() {
     record.gpu = GpuLoad{91, 350};
     record.peak_memory_bytes = 400'000'000;
     record.bad_train_images = 1;
+    record.skipped_steps = 2;
     if (epoch == 1) record.valid_in_train = 3;
     run.epochs.push_back(record);
   }
@@ -72,6 +75,7 @@ inline RunRecord hostile_run() {
   details.epoch = 2;
   details.confusion.num_classes = 2;
   details.confusion.counts = {5, 1, 1, 3};
+  details.calibration = {4.0 / 3, {{0.25, 3, 2}, {1 - 1e-7, 5, 5}}};
   details.most_wrong.push_back({"dog/1.jpg", 1, 0, 0.9, {2, 3, std::string("\xFF\xD8\0x", 4)}});
   details.samples.push_back({"cat/2.jpg", 0, 0, 0.8, {}});
   RunEnd& end = run.end;

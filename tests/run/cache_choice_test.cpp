@@ -58,5 +58,15 @@ TEST(ChooseCache, RefusesALimitThatHoldsNotEvenOneImage) {
   }
 }
 
+TEST(LoaderThreadCount, AGivenNumberStays) {
+  EXPECT_EQ(choose_loader_threads(/*given=*/5, 8, false).first, 5);
+  EXPECT_EQ(choose_loader_threads(5, 8, false).most, 0);
+  EXPECT_EQ(choose_loader_threads(0, 8, false).first, 4);
+  EXPECT_EQ(choose_loader_threads(0, 8, false).most, 8);
+  EXPECT_EQ(choose_loader_threads(0, 1, false).first, 1);
+  EXPECT_EQ(choose_loader_threads(0, 8, true).first, 6);
+  EXPECT_EQ(choose_loader_threads(0, 8, true).most, 0);
+}
+
 }  // namespace
 }  // namespace kiln

@@ -20,7 +20,7 @@ EpochRecord epoch_of(std::int64_t train, std::int64_t valid, double valid_loss) 
 
 ErrorCode code_of(const EpochRecord& record) {
   try {
-    check_epoch(record, 1);
+    check_epoch(record);
   } catch (const Error& error) {
     return error.code();
   }
@@ -28,7 +28,7 @@ ErrorCode code_of(const EpochRecord& record) {
 }
 
 TEST(CheckEpoch, TakesAnEpochThatOneCanGoOnWith) {
-  EXPECT_NO_THROW(check_epoch(epoch_of(8, 4, 1.5), 4));
+  EXPECT_NO_THROW(check_epoch(epoch_of(8, 4, 1.5)));
 }
 
 TEST(CheckEpoch, RefusesDatasetsWithoutAGoodImage) {

@@ -36,9 +36,13 @@ SavedRun two_ranks() {
   run.model_print = "resnet18 0";
   run.global_batch = 16;
   run.peak_learning_rate = 0.002;
+  run.precision = "fp16";
+  run.loss_scale = {.scale = 0.5, .steps_since_overflow = 3, .skipped_steps = 2};
   run.progress.epochs_done = 2;
-  run.progress.best = {
-      .epoch = 1, .valid = {.loss_sum = 2.5, .top1 = 6, .top5 = 9, .count = 12}, .weights = {}};
+  run.progress.best = {.epoch = 1,
+                       .valid = {.loss_sum = 2.5, .top1 = 6, .top5 = 9, .count = 12},
+                       .calibration = {1.0 / 3, {{0.25, 7, 5}, {1 - 1e-7, 5, 1}}},
+                       .weights = {}};
   run.progress.early_stopping = {.patience = 3, .strikes = 1, .previous_loss = 0.3};
   run.ranks = {rank_of(0), rank_of(1)};
   return run;
@@ -55,7 +59,13 @@ TEST(SavedRun, ReadsWhatItWrote) {
   EXPECT_EQ(text_of(again), text_of(run));
   EXPECT_EQ(again.started, run.started);
   EXPECT_EQ(again.options, run.options);
+  EXPECT_EQ(again.precision, "fp16");
+  ASSERT_TRUE(again.loss_scale.has_value());
+  EXPECT_EQ(again.loss_scale->scale, 0.5);
+  EXPECT_EQ(again.loss_scale->steps_since_overflow, 3);
+  EXPECT_EQ(again.loss_scale->skipped_steps, 2);
   EXPECT_EQ(again.progress.best.valid.count, 12);
+  EXPECT_EQ(again.progress.best.calibration, run.progress.best.calibration);
   EXPECT_EQ(again.progress.early_stopping.previous_loss, 0.3);
   ASSERT_EQ(again.ranks.size(), 2U);
   EXPECT_EQ(again.ranks[1].epoch.totals.loss_sum, 1.1);

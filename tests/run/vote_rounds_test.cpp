@@ -4,7 +4,9 @@
 
 #include <csignal>
 
+#include "base/content_hash.h"
 #include "parallel/rank_main.h"
+#include "run/image_hashes.h"
 #include "run/plan_warnings.h"
 #include "run/rank_agreement.h"
 #include "run/vote.h"
@@ -54,6 +56,71 @@ TEST(SharedImages, AreFoundWhicheverRankHasReadThem) {
   const SampleTable valid = samples_of({"c", "x", "a", "c", "b"}, {0, 1, 1, 1, 7});
   EXPECT_EQ(count_valid_in_train(*world, train, valid), 3);
   EXPECT_EQ(count_valid_in_train(*world, train, samples_of({"x", "y"}, {0, 1})), 0);
+}
+
+// Two ranks with seven training images, of which an epoch has four, and three validation images.
+struct SmallJob {
+  SmallJob() {
+    for (const char* bytes : {"a", "b", "c", "d", "e", "f", "g"}) add(job.inputs.train, bytes);
+    for (const char* bytes : {"v", "w", "a"}) add(job.inputs.valid, bytes);
+    job.inputs.train_shard = job.inputs.valid_shard = {world->rank(), world->size(), 1, 1};
+    job.inputs.steps_per_epoch = 4 / world->size();
+  }
+
+  void add(Dataset& set, const char* bytes) {
+    set.samples.push_back({.file_name = bytes, .label = 0, .size = {}});
+    set.samples.keep_hashes();
+  }
+  // The name is the content.
+  void read(Dataset& set, std::size_t i) { set.samples.note_content(i, set.samples.file_name(i)); }
+  void read_training(int epoch) {
+    std::vector<std::uint32_t> order = training_order(config.optimization, job.inputs, epoch);
+    order.resize(4);
+    for (const std::uint32_t i : training_indices(order, job.inputs.train_shard))
+      read(job.inputs.train, i);
+  }
+  void read_validation() {
+    for (const std::uint32_t i : validation_indices(3, job.inputs.valid_shard))
+      read(job.inputs.valid, i);
+  }
+
+  TrainConfig config;
+  Log log;
+  TrainingJob job{config, *world, log};
+};
+
+TEST(SeenImages, AreThoseThatAnyRankHasRead) {
+  SmallJob small;
+  small.read_training(1);
+  small.read_validation();
+  SeenImages seen = gather_seen_images(small.job);
+  if (!world->leads()) {
+    EXPECT_TRUE(seen.train.empty());
+  } else {
+    EXPECT_EQ(seen.train.size(), 4U);
+    EXPECT_EQ(seen.valid.size(), 3U);
+    EXPECT_TRUE(seen.was_chosen_on(content_hash("a")));
+    EXPECT_FALSE(seen.was_chosen_on(content_hash("b")));
+  }
+  for (int epoch = 2; epoch < 20; ++epoch) small.read_training(epoch);
+  seen = gather_seen_images(small.job);
+  if (!world->leads()) return;
+  EXPECT_EQ(seen.train.size(), 7U);
+  EXPECT_TRUE(seen.was_trained_on(content_hash("g")));
+}
+
+TEST(SeenImages, AreThereAgainAfterACheckpoint) {
+  SmallJob before, after;
+  for (int epoch = 1; epoch < 20; ++epoch) before.read_training(epoch);
+  before.read_validation();
+  const auto train = world->gather(pack_train_hashes(before.job));
+  const auto valid = world->gather(pack_valid_hashes(before.job));
+  for (const std::string& packed : train) {
+    EXPECT_LE(packed.size(), 16U * (4 / train.size() + 3)) << "its own, and the three left out";
+    unpack_hashes(packed, after.job.inputs.train.samples);
+  }
+  for (const std::string& packed : valid) unpack_hashes(packed, after.job.inputs.valid.samples);
+  EXPECT_EQ(gather_seen_images(after.job), gather_seen_images(before.job));
 }
 
 TEST(PlanWarnings, SeveralRanksMakeFewSteps) {

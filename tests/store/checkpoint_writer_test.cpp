@@ -1,6 +1,7 @@
 #include "store/checkpoint_writer.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -36,7 +37,9 @@ class CheckpointWriterTest : public ::testing::Test {
   void SetUp() override { fs::remove_all(path_); }
   void TearDown() override { fs::remove_all(path_); }
 
-  const fs::path path_ = fs::temp_directory_path() / "kiln-checkpoint-writer";
+  // Each case runs in a process of its own, some at the same time.
+  const fs::path path_ =
+      fs::temp_directory_path() / ("kiln-checkpoint-writer-" + std::to_string(::getpid()));
 };
 
 TEST_F(CheckpointWriterTest, WritesWhatStoodWhenItBegan) {

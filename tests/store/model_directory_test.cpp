@@ -47,8 +47,9 @@ ModelSpec resnet() {
 }
 
 TrainedModel trained() {
-  TrainedModel model{resnet(), sample_state(), {"cat", "dog"}, {224, 224, 256, true, {}},
-                     "{}",     "[]",           "{\"a\": 1}"};
+  TrainedModel model{
+      resnet(), sample_state(), {"cat", "dog"}, {224, 224, 256, true, {}}, {1.5, {{0.5, 3, 2}}},
+      "{}",     "[]",           "{\"a\": 1}"};
   model.spec.num_classes = 2;
   return model;
 }
@@ -79,13 +80,14 @@ TEST_F(ModelDirectoryTest, TrainedReplacesUntrainedAndBack) {
   write_directory(folder_, untrained_model_files(resnet(), sample_state()));
   prepare_model_output(folder_);
   write_directory(folder_, trained_model_files(trained()));
-  EXPECT_EQ(names(),
-            (std::set<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
-                                   "index_to_label.csv", "model", "model.safetensors",
-                                   "model_spec.yaml", "preprocessing.json", "training.json"}));
+  EXPECT_EQ(names(), (std::set<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
+                                            "calibration.json", "index_to_label.csv", "model",
+                                            "model.safetensors", "model_spec.yaml",
+                                            "preprocessing.json", "training.json"}));
   const ModelDirectory read = read_model_directory(folder_);
   EXPECT_EQ(read.labels, (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(read.preprocessing, trained().preprocessing);
+  EXPECT_EQ(read.calibration, trained().calibration);
   EXPECT_EQ(read.spec.normalization, trained().preprocessing.normalization);
   EXPECT_TRUE(read_file(folder_ / "_meta.yaml")
                   .ends_with("registerModel: true\nmodelOutputPath: trained_model_outputs\n"));
@@ -100,6 +102,31 @@ TEST_F(ModelDirectoryTest, PreprocessingMayBeMissing) {
   const ModelDirectory read = read_model_directory(folder_);
   EXPECT_FALSE(read.preprocessing);
   EXPECT_EQ(read.spec.normalization, Normalization{});
+}
+
+TEST_F(ModelDirectoryTest, WithoutACalibrationTheTemperatureIsOne) {
+  write_directory(folder_, trained_model_files(trained()));
+  fs::remove(folder_ / "calibration.json");
+  EXPECT_EQ(read_model_directory(folder_).calibration, Calibration{});
+  EXPECT_EQ(Calibration{}.temperature, 1);
+  put("calibration.json", std::string((1 << 20) + 1, ' '));
+  expect_error(ErrorCode::kInvalidModelDirectory, "larger than",
+               [&] { read_model_directory(folder_); });
+}
+
+TEST_F(ModelDirectoryTest, SeenImagesAreThereIfTheyWereGiven) {
+  const SeenImages seen{{1, 2}, {3}};
+  TrainedModel model = trained();
+  model.seen_images = seen;
+  write_directory(folder_, trained_model_files(model));
+  EXPECT_EQ(read_model_directory(folder_).seen_images, seen);
+  put("seen_images.bin", pack_seen_images(seen).substr(1));
+  expect_error(ErrorCode::kInvalidModelDirectory, "seen_images.bin",
+               [&] { read_model_directory(folder_); });
+  prepare_model_output(folder_);
+  write_directory(folder_, trained_model_files(trained()));
+  EXPECT_FALSE(names().contains("seen_images.bin"));
+  EXPECT_FALSE(read_model_directory(folder_).seen_images);
 }
 
 TEST_F(ModelDirectoryTest, DamagedPreprocessingIsNamed) {
@@ -160,12 +187,12 @@ TEST_F(ModelDirectoryTest, AKillAnywhereLosesNeitherModel) {
     std::set<std::string> found = names();
     std::erase_if(found, [](const std::string& name) { return name.starts_with('.'); });
     if (found.contains("_meta.yaml")) {
-      EXPECT_TRUE(found == of_old || found.size() == 9) << "other programs see one model";
+      EXPECT_TRUE(found == of_old || found.size() == 10) << "other programs see one model";
     }
     const bool is_new = read_model_directory(folder_).spec.num_classes.has_value();
     ++(is_new ? num_new : num_old);
     prepare_model_output(folder_);
-    EXPECT_EQ(names().size(), is_new ? 9U : 3U) << "leftovers are removed";
+    EXPECT_EQ(names().size(), is_new ? 10U : 3U) << "leftovers are removed";
   }
   EXPECT_GT(num_old, 9);
   EXPECT_GT(num_new, 9);

@@ -5,7 +5,9 @@
 #include "base/error.h"
 #include "base/mutate.h"
 #include "sample_states.h"
+#include "store/calibration_file.h"
 #include "store/model_directory.h"
+#include "store/seen_images.h"
 #include "store/state_dict_file.h"
 
 namespace kiln {
@@ -41,6 +43,16 @@ TEST(Mutation, ModelSpecs) {
 TEST(Mutation, Preprocessing) {
   expect_no_crash(format_preprocessing({224, 224, 256, true, {}}),
                   [](const std::string& json) { parse_preprocessing(json, "preprocessing"); });
+}
+
+TEST(Mutation, Calibrations) {
+  expect_no_crash(format_calibration({1.5, {{0.25, 3, 2}, {0.5, 4, 4}}}),
+                  [](const std::string& json) { parse_calibration(json, "calibration"); });
+}
+
+TEST(Mutation, SeenImages) {
+  expect_no_crash(pack_seen_images({{1, 2, 3}, {4}}),
+                  [](const std::string& bytes) { parse_seen_images(bytes, "seen images"); });
 }
 
 TEST(Mutation, LabelMaps) {

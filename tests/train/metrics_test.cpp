@@ -21,7 +21,7 @@ TEST(MetricSums, AddsBatchesOfDifferentSizes) {
   EXPECT_DOUBLE_EQ(totals.loss(), 4.0 / 3);
   EXPECT_EQ(metrics.batch().count, 1);
   EXPECT_DOUBLE_EQ(metrics.batch().loss(), 1.0);
-  EXPECT_EQ(metrics.first_bad_step(), 0);
+  EXPECT_EQ(metrics.first_nonfinite_step(), 0);
 }
 
 TEST(MetricSums, RemembersTheFirstStepWithoutAFiniteLoss) {
@@ -31,7 +31,7 @@ TEST(MetricSums, RemembersTheFirstStepWithoutAFiniteLoss) {
   metrics.add(logits, label, torch::tensor(1.0F), 1);
   metrics.add(logits, label, torch::tensor(std::numeric_limits<float>::infinity()), 2);
   metrics.add(logits, label, torch::tensor(std::numeric_limits<float>::quiet_NaN()), 3);
-  EXPECT_EQ(metrics.first_bad_step(), 2);
+  EXPECT_EQ(metrics.first_nonfinite_step(), 2);
 }
 
 }  // namespace

@@ -75,6 +75,21 @@ TEST(Sgd, GoesOnFromTheStateOfAnother) {
   EXPECT_TRUE(torch::equal(first, second));
 }
 
+TEST(Sgd, SkipsAStepWhoseFlagIsSet) {
+  torch::manual_seed(5);
+  const at::Tensor tensor = parameter(torch::randn({4, 3, 3, 3}));
+  const auto optimizer = make_optimizer({}, {group_of("w", tensor, 1e-4)});
+  descend(tensor, torch::zeros({4, 3, 3, 3}));
+  optimizer->step(0.1, torch::zeros({1}));
+  const at::Tensor weight = tensor.detach().clone();
+  const at::Tensor momentum = optimizer->state()[0].tensor.clone();
+  optimizer->step(0.1, torch::ones({1}));
+  EXPECT_TRUE(torch::equal(tensor, weight));
+  EXPECT_TRUE(torch::equal(optimizer->state()[0].tensor, momentum));
+  optimizer->step(0.1, torch::zeros({1}));
+  EXPECT_FALSE(torch::equal(tensor, weight));
+}
+
 TEST(Optimizer, RefusesANameThatIsInNoRow) {
   EXPECT_THROW(make_optimizer({.name = "adam"}, {}), InternalError);
 }

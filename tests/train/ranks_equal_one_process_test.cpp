@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <numeric>
 
 #include "base/error.h"
@@ -16,6 +17,7 @@
 #include "parallel/ranks/world.h"
 #include "train/epoch.h"
 #include "train/evaluation.h"
+#include "train/loss_scaler.h"
 #include "train/replicas.h"
 
 namespace kiln {
@@ -41,12 +43,14 @@ class TestModel : public ImageModel {
   at::Tensor forward(const at::Tensor& images) override {
     return model_->forward(images.to(at::kDouble));
   }
+  at::Tensor class_maps(const at::Tensor&, const std::vector<int>&) override { return {}; }
   void train(bool on) override { model_->train(on && !frozen_); }
   std::vector<at::Tensor> parameters() const override { return model_->parameters(); }
   std::vector<NamedTensor> named_parameters() const override { return model_->named_parameters(); }
   std::vector<NamedTensor> state() const override { return model_->state(); }
   void prepare(const at::Device& device) override { model_->prepare(device); }
   void to_float64() override {}
+  void fold_batch_norm() override {}
   void synchronize_batch_norm(const SumOverRanks& sum) override {
     model_->synchronize_batch_norm(sum);
   }
@@ -170,7 +174,7 @@ TEST_F(Ranks, EvaluateEveryImageOnce) {
   DeviceUploader uploader(at::kCPU, {kSide, kSide}, 7, kScaling);
   const auto measured = [&](const Shard& share) {
     BatchLoader batches = loader(validation_indices(kImages, share), 7);
-    Evaluator evaluator(*model, batches, uploader);
+    Evaluator evaluator(*model, batches, uploader, Precision::kFp32, CalibrationSample{});
     while (evaluator.step()) continue;
     return evaluator.totals();
   };
@@ -182,6 +186,36 @@ TEST_F(Ranks, EvaluateEveryImageOnce) {
   EXPECT_EQ(sums[1], static_cast<double>(whole.top1));
   EXPECT_EQ(sums[2], static_cast<double>(whole.top5));
   EXPECT_EQ(sums[3], kImages);
+}
+
+TEST_F(Ranks, FitTheTemperatureOfOneProcess) {
+  const auto model = std::make_unique<TestModel>(false);
+  DeviceUploader uploader(at::kCPU, {kSide, kSide}, 7, kScaling);
+  const auto logits_of = [&](const Shard& share, const CalibrationSample& sample) {
+    BatchLoader batches = loader(validation_indices(kImages, share), 7);
+    Evaluator evaluator(*model, batches, uploader, Precision::kFp32, sample);
+    while (evaluator.step()) continue;
+    return evaluator.take_logits();
+  };
+  const Shard mine = {world->rank(), world->size(), 7}, all = {0, 1, 7};
+  const HostLogits part = logits_of(mine, {}), whole = logits_of(all, {});
+  EXPECT_EQ(whole.labels.size(), static_cast<std::size_t>(kImages));
+  EXPECT_EQ(whole.view().logits.size(), whole.labels.size() * whole.view().num_classes);
+  const auto sum = [](const std::array<double, 3>& numbers) {
+    const std::vector<double> sums = world->sum({numbers[0], numbers[1], numbers[2]});
+    return std::array<double, 3>{sums[0], sums[1], sums[2]};
+  };
+  const double fitted = fit_temperature(part.view(), sum);
+  EXPECT_NEAR(fitted, fit_temperature(whole.view()), 1e-4 * fitted);
+  for (const double other : world->gather(fitted)) EXPECT_EQ(other, fitted);
+  // A sample has some of the rows, whichever rank evaluates them.
+  const CalibrationSample half(std::uint64_t{1} << 25, 1);
+  const HostLogits some = logits_of(all, half);
+  EXPECT_GT(some.labels.size(), 0U);
+  EXPECT_LT(some.labels.size(), whole.labels.size());
+  EXPECT_EQ(some.view().logits.size(), some.labels.size() * some.view().num_classes);
+  const auto of_ranks = world->sum({static_cast<double>(logits_of(mine, half).labels.size())});
+  EXPECT_EQ(of_ranks[0], static_cast<double>(some.labels.size()));
 }
 
 TEST_F(Ranks, ADifferentBitInOneReplicaIsFoundAndNamed) {
@@ -198,6 +232,26 @@ TEST_F(Ranks, ADifferentBitInOneReplicaIsFoundAndNamed) {
     EXPECT_NE(error.message().find("'" + model->state()[3].name + "'"), std::string::npos)
         << error.message();
     EXPECT_NE(error.message().find("rank " + std::to_string(world->size() - 1)), std::string::npos);
+  }
+}
+
+// Also where gradients travel in bfloat16.
+TEST_F(Ranks, AnOverflowOnOneIsOneOnAll) {
+  const auto communicator = make_mpi_communicator(*world->mpi());
+  for (const bool bfloat16 : {false, true}) {
+    const at::Tensor weight = torch::ones({40}).requires_grad_();
+    GradientBuckets buckets({weight}, {.bfloat16 = bfloat16}, *communicator);
+    LossScaler scaler(at::kCPU);
+    for (const bool overflows : {true, false}) {
+      buckets.reduce_on_next_backward();
+      const bool here = overflows && world->rank() == world->size() - 1;
+      (weight.sum() * (here ? std::numeric_limits<double>::infinity() : 65536.0)).backward();
+      buckets.wait();
+      EXPECT_EQ(scaler.unscale(buckets.flat()).item<float>(), overflows ? 1 : 0);
+      buckets.zero();
+    }
+    EXPECT_EQ(scaler.values().scale, 32768);
+    EXPECT_EQ(scaler.values().skipped_steps, 1);
   }
 }
 

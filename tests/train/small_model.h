@@ -20,6 +20,7 @@ class SmallModel : public ImageModel {
   at::Tensor forward(const at::Tensor& images) override {
     return images.to(torch::kDouble).flatten(1).mm(weight_.t());
   }
+  at::Tensor class_maps(const at::Tensor&, const std::vector<int>&) override { return {}; }
   void train(bool) override {}
   std::vector<at::Tensor> parameters() const override { return {weight_}; }
   std::vector<NamedTensor> named_parameters() const override { return {{"weight", weight_}}; }
@@ -27,6 +28,7 @@ class SmallModel : public ImageModel {
   void prepare(const at::Device&) override {}
   void to_float64() override {}
   void synchronize_batch_norm(const SumOverRanks&) override {}
+  void fold_batch_norm() override {}
 
  private:
   at::Tensor weight_;

@@ -181,18 +181,16 @@ class Assembly {
       if (!is_deep && slash != name.npos)
         places.push_back({name.substr(0, slash), name.substr(slash + 1), archive, image});
     });
-    if (places.empty()) {
-      for_each_image([&](auto archive, auto image, std::string_view) { add(archive, image, -1); });
-      return;
-    }
     std::sort(places.begin(), places.end());
     for (const Place& place : places) {
       if (set_.classes.empty() || set_.classes.back() != place.folder) {
         require_utf8(place.folder, "the class folder");
         set_.classes.emplace_back(place.folder);
       }
-      add(place.archive, place.image, static_cast<int>(set_.classes.size()) - 1);
+      if (!context_.every_image)
+        add(place.archive, place.image, static_cast<int>(set_.classes.size()) - 1);
     }
+    if (places.empty() || context_.every_image) return add_every_image(base);
     const auto note = [&](std::size_t count, const std::string& where) {
       if (count > 0)
         set_.notes.push_back("images skipped because they are " + where + ": " +
@@ -200,6 +198,17 @@ class Assembly {
     };
     note(num_deep, "in folders inside class folders");
     note(num_beside, "next to the class folders");
+  }
+
+  void add_every_image(const std::string& base) {
+    for_each_image([&](std::uint32_t archive, std::uint32_t image, std::string_view name) {
+      name.remove_prefix(base.size());
+      const std::string_view folder = name.substr(0, std::min(name.find('/'), name.size()));
+      const bool is_in_class = std::count(name.begin(), name.end(), '/') == 1;
+      const auto found = std::lower_bound(set_.classes.begin(), set_.classes.end(), folder);
+      add(archive, image,
+          is_in_class ? static_cast<int>(std::distance(set_.classes.begin(), found)) : -1);
+    });
   }
 
   const DatasetContext& context_;
@@ -254,7 +263,7 @@ Dataset read_archives(const DatasetContext& context, const std::vector<std::stri
     context.fail(
         std::string(
             "it contains no images. Give an archive with one folder of images per class; ") +
-        kImageNamesAdvice);
+        image_names_advice());
   }
   set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);

@@ -215,10 +215,11 @@ void read_classes(const Listing& top, LeftOut& left_out, Dataset& set,
   }
 }
 
-// Every image below the root; each folder once, however many links lead to it.
-class UnlabeledWalk {
+// Every image below the root; each folder once, however many links lead to it. With
+// `every_image`, the folders in the root are the labels of the images directly in them.
+class ImageWalk {
  public:
-  UnlabeledWalk(Dataset& set, LeftOut& left_out, const DatasetContext& context)
+  ImageWalk(Dataset& set, LeftOut& left_out, const DatasetContext& context)
       : set_(set), left_out_(left_out), context_(context) {}
 
   void visit(const std::string& prefix, int depth) {
@@ -231,13 +232,18 @@ class UnlabeledWalk {
     seen_.insert(fs::canonical(folder));
     const Listing listing = list_folder(folder, context_);
     left_out_.add_links(prefix, listing);
+    int label = -1;
+    if (context_.every_image && depth == 1 && listing.num_images > 0) {
+      label = static_cast<int>(set_.classes.size());
+      set_.classes.push_back(prefix.substr(0, prefix.size() - 1));
+    }
     for_each_image(listing, [&](std::string_view image) {
       const std::string path = prefix + std::string(image);
       if (!is_utf8(path)) {
         context_.fail("the name of the image '" + printable(path) + "' is not UTF-8. Rename it.");
       }
       const auto id = static_cast<std::int64_t>(set_.samples.size());
-      set_.samples.push_back({.file_name = path, .label = -1, .id = id, .size = {}});
+      set_.samples.push_back({.file_name = path, .label = label, .id = id, .size = {}});
     });
     for (const std::string& inner : listing.folders) {
       if (contains(listing.maybe_linked, inner) &&
@@ -267,21 +273,21 @@ Dataset read_folders(const DatasetContext& context) {
   LeftOut left_out;
   set.stamps.push_back(stamp_of(context.root, ""));
   const Listing top = list_folder(context.root, context);
-  read_classes(top, left_out, set, context);
+  if (!context.every_image) read_classes(top, left_out, set, context);
   if (!set.samples.empty()) {
     left_out.add_links("", top);
     for_each_image(top, [&](std::string_view image) { left_out.root_images.emplace_back(image); });
   } else {
     left_out = {};
-    set.kind = Dataset::Kind::kUnlabeledFolder;
-    UnlabeledWalk(set, left_out, context).visit("", 0);
+    ImageWalk(set, left_out, context).visit("", 0);
+    if (!set.labeled()) set.kind = Dataset::Kind::kUnlabeledFolder;
   }
   set.notes = left_out.notes();
   if (set.samples.empty()) {
     std::string notes;
     for (const std::string& note : set.notes) notes += " (" + note + ")";
     context.fail("it contains no images" + notes +
-                 ". Give a folder with one folder of images per class; " + kImageNamesAdvice);
+                 ". Give a folder with one folder of images per class; " + image_names_advice());
   }
   set.schema_json = schema_text(set.classes);
   set.samples_json = samples_text(set);

@@ -214,7 +214,11 @@ std::string describe(Dataset::Kind kind) {
 }
 
 Dataset read_dataset(const fs::path& root, const std::string& name) {
-  const DatasetContext context{.root = root, .name = name};
+  return read_of_any_kind({.root = root, .name = name});
+}
+
+Dataset read_of_any_kind(const DatasetContext& context) {
+  const fs::path& root = context.root;
   Dataset set;
   if (check_root(context)) {
     set = read_archives(context, {""});
@@ -228,7 +232,7 @@ Dataset read_dataset(const fs::path& root, const std::string& name) {
     set = coco ? std::move(*coco) : read_folders(context);
     set.notes.insert(set.notes.begin(), notes.begin(), notes.end());
   }
-  set.name = name;
+  set.name = context.name;
   return set;
 }
 

@@ -14,6 +14,8 @@
 
 #include "base/files.h"
 #include "base/system.h"
+#include "base/text.h"
+#include "data/image/image.h"
 
 namespace kiln {
 namespace {
@@ -125,13 +127,16 @@ FolderEntries::FolderEntries(const fs::path& folder) {
 }
 
 bool has_image_extension(std::string_view file_name) {
-  constexpr std::array<std::string_view, 9> kExtensions = {".jpg", ".jpeg", ".png",  ".bmp", ".ppm",
-                                                           ".pgm", ".tif",  ".tiff", ".webp"};
   const std::size_t dot = file_name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return false;
   const std::string_view extension = file_name.substr(dot);
-  return std::ranges::any_of(
-      kExtensions, [&](std::string_view known) { return equal_in_any_case(known, extension); });
+  return std::ranges::any_of(image_extensions(), [&](std::string_view known) {
+    return equal_in_any_case(known, extension);
+  });
+}
+
+std::string image_names_advice() {
+  return "images end in " + join_choices(image_extensions()) + ".";
 }
 
 bool has_archive_extension(std::string_view file_name) {

@@ -40,15 +40,14 @@ constexpr int kScanThreads = 16;
 
 // Files count as images or archives by name, since opening each one would take long.
 
-// .jpg .jpeg .png .bmp .ppm .pgm .tif .tiff .webp, case-insensitive.
+// One of image_extensions(), case-insensitive.
 bool has_image_extension(std::string_view file_name);
 
 // .zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.zst .tzst, case-insensitive.
 bool has_archive_extension(std::string_view file_name);
 
 // The end of an error's advice: the supported extensions.
-constexpr const char* kImageNamesAdvice =
-    "images end in .jpg, .jpeg, .png, .bmp, .ppm, .pgm, .tif, .tiff or .webp.";
+std::string image_names_advice();
 
 // Detects changes of a dataset on disk: one number for each folder and file that was read to list
 // it.

@@ -1,15 +1,12 @@
 #include "data/dataset/image_index.h"
 
-#include <unistd.h>
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <optional>
-#include <random>
 #include <stdexcept>
 #include <string>
 
@@ -115,13 +112,6 @@ bool is_settled(const Dataset& set, std::int64_t scan_begin_ns) {
   });
 }
 
-[[noreturn]] void fail_to_write(const fs::path& file) {
-  throw Error(ErrorCode::kFailedToWriteOutputs,
-              "The index '" + file.string() +
-                  "' cannot be written. Check its folder and permissions, or name another file "
-                  "with --index.");
-}
-
 // Also false if it is not accessible.
 bool is_there(const fs::path& file) {
   std::error_code fault;
@@ -190,17 +180,7 @@ fs::path index_in_cache(const fs::path& root) {
 }
 
 void write_index(const fs::path& file, const Dataset& set) {
-  const fs::path temporary = file.parent_path() / (".kiln-tmp-index-" + std::to_string(::getpid()) +
-                                                   "-" + std::to_string(std::random_device{}()));
-  std::ofstream stream(temporary, std::ios::binary);
-  stream << serialized(set);
-  stream.close();
-  std::error_code fault;
-  if (stream) fs::rename(temporary, file, fault);
-  if (stream && !fault) return;
-  std::error_code ignored;
-  fs::remove(temporary, ignored);
-  fail_to_write(file);
+  write_file_durably(file, serialized(set));
 }
 
 Dataset read_indexed_dataset(const fs::path& root, const std::string& name, const IndexUse& use) {

@@ -16,6 +16,8 @@ namespace kiln {
 struct DatasetContext {
   std::filesystem::path root;
   std::string name;  // "Training dataset"
+  // Also the images beside and below class folders, without labels; else they are skipped.
+  bool every_image = false;
 
   // "Training dataset 'PATH': `text`".
   [[noreturn]] void fail(const std::string& text,
@@ -23,6 +25,9 @@ struct DatasetContext {
     throw Error(code, name + " '" + root.string() + "': " + text);
   }
 };
+
+// The dataset in the root, of whatever kind it is.
+Dataset read_of_any_kind(const DatasetContext& context);
 
 // The labeled folders, each kind read by its own file; dataset.cpp chooses.
 
@@ -43,7 +48,8 @@ std::vector<std::string> listed_files(const DatasetContext& context);
 // Unreadable JSON files are named in `notes`.
 std::optional<Dataset> read_coco(const DatasetContext& context, std::vector<std::string>& notes);
 
-// Class folders one level deep, otherwise every image at any depth, without labels.
+// Class folders one level deep; where there are none, or with `every_image`, every image at any
+// depth, of which those exactly one level deep have their folder as label.
 Dataset read_folders(const DatasetContext& context);
 
 // Checks that every sample is a regular file; Error kInvalidDataset names the first ten that are
@@ -123,7 +129,8 @@ std::vector<std::string> find_shards(const std::filesystem::path& root);
 // `archives` are relative to the root, in order; "" is the root itself. An image's class comes from
 // its `.cls` file in tars that have them (WebDataset: KEY.jpg and KEY.cls; the class is a number, a
 // line of `classes.txt` beside the shards, or a name), otherwise from its folder, one below the
-// path that all images share. Without classes: every image, unlabeled. Error kInvalidDataset.
+// path that all images share. Without classes, or with `every_image`: every image, in the order of
+// the archives; the others have no label. Error kInvalidDataset.
 Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives);
 
 }  // namespace kiln

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "data/image/codec.h"
 
@@ -11,6 +13,14 @@ namespace kiln {
 namespace {
 
 using std::string_view_literals::operator""sv;
+
+bool is_jpeg(std::string_view bytes) {
+  return bytes.starts_with("\xff\xd8\xff"sv);
+}
+
+bool is_png(std::string_view bytes) {
+  return bytes.starts_with("\x89PNG\r\n\x1a\n"sv);
+}
 
 bool is_bmp(std::string_view bytes) {
   if (!bytes.starts_with("BM"sv) || bytes.size() < 18) return false;
@@ -53,25 +63,58 @@ std::string beginning_of(std::string_view bytes) {
   throw ImageFault("not an image: it begins with '" + beginning_of(bytes) + "'");
 }
 
-void decode_other(std::string_view kind, std::string_view bytes, ImagePart& part) {
-  if (kind == "PNG") return codec::decode_png(bytes, part);
-  if (kind == "WebP") return codec::decode_webp(bytes, part);
-  if (kind == "TIFF") return codec::decode_tiff(bytes, part);
-  if (kind == "BMP") return codec::decode_bmp(bytes, part);
-  if (kind == "PNM") return codec::decode_pnm(bytes, part);
+// Only JPEG can decode a part alone.
+template <void (*kDecode)(std::string_view, ImagePart&)>
+void decode_whole(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
+  kDecode(bytes, part);
+  choose(part.whole);  // which may throw
+}
+
+struct Format {
+  std::string_view name;
+  std::array<std::string_view, 2> extensions;  // of its files; empty: no more
+  bool (*matches)(std::string_view bytes);     // by the file's first bytes
+  void (*decode)(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
+  ImageSize (*read_size)(std::string_view bytes);
+};
+
+// A new format is a pair of functions in codec.h and a row here; the first that matches counts.
+constexpr Format kFormats[] = {
+    {"JPEG", {".jpg", ".jpeg"}, is_jpeg, codec::decode_jpeg, codec::read_jpeg_size},
+    {"PNG", {".png"}, is_png, decode_whole<codec::decode_png>, codec::read_png_size},
+    {"BMP", {".bmp"}, is_bmp, decode_whole<codec::decode_bmp>, codec::read_bmp_size},
+    {"PNM", {".ppm", ".pgm"}, is_pnm, decode_whole<codec::decode_pnm>, codec::read_pnm_size},
+    {"TIFF", {".tif", ".tiff"}, is_tiff, decode_whole<codec::decode_tiff>, codec::read_tiff_size},
+    {"WebP", {".webp"}, is_webp, decode_whole<codec::decode_webp>, codec::read_webp_size},
+};
+
+const Format* find_format(std::string_view bytes) {
+  const auto* found =
+      std::ranges::find_if(kFormats, [&](const Format& format) { return format.matches(bytes); });
+  return found == std::end(kFormats) ? nullptr : found;
+}
+
+const Format& format_of(std::string_view bytes) {
+  if (const Format* format = find_format(bytes)) return *format;
   fail_unknown(bytes);
 }
 
 }  // namespace
 
 std::string_view image_kind(std::string_view bytes) {
-  if (bytes.starts_with("\xff\xd8\xff"sv)) return "JPEG";
-  if (bytes.starts_with("\x89PNG\r\n\x1a\n"sv)) return "PNG";
-  if (is_webp(bytes)) return "WebP";
-  if (is_tiff(bytes)) return "TIFF";
-  if (is_bmp(bytes)) return "BMP";
-  if (is_pnm(bytes)) return "PNM";
-  return {};
+  const Format* format = find_format(bytes);
+  return format == nullptr ? std::string_view() : format->name;
+}
+
+const std::vector<std::string>& image_extensions() {
+  static const std::vector<std::string> kExtensions = [] {
+    std::vector<std::string> all;
+    for (const Format& format : kFormats)
+      for (const std::string_view extension : format.extensions)
+        if (!extension.empty()) all.emplace_back(extension);
+    return all;
+  }();
+  return kExtensions;
 }
 
 DecodedImage decode_image(std::string_view bytes) {
@@ -92,11 +135,8 @@ void ImagePart::reserve(std::size_t bytes) {
 }
 
 void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part) {
-  const std::string_view kind = image_kind(bytes);
   try {
-    if (kind == "JPEG") return codec::decode_jpeg(bytes, choose, part);
-    decode_other(kind, bytes, part);
-    choose(part.whole);  // which may throw
+    format_of(bytes).decode(bytes, choose, part);
   } catch (const ImageFault&) {
     if (part.pixels.size() > kWholeImageBytes)
       part.pixels = {};  // a broken header may claim any size
@@ -105,14 +145,7 @@ void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& pa
 }
 
 ImageSize read_image_size(std::string_view bytes) {
-  const std::string_view kind = image_kind(bytes);
-  if (kind == "JPEG") return codec::read_jpeg_size(bytes);
-  if (kind == "PNG") return codec::read_png_size(bytes);
-  if (kind == "WebP") return codec::read_webp_size(bytes);
-  if (kind == "TIFF") return codec::read_tiff_size(bytes);
-  if (kind == "BMP") return codec::read_bmp_size(bytes);
-  if (kind == "PNM") return codec::read_pnm_size(bytes);
-  fail_unknown(bytes);
+  return format_of(bytes).read_size(bytes);
 }
 
 namespace codec {

@@ -105,6 +105,9 @@ ImageSize read_image_size(std::string_view bytes);
 // "JPEG", "PNG", … by the first bytes; empty if unknown.
 std::string_view image_kind(std::string_view bytes);
 
+// Of files of all formats: ".jpg", ".jpeg", ".png", …
+const std::vector<std::string>& image_extensions();
+
 // Pixels -> file bytes, for images drawn by the program itself.
 
 std::string encode_jpeg(const Image& image, int quality);

@@ -154,7 +154,7 @@ BatchLoader::State::State(Dataset& set, LoaderThreads& pool, Plan plan, ImageCac
 
 BatchLoader::State::~State() {
   closing_ = true;
-  pool_.remove(*this);
+  pool_.remove(*this, waited_s_);
   const std::scoped_lock lock(pool_.mutex());
   for (Slot& slot : slots_)
     if (slot.batch.pixels) pool_.give_buffer_back(batch_bytes_, std::move(slot.batch.pixels));

@@ -1,5 +1,6 @@
 #include "data/loader/device_uploader.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
@@ -7,6 +8,7 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <utility>
 #include <vector>
 
 namespace kiln {
@@ -19,15 +21,10 @@ at::Tensor per_channel(const std::array<double, 3>& values, const at::Device& de
 
 }  // namespace
 
-HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling) {
+HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling,
+                                  LoaderThreads::NewBuffer pinned) {
   if (device.is_cpu()) return {LoaderThreads::ordinary_buffer, scaling};
-  const auto pinned_buffer = [](std::size_t bytes) {
-    const at::Tensor pinned = at::empty({static_cast<std::int64_t>(bytes)},
-                                        at::TensorOptions(at::kByte).pinned_memory(true));
-    return LoaderThreads::Buffer(pinned.mutable_data_ptr<std::uint8_t>(),
-                                 [pinned](std::uint8_t*) {});
-  };
-  return {pinned_buffer, {}};
+  return {std::move(pinned), {}};
 }
 
 DeviceUploader::DeviceUploader(const at::Device& device, ImageSize size, int batch_size,
@@ -58,6 +55,8 @@ at::Tensor DeviceUploader::copied(const at::Tensor& host) const {
 
 DeviceBatch DeviceUploader::upload(const HostBatch& batch) {
   const c10::AutoGradMode no_grad(false);
+  at::Context& context = at::globalContext();
+  context.setBenchmarkCuDNN(batch.count == labels_.size(0) && !context.deterministicCuDNN());
   const std::array<std::int64_t, 4> shape = {batch.count, size_.height, size_.width, 3};
   const at::Tensor labels =
       at::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {batch.count}, at::kLong);

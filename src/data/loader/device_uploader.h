@@ -21,12 +21,13 @@ struct DeviceBatch {
   at::Tensor labels;  // int64 [N]
 };
 
-// The memory layout of host batches for a device.
+// The memory layout of host batches for a device; a GPU's are in `pinned` memory.
 struct HostBatchLayout {
-  LoaderThreads::NewBuffer new_buffer;   // pinned for a GPU, which can then copy asynchronously
+  LoaderThreads::NewBuffer new_buffer;
   std::optional<Normalization> scaling;  // for BatchLoader::Plan
 };
-HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling);
+HostBatchLayout host_batch_layout(const at::Device& device, const Normalization& scaling,
+                                  LoaderThreads::NewBuffer pinned);
 
 class DeviceUploader {
  public:
@@ -35,7 +36,8 @@ class DeviceUploader {
 
   // `batch` has the device's layout. On a CPU the images share its memory. Labels, and images on a
   // GPU, are in the uploader's memory: valid until the next upload(), on a GPU for work queued on
-  // the current stream before it.
+  // the current stream before it. cuDNN measures its convolutions (which takes seconds for each
+  // shape) for whole batches alone, and not where it must be deterministic.
   DeviceBatch upload(const HostBatch& batch);
 
   const at::Device& device() const { return device_; }

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "base/system.h"
 
 namespace kiln {
 namespace {
@@ -19,6 +23,10 @@ constexpr double kCopiedBytesPerSecond = 2e9;
 constexpr double kSmoothing = 1.0 / 16;
 // Readers wait for storage and need no core.
 constexpr int kMostReaders = 16;
+// Of an epoch; the first batch after a start or a pause is always waited for.
+constexpr double kAcceptedWait = 0.02;
+// Decoders for the average need: images differ, and are wanted in bursts.
+constexpr double kDecodersForNeed = 2;
 
 // The largest memory that any decoder has needed so far, except for huge files and images. All
 // decoders reserve it, so that memory is stable once every image has been seen once, not once every
@@ -42,7 +50,8 @@ struct LoaderThreads::State {
   explicit State(Plan a_plan) : plan(std::move(a_plan)) {}
   ~State();
 
-  void decode();
+  void start_decoders();
+  void decode(int index);
   void read();
   BatchSource* claim(bool (BatchSource::*take)(std::size_t*), std::size_t* position) const;
   void leave(BatchSource& source);
@@ -53,7 +62,10 @@ struct LoaderThreads::State {
   std::atomic<bool> reads_are_slow = false;
 
   std::mutex mutex;
-  std::condition_variable decoders_wake, readers_wake, somebody_left;
+  std::condition_variable decoders_wake, spares_wake, readers_wake, somebody_left;
+  int num_active = 1;  // decoders; the others sleep
+  Use use;             // its seconds are those since `use_watch` was read
+  Stopwatch use_watch;
   std::vector<BatchSource*> sources;  // in order of service
   std::map<std::filesystem::path, FolderWatch> watches;
   std::multimap<std::size_t, Buffer> buffers;
@@ -71,6 +83,7 @@ LoaderThreads::State::~State() {
     stopping = true;
   }
   decoders_wake.notify_all();
+  spares_wake.notify_all();
   readers_wake.notify_all();
 }
 
@@ -88,10 +101,19 @@ void LoaderThreads::State::leave(BatchSource& source) {
   if (--source.num_busy_ == 0) somebody_left.notify_all();
 }
 
-void LoaderThreads::State::decode() {
+void LoaderThreads::State::start_decoders() {
+  while (static_cast<int>(decoders.size()) < num_active)
+    decoders.emplace_back([this, index = static_cast<int>(decoders.size())] { decode(index); });
+}
+
+void LoaderThreads::State::decode(int index) {
   Decoder decoder;
   std::unique_lock lock(mutex);
   while (!stopping) {
+    if (index >= num_active) {
+      spares_wake.wait(lock);
+      continue;
+    }
     std::size_t position = 0;
     BatchSource* source = claim(&BatchSource::claim_image, &position);
     if (source == nullptr) {
@@ -101,6 +123,7 @@ void LoaderThreads::State::decode() {
     const Need known = need;
     lock.unlock();
     readers_wake.notify_one();
+    const Stopwatch watch;
     std::exception_ptr failure;
     try {
       known.give(decoder);
@@ -108,7 +131,9 @@ void LoaderThreads::State::decode() {
     } catch (...) {
       failure = std::current_exception();
     }
+    const double seconds = watch.seconds();
     lock.lock();
+    use.busy_seconds += seconds;
     need.learn(decoder);
     source->loaded(position, failure);
     leave(*source);
@@ -138,14 +163,42 @@ void LoaderThreads::State::start_readers() {
 
 LoaderThreads::LoaderThreads(Plan plan) : state_(std::make_unique<State>(std::move(plan))) {
   if (state_->plan.read_ahead > 0) state_->start_readers();
-  for (int i = 0; i < num_decoders(); ++i)
-    state_->decoders.emplace_back([state = state_.get()] { state->decode(); });
+  const std::scoped_lock lock(state_->mutex);
+  state_->num_active = std::max(1, state_->plan.num_decoders);
+  state_->start_decoders();
 }
 
 LoaderThreads::~LoaderThreads() = default;
 
 int LoaderThreads::num_decoders() const {
-  return std::max(1, state_->plan.num_decoders);
+  const std::scoped_lock lock(state_->mutex);
+  return state_->num_active;
+}
+
+int LoaderThreads::most_decoders() const {
+  return std::max({1, state_->plan.num_decoders, state_->plan.most_decoders});
+}
+
+int LoaderThreads::decoders_after(const Use& use, int now, int most) {
+  if (use.waited_seconds > kAcceptedWait * use.seconds) return std::min(2 * now, most);
+  const double needed = std::ceil(kDecodersForNeed * use.busy_seconds / use.seconds);
+  return static_cast<int>(std::clamp(needed, 1.0, static_cast<double>(now)));
+}
+
+void LoaderThreads::adapt() {
+  if (state_->plan.most_decoders == 0) return;
+  {
+    const std::scoped_lock lock(state_->mutex);
+    state_->use.seconds = state_->use_watch.lap();
+    const Use use = std::exchange(state_->use, {});
+    state_->num_active = decoders_after(use, state_->num_active, most_decoders());
+    try {
+      state_->start_decoders();
+    } catch (const std::system_error&) {
+      state_->num_active = static_cast<int>(state_->decoders.size());
+    }
+  }
+  state_->spares_wake.notify_all();
 }
 
 int LoaderThreads::read_ahead() const {
@@ -187,8 +240,9 @@ void LoaderThreads::add(BatchSource& source) {
   wake_readers();
 }
 
-void LoaderThreads::remove(BatchSource& source) {
+void LoaderThreads::remove(BatchSource& source, double waited_seconds) {
   std::unique_lock lock(state_->mutex);
+  state_->use.waited_seconds += waited_seconds;
   std::erase(state_->sources, &source);
   state_->somebody_left.wait(lock, [&] { return source.num_busy_ == 0; });
 }

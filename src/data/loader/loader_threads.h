@@ -33,6 +33,7 @@ class LoaderThreads {
 
   struct Plan {
     int num_decoders = 1;
+    int most_decoders = 0;  // that adapt() may choose; 0: it changes nothing
     // Files to read ahead of the decoders. 0: none while reads are fast, otherwise kReadAhead.
     int read_ahead = 0;
     NewBuffer new_buffer = ordinary_buffer;
@@ -52,6 +53,20 @@ class LoaderThreads {
   ~LoaderThreads();  // all loaders must be closed
 
   int num_decoders() const;
+  int most_decoders() const;
+
+  // What decoders did in a time of `seconds`: theirs at work, added up, and those that readers of
+  // batches waited.
+  struct Use {
+    double seconds = 0, busy_seconds = 0, waited_seconds = 0;
+  };
+  // How many decoders of at most `most` should follow `now` of them: twice as many if batches were
+  // waited for, else twice what was needed on average, and never more than now.
+  static int decoders_after(const Use& use, int now, int most);
+  // Changes the number of decoders by their use since the last call. Called between epochs. Where
+  // the system has no thread left, those that there are go on.
+  void adapt();
+
   // The current read-ahead.
   int read_ahead() const;
   // A decoder read a file of `bytes` bytes itself.
@@ -85,8 +100,8 @@ class LoaderThreads {
 
   std::mutex& mutex();
   void add(BatchSource& source);
-  // Returns when no thread uses the source.
-  void remove(BatchSource& source);
+  // Returns when no thread uses the source, whose batches were waited for so long.
+  void remove(BatchSource& source, double waited_seconds = 0);
   // Batch memory is passed from loader to loader, so that it does not grow with their number.
   // Locked.
   Buffer take_buffer(std::size_t bytes);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "parallel/device/nvidia_driver.h"
 
 namespace kiln {
@@ -122,6 +123,29 @@ void add(Problems& problems, const std::string& sentence) {
   problems.add(Error(ErrorCode::kUserError, sentence));
 }
 
+void find_shared_gpus(const std::vector<RankDevice>& ranks, Problems& problems) {
+  std::set<std::string> crowded;
+  for (const auto& [name, host] : by_host(ranks)) {
+    if (host.ranks.size() <= host.num_gpus()) continue;
+    crowded.insert(name);
+    add(problems, "Process count per node (" + std::to_string(host.ranks.size()) +
+                      ") is greater than the processing units (" + std::to_string(host.num_gpus()) +
+                      ") on host " + name +
+                      ": start at most one rank per GPU, or use --device cpu.");
+  }
+  std::map<std::string, std::vector<std::size_t>> users;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank].is_cuda && !ranks[rank].chosen.empty() && !crowded.contains(ranks[rank].host))
+      users[ranks[rank].chosen].push_back(rank);
+  for (const auto& [gpu, numbers] : users) {
+    if (numbers.size() < 2) continue;
+    add(problems, "Ranks " + listed(numbers) + " on host " + ranks[numbers.front()].host +
+                      " share the same GPU (" + gpu +
+                      "): set CUDA_VISIBLE_DEVICES so that each rank sees its own GPU or all GPUs "
+                      "of the host.");
+  }
+}
+
 void find_mixed_kinds(const std::vector<RankDevice>& ranks, Problems& problems) {
   const auto first = [&](bool cuda) {
     return std::find_if(ranks.begin(), ranks.end(),
@@ -154,6 +178,7 @@ Device choose_device(DeviceChoice wish, int local_rank) {
   require_module(driver);
   return {.is_cuda = true,
           .index = driver.index,
+          .capability = driver.capability_major * 10 + driver.capability_minor,
           .description = driver.name + ", " + capability_text(driver) + ", " + describe(driver),
           .uuid = driver.uuids[static_cast<std::size_t>(driver.index)],
           .visible_uuids = driver.uuids};
@@ -163,6 +188,19 @@ long long peak_device_memory(const Device& device) {
   std::string fault;
   const CudaModule* module = device.is_cuda ? open_cuda_module(&fault) : nullptr;
   return module == nullptr ? 0 : module->peak_memory_bytes(device.index);
+}
+
+std::shared_ptr<std::uint8_t[]> pinned_memory(const Device& device, std::size_t bytes) {
+  std::string fault;
+  const CudaModule* module = open_cuda_module(&fault);
+  if (module == nullptr) throw InternalError("pinned memory without a GPU module: " + fault);
+  void* memory = module->new_pinned(device.index, bytes);
+  if (memory == nullptr)
+    throw Error(ErrorCode::kModuleOutOfMemory,
+                "Out of memory on this host: " + bytes_text(static_cast<long long>(bytes)) +
+                    " of pinned memory were asked for. Use a smaller --batch-size or fewer "
+                    "--loader-threads, or a machine with more memory.");
+  return {static_cast<std::uint8_t*>(memory), module->free_pinned};
 }
 
 CudaVersions cuda_versions() {
@@ -194,30 +232,16 @@ const CudaModule* open_cuda_module(std::string* fault) {
   return module;
 }
 
-Problems find_gpu_problems(const std::vector<RankDevice>& ranks) {
+Problems find_gpu_problems(const std::vector<RankDevice>& ranks, bool may_share) {
   Problems problems;
-  std::set<std::string> crowded;
-  for (const auto& [name, host] : by_host(ranks)) {
-    if (host.ranks.size() <= host.num_gpus()) continue;
-    crowded.insert(name);
-    add(problems, "Process count per node (" + std::to_string(host.ranks.size()) +
-                      ") is greater than the processing units (" + std::to_string(host.num_gpus()) +
-                      ") on host " + name +
-                      ": start at most one rank per GPU, or use --device cpu.");
-  }
-  std::map<std::string, std::vector<std::size_t>> users;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    if (ranks[rank].is_cuda && !ranks[rank].chosen.empty() && !crowded.contains(ranks[rank].host))
-      users[ranks[rank].chosen].push_back(rank);
-  for (const auto& [gpu, numbers] : users) {
-    if (numbers.size() < 2) continue;
-    add(problems, "Ranks " + listed(numbers) + " on host " + ranks[numbers.front()].host +
-                      " share the same GPU (" + gpu +
-                      "): set CUDA_VISIBLE_DEVICES so that each rank sees its own GPU or all GPUs "
-                      "of the host.");
-  }
+  if (!may_share) find_shared_gpus(ranks, problems);
   find_mixed_kinds(ranks, problems);
   return problems;
+}
+
+bool ranks_may_share_gpus() {
+  const char* text = std::getenv("KILN_SHARE_GPU");
+  return text != nullptr && *text != '\0';
 }
 
 std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks) {

@@ -4,6 +4,9 @@
 // before any other use of LibTorch.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,10 +19,11 @@ namespace kiln {
 struct Device {
   bool is_cuda = false;
   int index = 0;
+  int capability = 0;  // compute capability times ten: 90 for 9.0; 0 on a CPU
   // "CPU (no NVIDIA device found)", "NVIDIA H200, compute capability 9.0, driver 580.65.06, CUDA
   // 13.0"
   std::string description = {};
-  std::string uuid = {};                        // "GPU-…"; empty when unknown, and on a CPU
+  std::string uuid = {};  // "GPU-…" or "MIG-…"; empty when unknown, and on a CPU
   std::vector<std::string> visible_uuids = {};  // of all GPUs that this process sees
 };
 
@@ -33,6 +37,11 @@ Device choose_device(DeviceChoice wish, int local_rank = 0);
 
 // Peak GPU memory of this process, in bytes; 0 on a CPU.
 long long peak_device_memory(const Device& device);
+
+// Pinned host memory, from which copies to the GPU overlap with its work; exactly `bytes`, where
+// LibTorch's allocator would take the next power of two. Any thread. Throws Error
+// kModuleOutOfMemory.
+std::shared_ptr<std::uint8_t[]> pinned_memory(const Device& device, std::size_t bytes);
 
 // Versions reported by the loaded libraries, for `kiln --version`; empty if a library is missing.
 struct CudaVersions {
@@ -58,8 +67,11 @@ struct RankDevice {
 
 // All reasons why these ranks cannot train together, each Error kUserError (exit code 1): more
 // ranks on a host than GPUs (the distinct UUIDs that its ranks see); two ranks on one GPU; a mix of
-// CPU and GPU ranks. Empty if all ranks are on CPUs.
-Problems find_gpu_problems(const std::vector<RankDevice>& ranks);
+// CPU and GPU ranks. Empty if all ranks are on CPUs. `may_share`: only the mix counts.
+Problems find_gpu_problems(const std::vector<RankDevice>& ranks, bool may_share = false);
+
+// KILN_SHARE_GPU is set: ranks may share a GPU, which tests NCCL where there is only one. Slow.
+bool ranks_may_share_gpus();
 
 // "2 of the 4 GPUs of host node7 are idle", one sentence per affected host.
 std::vector<std::string> find_idle_gpus(const std::vector<RankDevice>& ranks);

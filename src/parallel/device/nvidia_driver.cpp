@@ -1,11 +1,13 @@
 #include "parallel/device/nvidia_driver.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <unistd.h>
 #include <array>
 #include <cstdio>
 #include <fstream>
 #include <regex>
+#include <string_view>
 #include <utility>
 
 namespace kiln {
@@ -55,7 +57,11 @@ std::string device_uuid(void* library, int device) {
   if (ask == nullptr) ask = symbol<int(Uuid*, int)>(library, "cuDeviceGetUuid");
   Uuid bytes{};
   if (ask == nullptr || ask(&bytes, device) != 0) return "";
-  std::string text = "GPU-";
+  auto* name = symbol<int(char*, int, int)>(library, "cuDeviceGetName");
+  char model[256] = "";
+  const bool is_mig = name != nullptr && name(model, sizeof model, device) == 0 &&
+                      std::string_view(model).find(" MIG ") != std::string_view::npos;
+  std::string text = is_mig ? "MIG-" : "GPU-";  // "NVIDIA H200 MIG 1g.18gb"
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     std::array<char, 3> hex{};
     std::snprintf(hex.data(), hex.size(), "%02x", bytes[i]);
@@ -100,11 +106,29 @@ void ask_cuda(void* library, int local_rank, NvidiaDriver& driver) {
   if (status != 0 && status != kNoDevice) driver.fault = describe_status(library, status);
 }
 
+// While it exists, this thread and those that are started meanwhile, for good, take no signals: one
+// that a thread of the driver took would have its default action before this program blocks it.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 constexpr double kMilliwatts = 1000;
 
 }  // namespace
 
 NvidiaDriver ask_nvidia_driver(int local_rank) {
+  const NoSignals while_threads_start;
   NvidiaDriver driver;
   driver.device_files =
       ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/proc/driver/nvidia/version", F_OK) == 0;

@@ -29,14 +29,15 @@ struct NvidiaDriver {
   int cuda_version = 0;       // 13000 for CUDA 13.0, the newest it runs; 0 when unknown
   int num_devices = 0;        // visible to this process
   std::string fault;          // why the library could not count or describe devices
-  std::vector<std::string> uuids;  // [num_devices], "GPU-…" as nvidia-smi -L has it, or empty
-  int index = 0;                   // of the device for this process; the next two are of it
+  std::vector<std::string>
+      uuids;      // [num_devices], "GPU-…" or "MIG-…" as in nvidia-smi -L, or empty
+  int index = 0;  // of the device for this process; the next two are of it
   std::string name;
   int capability_major = 0, capability_minor = 0;
 };
 
 // The device for this process is the only one, or the one at its local rank (modulo their number).
-// Never throws: unknown values stay empty.
+// Never throws: unknown values stay empty. The driver's threads take no signals.
 NvidiaDriver ask_nvidia_driver(int local_rank = 0);
 
 // How busy a GPU is and what power it draws, as NVIDIA's management library (NVML) tells.

@@ -35,20 +35,20 @@ std::int64_t padded(std::int64_t count) {
   return (count + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Which parameters share a bucket, from the last parameter to the first.
+// Which parameters share a bucket, from the last parameter to the first. A bucket is full once it
+// has reached its limit: the output layer's small bias does not travel alone.
 std::vector<std::vector<std::size_t>> group(const std::vector<at::Tensor>& parameters,
                                             const BucketPlan& plan) {
   std::vector<std::vector<std::size_t>> groups;
   std::size_t bytes = 0, limit = 0;
   for (std::size_t i = parameters.size(); i-- > 0;) {
-    const std::size_t size = parameters[i].nbytes();
-    if (groups.empty() || bytes + size > limit) {
+    if (groups.empty() || bytes >= limit) {
       limit = groups.empty() ? plan.first_bytes : plan.bytes;
       groups.emplace_back();
       bytes = 0;
     }
     groups.back().push_back(i);
-    bytes += size;
+    bytes += parameters[i].nbytes();
   }
   return groups;
 }
@@ -123,6 +123,12 @@ GradientBuckets::~GradientBuckets() {
 
 const std::vector<at::Tensor>& GradientBuckets::gradients() const {
   return state_->gradients;
+}
+
+std::vector<at::Tensor> GradientBuckets::flat() const {
+  std::vector<at::Tensor> buffers;
+  for (const Bucket& bucket : state_->buckets) buffers.push_back(bucket.flat);
+  return buffers;
 }
 
 void GradientBuckets::zero() {

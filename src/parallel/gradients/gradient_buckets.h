@@ -35,6 +35,8 @@ class GradientBuckets {
 
   // In the order of the parameters; backward adds into them.
   const std::vector<at::Tensor>& gradients() const;
+  // The same as the buckets' flat buffers, with zeros between them.
+  std::vector<at::Tensor> flat() const;
   void zero();
 
   // The next backward is the step's last: complete buckets are sent from now on.

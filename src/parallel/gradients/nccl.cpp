@@ -44,10 +44,6 @@ NcclType type_of(const at::Tensor& values) {
   }
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
 // State shared by the communicator, its watchdog thread and the thread that releases NCCL. The last
 // may hang in the driver and is then abandoned, so all three share ownership.
 struct Shared {
@@ -94,9 +90,11 @@ void let_go(const std::shared_ptr<Shared>& shared, bool politely) {
         shared->group->close(kClosePatience);
       else
         shared->group->abort();
-    } catch (const std::exception&) {  // CUDA is broken: the process is about to end
+      shared->group.reset();
+    } catch (const std::exception&) {
+      // CUDA is broken, and the process is about to end. Destroying the events would throw.
+      static_cast<void>(shared->group.release());
     }
-    shared->group.reset();
     const std::lock_guard lock(shared->mutex);
     shared->is_free = true;
     shared->changed.notify_all();
@@ -113,14 +111,16 @@ void fail(const std::shared_ptr<Shared>& shared, std::exception_ptr failure) {
   let_go(shared, false);
 }
 
-void fail(const std::shared_ptr<Shared>& shared, const std::string& sentence) {
-  fail(shared, std::make_exception_ptr(Error(ErrorCode::kTimeoutOccured, sentence)));
+void fail(const std::shared_ptr<Shared>& shared, ErrorCode code, const std::string& sentence) {
+  fail(shared, std::make_exception_ptr(Error(code, sentence)));
 }
 
 void fail_with_fault(const std::shared_ptr<Shared>& shared, const char* name,
                      const std::string& fault) {
-  fail(shared, std::string("The ") + name + " over all ranks failed: " + first_line(fault) +
-                   ". Check the driver logs of the other ranks, or rerun with NCCL_DEBUG=INFO.");
+  const bool is_of_gpu = fault.find("cuda error") != fault.npos;  // "unhandled cuda error …"
+  fail(shared, is_of_gpu ? ErrorCode::kFailedToCompleteOperation : ErrorCode::kTimeoutOccured,
+       std::string("The ") + name + " over all ranks failed: " + first_line(fault) +
+           ". Check the driver logs of the other ranks, or rerun with NCCL_DEBUG=INFO.");
 }
 
 // The watchdog thread.
@@ -164,7 +164,8 @@ class Watcher {
     const double waited = std::chrono::duration<double>(turn - front.begin).count();
     if (!shared_->watch.waiting) {
       if (waited > shared_->deadline_s)
-        fail(shared_, formatted("Waited %.0f s for the %s over all ranks.", waited, front.name));
+        fail(shared_, ErrorCode::kTimeoutOccured,
+             formatted("Waited %.0f s for the %s over all ranks.", waited, front.name));
       return;
     }
     try {
@@ -191,8 +192,8 @@ class Watcher {
         shared_->works.pop_front();
         if (!shared_->works.empty()) shared_->works.front().begin = Clock::now();
       }
-    } catch (const std::exception& fault) {
-      return fail_with_fault(shared_, name, fault.what());
+    } catch (const std::exception&) {
+      return fail(shared_, explained(std::current_exception()));  // of this GPU
     }
     if (shared_->group->state() == NcclGroup::State::kFailed)
       fail_with_fault(shared_, name, shared_->group->fault());
@@ -233,6 +234,13 @@ class NcclCommunicator : public Communicator {
     wait(start("broadcast of weights", false, values));
   }
 
+  std::optional<double> all_reduce_seconds() const override {
+    return call([](NcclGroup& group) {
+      group.num_finished();
+      return group.seconds();
+    });
+  }
+
   std::unique_ptr<Communicator> second_lane(const char* sum_name) override {
     NcclPlan plan = plan_;
     plan.sum_name = sum_name;
@@ -252,7 +260,7 @@ class NcclCommunicator : public Communicator {
 
   // Runs `work` on the group, unless it has failed, after which it must not be used.
   template <typename Work>
-  std::invoke_result_t<Work, NcclGroup&> call(Work&& work) {
+  std::invoke_result_t<Work, NcclGroup&> call(Work&& work) const {
     const std::lock_guard calling(shared_->calling);
     shared_->throw_if_failed();
     return work(*shared_->group);
@@ -270,10 +278,11 @@ class NcclCommunicator : public Communicator {
     return call([](NcclGroup& group) { return group.mark(); });
   }
 
-  // Returns when NCCL has accepted the last call: immediately, except for the first ones, which
-  // connect the ranks. The watchdog thread enforces the deadline.
+  // Returns when NCCL has accepted the last call: soon, without a nap, except for the first ones,
+  // which connect the ranks. The watchdog thread enforces the deadline.
   void settle(const char* name) {
-    for (auto pause = std::chrono::microseconds(20);; pause = std::min(pause * 2, kLongestPause)) {
+    const Clock::time_point begin = Clock::now();
+    for (;;) {
       const NcclGroup::State state = call([&](NcclGroup& group) {
         const NcclGroup::State now = group.state();
         if (now == NcclGroup::State::kFailed) fail_with_fault(shared_, name, group.fault());
@@ -281,7 +290,10 @@ class NcclCommunicator : public Communicator {
       });
       if (state == NcclGroup::State::kReady) return;
       if (state == NcclGroup::State::kFailed) shared_->throw_if_failed();
-      std::this_thread::sleep_for(pause);
+      if (Clock::now() - begin < kYieldFor)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(kPause);
     }
   }
 
@@ -299,7 +311,7 @@ class NcclCommunicator : public Communicator {
                               [this] { return shared_->is_free; });
   }
 
-  static constexpr std::chrono::microseconds kLongestPause{2000};
+  static constexpr std::chrono::microseconds kYieldFor{300}, kPause{50};
 
   const NcclPlan plan_;
   std::shared_ptr<Shared> shared_;
@@ -351,6 +363,10 @@ std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan) {
 
 void keep_nccl_lanes_in_order() {
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+}
+
+void keep_nccl_ranks_apart(int rank) {
+  ::setenv("NCCL_HOSTID", ("kiln-" + std::to_string(rank)).c_str(), 1);
 }
 
 std::optional<std::filesystem::path> send_nccl_log_to(const std::filesystem::path& folder,

@@ -5,7 +5,7 @@
 // happened: Error kTimeoutOccured naming the collective and the seconds, or what `waiting` threw.
 // Results computed on the GPU since then are invalid: synchronize and make one more call before
 // keeping results. Destroy it before main() returns, while CUDA is up and before MPI is finalized:
-// it waits a few seconds at most for the other ranks. If destroyed during stack unwinding, it
+// it waits at most 15 seconds for the other ranks. If destroyed during stack unwinding, it
 // leaves NCCL as it is: other ranks may still read this rank's memory, and the process is about to
 // end. Calls come from one thread at a time, any thread.
 #pragma once
@@ -63,6 +63,10 @@ std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan);
 // run them in different orders could deadlock. For NCCL 2.26 and newer. Sets an environment
 // variable; same restrictions as send_nccl_log_to().
 void keep_nccl_lanes_in_order();
+
+// Lets ranks share a GPU: NCCL takes each for a host of its own, and they meet over the network.
+// Sets an environment variable; same restrictions as send_nccl_log_to().
+void keep_nccl_ranks_apart(int rank);
 
 // Redirects NCCL's log to `folder`/70_nccl_log_<rank>.txt and returns that path: as verbose as
 // NCCL_DEBUG says, else initialization and network selection. Does nothing if NCCL_DEBUG_FILE is

@@ -46,7 +46,7 @@ struct MpiThread::State {
   void poll_once();
   void start_queued();
   void finish(MpiLane& lane);
-  const MpiLane::Running* oldest() const;
+  const MpiLane::Running* oldest() const;  // of all lanes
   void watch();
   void receive_status();
   void send_phase(const PeerStatus& mine);
@@ -61,13 +61,14 @@ struct MpiThread::State {
   void fail(std::exception_ptr failure);
   void throw_if_failed() const;
 
-  // Written once before `ready`, then read by any thread.
-  Ranks ranks;
+  Ranks ranks;  // written once before `ready`, then read by any thread
 
   // The thread's own.
   StallWatch stall;
   std::vector<MpiLane> lanes;  // by Lane
   std::optional<MpiMessages> messages;
+  static constexpr int kYields = 300, kLarge = 1 << 14;  // a millisecond or so; elements
+  int num_yields = 0;                                    // since the last collective began
   std::uint64_t watched = 0;  // the place of the collective that `stall` knows
   std::string sent_phase;
   Clock::time_point sent_at;
@@ -145,6 +146,7 @@ void MpiThread::State::start_queued() {
     taken.swap(queued);
     started = std::max(started, taken.back().place);
   }
+  num_yields = 0;
   for (const Queued& call : taken)
     lanes[static_cast<std::size_t>(call.what.lane)].start(call.what, call.place);
 }
@@ -166,7 +168,6 @@ void MpiThread::State::finish(MpiLane& lane) {
                                               ". Check the driver logs of the other ranks.")));
 }
 
-// Of all lanes.
 const MpiLane::Running* MpiThread::State::oldest() const {
   const MpiLane::Running* found = nullptr;
   for (const MpiLane& lane : lanes) {
@@ -267,14 +268,15 @@ void MpiThread::State::handle_requests() {
   if (code) MPI_Abort(MPI_COMM_WORLD, *code);
 }
 
-// A thread waits: yield the core. A collective overlaps with training: poll now and then. Idle:
-// wait for work, and answer other ranks a few hundred times a second.
+// A thread waits: yield the core, on which large sums depend; a small one that takes long waits for
+// another rank. A collective overlaps with training: poll now and then. Idle: wait for work, and
+// answer other ranks a few hundred times a second.
 void MpiThread::State::idle() {
   std::unique_lock lock(mutex);
   if (!queued.empty()) return;
   if (under_way.empty() || fault) {
     wake.wait_for(lock, std::chrono::milliseconds(3));
-  } else if (waiters > 0) {
+  } else if (waiters > 0 && (++num_yields < kYields || oldest()->what.count > kLarge)) {
     lock.unlock();
     std::this_thread::yield();
   } else {

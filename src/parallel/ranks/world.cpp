@@ -36,7 +36,7 @@ Failure describe(const std::exception_ptr& failure) {
 }
 
 // Packs texts into one, each preceded by its length.
-std::string joined(const std::vector<std::string>& texts) {
+std::string packed(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) {
     const std::size_t length = text.size();
@@ -46,7 +46,7 @@ std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
-std::vector<std::string> taken_apart(const std::string& all) {
+std::vector<std::string> unpacked(const std::string& all) {
   std::vector<std::string> texts;
   for (std::size_t at = 0; at < all.size(); at += texts.back().size()) {
     std::size_t length = 0;
@@ -141,7 +141,7 @@ std::vector<std::string> World::gather(const std::string& mine) {
 
 std::vector<std::vector<std::string>> World::gather(const std::vector<std::string>& mine) {
   std::vector<std::vector<std::string>> all;
-  for (const std::string& theirs : gather(joined(mine))) all.push_back(taken_apart(theirs));
+  for (const std::string& theirs : gather(packed(mine))) all.push_back(unpacked(theirs));
   return all;
 }
 

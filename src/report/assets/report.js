@@ -28,7 +28,7 @@ for (const svg of document.querySelectorAll('svg[data-frame]')) {
     at = place;
     const x = places[at];
     cursor.replaceChildren();
-    tip.replaceChildren(Object.assign(document.createElement('p'), {textContent: 'epoch ' + Number(x.toFixed(2))}));
+    tip.replaceChildren(Object.assign(document.createElement('p'), {textContent: svg.dataset.xName + ' ' + (svg.dataset.xUnit ? (100 * x).toFixed(1) + ' %' : Number(x.toFixed(2)))}));
     create('path', cursor).setAttribute('d', `M${leftOf(x)} ${top}V${bottom}`);
     for (const line of lines) {
       const i = nearest(line.x, x);

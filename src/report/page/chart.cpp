@@ -40,6 +40,11 @@ constexpr std::size_t kMostPoints = 600;
 constexpr std::size_t kMostRows = 200;
 constexpr std::size_t kMostDots = 40;
 
+std::string axis_text(const Scale& scale, double value, Unit unit) {
+  if (unit != Unit::kPercent) return scale.mark_text(value);
+  return Scale{100 * scale.low, 100 * scale.high, 100 * scale.step}.mark_text(100 * value) + " %";
+}
+
 // The series that the label and the table cover.
 std::vector<const Series*> told(const LineChart& chart) {
   std::vector<const Series*> series;
@@ -55,7 +60,8 @@ ChartFrame frame_of(const LineChart& chart) {
     for (const Point& point : series.points) values.push_back(point.y);
     if (!series.points.empty()) last = std::max(last, series.points.back().x);
   }
-  ChartFrame frame{round_scale(0, last, 6, last >= 2 ? 1 : 0), value_scale(values), chart.unit};
+  ChartFrame frame{round_scale(0, last, 6, last >= 2 ? 1 : 0), value_scale(values), chart.unit,
+                   chart.x_name, chart.x_unit};
   frame.x.high = last;
   return frame;
 }
@@ -115,7 +121,7 @@ std::string legend(const LineChart& chart) {
 }
 
 std::string in_words(const LineChart& chart) {
-  std::string text = chart.title + " by epoch.";
+  std::string text = chart.title + " by " + chart.x_name + ".";
   for (const Series* series : told(chart)) {
     text += " " + series->name + " from " + value_text(series->points.front().y, chart.unit) +
             " to " + value_text(series->points.back().y, chart.unit) + ".";
@@ -126,7 +132,7 @@ std::string in_words(const LineChart& chart) {
 // One row per x; evenly sampled if there are many.
 std::string value_table(const LineChart& chart) {
   const std::vector<const Series*> series = told(chart);
-  std::vector<Column> columns = {{"epoch"}};
+  std::vector<Column> columns = {{chart.x_name}};
   std::map<double, std::vector<std::string>> by_x;
   for (std::size_t i = 0; i < series.size(); ++i) {
     columns.push_back({series[i]->name});
@@ -141,7 +147,8 @@ std::string value_table(const LineChart& chart) {
   std::size_t number = 0;
   for (auto& [x, cells] : by_x) {
     if (++number % stride != 0 && number != by_x.size()) continue;
-    cells.insert(cells.begin(), formatted("%.6g", x));
+    cells.insert(cells.begin(),
+                 chart.x_unit == Unit::kPlain ? formatted("%.6g", x) : value_text(x, chart.x_unit));
     rows.push_back(std::move(cells));
   }
   return table(chart.title, columns, rows);
@@ -221,20 +228,16 @@ std::string ChartFrame::grid() const {
   std::string lines, numbers;
   for (const double mark : y.marks()) {
     lines += formatted("M%.0f %.1fH%.0f", kLeft, top(mark), kWidth - kRight);
-    const std::string text =
-        unit == Unit::kPercent
-            ? Scale{100 * y.low, 100 * y.high, 100 * y.step}.mark_text(100 * mark) + " %"
-            : y.mark_text(mark);
     numbers += element(
         formatted("text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\"", kLeft - 7, top(mark) + 4),
-        text);
+        axis_text(y, mark, unit));
   }
   for (const double mark : x.marks())
     if (mark <= x.high * (1 + 1e-9))
       numbers += element(
           formatted("text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\"", left(mark), kHeight - 8),
-          x.mark_text(mark));
-  numbers += element(formatted("text x=\"0\" y=\"%.0f\"", kHeight - 8), "epoch");
+          axis_text(x, mark, x_unit));
+  numbers += element(formatted("text x=\"0\" y=\"%.0f\"", kHeight - 8), escaped(x_name));
   return "<path class=\"grid\" d=\"" + lines + "\"/>" + element("g class=\"numbers\"", numbers);
 }
 
@@ -246,6 +249,8 @@ std::string ChartFrame::svg(const std::string& label, const std::string& content
                 unit == Unit::kPercent   ? "%"
                 : unit == Unit::kSeconds ? "s"
                                          : "") +
+          "data-x-name=\"" + escaped(x_name) + "\" " +
+          (x_unit == Unit::kPercent ? "data-x-unit=\"%\" " : "") +
           formatted("data-frame=\"%.9g %.9g %.9g %.9g %.0f %.0f %.0f %.0f\" aria-label=\"", x.low,
                     x.high, y.low, y.high, kLeft, kWidth - kRight, bottom, kTop) +
           escaped(label) + "\"",

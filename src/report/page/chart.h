@@ -43,8 +43,8 @@ struct Series {
   std::string name;
   int color = 0;               // 0 to 7, of report.css
   bool is_background = false;  // thin, and not in the table
-  bool holds = false;          // each value covers the preceding epoch, drawn as a step
-  std::vector<Point> points;   // x in epochs, ascending; y may be NaN or infinite
+  bool holds = false;          // each value covers the preceding unit of x, drawn as a step
+  std::vector<Point> points;   // x ascending, from 0 on; y may be NaN or infinite
 };
 
 struct LineChart {
@@ -52,6 +52,8 @@ struct LineChart {
   Unit unit = Unit::kPlain;
   std::vector<Series> series;
   int kept_epoch = 0;  // marked; 0: none
+  std::string x_name = "epoch";
+  Unit x_unit = Unit::kPlain;
 };
 
 // A `<figure>`; empty if no series has points. Long series are thinned.
@@ -61,6 +63,8 @@ std::string line_chart_html(const LineChart& chart);
 struct ChartFrame {
   Scale x, y;
   Unit unit = Unit::kPlain;
+  std::string x_name = "epoch";
+  Unit x_unit = Unit::kPlain;
 
   double left(double value) const;
   double top(double value) const;

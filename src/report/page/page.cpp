@@ -109,7 +109,10 @@ std::string page_html(std::string_view title, const std::string& body) {
 std::string report_html(const RunRecord& run) {
   const std::string main = verdict_html(run) + findings_html(run) + next_steps_html(run) +
                            curves_html(run) + time_html(run) + interruptions_html(run) +
-                           classes_html(run) + confusion_html(run) + mistakes_html(run) +
+                           confidence_html(run.details.calibration, /*chosen_here=*/true) +
+                           classes_html(run.start.data, run.details) +
+                           confusion_html(run.start.data, run.details.confusion) +
+                           mistakes_html(run.start.data, run.details.most_wrong) +
                            warnings_html(run) + data_html(run) + settings_html(run);
   return page_html(run_title(run.start) + " – Kiln", headline_html(run) + element("main", main));
 }

@@ -43,15 +43,22 @@ std::string headline_html(const RunRecord& run);  // title, status and circumsta
 std::string verdict_html(const RunRecord& run);   // did it work: the metrics
 std::string findings_html(const RunRecord& run);  // can it be trusted
 std::string next_steps_html(const RunRecord& run);
-std::string curves_html(const RunRecord& run);     // loss, accuracy, learning rate, images/s
-std::string time_html(const RunRecord& run);       // time breakdown
-std::string classes_html(const RunRecord& run);    // one row per class, worst first
-std::string confusion_html(const RunRecord& run);  // confusion matrix
-std::string mistakes_html(const RunRecord& run);   // wrong images
-std::string warnings_html(const RunRecord& run);   // warnings of the log, and bad images
+std::string curves_html(const RunRecord& run);    // loss, accuracy, learning rate, images/s
+std::string time_html(const RunRecord& run);      // time breakdown
+std::string warnings_html(const RunRecord& run);  // warnings of the log, and bad images
 std::string data_html(const RunRecord& run);
 std::string interruptions_html(const RunRecord& run);
 std::string settings_html(const RunRecord& run);  // command, options, versions
+
+// How one model answers on labeled images: of training's validation, or of `kiln evaluate`. `data`
+// names the classes. Likewise `<section>`s, or empty.
+
+// What is answered from which confidence on. `chosen_here`: the temperature was, on these images.
+std::string confidence_html(const Calibration& calibration, bool chosen_here);
+// One row per class, worst first.
+std::string classes_html(const DataRecord& data, const ValidationDetails& details);
+std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix);
+std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong);
 
 // Interpretation of a run's metrics: did it work, can it be trusted, what limited its speed.
 enum class Judged { kGood, kNote, kWarning };

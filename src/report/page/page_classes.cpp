@@ -1,10 +1,15 @@
-// The saved model's results by class: the table, the confusion matrix and the worst mistakes.
+// How a model answers on labeled images: what it answers at which confidence, the table of classes,
+// the confusion matrix and the worst mistakes.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <optional>
 
 #include "base/text.h"
+#include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
+#include "report/record/evaluation.h"
 #include "report/record/run_summary.h"
 
 namespace kiln {
@@ -17,8 +22,45 @@ constexpr std::size_t kMostImages = 24;
 constexpr std::size_t kMostImageBytes = 400'000;
 constexpr int kSmallImage = 96;  // pixels; thumbnails up to this size are scaled without smoothing
 
-std::string name_html(const RunRecord& run, int label) {
-  return element("bdi", escaped(class_name(run.start.data, label)));
+constexpr std::array<double, 5> kWantedAccuracies = {0.9, 0.95, 0.98, 0.99, 0.999};
+
+// A row for "at 99 % right it answers 87 % of the images".
+std::vector<std::string> answer_row(const std::vector<AnswerBin>& answers, double wanted) {
+  const std::optional<AnswerRate> rate = answer_rate_for(answers, wanted);
+  const std::string name = formatted("%g %%", 100 * wanted);
+  if (!rate) return {name, "–", "0 %", "–", "–", "no confidence is right so often"};
+  const Interval interval = rate->interval();
+  return {name,
+          formatted("%.6g", rate->threshold),
+          percent(rate->share()),
+          percent(rate->accuracy()),
+          percent(interval.low) + " to " + percent(interval.high),
+          rate->can_be_promised() ? ""
+                                  : formatted("cannot be promised: %lld answers",
+                                              static_cast<long long>(rate->answered))};
+}
+
+// For each number of answers, the most confident ones first, how many of them are right.
+std::string trade_chart(const std::vector<AnswerBin>& answers) {
+  LineChart chart{.title = "Right answers by share answered",
+                  .unit = Unit::kPercent,
+                  .series = {{"right", 0, false, false, {}}},
+                  .x_name = "answered",
+                  .x_unit = Unit::kPercent};
+  std::int64_t images = 0, answered = 0, right = 0;
+  for (const AnswerBin& bin : answers) images += bin.images;
+  for (auto bin = answers.rbegin(); bin != answers.rend(); ++bin) {
+    if (bin->images == 0) continue;
+    answered += bin->images;
+    right += bin->right;
+    chart.series[0].points.push_back({static_cast<double>(answered) / static_cast<double>(images),
+                                      static_cast<double>(right) / static_cast<double>(answered)});
+  }
+  return element("div class=\"charts\"", line_chart_html(chart));
+}
+
+std::string name_html(const DataRecord& data, int label) {
+  return element("bdi", escaped(class_name(data, label)));
 }
 
 std::string share_html(double share) {
@@ -28,11 +70,10 @@ std::string share_html(double share) {
 }
 
 // The class's most frequent wrong prediction and its count; empty for none.
-std::string taken_for(const RunRecord& run, int label) {
-  const ConfusionMatrix& matrix = run.details.confusion;
+std::string taken_for(const DataRecord& data, const ConfusionMatrix& matrix, int label) {
   const int most = most_often_taken_for(matrix, label);
   if (most < 0) return "";
-  return name_html(run, most) + " " +
+  return name_html(data, most) + " " +
          element("span class=\"quiet\"", grouped(matrix.at(label, most)));
 }
 
@@ -47,9 +88,9 @@ std::string matrix_cell(const ConfusionMatrix& matrix, int truth, int guess,
                  std::to_string(count));
 }
 
-std::string matrix_table(const RunRecord& run, const CondensedMatrix& small) {
+std::string matrix_table(const DataRecord& data, const CondensedMatrix& small) {
   std::vector<std::string> names;
-  for (const int label : small.labels) names.push_back(name_html(run, label));
+  for (const int label : small.labels) names.push_back(name_html(data, label));
   if (small.num_others > 0) names.push_back(formatted("%d others", small.num_others));
   std::string head = "<th class=\"text corner\">true ↓ predicted →</th>";
   for (const std::string& name : names) head += element("th scope=\"col\"", element("span", name));
@@ -71,17 +112,17 @@ std::string matrix_table(const RunRecord& run, const CondensedMatrix& small) {
                   element("thead", element("tr", head)) + element("tbody", body)));
 }
 
-std::string pairs_table(const RunRecord& run) {
+std::string pairs_table(const DataRecord& data, const ConfusionMatrix& matrix) {
   std::vector<std::vector<std::string>> rows;
-  for (const Confusion& pair : worst_confusions(run.details.confusion, kMostPairs))
-    rows.push_back({name_html(run, pair.truth), name_html(run, pair.guess), grouped(pair.images)});
+  for (const Confusion& pair : worst_confusions(matrix, kMostPairs))
+    rows.push_back(
+        {name_html(data, pair.truth), name_html(data, pair.guess), grouped(pair.images)});
   if (rows.empty()) return "";
   return table("Confused most often", {{"true class", false}, {"predicted", false}, {"images"}},
                rows);
 }
 
-std::string mistake(const RunRecord& run, const JudgedImage& image, const std::string& encoded) {
-  const DataRecord& data = run.start.data;
+std::string mistake(const DataRecord& data, const JudgedImage& image, const std::string& encoded) {
   const bool small = data.eval_height > 0 && data.eval_height <= kSmallImage;
   const std::string alt = class_name(data, image.truth) + " predicted as " +
                           class_name(data, image.guess) + ", " + percent(image.confidence);
@@ -91,8 +132,8 @@ std::string mistake(const RunRecord& run, const JudgedImage& image, const std::s
                  "\" src=\"data:image/jpeg;base64," + encoded + "\">" +
                  element("figcaption",
                          element("span class=\"guess\"",
-                                 name_html(run, image.guess) + " " + percent(image.confidence)) +
-                             element("span class=\"truth\"", "is " + name_html(run, image.truth)) +
+                                 name_html(data, image.guess) + " " + percent(image.confidence)) +
+                             element("span class=\"truth\"", "is " + name_html(data, image.truth)) +
                              element("span class=\"file\"",
                                      element("bdi", escaped(shortened(image.file, 60)))))) +
          "\n";
@@ -100,23 +141,52 @@ std::string mistake(const RunRecord& run, const JudgedImage& image, const std::s
 
 }  // namespace
 
-std::string classes_html(const RunRecord& run) {
-  const DataRecord& data = run.start.data;
+std::string confidence_html(const Calibration& calibration, bool chosen_here) {
+  if (calibration.answers.empty()) return "";
   std::vector<std::vector<std::string>> rows;
-  const std::vector<ClassScore> scores = class_scores(run.details.confusion);
+  rows.reserve(kWantedAccuracies.size());
+  for (const double wanted : kWantedAccuracies)
+    rows.push_back(answer_row(calibration.answers, wanted));
+  return section(
+      "confidence", "How much it can answer",
+      element("p",
+              std::string("If the model answers only where its confidence reaches a threshold, it "
+                          "is right more often. Confidence is the softmax of the outputs divided "
+                          "by the temperature ") +
+                  figure("temperature", calibration.temperature,
+                         formatted("%.3f", calibration.temperature)) +
+                  (chosen_here ? ". The temperature and the thresholds were chosen on these "
+                                 "validation images, so the figures are a little optimistic."
+                               : ". The thresholds were chosen on these images, so the figures "
+                                 "are a little optimistic.")) +
+          trade_chart(calibration.answers) +
+          table("Answers by the accuracy wanted",
+                {{"right"},
+                 {"confidence from"},
+                 {"answered"},
+                 {"of them right"},
+                 {"95 % interval"},
+                 {"", false}},
+                rows));
+}
+
+std::string classes_html(const DataRecord& data, const ValidationDetails& details) {
+  std::vector<std::vector<std::string>> rows;
+  const std::vector<ClassScore> scores = class_scores(details.confusion);
   for (const ClassScore& score : scores) {
     if (rows.size() == kMostRows) break;
-    rows.push_back({name_html(run, score.label), share_html(score.recall()),
-                    share_html(score.precision()), grouped(score.images), grouped(score.hits),
-                    grouped(count_of(data.train_counts, score.label)),
-                    taken_for(run, score.label)});
+    rows.push_back(
+        {name_html(data, score.label), share_html(score.recall()), share_html(score.precision()),
+         grouped(score.images), grouped(score.hits),
+         data.train_counts.empty() ? "–" : grouped(count_of(data.train_counts, score.label)),
+         taken_for(data, details.confusion, score.label)});
   }
   if (rows.empty()) return "";
-  std::string lead = formatted(
-      "Results of the model of epoch %d, worst class first. Recall: share of the class's images "
-      "that are classified correctly. Precision: share of the predictions of this class that are "
-      "correct.",
-      run.details.epoch);
+  std::string lead =
+      (details.epoch > 0 ? formatted("Results of the model of epoch %d, worst", details.epoch)
+                         : std::string("Worst")) +
+      " class first. Recall: share of the class's images that are classified correctly. "
+      "Precision: share of the predictions of this class that are correct.";
   if (rows.size() < scores.size())
     lead += formatted(" Showing %zu of %zu classes.", rows.size(), scores.size());
   return section("classes", "Results by class",
@@ -131,36 +201,35 @@ std::string classes_html(const RunRecord& run) {
                                             rows));
 }
 
-std::string confusion_html(const RunRecord& run) {
-  if (run.details.confusion.empty()) return "";
-  const CondensedMatrix small = condensed(run.details.confusion, kMostMatrixRows);
+std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix) {
+  if (matrix.empty()) return "";
+  const CondensedMatrix small = condensed(matrix, kMostMatrixRows);
   std::string lead = "Rows are true classes, columns are predicted classes.";
   if (small.num_others > 0)
     lead += formatted(
         " Showing the %zu classes with the most errors; the last row and column combine the other "
         "%d.",
         small.labels.size(), small.num_others);
-  return section("confusion", "Confusion matrix",
-                 element("p", lead) +
-                     element("div class=\"beside\"", matrix_table(run, small) + pairs_table(run)));
+  return section(
+      "confusion", "Confusion matrix",
+      element("p", lead) +
+          element("div class=\"beside\"", matrix_table(data, small) + pairs_table(data, matrix)));
 }
 
-std::string mistakes_html(const RunRecord& run) {
+std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong) {
   std::string figures;
   std::size_t num_shown = 0, num_bytes = 0;
-  for (const JudgedImage& image : run.details.most_wrong) {
+  for (const JudgedImage& image : wrong) {
     const std::string encoded = base64(image.thumbnail.jpeg);
     if (encoded.empty() || num_bytes + encoded.size() > kMostImageBytes) continue;
-    figures += mistake(run, image, encoded);
+    figures += mistake(data, image, encoded);
     num_bytes += encoded.size();
     if (++num_shown == kMostImages) break;
   }
   if (figures.empty()) return "";
   return section(
       "mistakes", "Most confident mistakes",
-      element(
-          "p",
-          "Misclassified validation images with the highest confidence: hard or mislabeled ones.") +
+      element("p", "Misclassified images with the highest confidence: hard or mislabeled ones.") +
           element("div class=\"mistakes\"", "\n" + figures));
 }
 

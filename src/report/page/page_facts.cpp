@@ -194,6 +194,16 @@ std::string time_table(const std::vector<Bar>& bars, const Shown& shown) {
   return table("Seconds by epoch", columns, rows);
 }
 
+constexpr double kBusy = 0.8;
+
+// Of the time in which the GPU computed; 0: no GPU, or not known.
+double gpu_share(const std::vector<EpochRecord>& epochs) {
+  double percents = 0;
+  for (const EpochRecord& epoch : epochs)
+    percents += epoch.gpu ? epoch.gpu->utilisation_percent : 0;
+  return epochs.empty() ? 0 : percents / 100 / static_cast<double>(epochs.size());
+}
+
 std::string biggest_cost(const StepTimes& times, double train, double all, double validation) {
   if (times.data_wait > 0.1 * train)
     return percent(times.data_wait / train) +
@@ -272,6 +282,8 @@ std::string settings_html(const RunRecord& run) {
     results.emplace_back("peak memory", bytes_text(run.end.peak_memory_bytes));
   if (run.end.peak_device_bytes > 0)
     results.emplace_back("peak GPU memory", bytes_text(run.end.peak_device_bytes));
+  if (!start.precision.empty())
+    results.emplace_back("precision", start.precision + " (" + start.precision_reason + ")");
   results.emplace_back("images per step", std::to_string(start.global_batch));
   results.emplace_back("steps per epoch", std::to_string(start.steps_per_epoch));
   return section(
@@ -289,6 +301,10 @@ std::string time_finding(const RunRecord& run) {
   const StepTimes& times = summary.times;
   std::string cost = biggest_cost(times, summary.train_seconds, all, summary.valid_seconds);
   if (!cost.empty()) return cost;
+  if (const double busy = gpu_share(run.epochs); busy > 0 && busy < kBusy)
+    return "The GPU was busy for " + percent(busy) +
+           " of the time, and did not wait for images: a larger `--batch-size` would use more of "
+           "it.";
   return "Training did not wait for images: " +
          percent(std::max(0.0, 1 - times.data_wait / summary.train_seconds)) +
          " of its time went into computing. A faster device, more ranks or a smaller model would "

@@ -61,6 +61,8 @@ std::vector<Metric> epoch_metrics(const EpochRecord& epoch) {
   }
   metrics.push_back({"Bad images/training", static_cast<double>(epoch.bad_train_images)});
   metrics.push_back({"Bad images/validation", static_cast<double>(epoch.bad_valid_images)});
+  if (epoch.skipped_steps)
+    metrics.push_back({"Skipped steps", static_cast<double>(*epoch.skipped_steps)});
   return metrics;
 }
 

@@ -142,7 +142,8 @@ Json epoch_json(const EpochRecord& epoch) {
           {"train_seconds", epoch.train_seconds},
           {"valid_seconds", epoch.valid_seconds},
           {"data_wait_seconds", epoch.data_wait_seconds},
-          {"communication", communication_json(epoch.communication)}};
+          {"communication", communication_json(epoch.communication)},
+          {"skipped_steps", as_json(epoch.skipped_steps)}};
 }
 
 Json fault_json(const ImageFaultRecord& fault) {
@@ -290,9 +291,12 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
   const Json json = {{"started", run.start.time},
                      {"options", as_json(run.start.options)},
                      {"versions", as_json(run.start.versions)},
+                     {"precision", run.start.precision},
+                     {"precision_reason", run.start.precision_reason},
                      {"data", data_json(run)},
                      {"epochs", epochs},
                      {"saved_epoch", end.saved_epoch},
+                     {"temperature", run.details.calibration.temperature},
                      {"stopped_early", stopped.empty() ? Json(false) : Json(stopped)},
                      {"image_faults", faults},
                      {"start_to_first_step_seconds", end.start_to_first_step_seconds},

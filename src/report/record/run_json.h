@@ -126,6 +126,7 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("cpu_share", epoch.cpu_share);
   field("bad_train_images", epoch.bad_train_images);
   field("bad_valid_images", epoch.bad_valid_images);
+  field("skipped_steps", epoch.skipped_steps);
   field("validation_images_in_training", epoch.valid_in_train);
 }
 
@@ -155,6 +156,8 @@ void visit_fields(Is<RunStart> auto& start, auto&& field) {
   field("model", start.model);
   field("device", start.device);
   field("host", start.host);
+  field("precision", start.precision);
+  field("precision_reason", start.precision_reason);
   field("plan", start.plan);
   field("num_parameters", start.num_parameters);
   field("num_ranks", start.num_ranks);
@@ -205,9 +208,15 @@ void visit_fields(Is<JudgedImage> auto& image, auto&& field) {
   field("thumbnail", image.thumbnail);
 }
 
+void visit_fields(Is<Calibration> auto& calibration, auto&& field) {
+  field("temperature", calibration.temperature);
+  field("answers", calibration.answers);
+}
+
 void visit_fields(Is<ValidationDetails> auto& details, auto&& field) {
   field("epoch", details.epoch);
   field("confusion", details.confusion);
+  field("calibration", details.calibration);
   field("most_wrong", details.most_wrong);
   field("samples", details.samples);
 }
@@ -260,6 +269,17 @@ inline void from_json(const Json& json, Thumbnail& thumbnail) {
   from_json(json.at("height"), thumbnail.height);
   from_json(json.at("width"), thumbnail.width);
   thumbnail.jpeg = from_base64(json.at("jpeg").get<std::string>());
+}
+
+inline Json as_json(const AnswerBin& bin) {
+  return {bin.from, bin.images, bin.right};
+}
+inline void from_json(const Json& json, AnswerBin& bin) {
+  bin.from = json.at(0).get<double>();
+  from_json(json.at(1), bin.images);
+  from_json(json.at(2), bin.right);
+  if (constexpr std::int64_t kMost = std::int64_t{1} << 40; bin.images > kMost || bin.right > kMost)
+    throw std::invalid_argument("more answers than a validation set has");
 }
 
 // Only nonzero cells, as [truth, guess, count].

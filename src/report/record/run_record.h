@@ -33,7 +33,9 @@ struct RunStart {
   std::string model;      // "resnet18"
   std::string device;     // as shown on the console
   std::string host = {};  // of rank 0, which writes the record
-  TextPairs plan = {};    // the plan, as shown on the console: label, text
+  // What the network computes in, "bf16", and why; empty in records of older versions.
+  std::string precision = {}, precision_reason = {};
+  TextPairs plan = {};  // the plan, as shown on the console: label, text
   long long num_parameters = 0;
   int num_ranks = 1;
   int num_epochs = 0;

@@ -263,6 +263,10 @@ double ClassScore::precision() const {
   return share(hits, guesses);
 }
 
+double ClassScore::f1() const {
+  return share(2 * hits, images + guesses);
+}
+
 std::vector<ClassScore> scores_by_label(const ConfusionMatrix& matrix) {
   std::vector<ClassScore> scores(matrix.empty() ? 0 : static_cast<std::size_t>(matrix.num_classes));
   for (std::size_t truth = 0; truth < scores.size(); ++truth) {

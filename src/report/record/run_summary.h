@@ -102,6 +102,8 @@ struct ClassScore {
   // Recall and precision; NaN if there are no images or predictions.
   double recall() const;
   double precision() const;
+  // The harmonic mean of the two; NaN if there are neither images nor predictions.
+  double f1() const;
 };
 
 // In label order; empty for an empty matrix.

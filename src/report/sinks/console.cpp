@@ -119,6 +119,11 @@ class Console : public RunSink {
     if (run.start.data.classes.size() > 5)
       result("top-5 accuracy", accuracy_text(valid.top5_accuracy(), top5_interval(valid)));
     result("validation loss", formatted("%.5f", valid.loss()));
+    const Calibration& calibration = run.details.calibration;
+    if (!calibration.answers.empty())
+      result("temperature", formatted("%.3f (of the softmax, fitted on the validation images, so a "
+                                      "little optimistic there)",
+                                      calibration.temperature));
     result("images/s", formatted("%.1f", summary_of(run).images_per_second));
     if (run.start.data.augment != "none") result("augmentation", run.start.data.augment);
     result("total time",

@@ -8,8 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/training_record.h"
-
 namespace kiln {
 
 // One message, field by field.
@@ -34,14 +32,5 @@ std::uint32_t crc32c(std::string_view bytes);
 
 // length, masked CRC of it, bytes, masked CRC of these; little-endian.
 std::string tfrecord(std::string_view bytes);
-
-// A confusion matrix as an image: rows are true classes, columns are predictions, and darker cells
-// hold a larger share of their row.
-struct Picture {
-  int side = 0;     // pixels
-  std::string png;  // the file
-};
-
-Picture confusion_picture(const ConfusionMatrix& matrix);
 
 }  // namespace kiln

@@ -26,17 +26,25 @@ double share_of(const StepRecord& at) {
   return static_cast<double>(at.step) / at.num_steps;
 }
 
-// The progress of an epoch as text and as a bar, and the first of `ends` that leaves room for one.
-std::string live_line(const StepRecord& at, const std::vector<std::string>& ends,
+// A bar after `title`, and the first of `ends` that leaves room for one.
+std::string live_line(const std::string& title, double share, const std::vector<std::string>& ends,
                       const LiveLine& live) {
-  const std::string epoch = formatted("epoch %d/%d ", at.epoch, at.num_epochs);
   const auto room = [&](const std::string& end) {
-    return live.columns - static_cast<int>(epoch.size() + end.size());
+    return live.columns - static_cast<int>(title.size() + end.size());
   };
   const std::string& end =
       *std::find_if(ends.begin(), std::prev(ends.end()),
                     [&](const std::string& text) { return room(text) >= kLeastBar; });
-  return epoch + bar(share_of(at), std::min(room(end), kMostBar), live.utf8) + end;
+  return title + bar(share, std::min(room(end), kMostBar), live.utf8) + end;
+}
+
+std::string live_line(const StepRecord& at, const std::vector<std::string>& ends,
+                      const LiveLine& live) {
+  return live_line(formatted("epoch %d/%d ", at.epoch, at.num_epochs), share_of(at), ends, live);
+}
+
+std::string left_text(double seconds) {
+  return "  left " + (seconds < 60 ? formatted("%.0f s", seconds) : duration_text(seconds));
 }
 
 }  // namespace
@@ -89,8 +97,7 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live) {
   const std::string loss = formatted("  loss %.4f", live.loss);
   const std::string top1 = formatted("  top-1 %.1f %%", 100 * live.top1);
   const std::string wait = formatted("  data wait %.0f %%", 100 * timing.data_wait_share);
-  const std::string left =
-      "  left " + (seconds < 60 ? formatted("%.0f s", seconds) : duration_text(seconds));
+  const std::string left = left_text(seconds);
   return live_line(timing,
                    {begin + rate + loss + top1 + wait + left, begin + rate + loss + top1 + left,
                     begin + rate + top1 + left, begin + rate + left, begin + left},
@@ -99,6 +106,17 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live) {
 
 std::string validation_line(const StepRecord& at, const LiveLine& live) {
   return live_line(at, {formatted(" %d/%d  validation", at.step, at.num_steps)}, live);
+}
+
+std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live) {
+  const double per_second = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  const std::string rate = formatted("  %.0f images/s", per_second);
+  if (total == 0) return grouped(done) + " images" + rate;
+  const std::string begin = " " + grouped(done) + "/" + grouped(total) + " images";
+  const std::string left =
+      per_second > 0 ? left_text(static_cast<double>(total - done) / per_second) : "";
+  const double share = static_cast<double>(done) / static_cast<double>(total);
+  return live_line("", share, {begin + rate + left, begin + left}, live);
 }
 
 std::vector<std::string> epoch_table(const std::vector<EpochRecord>& epochs, int saved_epoch) {

@@ -96,6 +96,15 @@ std::vector<std::uint8_t> all_pixels(Dataset& set, LoaderThreads& pool, BatchLoa
   return pixels;
 }
 
+// Most of such a pass is waiting, so that there are more threads in the next.
+TEST_F(BatchLoaderTest, LoadsAlikeWhileTheNumberOfThreadsChanges) {
+  LoaderThreads pool({.num_decoders = 1, .most_decoders = 4});
+  const std::vector<std::uint8_t> first = all_pixels(set_, pool, plan());
+  pool.adapt();
+  EXPECT_EQ(pool.num_decoders(), 2);
+  EXPECT_EQ(all_pixels(set_, pool, plan()), first);
+}
+
 TEST_F(BatchLoaderTest, AugmentsAlikeWithAnyNumberOfThreads) {
   for (std::size_t i = 0; i < set_.samples.size(); ++i)
     write(folder_ / set_.samples.file_name(i),

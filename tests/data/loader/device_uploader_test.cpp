@@ -49,7 +49,7 @@ class DeviceUploaderTest : public testing::Test {
   // On a GPU the host batch is overwritten as soon as upload() returns, before the result is read.
   static void check(const at::Device& device) {
     DeviceUploader uploader(device, {kSide, kSide}, kBatch, kScaling);
-    const HostBatchLayout layout = host_batch_layout(device, kScaling);
+    const HostBatchLayout layout = host_batch_layout(device, kScaling, pinned);
     HostBatch host;
     host.pixels = layout.new_buffer(kBatch * kSide * kSide * 3 * sizeof(float));
     for (int round = 0; round < 20; ++round) {
@@ -64,6 +64,8 @@ class DeviceUploaderTest : public testing::Test {
     }
   }
 
+  static LoaderThreads::Buffer pinned(std::size_t bytes) { return pinned_memory(gpu, bytes); }
+
   static inline Device gpu;
 };
 
@@ -71,10 +73,30 @@ TEST_F(DeviceUploaderTest, UsesTheLoadersFloatsOnTheCpu) {
   check(at::kCPU);
 }
 
+// A batch of another size would be measured anew, for seconds.
+TEST_F(DeviceUploaderTest, CudnnMeasuresItsConvolutionsForWholeBatchesOnly) {
+  at::Context& context = at::globalContext();
+  DeviceUploader uploader(at::kCPU, {kSide, kSide}, kBatch, kScaling);
+  const HostBatchLayout layout = host_batch_layout(at::kCPU, kScaling, pinned);
+  HostBatch host;
+  host.pixels = layout.new_buffer(kBatch * kSide * kSide * 3 * sizeof(float));
+  const auto measures = [&](int count) {
+    fill(host, layout, count, 0);
+    uploader.upload(host);
+    return context.benchmarkCuDNN();
+  };
+  EXPECT_TRUE(measures(kBatch));
+  EXPECT_FALSE(measures(kBatch - 1));
+  EXPECT_TRUE(measures(kBatch));
+  context.setDeterministicCuDNN(true);
+  EXPECT_FALSE(measures(kBatch));
+  context.setDeterministicCuDNN(false);
+}
+
 TEST_F(DeviceUploaderTest, NormalizesOnAGpu) {
   if (!gpu.is_cuda) GTEST_SKIP() << "needs a GPU: " << gpu.description;
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(gpu.index));
-  const LoaderThreads::Buffer buffer = host_batch_layout(device, kScaling).new_buffer(1 << 20);
+  const LoaderThreads::Buffer buffer = pinned(1 << 20);
   EXPECT_TRUE(at::from_blob(buffer.get(), {1 << 20}, at::kByte).is_pinned());
   check(device);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -94,6 +95,70 @@ TEST(LoaderThreads, ReadersStartWhileDecodersRun) {
     EXPECT_EQ(pool.read_ahead(), LoaderThreads::kReadAhead);
     pool.remove(source);
   }
+}
+
+TEST(LoaderThreads, FollowTheNeedOfTheLastEpoch) {
+  const auto after = [](double busy, double waited, int now) {
+    return LoaderThreads::decoders_after(
+        {.seconds = 10, .busy_seconds = busy, .waited_seconds = waited}, now, 12);
+  };
+  EXPECT_EQ(after(/*busy=*/60, /*waited=*/3, 8), 12) << "waited for: more, up to the most";
+  EXPECT_EQ(after(30, 3, 4), 8);
+  EXPECT_EQ(after(0.1, 0.1, 8), 1) << "hardly needed";
+  EXPECT_EQ(after(12, 0.1, 8), 3) << "twice the need, rounded up";
+  EXPECT_EQ(after(60, 0, 8), 8) << "never waited for: no more than now";
+  EXPECT_EQ(after(0, 0, 1), 1);
+}
+
+// Loads that end when `wanted` of them are under way at once.
+class LoadsTogether : public LoaderThreads::BatchSource {
+ public:
+  explicit LoadsTogether(int wanted) : wanted_(wanted) {}
+  bool is_done() const { return done_; }
+
+ private:
+  bool claim_image(std::size_t* position) override {
+    *position = 0;
+    return !is_done();
+  }
+  void load(std::size_t, LoaderThreads::Decoder&) override {
+    if (++now_ >= wanted_) done_ = true;
+    while (!is_done()) std::this_thread::yield();
+    --now_;
+  }
+  void loaded(std::size_t, std::exception_ptr) override {}
+  bool claim_read(std::size_t*) override { return false; }
+  void read(std::size_t) override {}
+
+  const int wanted_;
+  std::atomic<int> now_ = 0;
+  std::atomic<bool> done_ = false;
+};
+
+TEST(LoaderThreads, GrowWhereBatchesWereWaitedForAndShrinkWhereTheyAreIdle) {
+  LoaderThreads pool({.num_decoders = 1, .most_decoders = 3});
+  for (const int wanted : {1, 2, 3}) {
+    EXPECT_EQ(pool.num_decoders(), wanted);
+    LoadsTogether source(wanted);
+    pool.add(source);
+    while (!source.is_done()) std::this_thread::yield();
+    pool.remove(source, /*waited_seconds=*/100);
+    pool.adapt();
+  }
+  EXPECT_EQ(pool.num_decoders(), 3) << "the most";
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  pool.adapt();
+  EXPECT_EQ(pool.num_decoders(), 1);
+  LoadsTogether again(1);
+  pool.add(again);
+  while (!again.is_done()) std::this_thread::yield();
+  pool.remove(again);
+}
+
+TEST(LoaderThreads, AGivenNumberStays) {
+  LoaderThreads pool({.num_decoders = 3});
+  pool.adapt();
+  EXPECT_EQ(pool.num_decoders(), 3);
 }
 
 // For the thread sanitizer too.

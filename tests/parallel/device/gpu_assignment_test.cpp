@@ -71,6 +71,13 @@ TEST(GpuAssignment, AMixOfCpusAndGpusIsRefused) {
   EXPECT_NE(found[0].find("rank 1 on host y has no GPU"), std::string::npos) << found[0];
 }
 
+TEST(GpuAssignment, TestsMayShareAGpuButNotMixDevices) {
+  const RankDevice only = gpu("x", "GPU-a", {"GPU-a"});
+  EXPECT_FALSE(find_gpu_problems({only, only}).empty());
+  EXPECT_TRUE(find_gpu_problems({only, only}, /*may_share=*/true).empty());
+  EXPECT_FALSE(find_gpu_problems({only, RankDevice{.host = "y"}}, /*may_share=*/true).empty());
+}
+
 TEST(GpuAssignment, CpusMayBeShared) {
   const RankDevice cpu{.host = "x"};
   EXPECT_TRUE(sentences({cpu, cpu, cpu}).empty());

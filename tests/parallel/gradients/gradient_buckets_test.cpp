@@ -70,6 +70,18 @@ TEST(GradientBuckets, HoldEveryParameterInReverseOrderOfCreation) {
   });
 }
 
+TEST(GradientBuckets, TheOutputLayersBiasTravelsWithItsWeight) {
+  run_ranks(2, [](int rank, ThreadCommunicator& communicator) {
+    std::vector<at::Tensor> parameters = {torch::ones({160}), torch::ones({160}), torch::ones({4})};
+    for (at::Tensor& parameter : parameters) parameter.set_requires_grad(true);
+    GradientBuckets buckets(parameters, kSmallBuckets, communicator);
+    buckets.reduce_on_next_backward();
+    backward(parameters, rank);
+    buckets.wait();
+    EXPECT_EQ(communicator.lengths(), (std::vector<std::int64_t>{16 + 160, 160}));
+  });
+}
+
 TEST(GradientBuckets, ARankWithoutImagesGetsTheOthersGradients) {
   run_ranks(2, [](int rank, Communicator& communicator) {
     const auto parameters = some_parameters();

@@ -32,6 +32,7 @@ struct Script {
   std::atomic<std::uint64_t> joined = 0;
   std::atomic<NcclType> type = NcclType::kFloat32;
   std::atomic<std::size_t> count = 0;
+  std::string words = "remote process exited\nat a stack trace";  // set before the group is made
 };
 
 class PlayedGroup : public NcclGroup {
@@ -45,7 +46,7 @@ class PlayedGroup : public NcclGroup {
     }
     return script_->state;
   }
-  std::string fault() override { return "remote process exited\nat a stack trace"; }
+  std::string fault() override { return script_->words; }
   void start(const NcclCall& call) override {
     ++script_->starts;
     script_->sums += call.is_sum ? 1 : 0;
@@ -61,6 +62,7 @@ class PlayedGroup : public NcclGroup {
     if (script_->gpu_is_broken) throw std::runtime_error("CUDA error: broken\nmore");
     return script_->gpu_is_stuck ? 0U : static_cast<std::uint64_t>(script_->marks);
   }
+  double seconds() const override { return 0.25 * static_cast<double>(script_->marks); }
   void join(std::uint64_t mark) override {
     ++script_->joins;
     script_->joined = mark;
@@ -85,12 +87,12 @@ struct NcclTest : testing::Test {
     return make_nccl_communicator(plan);
   }
   // Calls wait() until it throws, for at most five seconds.
-  std::string failure_of(Communicator& communicator) {
+  std::string failure_of(Communicator& communicator, ErrorCode code = ErrorCode::kTimeoutOccured) {
     for (int i = 0; i < 500; ++i) {
       try {
         communicator.wait(1);
       } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::kTimeoutOccured);
+        EXPECT_EQ(error.code(), code);
         return error.message();
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -273,7 +275,27 @@ TEST_F(NcclTest, FaultsOfNcclAndCudaEndTheWait) {
   const auto communicator = make();
   communicator->all_reduce(at::ones({5}));
   script->gpu_is_broken = true;
-  EXPECT_NE(failure_of(*communicator).find("failed: CUDA error: broken."), std::string::npos);
+  const std::string told = failure_of(*communicator, ErrorCode::kFailedToCompleteOperation);
+  EXPECT_NE(told.find("GPU failed: CUDA error: broken."), std::string::npos) << told;
+}
+
+TEST_F(NcclTest, AFaultOfCudaInNcclIsTheGpus) {
+  plan.deadline_s = 60;
+  script->words = "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+  const auto communicator = make();
+  script->gpu_is_stuck = true;
+  communicator->all_reduce(at::ones({5}));
+  script->state = State::kFailed;
+  EXPECT_NE(failure_of(*communicator, ErrorCode::kFailedToCompleteOperation).find("gradient sum"),
+            std::string::npos);
+}
+
+TEST_F(NcclTest, TellsTheSecondsOfItsSums) {
+  const auto communicator = make();
+  EXPECT_EQ(communicator->all_reduce_seconds(), 0);
+  communicator->all_reduce(at::ones({5}));
+  communicator->all_reduce(at::ones({5}));
+  EXPECT_EQ(communicator->all_reduce_seconds(), 0.5);
 }
 
 TEST_F(NcclTest, AnotherRanksFailureEndsTheWait) {

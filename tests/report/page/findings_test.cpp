@@ -189,6 +189,10 @@ TEST(Findings, SayWhereTheLossStoppedBeingANumber) {
 TEST(TimeFinding, NamesTheBiggestCost) {
   RunRecord run = sample_run(2);
   EXPECT_HAS(time_finding(run), "98.0 % of its time went into computing");
+  for (EpochRecord& epoch : run.epochs) epoch.gpu = {.utilisation_percent = 45, .power_watts = 100};
+  EXPECT_HAS(time_finding(run), "a larger `--batch-size`");
+  for (EpochRecord& epoch : run.epochs) epoch.gpu->utilisation_percent = 95;
+  EXPECT_HAS(time_finding(run), "98.0 % of its time went into computing");
   for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 3.8;
   EXPECT_HAS(time_finding(run),
              "38.0 % of each training step waited for images: more `--loader-threads`");

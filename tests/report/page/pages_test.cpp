@@ -91,6 +91,20 @@ TEST(ReportPage, ShowsHowBusyTheDeviceWas) {
   EXPECT_TRUE(has(report_html(run), "Load: GPU 91 %, 320 W."));
 }
 
+TEST(ReportPage, ShowsHowMuchTheModelCanAnswer) {
+  RunRecord run = sample_run(2);
+  EXPECT_FALSE(has(report_html(run), "id=\"confidence\""));
+  run.details.calibration = {1.5, {{0.5, 100, 60}, {0.75, 400, 392}}};
+  const std::string page = report_html(run);
+  EXPECT_TRUE(has(page, "<data id=\"temperature\" value=\"1.5\">"));
+  EXPECT_TRUE(has(page, "<th scope=\"row\">98 %</th><td>0.75</td><td>80.0 %</td>"));
+  EXPECT_TRUE(has(page, "<th scope=\"row\">90 %</th><td>0.5</td><td>100 %</td>"));
+  EXPECT_TRUE(has(page, "no confidence is right so often"));
+  EXPECT_FALSE(has(page, "cannot be promised"));
+  run.details.calibration.answers = {{0.75, 299, 299}};
+  EXPECT_TRUE(has(report_html(run), "cannot be promised: 299 answers"));
+}
+
 TEST(ReportPage, TakesARecordThatContradictsItself) {
   RunRecord run = sample_run(2);
   run.start.data.classes.clear();

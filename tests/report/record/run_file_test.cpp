@@ -33,6 +33,8 @@ TEST_F(RunFileTest, RoundTripsARun) {
   const RunRecord read = read_run(folder_);
   EXPECT_EQ(read.start.options, told.start.options);
   EXPECT_EQ(read.start.host, "node7");
+  EXPECT_EQ(read.start.precision, "fp16");
+  EXPECT_EQ(read.start.precision_reason, told.start.precision_reason);
   EXPECT_EQ(read.start.data.classes, told.start.data.classes);
   EXPECT_EQ(read.start.data.mean[1], 0.5);
   EXPECT_EQ(read.warnings, told.warnings);
@@ -46,8 +48,10 @@ TEST_F(RunFileTest, RoundTripsARun) {
   EXPECT_EQ(read.epochs[1].gpu->power_watts, 350);
   EXPECT_EQ(read.epochs[1].communication->waiting, 1);
   EXPECT_EQ(read.epochs[0].valid_in_train, 3);
+  EXPECT_EQ(read.epochs[0].skipped_steps, 2);
   EXPECT_FALSE(read.epochs[1].valid_in_train);
   EXPECT_EQ(read.details.confusion.counts, told.details.confusion.counts);
+  EXPECT_EQ(read.details.calibration, told.details.calibration);
   EXPECT_EQ(read.details.most_wrong[0].thumbnail.jpeg, told.details.most_wrong[0].thumbnail.jpeg);
   EXPECT_EQ(read.details.samples[0].file, "cat/2.jpg");
   EXPECT_EQ(read.end.status, RunStatus::kFinished);

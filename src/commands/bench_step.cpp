@@ -1,0 +1,170 @@
+#include <torch/torch.h>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "base/system.h"
+#include "commands/commands.h"
+#include "commands/spread.h"
+#include "parallel/device/device.h"
+#include "parallel/gradients/communicator.h"
+#include "run/prepare.h"
+#include "run/versions.h"
+#include "train/operator_times.h"
+#include "train/precision.h"
+#include "train/state.h"
+#include "train/step.h"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kWarmUpSteps = 3;
+constexpr double kLearningRate = 0.01;
+
+// The same random batch again and again.
+class OneBatch : public StepContext {
+ public:
+  OneBatch(const BenchStepConfig& config, at::Device device)
+      : batch_{at::randn({config.batch_size, 3, config.size, config.size}, device)
+                   .contiguous(at::MemoryFormat::ChannelsLast),
+               at::randint(config.classes, {config.batch_size},
+                           at::TensorOptions().dtype(at::kLong).device(device))} {}
+  std::optional<DeviceBatch> next() override { return batch_; }
+
+ private:
+  DeviceBatch batch_;
+};
+
+void wait_for(at::Device device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+// The fastest of a few: what the machine can do at all.
+template <typename Work>
+double least_seconds(at::Device device, const Work& work) {
+  constexpr int kRepeats = 5;
+  double least = 0;
+  for (int i = 0; i <= kRepeats; ++i) {
+    const Stopwatch watch;
+    work();
+    wait_for(device);
+    if (i > 0) least = i == 1 ? watch.seconds() : std::min(least, watch.seconds());
+  }
+  return least;
+}
+
+struct MachineLimits {
+  double flops_per_second;  // of a product of large matrices, in the precision of the step
+  double bytes_per_second;  // read and written, copying what no cache holds
+};
+
+MachineLimits measure_limits(Precision precision, at::Device device) {
+  const std::int64_t side = device.is_cuda() ? 8192 : 2048;
+  const at::TensorOptions options = at::TensorOptions(device).dtype(type_of(precision));
+  const at::Tensor a = at::randn({side, side}, options), b = at::randn({side, side}, options);
+  at::Tensor product = at::empty({side, side}, a.options());
+  const double seconds = least_seconds(device, [&] { at::mm_out(product, a, b); });
+  const at::Tensor from = at::ones({64 << 20}, options);
+  at::Tensor to = at::empty_like(from);
+  const double copy_seconds = least_seconds(device, [&] { to.copy_(from); });
+  return {2.0 * static_cast<double>(side * side * side) / seconds,
+          2.0 * static_cast<double>(from.nbytes()) / copy_seconds};
+}
+
+struct StepFigures {
+  std::vector<double> seconds;  // of each step
+  OperatorSums operators;       // of one more step
+  double observed_seconds = 0;  // its length
+};
+
+StepFigures measure_steps(const BenchStepConfig& config, Precision precision, at::Device device) {
+  torch::manual_seed(1);
+  std::unique_ptr<ImageModel> model =
+      make_image_model({.model_name = config.model_name, .num_classes = config.classes});
+  model->prepare(device);
+  model->train(true);
+  const std::unique_ptr<Communicator> communicator = make_local_communicator();
+  Recipe recipe;
+  recipe.precision = precision;
+  TrainState state(std::move(model), recipe, BucketPlan{}, *communicator);
+  TrainStep step(state, {.batch_size = config.batch_size, .precision = precision});
+  OneBatch batch(config, device);
+  const auto seconds_of_step = [&] {
+    const Stopwatch watch;
+    step.run(batch, kLearningRate);
+    wait_for(device);
+    return watch.seconds();
+  };
+  for (int i = 0; i < kWarmUpSteps; ++i) seconds_of_step();
+  StepFigures figures;
+  for (int i = 0; i < config.steps; ++i) figures.seconds.push_back(seconds_of_step());
+  const OperatorTimes observed;
+  figures.observed_seconds = seconds_of_step();
+  figures.operators = observed.sums();
+  return figures;
+}
+
+Json shares(const StepFigures& figures) {
+  Json json = Json::object();
+  double rest = figures.observed_seconds;
+  for (const OperatorSums::Kind& kind : figures.operators.kinds) {
+    json[kind.name] = kind.seconds / figures.observed_seconds;
+    rest -= kind.seconds;
+  }
+  json["other"] = rest / figures.observed_seconds;
+  return json;
+}
+
+Json to_json(const BenchStepConfig& config, const Device& device, const StepFigures& figures,
+             const MachineLimits& limits) {
+  const Spread seconds = spread_of(figures.seconds);
+  const double flops = 3 * figures.operators.forward_flops;  // backward: twice the forward pass
+  Json json = {{"version", program_version()},
+               {"device", device.description},
+               {"threads", at::get_num_threads()},
+               {"model_name", config.model_name},
+               {"image_size", config.size},
+               {"batch_size", config.batch_size},
+               {"classes", config.classes},
+               {"steps", config.steps},
+               {"images_per_second", config.batch_size / seconds.median},
+               {"images_per_second_least", config.batch_size / seconds.most},
+               {"images_per_second_most", config.batch_size / seconds.least},
+               {"seconds_per_step", seconds.median},
+               {"gigaflops_per_step", flops / 1e9},
+               {"machine_gigaflops_per_second", limits.flops_per_second / 1e9},
+               {"machine_gigabytes_per_second", limits.bytes_per_second / 1e9},
+               {"share_of_machine_flops", flops / seconds.median / limits.flops_per_second},
+               {"peak_memory_bytes", peak_memory_bytes()}};
+  if (device.is_cuda) return json;  // what was observed is the forward pass alone
+  json["gigabytes_per_step"] = figures.operators.bytes / 1e9;
+  json["share_of_machine_bytes"] =
+      figures.operators.bytes / seconds.median / limits.bytes_per_second;
+  json["share_of_step"] = shares(figures);
+  return json;
+}
+
+}  // namespace
+
+int run(const BenchStepConfig& config, Process& process) {
+  process.log.use_standard_error();
+  const Device device = choose_device(config.device);
+  at::set_num_threads(config.threads > 0 ? config.threads : usable_cpus());
+  keep_freed_memory();
+  const PrecisionChoice choice = choose_precision(config.precision, units_of(device));
+  if (!choice.warning.empty()) process.log.warning(choice.warning);
+  set_tf32(choice.precision);
+  const MachineLimits limits = measure_limits(choice.precision, torch_device(device));
+  const StepFigures figures = measure_steps(config, choice.precision, torch_device(device));
+  Json json = to_json(config, device, figures, limits);
+  json["precision"] = precision_name(choice.precision);
+  std::printf("%s\n", json.dump(2).c_str());
+  return 0;
+}
+
+}  // namespace kiln

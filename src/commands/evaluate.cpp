@@ -1,0 +1,349 @@
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+
+#include "base/error.h"
+#include "base/output_folder.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "commands/commands.h"
+#include "data/dataset/folder_entries.h"
+#include "data/dataset/image_source.h"
+#include "report/mlflow/mlflow_sink.h"
+#include "report/page/evaluation_page.h"
+#include "report/record/evaluation_file.h"
+#include "report/sinks/event_records.h"
+#include "report/sinks/log_lines.h"
+#include "run/kept_model.h"
+#include "run/model_evaluation.h"
+#include "run/prepare.h"
+#include "run/versions.h"
+#include "train/precision.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kSecondsBetweenLines = 10, kSecondsBetweenLiveLines = 0.1;
+constexpr std::size_t kMostThumbnails = 24;
+constexpr const char* kPageName = "evaluation.html";
+constexpr const char* kTensorboardFolder = "tensorboard";
+
+// What the command reads and writes.
+struct Parts {
+  Device device;
+  PrecisionChoice precision;
+  std::vector<std::unique_ptr<Predictor>> predictors;
+  Dataset set;
+  std::optional<OutputFolder> output;
+};
+
+// A folder that is empty, or holds an earlier evaluation.
+OutputFolder open_output(const std::string& path) {
+  std::error_code failure;
+  const bool is_folder = fs::is_directory(path, failure);
+  if (is_folder && !fs::exists(fs::path(path) / kEvaluationFileName, failure))
+    for (const FolderEntry& entry : FolderEntries(path))
+      if (!entry.name.starts_with(".") && entry.name != "lost+found")
+        throw Error(ErrorCode::kFailedToWriteOutputs,
+                    "--output-path " + quoted_path(path) +
+                        " holds other things than an evaluation, such as '" +
+                        std::string(entry.name) + "'. Give another folder, or empty it.");
+  return OutputFolder(path);
+}
+
+// Throws the faults of all parts together.
+void open_parts(const EvaluateConfig& config, Parts& parts) {
+  parts.device = choose_device(config.prediction.device);
+  parts.precision = choose_precision(config.prediction.precision, units_of(parts.device));
+  Problems problems;
+  for (const std::string& path : config.trained_model_paths)
+    problems.collect([&] {
+      parts.predictors.push_back(
+          std::make_unique<Predictor>(path, torch_device(parts.device), parts.precision.precision));
+    });
+  problems.collect([&] { parts.set = read_every_image(config.data_path, "Images"); });
+  problems.collect([&] { parts.output.emplace(open_output(config.output_path)); });
+  problems.throw_if_any();
+}
+
+// How far the work is, over all models.
+class EvaluationProgress {
+ public:
+  EvaluationProgress(long long total, Log& log) : total_(total), log_(log) {
+    live_.utf8 = locale_is_utf8();
+  }
+
+  void note_image() {
+    ++done_;
+    const bool is_live = log_.on_terminal();
+    const double now = watch_.seconds();
+    if (now - told_ < (is_live ? kSecondsBetweenLiveLines : kSecondsBetweenLines)) return;
+    told_ = now;
+    live_.columns = live_columns();
+    const std::string line = scoring_line(done_, total_, now, live_);
+    is_live ? log_.progress(line) : log_.detail(line);
+  }
+
+ private:
+  const long long total_;
+  Log& log_;
+  LiveLine live_;
+  const Stopwatch watch_;
+  double told_ = 0;
+  long long done_ = 0;
+};
+
+std::optional<SeenCounts> count_seen(const Predictor& predictor, const SampleTable& samples) {
+  if (!predictor.seen_images()) return std::nullopt;
+  SeenCounts counts;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::uint64_t hash = samples.hash(i);
+    if (hash == 0) continue;
+    counts.training += predictor.seen_images()->was_trained_on(hash);
+    counts.validation += predictor.seen_images()->was_chosen_on(hash);
+  }
+  return counts;
+}
+
+DifferingImage differing_image(const Parts& parts, std::size_t i, const ModelAnswers& first,
+                               const ModelAnswers& second) {
+  const auto label = [&](const ModelAnswers& answers) {
+    return answers.model.data.classes[static_cast<std::size_t>(answers.images[i].guess)];
+  };
+  const auto id = static_cast<std::size_t>(parts.set.samples.label(i));
+  return {std::string(parts.set.samples.file_name(i)),
+          parts.set.classes[id],
+          label(first),
+          label(second),
+          first.images[i].confidence,
+          second.images[i].confidence,
+          {}};
+}
+
+// `pixels`: of the first model, for people.
+ModelPair compare(const Parts& parts, const std::vector<ModelAnswers>& all, std::size_t first,
+                  std::size_t second) {
+  ModelPair pair{.first = first, .second = second, .answers = {}, .test = {}, .images = {}};
+  const DataRecord& data = all[first].model.data;
+  const TransformSpec pixels = parts.predictors[first]->pixels().value_or(
+      TransformSpec{.output = {data.eval_height, data.eval_width}});
+  for (std::size_t i = 0; i < parts.set.samples.size(); ++i) {
+    const ImageAnswer &one = all[first].images[i], &other = all[second].images[i];
+    if (one.guess < 0 || other.guess < 0) continue;
+    pair.answers.add(one.is_right, other.is_right);
+    if (one.is_right == other.is_right) continue;
+    pair.images.push_back(differing_image(parts, i, all[first], all[second]));
+    if (pair.images.size() <= kMostThumbnails)
+      pair.images.back().thumbnail = thumbnail_of(parts.set, i, pixels);
+  }
+  pair.test = mcnemar_test(pair.answers);
+  return pair;
+}
+
+std::string answers_name(std::size_t model, std::size_t num_models) {
+  return num_models == 1 ? "answers.csv" : formatted("answers-%zu.csv", model + 1);
+}
+
+// Writes each file whole, under a temporary name until all are.
+class OutputFiles {
+ public:
+  explicit OutputFiles(const fs::path& folder) : folder_(folder) {}
+
+  DurableFile& begin(const std::string& name) {
+    if (const fs::path parent = (folder_ / name).parent_path(); parent != folder_)
+      make_folders(parent);
+    files_.push_back(std::make_unique<DurableFile>(folder_ / name));
+    return *files_.back();
+  }
+  void add(const std::string& name, const std::string& bytes) { begin(name).write(bytes); }
+
+  // Puts all in place, the last one last, and removes those of an earlier evaluation.
+  void commit(const OutputFolder& output) {
+    std::vector<DurableFile> files;
+    std::vector<fs::path> removed = earlier_files();
+    for (const auto& file : files_) {
+      std::erase(removed, file->final_path().lexically_relative(folder_));
+      files.push_back(std::move(*file));
+    }
+    output.replace(std::move(files), removed);
+  }
+
+ private:
+  // Names that an evaluation of more models, or at another time, has used.
+  std::vector<fs::path> earlier_files() const {
+    std::vector<fs::path> files;
+    std::error_code failure;
+    for (auto entry = fs::recursive_directory_iterator(folder_, failure);
+         !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
+      const std::string name = entry->path().filename().string();
+      if (is_event_file_name(name) || name.starts_with("answers") ||
+          name.starts_with("evaluation-") || name == "differences.csv")
+        files.push_back(entry->path().lexically_relative(folder_));
+    }
+    return files;
+  }
+
+  const fs::path folder_;
+  std::vector<std::unique_ptr<DurableFile>> files_;
+};
+
+void add_events(const EvaluationRecord& record, OutputFiles& files) {
+  for (std::size_t i = 0; i < record.models.size(); ++i) {
+    const EvaluatedModel& model = record.models[i];
+    ValidationDetails details;
+    details.confusion = model.figures.confusion();
+    details.most_wrong = model.most_wrong;
+    const std::string folder = record.models.size() == 1
+                                   ? std::string(kTensorboardFolder)
+                                   : formatted("%s/model-%zu", kTensorboardFolder, i + 1);
+    files.add(folder + "/" + event_file_name(record.time),
+              first_event(record.time) + options_event(record.options, record.time) +
+                  scalars_event(evaluation_metrics(model), record.time, 0) +
+                  pictures_event(details, model.data.classes, record.time, 0) +
+                  end_event(/*succeeded=*/true, record.time));
+  }
+}
+
+void add_reports(const EvaluationRecord& record, OutputFiles& files) {
+  add_events(record, files);
+  files.add("evaluation.csv", evaluation_csv(record));
+  files.add("classes.csv", classes_csv(record));
+  if (record.models.size() > 1) {
+    files.add("differences.csv", differences_csv(record));
+    for (std::size_t i = 0; i < record.models.size(); ++i)
+      files.add(model_page_name(i), model_page_html(record, i));
+  }
+  files.add(kPageName, evaluation_html(record));
+  files.add(kEvaluationFileName, evaluation_json(record));
+}
+
+// Where a tracking server is given: one run, with a step for each model.
+void tell_mlflow(const EvaluationRecord& record, const fs::path& folder, Log& log) {
+  const std::optional<MlflowSettings> settings = mlflow_settings_of_environment();
+  if (!settings) return;
+  TextPairs params = record.options;
+  std::vector<MlflowPoint> points;
+  for (std::size_t i = 0; i < record.models.size(); ++i) {
+    params.emplace_back(formatted("model %zu", i + 1), name_of(record.models[i]));
+    for (const Metric& metric : evaluation_metrics(record.models[i]))
+      points.push_back({metric.name, metric.value, static_cast<std::int64_t>(record.time * 1000),
+                        static_cast<std::int64_t>(i + 1)});
+  }
+  MlflowSender sender(*settings, std::move(params), record.versions, log);
+  sender.add(std::move(points));
+  sender.end({.status = "FINISHED",
+              .files = {folder / kPageName, folder / kEvaluationFileName},
+              .model = {}});
+  if (const std::string lost = sender.lost(); !lost.empty())
+    log.warning("MLflow has not got everything: " + lost + ".");
+}
+
+void tell_model(const EvaluatedModel& model, Log& log) {
+  const Evaluation& figures = model.figures;
+  const Totals& totals = figures.totals();
+  const Interval interval = top1_interval(totals);
+  log.info("");
+  log.info("model:     " + printable(name_of(model)));
+  log.info(formatted("top-1:     %.2f %% of %s images (95 %% interval %.1f to %.1f %%)",
+                     100 * totals.top1_accuracy(), grouped(totals.count).c_str(),
+                     100 * interval.low, 100 * interval.high));
+  if (figures.k() > 1)
+    log.info(formatted("top-%d:     %.2f %%", figures.k(), 100 * totals.top5_accuracy()));
+  log.info(formatted("macro:     recall %.2f %%, F1 %.3f", 100 * macro_recall(figures.classes()),
+                     macro_f1(figures.classes())));
+  log.info(formatted("calibration error: %.2f %%",
+                     100 * expected_calibration_error(figures.calibration())));
+  if (const auto rate = answer_rate_for(model.calibration.answers, 0.99))
+    log.info(
+        formatted("at 99 %% right it answers %.1f %% of the images, from a confidence of "
+                  "%.3f on",
+                  100 * rate->share(), rate->threshold));
+  for (const Finding& finding : evaluation_findings(model))
+    if (finding.judged == Judged::kWarning) log.warning(finding.text);
+}
+
+void tell_start(const Parts& parts, Log& log) {
+  if (!parts.precision.warning.empty()) log.warning(parts.precision.warning);
+  log.info("images:    " + grouped(static_cast<long long>(parts.set.samples.size())) + ", " +
+           describe(parts.set.kind));
+  for (const std::string& note : parts.set.notes) log.warning(note);
+}
+
+// One model after the other, each with a file of answers.
+std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts, OutputFiles& files,
+                                     Log& log) {
+  const std::size_t num_models = parts.predictors.size();
+  EvaluationProgress progress(static_cast<long long>(parts.set.samples.size() * num_models), log);
+  std::vector<ModelAnswers> all;
+  for (std::size_t i = 0; i < num_models; ++i) {
+    Predictor& predictor = *parts.predictors[i];
+    for (const std::string& note : predictor.notes()) log.warning(note);
+    DurableFile& answers = files.begin(answers_name(i, num_models));
+    const auto encoder = find_score_format(".csv")->encoder(
+        {.labels = predictor.labels(), .top_k = 1, .true_labels = true});
+    answers.write(encoder->begin());
+    all.push_back(evaluate_model(config.trained_model_paths[i], predictor, parts.set, config,
+                                 parts.device, log, [&](const Score& row) {
+                                   answers.write(encoder->row(row));
+                                   progress.note_image();
+                                 }));
+    all.back().model.seen = count_seen(predictor, parts.set.samples);
+  }
+  return all;
+}
+
+EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
+                           std::vector<ModelAnswers> all) {
+  const SampleTable& samples = parts.set.samples;
+  EvaluationRecord record{.time = unix_seconds(),
+                          .data_path = config.data_path,
+                          .options = config.effective_options,
+                          .versions = versions(parts.device.is_cuda),
+                          .device = parts.device.description,
+                          .precision = precision_name(parts.precision.precision),
+                          .num_images = static_cast<long long>(samples.size()),
+                          .models = {},
+                          .pairs = {}};
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t j = i + 1; j < all.size(); ++j)
+      record.pairs.push_back(compare(parts, all, i, j));
+  for (ModelAnswers& answers : all) record.models.push_back(std::move(answers.model));
+  for (std::size_t i = 0; i < samples.size(); ++i) record.num_unlabeled += samples.label(i) < 0;
+  return record;
+}
+
+}  // namespace
+
+int run(const EvaluateConfig& config, Process& process) {
+  Log& log = process.log;
+  end_on_stop_signals();
+  survive_broken_pipes();
+  keep_freed_memory();
+  if (config.prediction.plain) log.speak_plainly();
+  Parts parts;
+  open_parts(config, parts);
+  const int threads = config.prediction.threads;
+  at::set_num_threads(threads > 0 ? threads : usable_cpus());
+  set_tf32(parts.precision.precision);
+  tell_start(parts, log);
+  OutputFiles files(config.output_path);
+  const EvaluationRecord record = record_of(config, parts, ask_models(config, parts, files, log));
+  add_reports(record, files);
+  files.commit(*parts.output);
+  for (const EvaluatedModel& model : record.models) tell_model(model, log);
+  for (const ModelPair& pair : record.pairs) log.info(pair_finding(record, pair));
+  tell_mlflow(record, config.output_path, log);
+  log.info("");
+  log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'.");
+  return 0;
+}
+
+}  // namespace kiln

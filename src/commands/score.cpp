@@ -1,0 +1,365 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/topk.h>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "commands/commands.h"
+#include "commands/notable_answers.h"
+#include "data/dataset/image_source.h"
+#include "report/record/evaluation.h"
+#include "report/scores/score_file.h"
+#include "report/scores/score_formats.h"
+#include "report/scores/scored_dataset.h"
+#include "report/sinks/log_lines.h"
+#include "run/explanations.h"
+#include "run/prediction_faults.h"
+#include "run/predictions.h"
+#include "run/predictor.h"
+#include "run/prepare.h"
+#include "train/precision.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostOfList = 4096;  // images of a list that are looked at together
+constexpr std::size_t kNamed = 10;
+constexpr int kPrintedClasses = 3;
+constexpr double kSecondsBetweenLines = 10, kSecondsBetweenLiveLines = 0.1;
+
+// What the command reads and writes.
+struct Parts {
+  Device device;
+  PrecisionChoice precision;
+  std::optional<Predictor> predictor;
+  Dataset set;                   // of --data-path, if there is no list
+  std::optional<FileList> list;  // of --files-from
+  const ScoreFormat* format = nullptr;
+  std::optional<ScoreFile> file;
+  std::optional<ExplanationFolder> explanations;
+};
+
+const ScoreFormat* format_of(const std::string& output_path) {
+  const std::string extension = fs::path(output_path).extension().string();
+  const ScoreFormat* format =
+      extension.empty() && !output_path.empty() ? nullptr : find_score_format(extension);
+  if (format != nullptr) return format;
+  throw Error(ErrorCode::kParameterParsing, "--output-path is '" + excerpt(output_path) +
+                                                "', but must end in " + score_extensions() + ".");
+}
+
+// Throws the faults of all parts together.
+void open_parts(const ScoreConfig& config, Parts& parts) {
+  parts.device = choose_device(config.prediction.device);
+  parts.precision = choose_precision(config.prediction.precision, units_of(parts.device));
+  Problems problems;
+  problems.collect([&] {
+    parts.predictor.emplace(config.trained_model_path, torch_device(parts.device),
+                            parts.precision.precision);
+  });
+  problems.collect([&] {
+    if (config.files_from.empty())
+      parts.set = read_every_image(config.data_path, "Images");
+    else
+      parts.list.emplace(config.files_from, config.data_path);
+  });
+  problems.collect([&] { parts.format = format_of(config.output_path); });
+  const bool has_file = !config.output_path.empty() || config.scored_dataset.empty();
+  if (parts.format != nullptr && has_file)
+    problems.collect([&] { parts.file.emplace(config.output_path); });
+  if (!config.explain.empty())
+    problems.collect([&] { parts.explanations.emplace(config.explain); });
+  problems.throw_if_any();
+}
+
+// Images -> rows, batch by batch.
+class Scoring {
+  // On the CPU: [N, num_classes] with and without temperature, and of the most probable classes
+  // [N, top_k].
+  struct Ranked {
+    at::Tensor probabilities, plain, confidences, ids;
+  };
+
+ public:
+  Scoring(const ScoreConfig& config, Parts& parts, Log& log)
+      : config_(config),
+        parts_(parts),
+        log_(log),
+        total_(static_cast<long long>(parts.set.samples.size())),
+        true_labels_(parts.set, parts.predictor->labels()),
+        threshold_(threshold_of(config, parts.predictor->calibration())),
+        columns_(columns_of(config, parts, true_labels_)),
+        encoder_(parts.format->encoder(columns_)),
+        notable_(columns_.guesses),
+        predictions_(*parts.predictor,
+                     {.device = parts.device,
+                      .batch_size = config.prediction.batch_size,
+                      .loader_threads = config.prediction.loader_threads,
+                      .warn = [&log](const std::string& text) { log.warning(text); }}),
+        faults_(config.prediction.max_bad_images, log) {
+    live_.utf8 = locale_is_utf8();
+    warn_of_unknown_labels();
+    tell_threshold();
+    if (!config_.scored_dataset.empty())
+      scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
+    if (parts_.file) parts_.file->write(encoder_->begin());
+  }
+
+  // The whole dataset, or the next part of a list.
+  void score(Dataset& set) {
+    predictions_.for_each(set, [&](const PredictedBatch& batch) {
+      write_rows(set, batch);
+      tell_progress();
+    });
+  }
+
+  void finish() {
+    if (num_images_ == 0)
+      throw Error(ErrorCode::kInvalidDataset,
+                  parts_.list
+                      ? "--files-from '" + config_.files_from + "' is empty: give one path a line."
+                      : "Images '" + config_.data_path + "': its list is empty. Add images to it.");
+    faults_.check(num_images_);
+    faults_.require_any_good(num_images_);
+    if (parts_.file) {
+      parts_.file->write(encoder_->end());
+      parts_.file->commit();
+    }
+    if (scored_dataset_) scored_dataset_->commit();
+    tell_result();
+    if (parts_.explanations) explain();
+  }
+
+ private:
+  static ScoreColumns columns_of(const ScoreConfig& config, const Parts& parts,
+                                 const TrueLabels& true_labels) {
+    const std::vector<std::string>& labels = parts.predictor->labels();
+    const auto most = static_cast<int>(labels.size());
+    const bool prints = config.output_path.empty();
+    const int usual = prints ? (config.all_classes ? most : kPrintedClasses) : 1;
+    return {labels, std::min(most, config.top_k > 0 ? config.top_k : usual), config.all_classes,
+            true_labels.any(), config.min_confidence || config.answer_at};
+  }
+
+  // The confidence that an answer needs.
+  static double threshold_of(const ScoreConfig& config, const Calibration& calibration) {
+    // As a float, like the confidences that users read and give back.
+    if (!config.answer_at) return static_cast<float>(config.min_confidence.value_or(0));
+    if (const auto rate = answer_rate_for(calibration.answers, *config.answer_at))
+      return rate->threshold;
+    const std::string wanted = formatted("--answer-at %g%%: ", 100 * *config.answer_at);
+    throw Error(ErrorCode::kUserError,
+                wanted + (calibration.answers.empty()
+                              ? "the model does not say how often it was right on validation "
+                                "(calibration.json). Use --min-confidence."
+                              : "at no confidence was the model right so often on validation. "
+                                "Ask for less, or use --min-confidence."));
+  }
+
+  void tell_threshold() const {
+    if (!config_.answer_at) return;
+    const AnswerRate rate = answer_rate(parts_.predictor->calibration().answers, threshold_);
+    const Interval interval = rate.interval();
+    log_.info(
+        formatted("answers:   from a confidence of %.3f on; on validation %.1f %% of the "
+                  "images were answered, %.1f %% of them right (95 %% interval %.1f to "
+                  "%.1f %%)",
+                  threshold_, 100 * rate.share(), 100 * rate.accuracy(), 100 * interval.low,
+                  100 * interval.high));
+    if (!rate.can_be_promised())
+      log_.warning(
+          formatted("%g %% cannot be promised: validation had only %lld answers, and "
+                    "%lld are needed.",
+                    100 * *config_.answer_at, static_cast<long long>(rate.answered),
+                    static_cast<long long>(AnswerRate::kLeastAnswers)));
+  }
+
+  void warn_of_unknown_labels() const {
+    const UnknownLabels unknown = true_labels_.unknown();
+    if (unknown.num_images == 0) return;
+    log_.warning(
+        formatted("%lld images have a label that the model does not know: ", unknown.num_images) +
+        quoted_names(unknown.names, kNamed) + ". It cannot be right about them.");
+  }
+
+  Ranked ranked_classes(const at::Tensor& logits) const {
+    const double temperature = config_.raw ? 1 : parts_.predictor->calibration().temperature;
+    Ranked ranked;
+    ranked.probabilities = (logits / temperature).softmax(1);
+    if (scored_dataset_) ranked.plain = logits.softmax(1);
+    std::tie(ranked.confidences, ranked.ids) = at::topk(ranked.probabilities, columns_.top_k, 1);
+    return ranked;
+  }
+
+  void write_rows(const Dataset& set, const PredictedBatch& predicted) {
+    const HostBatch& batch = predicted.images;
+    const std::uint32_t first = predicted.first;
+    const Ranked ranked = batch.count > 0 ? ranked_classes(predicted.logits) : Ranked();
+    std::string rows;
+    std::size_t good = 0;
+    auto fault = predicted.faults.begin();
+    for (std::uint32_t i = first; i < first + static_cast<std::uint32_t>(batch.nominal); ++i) {
+      Score row{.path = std::string(set.samples.file_name(i)),
+                .true_label = true_labels_.of(i),
+                .best = {},
+                .probabilities = {},
+                .fault = {}};
+      if (fault != predicted.faults.end() && fault->sample == i) row.fault = (fault++)->fault;
+      const bool is_good = good < batch.samples.size() && batch.samples[good] == i;
+      if (is_good) fill(row, ranked, good);
+      note(row, true_labels_.is_known(i));
+      if (parts_.file) rows += encoder_->row(row);
+      if (scored_dataset_ && !row.best.empty())
+        scored_dataset_->add(row, parts_.list ? num_images_ - 1 : set.samples[i].id,
+                             row_of(ranked.plain, good));
+      good += is_good ? 1 : 0;
+    }
+    if (parts_.file) parts_.file->write(rows);
+    if (total_ > 0 || !config_.prediction.max_bad_images.is_share) faults_.check(total_);
+  }
+
+  // `at`: the row's place in the batch.
+  void fill(Score& row, const Ranked& ranked, std::size_t at) const {
+    const auto top_k = static_cast<std::size_t>(columns_.top_k);
+    const auto* confidence = ranked.confidences.const_data_ptr<float>() + at * top_k;
+    if (!std::isfinite(confidence[0])) {
+      row.fault = "the network's output for it is not a number";
+      return;
+    }
+    const auto* id = ranked.ids.const_data_ptr<std::int64_t>() + at * top_k;
+    for (std::size_t place = 0; place < top_k; ++place)
+      row.best.push_back({static_cast<int>(id[place]), confidence[place]});
+    row.is_unsure = confidence[0] < threshold_;
+    if (columns_.all_classes) row.probabilities = row_of(ranked.probabilities, at);
+  }
+
+  static std::vector<float> row_of(const at::Tensor& probabilities, std::size_t at) {
+    const auto num_classes = static_cast<std::size_t>(probabilities.size(1));
+    const auto* first = probabilities.const_data_ptr<float>() + at * num_classes;
+    return {first, first + num_classes};
+  }
+
+  // `may_be_right`: the model knows the true label.
+  void note(const Score& row, bool may_be_right) {
+    ++num_images_;
+    const bool is_bad = row.best.empty();
+    const bool is_judged = !is_bad && may_be_right;
+    const bool is_right =
+        is_judged && columns_.labels[static_cast<std::size_t>(row.best[0].id)] == row.true_label;
+    num_labeled_ += is_judged;
+    num_right_ += is_right;
+    if (parts_.explanations)
+      notable_.see(static_cast<std::size_t>(num_images_ - 1), row, is_judged && !is_right);
+    num_unsure_ += row.is_unsure;
+    if (!row.fault.empty()) faults_.note(row.path, row.fault, is_bad);
+  }
+
+  void tell_progress() {
+    const bool is_live = log_.on_terminal();
+    const double now = watch_.seconds();
+    if (now - told_ < (is_live ? kSecondsBetweenLiveLines : kSecondsBetweenLines)) return;
+    told_ = now;
+    live_.columns = live_columns();
+    const std::string line = scoring_line(num_images_, total_, now, live_);
+    is_live ? log_.progress(line) : log_.detail(line);
+  }
+
+  void tell_result() {
+    const double seconds = watch_.seconds();
+    log_.info(formatted("Scored %s images in %s (%.1f images/s)", grouped(num_images_).c_str(),
+                        duration_text(seconds).c_str(),
+                        static_cast<double>(num_images_) / seconds) +
+              (config_.output_path.empty() ? "." : ": '" + config_.output_path + "'."));
+    if (faults_.num_bad() + faults_.num_damaged() > 0)
+      log_.info(formatted("bad images: %lld; damaged but used: %lld", faults_.num_bad(),
+                          faults_.num_damaged()));
+    if (columns_.guesses)
+      log_.info(formatted("unsure:    %s of them have no answer", grouped(num_unsure_).c_str()));
+    if (num_labeled_ > 0)
+      log_.info(formatted("top-1 accuracy: %.2f %% of %s images with a label of the model",
+                          100 * static_cast<double>(num_right_) / static_cast<double>(num_labeled_),
+                          grouped(num_labeled_).c_str()));
+  }
+
+  void explain() {
+    Dataset named;  // the parts of a list are gone
+    named.root = config_.data_path;
+    std::vector<ExplainedAnswer> answers;
+    for (const auto& [image, path, best] : notable_.all()) {
+      if (parts_.list) named.samples.push_back({.file_name = path, .size = {}});
+      answers.push_back({parts_.list ? answers.size() : image, best.id, best.confidence});
+    }
+    for (const std::string& note : parts_.explanations->write(
+             *parts_.predictor, torch_device(parts_.device), predictions_.pixels(),
+             parts_.list ? named : parts_.set, answers))
+      log_.warning(note);
+    log_.info(formatted("explained: %zu images: ", answers.size()) + "'" + config_.explain + "'");
+  }
+
+  const ScoreConfig& config_;
+  Parts& parts_;
+  Log& log_;
+  const long long total_;  // 0: unknown, the images come from a list
+  const TrueLabels true_labels_;
+  const double threshold_;
+  const ScoreColumns columns_;
+  const std::unique_ptr<ScoreEncoder> encoder_;
+  std::optional<ScoredDataset> scored_dataset_;
+  NotableAnswers notable_;
+  Predictions predictions_;
+
+  PredictionFaults faults_;
+  long long num_images_ = 0, num_labeled_ = 0, num_right_ = 0, num_unsure_ = 0;
+  LiveLine live_;
+  const Stopwatch watch_;
+  double told_ = 0;
+};
+
+void tell_start(const ScoreConfig& config, const Parts& parts, Log& log) {
+  const Predictor& predictor = *parts.predictor;
+  log.info("model:     " + predictor.spec().model_name +
+           formatted(", %zu classes, ", predictor.labels().size()) +
+           precision_name(parts.precision.precision) + ", " + parts.device.description);
+  log.info("images:    " + (parts.list ? "those in '" + config.files_from + "'"
+                                       : grouped(static_cast<long long>(parts.set.samples.size())) +
+                                             ", " + describe(parts.set.kind)));
+  if (!parts.precision.warning.empty()) log.warning(parts.precision.warning);
+  for (const std::string& note : predictor.notes()) log.warning(note);
+  for (const std::string& note : parts.set.notes) log.warning(note);
+}
+
+}  // namespace
+
+int run(const ScoreConfig& config, Process& process) {
+  Log& log = process.log;
+  end_on_stop_signals();
+  survive_broken_pipes();
+  keep_freed_memory();
+  if (config.output_path.empty()) log.use_standard_error();
+  if (config.prediction.plain) log.speak_plainly();
+  Parts parts;
+  open_parts(config, parts);
+  at::set_num_threads(config.prediction.threads > 0 ? config.prediction.threads : usable_cpus());
+  set_tf32(parts.precision.precision);
+  tell_start(config, parts, log);
+  Scoring scoring(config, parts, log);
+  if (!parts.list) {
+    scoring.score(parts.set);
+  } else {
+    for (Dataset part; parts.list->next(kMostOfList, part);) scoring.score(part);
+  }
+  scoring.finish();
+  return 0;
+}
+
+}  // namespace kiln

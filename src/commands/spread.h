@@ -1,0 +1,19 @@
+// How far the repeats of a measurement lie apart.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+namespace kiln {
+
+struct Spread {
+  double median = 0, least = 0, most = 0;
+};
+
+// `values` has at least one.
+inline Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {values[values.size() / 2], values.front(), values.back()};
+}
+
+}  // namespace kiln

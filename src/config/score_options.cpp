@@ -1,0 +1,169 @@
+// `kiln score` and `kiln evaluate`: their options, and the structs that they become.
+#include "config/binder.h"
+#include "config/option_rows.h"
+
+namespace kiln {
+namespace {
+
+const std::string kAnswers = "Answers";
+
+Option share(std::string name, std::string help) {
+  return {.name = std::move(name),
+          .value_name = "P|P%",
+          .default_text = "",
+          .unit = "",
+          .group = kAnswers,
+          .help = std::move(help),
+          .kind = ValueKind::kShare};
+}
+
+// What score and evaluate have in common.
+std::vector<Option> with_prediction_options(std::vector<Option> options) {
+  const std::vector<Option> common = {
+      max_bad_images("Fail if more images than this (or than this percentage, but at least 1) "
+                     "cannot be decoded. Up to then each is told with its reason."),
+      precision(kMachine, "What the network computes in, as in training."),
+      integer("batch-size", "64", 1, kMillion, "images", kMachine, "Images per batch."),
+      choice("device", {"auto", "cuda", "cpu"}, kMachine,
+             "Device to compute on. auto: the GPU if an NVIDIA device is present, else the CPU."),
+      integer("threads", "auto", 1, 1024, "threads", kMachine,
+              "Compute threads. auto: one per processor."),
+      integer("loader-threads", "auto", 1, 256, "threads", kMachine,
+              "Threads that load and decode images. auto: one per processor; for a GPU all but "
+              "two."),
+      plain(),
+  };
+  options.insert(options.end(), common.begin(), common.end());
+  return options;
+}
+
+PredictionConfig bind_prediction(Binder& binder) {
+  PredictionConfig config;
+  config.max_bad_images = binder.allowance("max-bad-images");
+  config.precision = precision_named(binder.choice("precision"));
+  config.batch_size = binder.small_integer("batch-size");
+  config.device = binder.device();
+  config.threads = binder.small_integer("threads");
+  config.loader_threads = binder.small_integer("loader-threads");
+  config.plain = binder.plain();
+  return config;
+}
+
+std::vector<Option> score_options() {
+  std::vector<Option> options = {
+      required_path("trained-model-path", "DIR",
+                    "ModelDirectory of a trained model, as written by `kiln train`."),
+      optional_path("data-path", "PATH", "", kPaths,
+                    "Images, labeled or not: a folder of any depth, an archive, a folder of "
+                    "shards, an ImageDirectory, a COCO folder, or a single image."),
+      optional_path("files-from", "FILE|-", "", kPaths,
+                    "Only the images named in this file (-: standard input), one path a line, "
+                    "relative to --data-path or else to the working directory."),
+      optional_path("output-path", "FILE", "", kPaths,
+                    "File for the answers, a row for each image, in the order of the images: .csv, "
+                    ".jsonl or .parquet. Default: readable lines on standard output."),
+      optional_path("scored-dataset", "DIR", "", kPaths,
+                    "Folder for the answers as the designer's Score Image Model writes them, a "
+                    "DataFrameDirectory; bad images are left out."),
+      optional_path("explain", "DIR", "", kPaths,
+                    "Folder for pictures of the images that the model is least sure of, and of "
+                    "those that it got wrong: where in the image it saw its answer."),
+      integer("top-k", "auto", 1, kMillion, "classes", kAnswers,
+              "Give this many of the most probable classes, at most all. auto: 1 in a file, 3 in "
+              "readable lines."),
+      yes_or_no("all-classes", ValueKind::kSwitch, "False", kAnswers,
+                "Give the probability of every class, in a column each."),
+      yes_or_no("raw", ValueKind::kSwitch, "False", kAnswers,
+                "Give the plain softmax as confidence, without the temperature that training "
+                "fitted on validation. --scored-dataset always holds the plain softmax."),
+      share("min-confidence",
+            "Answer only from this confidence on: below it label is empty, and the column guess "
+            "holds the most probable class."),
+      share("answer-at",
+            "The same, from the confidence on from which this share of the answers was right on "
+            "the validation images of training. Lower, and more is answered."),
+  };
+  return with_prediction_options(std::move(options));
+}
+
+Command bind_score(Binder& binder) {
+  ScoreConfig config;
+  config.trained_model_path = binder.path("trained-model-path");
+  config.data_path = binder.path("data-path");
+  config.files_from = binder.path("files-from");
+  config.output_path = binder.path("output-path");
+  config.scored_dataset = binder.path("scored-dataset");
+  config.explain = binder.path("explain");
+  config.top_k = binder.small_integer("top-k");
+  config.all_classes = binder.boolean("all-classes");
+  config.raw = binder.boolean("raw");
+  config.min_confidence = binder.share("min-confidence");
+  config.answer_at = binder.share("answer-at");
+  config.prediction = bind_prediction(binder);
+  require_apart(binder, "explain", config.explain, "trained-model-path", config.trained_model_path);
+  require_apart(binder, "explain", config.explain, "data-path", config.data_path);
+  require_apart(binder, "explain", config.explain, "output-path", config.output_path);
+  require_apart(binder, "explain", config.explain, "scored-dataset", config.scored_dataset);
+  if (config.answer_at && config.min_confidence)
+    binder.fault("answer-at", ErrorCode::kParameterParsing,
+                 "--answer-at and --min-confidence say the same in two ways: give one.");
+  if (config.answer_at && config.raw)
+    binder.fault("answer-at", ErrorCode::kParameterParsing,
+                 "--answer-at goes by calibrated confidence: leave --raw out.");
+  if (!binder.given("data-path") && !binder.given("files-from"))
+    binder.fault("data-path", ErrorCode::kParameterParsing,
+                 "--data-path PATH is missing: give the images to score, or a list of them with "
+                 "--files-from.");
+  return config;
+}
+
+std::vector<Option> evaluate_options() {
+  Option models = required_path("trained-model-path", "DIR",
+                                "ModelDirectory of a trained model, as written by `kiln train`. "
+                                "Give it again to compare several models.");
+  models.repeatable = true;
+  std::vector<Option> options = {
+      std::move(models),
+      required_path("data-path", "PATH",
+                    "Labeled images that the model was neither trained nor chosen on, in any form "
+                    "that train reads; subfolders are named after classes of the model."),
+      required_path("output-path", "DIR",
+                    "Folder for the page, the figures as JSON and CSV, the answers, and "
+                    "TensorBoard's events. An earlier evaluation there is replaced."),
+      integer("top-k", "5", 1, kMillion, "classes", kAnswers,
+              "Count an image as right in top-k if its class is among this many of the most "
+              "probable ones; at most all."),
+  };
+  return with_prediction_options(std::move(options));
+}
+
+Command bind_evaluate(Binder& binder) {
+  EvaluateConfig config;
+  config.trained_model_paths = binder.paths("trained-model-path");
+  config.data_path = binder.path("data-path");
+  config.output_path = binder.path("output-path");
+  config.top_k = binder.small_integer("top-k");
+  config.prediction = bind_prediction(binder);
+  config.effective_options = binder.effective_options();
+  require_apart(binder, "output-path", config.output_path, "data-path", config.data_path);
+  for (const std::string& model : config.trained_model_paths)
+    require_apart(binder, "output-path", config.output_path, "trained-model-path", model);
+  return config;
+}
+
+}  // namespace
+
+CommandInfo evaluate_command() {
+  return {"evaluate",
+          "Measure trained models on labeled images: accuracy, calibration, mistakes, a page.",
+          "--trained-model-path DIR --data-path PATH --output-path DIR [options]",
+          evaluate_options(), bind_evaluate};
+}
+
+CommandInfo score_command() {
+  return {"score",
+          "Classify images with a trained model: the most probable classes and how sure it is.",
+          "--trained-model-path DIR --data-path PATH [options]", score_options(), bind_score};
+}
+
+}  // namespace kiln

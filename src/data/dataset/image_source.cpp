@@ -1,0 +1,143 @@
+#include "data/dataset/image_source.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/dataset/folder_entries.h"
+#include "data/dataset/readers.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kPieceBytes = 1 << 16;
+constexpr std::size_t kMaxPathBytes = 4096;
+
+Dataset unlabeled_files(const fs::path& root, const std::string& name) {
+  Dataset set;
+  set.kind = Dataset::Kind::kUnlabeledFolder;
+  set.root = root.empty() ? fs::path(".") : root;
+  set.name = name;
+  return set;
+}
+
+void add_file(std::string_view file, SampleTable& samples) {
+  samples.push_back({.file_name = file,
+                     .label = -1,
+                     .id = static_cast<std::int64_t>(samples.size()),
+                     .size = {}});
+}
+
+}  // namespace
+
+Dataset read_every_image(const fs::path& path, const std::string& name) {
+  std::error_code fault;
+  if (!fs::is_regular_file(path, fault) || has_archive_extension(path.filename().string()))
+    return read_of_any_kind({.root = path, .name = name, .every_image = true});
+  Dataset set = unlabeled_files(path.parent_path(), name);
+  add_file(path.filename().string(), set.samples);
+  return set;
+}
+
+TrueLabels::TrueLabels(const Dataset& set, const std::vector<std::string>& classes) : set_(set) {
+  for (const std::string& name : set.classes)
+    is_known_.push_back(std::find(classes.begin(), classes.end(), name) != classes.end());
+  const bool any_known = std::find(is_known_.begin(), is_known_.end(), true) != is_known_.end();
+  using Kind = Dataset::Kind;
+  const bool by_folder = set.kind == Kind::kClassFolders || set.kind == Kind::kArchives;
+  any_ = any_known || (set.labeled() && !by_folder);
+}
+
+std::string TrueLabels::of(std::size_t i) const {
+  const int label = any_ ? set_.samples.label(i) : -1;
+  return label < 0 ? std::string() : set_.classes[static_cast<std::size_t>(label)];
+}
+
+bool TrueLabels::is_known(std::size_t i) const {
+  const int label = any_ ? set_.samples.label(i) : -1;
+  return label >= 0 && is_known_[static_cast<std::size_t>(label)];
+}
+
+UnknownLabels TrueLabels::unknown() const {
+  UnknownLabels unknown;
+  std::vector<bool> is_met(set_.classes.size());
+  for (std::size_t i = 0; any_ && i < set_.samples.size(); ++i) {
+    if (set_.samples.label(i) < 0 || is_known(i)) continue;
+    is_met[static_cast<std::size_t>(set_.samples.label(i))] = true;
+    ++unknown.num_images;
+  }
+  for (std::size_t id = 0; id < is_met.size(); ++id)
+    if (is_met[id]) unknown.names.push_back(set_.classes[id]);
+  return unknown;
+}
+
+FileList::FileList(std::string list, fs::path root)
+    : list_(std::move(list)), root_(std::move(root)) {
+  file_ = list_ == "-" ? STDIN_FILENO : ::open(list_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) fail("cannot be read: " + system_words(errno) + "." + did_you_mean_path(list_));
+}
+
+FileList::~FileList() {
+  if (file_ > STDIN_FILENO) ::close(file_);
+}
+
+bool FileList::next(std::size_t most, Dataset& set) {
+  set = unlabeled_files(root_, "Images");
+  while (true) {
+    take_lines(most, set.samples);
+    const bool has_some = !set.samples.empty();
+    if (set.samples.size() == most || at_end_ || (has_some && !holds_more())) return has_some;
+    read_more();
+  }
+}
+
+// Whether reading would not wait.
+bool FileList::holds_more() const {
+  pollfd state{.fd = file_, .events = POLLIN, .revents = 0};
+  return ::poll(&state, 1, 0) > 0;
+}
+
+void FileList::read_more() {
+  const std::size_t before = text_.size();
+  text_.resize(before + kPieceBytes);
+  ssize_t got = -1;
+  do {
+    got = ::read(file_, text_.data() + before, kPieceBytes);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) fail("cannot be read: " + system_words(errno) + ".");
+  text_.resize(before + static_cast<std::size_t>(got));
+  at_end_ = got == 0;
+}
+
+// Whole lines; at the end of the list the last one needs no newline.
+void FileList::take_lines(std::size_t most, SampleTable& samples) {
+  std::size_t begin = 0;
+  while (samples.size() < most && begin < text_.size()) {
+    const std::size_t newline = text_.find('\n', begin);
+    if (newline == std::string::npos && !at_end_) break;
+    const std::size_t end = std::min(newline, text_.size());
+    std::string_view line = std::string_view(text_).substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.size() > kMaxPathBytes) break;
+    if (!line.empty()) add_file(line, samples);
+    begin = std::min(end + 1, text_.size());
+  }
+  text_.erase(0, begin);
+  if (samples.size() < most && text_.find('\n') > kMaxPathBytes && text_.size() > kMaxPathBytes)
+    fail("has a line longer than 4096 bytes: give one path a line.");
+}
+
+void FileList::fail(const std::string& fault) const {
+  throw Error(ErrorCode::kUserError, "--files-from " + quoted_path(list_) + " " + fault);
+}
+
+}  // namespace kiln

@@ -1,0 +1,310 @@
+#include "report/page/evaluation_page.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "report/page/chart.h"
+#include "report/page/html.h"
+#include "report/page/tiles.h"
+#include "report/record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostNames = 10, kMostImages = 24, kMostImageBytes = 400'000;
+constexpr std::int64_t kFewImages = 300;
+constexpr double kSignificant = 0.05, kPoorlyCalibrated = 0.05;
+
+std::string plural(long long count, const char* one, const char* many) {
+  return grouped(count) + " " + (count == 1 ? one : many);
+}
+
+std::string p_text(double p) {
+  return p < 0.001 ? "p < 0.001" : formatted("p = %.3f", p);
+}
+
+Finding verdict_of(const EvaluatedModel& model) {
+  const Evaluation& figures = model.figures;
+  const Totals& totals = figures.totals();
+  const double guessing = majority_share(figures), right = totals.top1_accuracy();
+  const std::string lead = "It is right about " + percent(right) + " of " +
+                           plural(totals.count, "image", "images") +
+                           "; always naming the largest "
+                           "class would be right about " +
+                           percent(guessing) + ".";
+  if (top1_interval(totals).low > guessing) return {Judged::kGood, lead};
+  return {Judged::kWarning, lead + " That is not clearly better than guessing."};
+}
+
+std::string tiles_of(const EvaluatedModel& model) {
+  const Evaluation& figures = model.figures;
+  const Totals& totals = figures.totals();
+  const double recall = macro_recall(figures.classes()), f1 = macro_f1(figures.classes());
+  const double error = expected_calibration_error(figures.calibration());
+  return accuracy_tile({"top1", "Top-1", totals.top1_accuracy(), top1_interval(totals),
+                        majority_share(figures)}) +
+         accuracy_tile({"top-k", formatted("Top-%d", figures.k()), totals.top5_accuracy(),
+                        top5_interval(totals)}) +
+         tile("Macro recall", figure("macro-recall", recall, percent(recall)),
+              "each class counts the same") +
+         tile("Macro F1", figure("macro-f1", f1, formatted("%.3f", f1)),
+              "recall and precision, each class the same") +
+         tile("Calibration error", figure("calibration-error", error, percent(error)),
+              "between confidence and accuracy") +
+         tile("Loss", figure("loss", totals.loss(), formatted("%.4f", totals.loss())),
+              "cross-entropy");
+}
+
+std::string verdict_section(const EvaluatedModel& model) {
+  return section(
+      "verdict", "How good is it?",
+      verdict_line(verdict_of(model)) + element("dl class=\"tiles\"", "\n" + tiles_of(model)));
+}
+
+std::string calibration_section(const EvaluatedModel& model) {
+  LineChart chart{.title = "Accuracy by confidence",
+                  .unit = Unit::kPercent,
+                  .series = {{"the model", 0, false, false, {}},
+                             {"as confident as right", 7, true, false, {{0, 0}, {1, 1}}}},
+                  .x_name = "confidence",
+                  .x_unit = Unit::kPercent};
+  for (const CalibrationBin& bin : model.figures.calibration())
+    if (bin.images > 0) chart.series[0].points.push_back({bin.mean_confidence(), bin.accuracy()});
+  return section("calibration", "Is it as sure as it is right?",
+                 element("p",
+                         "Images grouped by the model's confidence. Above the diagonal it is "
+                         "right more often than it is confident, below it less often.") +
+                     element("div class=\"charts\"", line_chart_html(chart)));
+}
+
+std::string faults_section(const EvaluatedModel& model) {
+  std::string items;
+  for (const ImageFaultRecord& fault : model.faults) {
+    items += element("li", element("bdi", escaped(shortened(fault.file, 200))) + ": " +
+                               escaped(shortened(fault.fault, 300)) +
+                               (fault.damaged ? " (used as far as it can be decoded)" : ""));
+    if (items.size() > kMostImageBytes) break;
+  }
+  return items.empty() ? "" : section("faults", "Bad and damaged images", element("ul", items));
+}
+
+std::string settings_section(const EvaluationRecord& record) {
+  const auto rows = [](const TextPairs& pairs) {
+    std::vector<std::vector<std::string>> cells;
+    for (const auto& [name, value] : pairs)
+      cells.push_back({escaped(name), escaped(shortened(value, 300))});
+    return cells;
+  };
+  return section("settings", "Settings",
+                 folded("Options", table("Options", {{"option", false}, {"value", false}},
+                                         rows(record.options))) +
+                     folded("Versions", table("Versions", {{"of", false}, {"version", false}},
+                                              rows(record.versions))));
+}
+
+std::string sections_of(const EvaluatedModel& model) {
+  ValidationDetails details;
+  details.confusion = model.figures.confusion();
+  return verdict_section(model) +
+         section("trust", "Can it be trusted?", findings_list(evaluation_findings(model))) +
+         confidence_html(model.calibration, /*chosen_here=*/false) + calibration_section(model) +
+         classes_html(model.data, details) + confusion_html(model.data, details.confusion) +
+         mistakes_html(model.data, model.most_wrong) + faults_section(model);
+}
+
+std::string page_of(const EvaluationRecord& record, const std::string& title,
+                    const std::string& main) {
+  const std::string facts = utc_text(record.time) + " · " + record.device + " · " +
+                            record.precision + " · " + grouped(record.num_images) + " images in " +
+                            shortened(record.data_path, 100);
+  return page_html(title + " – Kiln",
+                   element("header", element("p class=\"brand\"", "Kiln") +
+                                         element("h1", element("bdi", escaped(title))) +
+                                         element("p class=\"facts\"", escaped(facts))) +
+                       element("main", main + settings_section(record)));
+}
+
+std::string short_name(const EvaluatedModel& model) {
+  return shortened(name_of(model), 80);
+}
+
+std::string models_table(const EvaluationRecord& record) {
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < record.models.size(); ++i) {
+    const EvaluatedModel& model = record.models[i];
+    const Evaluation& figures = model.figures;
+    const Interval interval = top1_interval(figures.totals());
+    rows.push_back({element("a href=\"" + model_page_name(i) + "\"",
+                            element("bdi", escaped(short_name(model)))),
+                    grouped(figures.totals().count), percent(figures.totals().top1_accuracy()),
+                    percent(interval.low) + " to " + percent(interval.high),
+                    percent(figures.totals().top5_accuracy()),
+                    percent(macro_recall(figures.classes())),
+                    formatted("%.3f", macro_f1(figures.classes())),
+                    percent(expected_calibration_error(figures.calibration()))});
+  }
+  return table("Models",
+               {{"model", false},
+                {"images"},
+                {"top-1"},
+                {"95 %"},
+                {"top-k"},
+                {"macro recall"},
+                {"macro F1"},
+                {"calibration error"}},
+               rows);
+}
+
+std::string pairs_table(const EvaluationRecord& record) {
+  std::vector<std::vector<std::string>> rows;
+  for (const ModelPair& pair : record.pairs)
+    rows.push_back({element("bdi", escaped(short_name(record.models[pair.first]))),
+                    element("bdi", escaped(short_name(record.models[pair.second]))),
+                    grouped(pair.answers.both), grouped(pair.answers.only_first),
+                    grouped(pair.answers.only_second), grouped(pair.answers.neither),
+                    formatted("%.3g", pair.test.p_value)});
+  return table("Images that the models get right",
+               {{"first", false},
+                {"second", false},
+                {"both"},
+                {"only the first"},
+                {"only the second"},
+                {"neither"},
+                {"p"}},
+               rows);
+}
+
+std::string difference_figure(const DifferingImage& image, const std::string& encoded) {
+  const auto answer = [](const std::string& label, double confidence) {
+    return element("bdi", escaped(shortened(label, 40))) + " " + percent(confidence);
+  };
+  return element(
+             "figure",
+             "<img alt=\"" + escaped(shortened(image.file, 60)) +
+                 "\" src=\"data:image/jpeg;base64," + encoded + "\">" +
+                 element(
+                     "figcaption",
+                     element("span class=\"guess\"",
+                             answer(image.first_label, image.first_confidence) + " / " +
+                                 answer(image.second_label, image.second_confidence)) +
+                         element("span class=\"truth\"",
+                                 "is " + element("bdi", escaped(shortened(image.true_label, 40)))) +
+                         element("span class=\"file\"",
+                                 element("bdi", escaped(shortened(image.file, 60)))))) +
+         "\n";
+}
+
+std::string differences_section(const EvaluationRecord& record) {
+  std::string html;
+  std::size_t num_bytes = 0, num_shown = 0;
+  for (const ModelPair& pair : record.pairs) {
+    std::string figures;
+    for (const DifferingImage& image : pair.images) {
+      const std::string encoded = base64(image.thumbnail.jpeg);
+      if (encoded.empty()) continue;
+      if (num_bytes + encoded.size() > kMostImageBytes || num_shown == kMostImages) break;
+      figures += difference_figure(image, encoded);
+      num_bytes += encoded.size();
+      ++num_shown;
+    }
+    if (figures.empty()) continue;
+    html +=
+        element("p", element("bdi", escaped(short_name(record.models[pair.first]))) + " / " +
+                         element("bdi", escaped(short_name(record.models[pair.second]))) +
+                         ", the first of " + grouped(static_cast<long long>(pair.images.size())) +
+                         " images (all: differences.csv)") +
+        element("div class=\"mistakes\"", "\n" + figures);
+  }
+  return section("differences", "Where they differ", html);
+}
+
+}  // namespace
+
+std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
+  std::vector<Finding> findings;
+  const Evaluation& figures = model.figures;
+  const Totals& totals = figures.totals();
+  const auto add = [&](Judged judged, const std::string& text) {
+    findings.push_back({judged, text});
+  };
+  if (model.seen && model.seen->training > 0)
+    add(Judged::kWarning, plural(model.seen->training, "image is", "images are") +
+                              " also among the images that the model was trained on, byte for "
+                              "byte: the accuracy is optimistic. Remove them.");
+  if (model.seen && model.seen->validation > 0)
+    add(Judged::kWarning, plural(model.seen->validation, "image is", "images are") +
+                              " also among the validation images that the model was chosen by: "
+                              "the accuracy is a little optimistic.");
+  if (model.num_unknown > 0)
+    add(Judged::kWarning, plural(model.num_unknown, "image is", "images are") +
+                              " of classes that the model does "
+                              "not know (" +
+                              quoted_names(model.unknown_labels, kMostNames) +
+                              ") and left out: it would be wrong about every one of them.");
+  if (model.num_bad > 0)
+    add(Judged::kWarning, plural(model.num_bad, "image", "images") + " could not be decoded and " +
+                              (model.num_bad == 1 ? "is" : "are") + " left out.");
+  if (totals.count < kFewImages)
+    add(Judged::kNote,
+        "With " + plural(totals.count, "image", "images") + " the accuracy is uncertain by " +
+            formatted("%.0f points. ",
+                      50 * (top1_interval(totals).high - top1_interval(totals).low)) +
+            "More labeled images make it certain.");
+  const double error = expected_calibration_error(figures.calibration());
+  double confidence = 0;
+  for (const CalibrationBin& bin : figures.calibration()) confidence += bin.confidence_sum;
+  const double excess = confidence / static_cast<double>(totals.count) - totals.top1_accuracy();
+  if (error > kPoorlyCalibrated && totals.count >= kFewImages)
+    add(Judged::kWarning, "Its confidence is off by " + percent(error) + " on average: it is " +
+                              (excess > 0 ? "more" : "less") +
+                              " confident than right on these "
+                              "images. Do not take thresholds from another set.");
+  if (!model.seen)
+    add(Judged::kNote,
+        "The model does not say which images it was trained on, so it is unknown "
+        "whether any of these are among them.");
+  else if (model.seen->training + model.seen->validation == 0)
+    add(Judged::kGood,
+        "None of the images is, byte for byte, among those that the model was "
+        "trained or chosen on.");
+  return findings;
+}
+
+std::string pair_finding(const EvaluationRecord& record, const ModelPair& pair) {
+  const PairedAnswers& answers = pair.answers;
+  const auto name = [&](std::size_t i) { return "'" + short_name(record.models[i]) + "'"; };
+  const bool first_leads = answers.only_first >= answers.only_second;
+  const std::size_t leader = first_leads ? pair.first : pair.second;
+  const std::size_t other = first_leads ? pair.second : pair.first;
+  const std::int64_t lead = std::abs(answers.only_first - answers.only_second);
+  const std::string test = " (McNemar's test, " + p_text(pair.test.p_value) + ")";
+  if (lead == 0)
+    return name(pair.first) + " and " + name(pair.second) + " are right about equally many images" +
+           test + ".";
+  const std::string text = name(leader) + " is right about " + plural(lead, "image", "images") +
+                           " more than " + name(other);
+  if (pair.test.p_value < kSignificant) return text + ": that is more than chance" + test + ".";
+  return text + ", which may be due to chance" + test + ".";
+}
+
+std::string model_page_name(std::size_t model) {
+  return formatted("evaluation-%zu.html", model + 1);
+}
+
+std::string model_page_html(const EvaluationRecord& record, std::size_t model) {
+  return page_of(record, short_name(record.models[model]), sections_of(record.models[model]));
+}
+
+std::string evaluation_html(const EvaluationRecord& record) {
+  if (record.models.size() == 1) return model_page_html(record, 0);
+  std::string lines;
+  for (const ModelPair& pair : record.pairs)
+    lines += element("p class=\"verdict\"", escaped(pair_finding(record, pair)));
+  return page_of(record, formatted("%zu models compared", record.models.size()),
+                 section("models", "Which is best?", lines + models_table(record)) +
+                     section("pairs", "Image by image", pairs_table(record)) +
+                     differences_section(record));
+}
+
+}  // namespace kiln

@@ -1,0 +1,35 @@
+// Bad and damaged images among those that a model is asked about.
+#pragma once
+
+#include <string>
+
+#include "base/log.h"
+#include "config/run_config.h"
+
+namespace kiln {
+
+// Counts them, names the first in the log, and fails when there are more bad ones than allowed.
+// One thread; the log must outlive it.
+class PredictionFaults {
+ public:
+  PredictionFaults(Allowance allowed, Log& log) : allowed_(allowed), log_(log) {}
+
+  // A bad image has no answer; a damaged one is used as far as it can be decoded.
+  void note(const std::string& path, const std::string& fault, bool is_bad);
+
+  // Throws Error kInvalidDataset if more are bad than are allowed of `num_images`.
+  void check(long long num_images) const;
+  // Throws Error kInvalidDataset if all of them are.
+  void require_any_good(long long num_images) const;
+
+  long long num_bad() const { return num_bad_; }
+  long long num_damaged() const { return num_damaged_; }
+
+ private:
+  const Allowance allowed_;
+  Log& log_;
+  long long num_bad_ = 0, num_damaged_ = 0;
+  std::string first_;  // bad ones
+};
+
+}  // namespace kiln

@@ -1,0 +1,79 @@
+#include "run/predictions.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "base/system.h"
+#include "data/dataset/image_bytes.h"
+#include "data/image/image.h"
+#include "run/prepare.h"
+#include "run/training_loaders.h"
+
+namespace kiln {
+namespace {
+
+constexpr ImageSize kAnySize{224, 224};
+
+// The size of the first image that can be decoded.
+std::optional<ImageSize> first_size(const Dataset& set) {
+  std::string bytes;
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    try {
+      read_image_bytes(set, i, bytes);
+      return decode_image(bytes).image.size;
+    } catch (const ImageFault&) {  // told when its batch comes
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Predictions::Predictions(Predictor& predictor, Options options)
+    : predictor_(predictor), options_(std::move(options)) {}
+
+void Predictions::open(const Dataset& set) {
+  if (const auto stored = predictor_.pixels()) {
+    pixels_ = *stored;
+    predictor_.require_large_enough(pixels_.output);
+  } else {
+    const auto size = first_size(set);
+    if (size) predictor_.require_large_enough(*size);
+    pixels_ = {.output = size.value_or(kAnySize)};
+  }
+  const at::Device place = torch_device(options_.device);
+  layout_ = host_batch_layout(
+      place, predictor_.normalization(),
+      [device = options_.device](std::size_t bytes) { return pinned_memory(device, bytes); });
+  const LoaderThreadCount threads =
+      choose_loader_threads(options_.loader_threads, usable_cpus(), options_.device.is_cuda);
+  pool_ = std::make_unique<LoaderThreads>(
+      LoaderThreads::Plan{.num_decoders = std::max(threads.first, threads.most),
+                          .new_buffer = layout_.new_buffer,
+                          .warn = options_.warn});
+  uploader_ = std::make_unique<DeviceUploader>(place, pixels_.output, options_.batch_size,
+                                               predictor_.normalization());
+}
+
+void Predictions::for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use) {
+  if (!uploader_) open(set);
+  std::vector<std::uint32_t> order(set.samples.size());
+  std::iota(order.begin(), order.end(), 0U);
+  BatchLoader loader(set, *pool_,
+                     {.order = std::move(order),
+                      .batch_size = options_.batch_size,
+                      .pixels = pixels_,
+                      .scaling = layout_.scaling,
+                      .num_slots = 4 + pool_->num_decoders() / options_.batch_size});
+  std::uint32_t first = 0;
+  while (const HostBatch* batch = loader.next()) {
+    at::Tensor logits;
+    if (batch->count > 0) logits = predictor_.logits(uploader_->upload(*batch).images);
+    use({first, *batch, std::move(logits), loader.take_faults()});
+    first += static_cast<std::uint32_t>(batch->nominal);
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,58 @@
+// Datasets -> what a model says of their images, batch by batch and in their order.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/dataset/dataset.h"
+#include "data/loader/batch_loader.h"
+#include "data/loader/device_uploader.h"
+#include "parallel/device/device.h"
+#include "run/predictor.h"
+
+namespace kiln {
+
+struct PredictedBatch {
+  std::uint32_t first = 0;  // image of the set; `images.nominal` of them follow, bad or not
+  const HostBatch& images;
+  at::Tensor logits;  // [images.count, num_classes], float32 on the CPU; undefined if count is 0
+  std::vector<BadImage> faults;
+};
+
+// Loads ahead with threads of its own. Used by one thread.
+class Predictions {
+ public:
+  struct Options {
+    Device device;
+    int batch_size = 1;
+    int loader_threads = 0;  // 0: chosen
+    std::function<void(const std::string& text)> warn;
+  };
+
+  Predictions(Predictor& predictor, Options options);
+
+  // Calls `use` with each batch. A model that does not say how large its images are takes the size
+  // of the first one, of the first set. Throws Error kInvalidDataset if that is too small, and what
+  // BatchLoader::next() and `use` throw.
+  void for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use);
+
+  // How images become pixels, once for_each() has begun.
+  const TransformSpec& pixels() const { return pixels_; }
+
+ private:
+  void open(const Dataset& set);
+
+  Predictor& predictor_;
+  const Options options_;
+  TransformSpec pixels_;
+  HostBatchLayout layout_;
+  std::unique_ptr<LoaderThreads> pool_;
+  std::unique_ptr<DeviceUploader> uploader_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,135 @@
+#include "run/predictor.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "data/dataset/folder_entries.h"
+#include "report/record/run_file.h"
+#include "run/model_weights.h"
+#include "store/checkpoint.h"
+#include "train/precision.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Pixels from 0 to 1: what the designer's program uses where the directory does not say.
+constexpr Normalization kUnchanged{{0, 0, 0}, {1, 1, 1}};
+constexpr int kMostFolders = 100;  // to look into for images
+
+bool has_images(const fs::path& folder) {
+  const FolderEntries entries(folder);
+  return std::any_of(entries.begin(), entries.end(), [](const FolderEntry& entry) {
+    return has_image_extension(entry.name) || has_archive_extension(entry.name);
+  });
+}
+
+bool is_image_folder(const fs::path& folder) {
+  try {
+    if (has_images(folder)) return true;
+    int num_folders = 0;
+    for (const FolderEntry& entry : FolderEntries(folder)) {
+      if (entry.kind != FolderEntry::Kind::kFolder) continue;
+      if (has_images(folder / entry.name)) return true;
+      if (++num_folders == kMostFolders) break;
+    }
+  } catch (const fs::filesystem_error&) {  // whoever reads it will say so
+  }
+  return false;
+}
+
+// What a folder without a model is, as a clause; empty: unknown.
+std::string kind_of(const fs::path& folder) {
+  std::error_code failure;
+  if (!fs::is_directory(folder, failure)) return "";
+  if (is_checkpoint(folder)) return "holds checkpoints of a run, from which training goes on";
+  if (fs::exists(folder / kMetaFile, failure)) return "";  // its type is told
+  if (fs::exists(folder / kRunFileName, failure)) return "is the log folder of a run";
+  return is_image_folder(folder) ? "is a folder of images" : "";
+}
+
+[[noreturn]] void refuse(const fs::path& folder, const std::string& what) {
+  throw Error(ErrorCode::kInvalidModelDirectory,
+              "--trained-model-path " + quoted_path(folder) + " " + what +
+                  ". Give the folder that `kiln train` wrote to its --trained-model-path.");
+}
+
+ModelDirectory read_trained(const fs::path& folder) {
+  if (const std::string kind = kind_of(folder); !kind.empty()) refuse(folder, kind + ", no model");
+  if (!read_model_spec(folder).num_classes)
+    refuse(folder, "is an untrained model, as made by `kiln init-model`");
+  return read_model_directory(folder);
+}
+
+std::unique_ptr<ImageModel> load(const ModelDirectory& directory, const fs::path& folder) {
+  const ModelSpec& spec = directory.spec;
+  auto model = make_image_model({.model_name = spec.model_name,
+                                 .num_classes = *spec.num_classes,
+                                 .with_output_layer = spec.pretrained});
+  load_tensors(model->state(), directory.state, (folder / spec.model_file).string());
+  return model;
+}
+
+Normalization normalization_of(const ModelDirectory& directory) {
+  if (directory.preprocessing) return directory.preprocessing->normalization;
+  return directory.spec.normalization.value_or(kUnchanged);
+}
+
+}  // namespace
+
+Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision precision)
+    : directory_(read_trained(folder)),
+      normalization_(normalization_of(directory_)),
+      precision_(precision),
+      model_(load(directory_, folder)) {
+  directory_.state = {};
+  model_->prepare(device);
+  model_->fold_batch_norm();
+  if (directory_.labels.empty()) {
+    for (int id = 0; id < *spec().num_classes; ++id)
+      directory_.labels.push_back(std::to_string(id));
+    notes_.push_back(formatted("The model has no %s: its classes are called 0, 1 and so on.",
+                               std::string(kLabelMapFile).c_str()));
+  }
+  if (!directory_.preprocessing)
+    notes_.push_back(
+        formatted("The model has no %s: images must have the size of the images that it was "
+                  "trained on, and are not resized.",
+                  std::string(kPreprocessingFile).c_str()));
+}
+
+std::optional<TransformSpec> Predictor::pixels() const {
+  if (!directory_.preprocessing) return std::nullopt;
+  const Preprocessing& stored = *directory_.preprocessing;
+  return TransformSpec{.output = {stored.height, stored.width},
+                       .short_side = stored.resize_short_side,
+                       .keep_exact = stored.keep_exact_size};
+}
+
+void Predictor::require_large_enough(ImageSize size) const {
+  const NetworkFamily& family = known_network(spec().model_name).family();
+  if (family.final_map_side(size.height) > 0 && family.final_map_side(size.width) > 0) return;
+  throw Error(ErrorCode::kInvalidDataset,
+              "Images of " + std::to_string(size.width) + "x" + std::to_string(size.height) +
+                  " pixels are too small for " + spec().model_name +
+                  ": give images of the size that the model was trained on.");
+}
+
+at::Tensor Predictor::logits(const at::Tensor& images) {
+  const torch::InferenceMode inference;
+  return forward(*model_, images, precision_).to(torch::kFloat32).cpu().contiguous();
+}
+
+at::Tensor Predictor::class_maps(const at::Tensor& images, const std::vector<int>& classes) {
+  const torch::InferenceMode inference;
+  return model_->class_maps(images, classes).cpu().contiguous();
+}
+
+}  // namespace kiln

@@ -1,0 +1,40 @@
+// Keeps small gradients of float16 training from vanishing: the loss is multiplied by a scale
+// before backward, and the gradients are divided by it after. The scale grows until a gradient
+// overflows; that step is skipped, and the scale halved.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <vector>
+
+namespace kiln {
+
+struct LossScale {
+  double scale = 65536;
+  int steps_since_overflow = 0;
+  int skipped_steps = 0;  // of the epoch
+};
+
+// All of it is on the device, and the host waits for nothing but values(). One thread.
+class LossScaler {
+ public:
+  explicit LossScaler(const c10::Device& device);
+
+  at::Tensor scaled(const at::Tensor& loss) const;
+
+  // Once per step, on gradients that are complete and summed over the ranks, so that all ranks see
+  // the same: divides them by the scale, and adapts the scale. Returns float32 [1] for
+  // Optimizer::step, valid until the next call: 1 if a gradient was not finite, else 0.
+  const at::Tensor& unscale(const std::vector<at::Tensor>& gradients);
+
+  LossScale values() const;  // waits for the device
+  void set(const LossScale& values);
+  void forget_skipped_steps();
+
+ private:
+  at::Tensor scale_, found_inf_, skipped_;  // float32 [1]
+  at::Tensor growth_tracker_;               // int32 [1]: steps since the last overflow
+};
+
+}  // namespace kiln

@@ -1,0 +1,155 @@
+#include "train/operator_times.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+enum KindIndex {
+  kNone = -1,
+  kConvolution,
+  kBatchNorm,
+  kReluAndAdd,
+  kPooling,
+  kLinear,
+  kGradients,
+  kOptimizer
+};
+
+// The first row whose text is in an operator's name decides; a first letter is left out where
+// both cases occur. Names are those of LibTorch's
+// operators ("aten::conv2d") and of autograd's functions ("ConvolutionBackward0").
+struct NameRow {
+  std::string_view part;
+  KindIndex kind;
+};
+constexpr NameRow kNames[] = {
+    {"evaluate_function", kNone}, {"AccumulateGrad", kGradients},
+    {"zero_", kGradients},        {"fused_sgd", kOptimizer},
+    {"onvolution", kConvolution}, {"conv2d", kConvolution},
+    {"atch_norm", kBatchNorm},    {"BatchNorm", kBatchNorm},
+    {"linear", kLinear},          {"addmm", kLinear},
+    {"Addmm", kLinear},           {"oftmax", kLinear},
+    {"nll_loss", kLinear},        {"NllLoss", kLinear},
+    {"cross_entropy", kLinear},   {"pool", kPooling},
+    {"Pool", kPooling},           {"mean", kPooling},
+    {"Mean", kPooling},           {"aten::cat", kPooling},
+    {"CatBackward", kPooling},    {"relu", kReluAndAdd},
+    {"Relu", kReluAndAdd},        {"threshold", kReluAndAdd},
+    {"aten::add", kReluAndAdd},   {"AddBackward", kReluAndAdd},
+};
+
+KindIndex kind_of(std::string_view name) {
+  for (const NameRow& row : kNames)
+    if (name.find(row.part) != name.npos) return row.kind;
+  return kNone;
+}
+
+// An operator that is running.
+struct Frame : at::ObserverContext {
+  Frame* around = nullptr;
+  bool has_inner = false;
+  KindIndex kind = kNone;  // of the outermost operator of a kind only
+  Clock::time_point begin;
+  double flops_per_output = 0;
+  double bytes_read = 0;
+  std::array<const void*, 4> storages{};  // of the first inputs
+};
+
+struct Observer {
+  OperatorSums sums;
+  Frame* innermost = nullptr;
+  bool is_in_kind = false;
+};
+thread_local std::unique_ptr<Observer> observer;
+
+template <typename Values, typename Use>
+void for_each_tensor(const Values& values, const Use& use) {
+  for (const c10::IValue& value : values) {
+    if (value.isTensor() && value.toTensor().defined() && value.toTensor().has_storage())
+      use(value.toTensor());
+    if (value.isTensorList())
+      for (const at::Tensor& tensor : value.toTensorVector()) use(tensor);
+  }
+}
+
+// A multiply-add for each weight of an output's channel.
+double flops_per_output(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {
+  if (name != "aten::conv2d" && name != "aten::linear") return 0;
+  const at::Tensor& weight = inputs[1].toTensor();
+  return 2.0 * static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
+}
+
+// On a GPU autograd's thread inherits the callbacks, but not the observer.
+std::unique_ptr<at::ObserverContext> begin_operator(const at::RecordFunction& function) {
+  if (!observer) return nullptr;
+  auto frame = std::make_unique<Frame>();
+  frame->around = std::exchange(observer->innermost, frame.get());
+  if (frame->around != nullptr) frame->around->has_inner = true;
+  if (!observer->is_in_kind) frame->kind = kind_of(function.name());
+  if (frame->kind != kNone) observer->is_in_kind = true;
+  frame->flops_per_output = flops_per_output(function.name(), function.inputs());
+  std::size_t number = 0;
+  for_each_tensor(function.inputs(), [&](const at::Tensor& input) {
+    frame->bytes_read += static_cast<double>(input.nbytes());
+    if (number < frame->storages.size()) frame->storages[number++] = input.storage().data();
+  });
+  frame->begin = Clock::now();
+  return frame;
+}
+
+// Neither a view nor new memory: something was computed.
+bool touches_memory(std::string_view name, const Frame& frame, const at::Tensor& output) {
+  const bool is_view =
+      !name.ends_with('_') && std::find(frame.storages.begin(), frame.storages.end(),
+                                        output.storage().data()) != frame.storages.end();
+  return !is_view && name.find("aten::empty") == name.npos;
+}
+
+void end_operator(const at::RecordFunction& function, at::ObserverContext* context) {
+  if (context == nullptr) return;
+  const auto& frame = static_cast<const Frame&>(*context);
+  observer->innermost = frame.around;
+  OperatorSums& sums = observer->sums;
+  if (frame.kind != kNone) {
+    sums.kinds[frame.kind].seconds +=
+        std::chrono::duration<double>(Clock::now() - frame.begin).count();
+    observer->is_in_kind = false;
+  }
+  const bool is_leaf = !frame.has_inner && function.scope() == at::RecordScope::FUNCTION;
+  bool is_first = true;
+  for_each_tensor(function.outputs(), [&](const at::Tensor& output) {
+    if (is_first)
+      sums.forward_flops += frame.flops_per_output * static_cast<double>(output.numel());
+    if (is_leaf && touches_memory(function.name(), frame, output))
+      sums.bytes += static_cast<double>(output.nbytes()) + (is_first ? frame.bytes_read : 0);
+    is_first = false;
+  });
+}
+
+}  // namespace
+
+OperatorTimes::OperatorTimes() {
+  observer = std::make_unique<Observer>();
+  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(begin_operator, end_operator)
+                                           .needsInputs(true)
+                                           .needsOutputs(true));
+}
+
+OperatorTimes::~OperatorTimes() {
+  at::removeCallback(handle_);
+  observer.reset();
+}
+
+const OperatorSums& OperatorTimes::sums() const {
+  return observer->sums;
+}
+
+}  // namespace kiln

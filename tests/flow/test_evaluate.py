@@ -1,0 +1,205 @@
+"""`kiln evaluate`: the figures of trained models on labeled images, checked against the answers that it writes beside them."""
+import csv
+import json
+import math
+import pathlib
+import shutil
+import statistics
+import tempfile
+
+from browser import BrowserCase
+from flow import FlowTest, files_below, kiln, main
+
+ONE_MODEL = {"answers.csv", "classes.csv", "evaluation.csv", "evaluation.html", "evaluation.json"}
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def exact_p_value(one, other):
+    """McNemar's test: how likely a fair coin parts them at least so unevenly."""
+    few, total = min(one, other), one + other
+    return min(1, 2 * sum(math.comb(total, i) for i in range(few + 1)) / 2 ** total)
+
+
+class Trained:
+    """Two trained models."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.trained = pathlib.Path(tempfile.mkdtemp(prefix="kiln-evaluate-"))
+        cls.addClassCleanup(shutil.rmtree, cls.trained, ignore_errors=True)
+        for name, more in (("good", ["--epochs", 2]), ("other", ["--epochs", 1, "--random-seed", 5, "--no-hashes"])):
+            made = kiln("train", "--untrained-model-path", cls.untrained, "--train-data-path", cls.data / "train",
+                        "--valid-data-path", cls.data / "val", "--trained-model-path", cls.trained / name,
+                        "--log-path", cls.trained / "logs" / name, "--batch-size", 8, "--device", "cpu", *more)
+            assert made.returncode == 0, made.stderr
+
+    def evaluate(self, *options, models=("good",), data=None, output="evaluation"):
+        words = [word for model in models for word in ("--trained-model-path", self.trained / model)]
+        return kiln("evaluate", *words, "--data-path", data or self.data / "val", "--output-path", self.folder / output,
+                    "--device", "cpu", *options)
+
+    def evaluated(self, *options, **places):
+        result = self.evaluate(*options, **places)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        folder = self.folder / places.get("output", "evaluation")
+        return folder, json.loads((folder / "evaluation.json").read_text())
+
+    def names(self, folder):
+        return {name for name in files_below(folder) if not name.startswith("tensorboard/")}
+
+
+class EvaluateTest(Trained, FlowTest):
+    def test_figures_are_those_of_the_answers(self):
+        folder, record = self.evaluated("--top-k", 2)
+        self.assertEqual(self.names(folder), ONE_MODEL)
+        model, = record["models"]
+        rows = rows_of(folder / "answers.csv")
+        right = [row["label"] == row["true_label"] for row in rows]
+        self.assertEqual(model["images"], len(rows))
+        self.assertAlmostEqual(model["top1"], statistics.mean(right))
+        self.assertLess(model["top1_interval"][0], model["top1"] + 1e-9)
+        self.assertGreaterEqual(model["top_k"], model["top1"])
+        classes = sorted({row["true_label"] for row in rows})
+        self.assertEqual([entry["label"] for entry in model["classes"]], classes)
+        recalls, f1s = [], []
+        for entry in model["classes"]:
+            of_class = [row for row in rows if row["true_label"] == entry["label"]]
+            guesses = [row for row in rows if row["label"] == entry["label"]]
+            hits = sum(row["label"] == entry["label"] for row in of_class)
+            self.assertEqual((entry["images"], entry["predicted"], entry["right"]), (len(of_class), len(guesses), hits))
+            recalls.append(hits / len(of_class))
+            f1s.append(2 * hits / (len(of_class) + len(guesses)))
+        self.assertAlmostEqual(model["macro_recall"], statistics.mean(recalls))
+        self.assertAlmostEqual(model["macro_f1"], statistics.mean(f1s))
+        cells = {(classes[truth], classes[guess]): count for truth, guess, count in model["confusion"]["cells"]}
+        for (truth, guess), count in cells.items():
+            self.assertEqual(count, sum(row["true_label"] == truth and row["label"] == guess for row in rows))
+        error = 0
+        for b in range(15):
+            inside = [i for i, row in enumerate(rows) if b / 15 < float(row["confidence"]) <= (b + 1) / 15]
+            if inside:
+                error += abs(sum(right[i] - float(rows[i]["confidence"]) for i in inside)) / len(rows)
+        self.assertAlmostEqual(model["expected_calibration_error"], error, places=5)
+
+    def test_it_sees_what_validation_saw(self):
+        training = json.loads((self.trained / "good/training.json").read_text())
+        saved = next(epoch for epoch in training["epochs"] if epoch["epoch"] == training["saved_epoch"])
+        folder, record = self.evaluated()
+        self.assertAlmostEqual(record["models"][0]["top1"], saved["top1"])
+        scored = kiln("score", "--trained-model-path", self.trained / "good", "--data-path", self.data / "val",
+                      "--output-path", self.folder / "scores.csv", "--device", "cpu")
+        self.assertEqual(scored.returncode, 0, scored.stderr)
+        self.assertEqual(rows_of(folder / "answers.csv"), rows_of(self.folder / "scores.csv"))
+
+    def test_the_designers_columns(self):
+        folder, record = self.evaluated()
+        row, = rows_of(folder / "evaluation.csv")
+        model = record["models"][0]
+        for name in ("Overall_Accuracy", "Micro_Precision", "Micro_Recall"):
+            self.assertAlmostEqual(float(row[name]), model["top1"], places=5)
+        self.assertAlmostEqual(float(row["Macro_Recall"]), model["macro_recall"], places=5)
+        precisions = [entry["precision"] or 0 for entry in model["classes"]]
+        self.assertAlmostEqual(float(row["Macro_Precision"]), statistics.mean(precisions), places=5)
+
+    def test_models_side_by_side(self):
+        folder, record = self.evaluated(models=("good", "other"))
+        self.assertEqual(self.names(folder), ONE_MODEL - {"answers.csv"} | {
+            "answers-1.csv", "answers-2.csv", "differences.csv", "evaluation-1.html", "evaluation-2.html"})
+        one, other = (rows_of(folder / f"answers-{number}.csv") for number in (1, 2))
+        right = [[row["label"] == row["true_label"] for row in rows] for rows in (one, other)]
+        pair, = record["pairs"]
+        only_first = [row["path"] for row, a, b in zip(one, *right) if a and not b]
+        only_second = [row["path"] for row, a, b in zip(one, *right) if b and not a]
+        self.assertEqual((pair["only_first_right"], pair["only_second_right"]), (len(only_first), len(only_second)))
+        self.assertTrue(pair["mcnemar"]["exact"])
+        self.assertAlmostEqual(pair["mcnemar"]["p_value"], exact_p_value(len(only_first), len(only_second)))
+        self.assertEqual({row["path"] for row in rows_of(folder / "differences.csv")}, {*only_first, *only_second})
+        self.assertEqual(len(list((folder / "tensorboard").glob("model-[12]/*.kiln"))), 2)
+        # In the same folder, one model leaves nothing of two.
+        folder, _ = self.evaluated()
+        self.assertEqual(self.names(folder), ONE_MODEL)
+        self.assertEqual(len([path for path in (folder / "tensorboard").rglob("*") if path.is_file()]), 1)
+
+    def test_images_that_the_model_has_seen_are_counted(self):
+        _, held_out = self.evaluated()
+        valid = held_out["images"]
+        self.assertEqual(held_out["models"][0]["seen"], {"training": 0, "validation": valid})
+        folder, record = self.evaluated(data=self.data / "train")
+        self.assertEqual(record["models"][0]["seen"], {"training": record["images"], "validation": 0})
+        _, unknown = self.evaluated(models=("other",))
+        self.assertIsNone(unknown["models"][0]["seen"])
+
+    def test_labels_that_the_model_does_not_know_are_left_out(self):
+        data = self.copy_data("val")
+        first, *_ = sorted(path for path in data.iterdir())
+        shutil.copytree(first, data / "zebra")
+        _, record = self.evaluated(data=data)
+        model = record["models"][0]
+        number = len(list((data / "zebra").iterdir()))
+        self.assertEqual((model["images_of_unknown_classes"], model["unknown_classes"]), (number, ["zebra"]))
+        self.assertEqual(model["images"], record["images"] - number)
+
+    def test_a_bad_image_is_told(self):
+        data = self.copy_data("val")
+        broken = sorted(data.rglob("*.png"))[0]
+        broken.write_bytes(b"no image")
+        folder, record = self.evaluated("--max-bad-images", 1, data=data)
+        model = record["models"][0]
+        self.assertEqual((model["bad_images"], model["images"]), (1, record["images"] - 1))
+        self.assertEqual([fault["path"] for fault in model["faults"]], [str(broken.relative_to(data))])
+        row = next(row for row in rows_of(folder / "answers.csv") if row["path"] == str(broken.relative_to(data)))
+        self.assertTrue(row["fault"])
+        refused = self.evaluate("--max-bad-images", 0, data=data, output="none")
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertEqual(list((self.folder / "none").rglob("*")), [])
+
+    def test_refusals(self):
+        flat = self.folder / "flat"
+        flat.mkdir()
+        for number, path in enumerate(sorted((self.data / "val").rglob("*.png"))[:3]):
+            shutil.copy(path, flat / f"{number}.png")
+        strange = self.folder / "strange"
+        (strange / "sub").mkdir(parents=True)
+        cases = ((dict(data=flat), 1, "labels"),
+                 (dict(output="strange"), 3, "holds other things"),
+                 (dict(models=("missing",)), 1, "missing"),
+                 (dict(models=("logs",)), 1, "logs"))
+        for places, code, word in cases:
+            with self.subTest(**places):
+                result = self.evaluate(**places)
+                self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+                self.assertIn(word, result.stderr)
+        self.assertEqual(self.names(strange), set())
+        # The faults of all parts at once.
+        both = self.evaluate(models=("missing",), data=self.folder / "nowhere")
+        self.assertIn("missing", both.stderr)
+        self.assertIn("nowhere", both.stderr)
+
+
+class PagesTest(Trained, BrowserCase):
+    def value(self, name):
+        return self.browser.evaluate(f"Number(document.getElementById('{name}').value)")
+
+    def test_pages(self):
+        folder, record = self.evaluated(models=("good", "other"))
+        self.look_at(folder / "evaluation.html")
+        links = self.browser.evaluate("[...document.querySelectorAll('#models a')].map(a => a.getAttribute('href'))")
+        self.assertEqual(links, ["evaluation-1.html", "evaluation-2.html"])
+        for link, model in zip(links, record["models"], strict=True):
+            self.look_at(folder / link)
+            for name, value in (("top1", model["top1"]), ("macro-f1", model["macro_f1"]),
+                                ("calibration-error", model["expected_calibration_error"])):
+                self.assertAlmostEqual(self.value(name), value, places=5)
+            wrong = sum(truth != guess and count for truth, guess, count in model["confusion"]["cells"])
+            self.assertEqual(self.browser.evaluate("document.querySelectorAll('.mistakes img').length"), min(wrong, 24))
+            titles = self.browser.evaluate("[...document.querySelectorAll('figure.chart h3')].map(h => h.textContent)")
+            self.assertEqual(len(titles), 2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""`kiln score`: a trained model's answers, from folders, lists and single images to rows of a file."""
+import csv
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from flow import KILN, FlowTest, files_below, kiln, main
+
+DEPS = pathlib.Path(__file__).parents[2] / ".deps"
+ARROW = {**os.environ, "PYTHONPATH": f"{os.environ.get('KILN_ARROW_ROOT', DEPS / 'arrow')}:{DEPS / 'parity'}"}
+
+
+class ScoreTest(FlowTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.trained = pathlib.Path(tempfile.mkdtemp(prefix="kiln-score-"))
+        cls.addClassCleanup(shutil.rmtree, cls.trained, ignore_errors=True)
+        made = kiln("train", "--untrained-model-path", cls.untrained, "--train-data-path", cls.data / "train",
+                    "--valid-data-path", cls.data / "val", "--trained-model-path", cls.trained / "model",
+                    "--log-path", cls.trained / "logs", "--epochs", 1, "--batch-size", 8, "--device", "cpu")
+        assert made.returncode == 0, made.stderr
+        cls.model = cls.trained / "model"
+
+    def words(self, *options, model=None, data=None, output="scores.csv"):
+        words = [KILN, "score", "--trained-model-path", model or self.model, "--device", "cpu", *options]
+        words += [] if data is None else ["--data-path", data]
+        words += [] if output is None else ["--output-path", self.folder / output]
+        return [str(word) for word in words]
+
+    def score(self, *options, **places):
+        return subprocess.run(self.words(*options, **places), capture_output=True, text=True, timeout=60, cwd=self.folder)
+
+    def rows(self, *options, **places):
+        """The rows of the CSV file, once the program has written it."""
+        result = self.score(*options, **places)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        with open(self.folder / "scores.csv", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def names(self, folder):
+        return sorted(files_below(folder))
+
+    def assert_explained(self, folder, rows):
+        """`folder` holds a picture of each of these rows and nothing more, in any order."""
+        with open(folder / "explanations.csv", newline="") as file:
+            explained = list(csv.DictReader(file))
+        self.assertEqual(sorted((row["path"], row["label"], row["confidence"]) for row in explained),
+                         sorted((row["path"], row["label"] or row["guess"], row["confidence"]) for row in rows))
+        self.assertEqual([row["file"] for row in explained],
+                         [f"{number:03}-{pathlib.Path(row['path']).stem}.jpg" for number, row in enumerate(explained, 1)])
+        self.assertEqual(set(self.names(folder)), {"explanations.csv", *(row["file"] for row in explained)})
+        for row in explained:
+            self.assertEqual((folder / row["file"]).read_bytes()[:3], b"\xff\xd8\xff")
+
+    def assert_nothing_written(self):
+        self.assertEqual([path.name for path in self.folder.glob("scores*")], [])
+
+    def test_scores_are_those_of_validation(self):
+        rows = self.rows("--all-classes", "--top-k", 3, data=self.data / "val")
+        self.assertEqual([row["path"] for row in rows], self.names(self.data / "val"))
+        training = json.loads((self.model / "training.json").read_text())
+        saved = next(epoch for epoch in training["epochs"] if epoch["epoch"] == training["saved_epoch"])
+        self.assertEqual(sum(row["label"] == row["true_label"] for row in rows) / len(rows), saved["top1"])
+        classes = sorted(path.name for path in (self.data / "val").iterdir())
+        for row in rows:
+            self.assertEqual(row["true_label"], row["path"].split("/")[0])
+            probabilities = {name: float(row["probability_" + name]) for name in classes}
+            self.assertAlmostEqual(sum(probabilities.values()), 1, places=5)
+            best = sorted(classes, key=lambda name: -probabilities[name])
+            self.assertEqual([row["label"], row["label_2"], row["label_3"]], best)
+            self.assertEqual(float(row["confidence_2"]), probabilities[best[1]])
+            self.assertEqual(row["fault"], "")
+
+    def test_jsonl_holds_what_csv_does(self):
+        rows = self.rows(data=self.data / "val")
+        result = self.score(data=self.data / "val", output="scores.jsonl")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [json.loads(line) for line in (self.folder / "scores.jsonl").read_text().splitlines()]
+        self.assertEqual([{**line, "confidence": str(line["confidence"]), "fault": line["fault"] or ""} for line in lines],
+                         [{**row, "confidence": str(float(row["confidence"]))} for row in rows])
+
+    def pyarrow(self):
+        """Arrow's own reader, from where the build found the library."""
+        found = subprocess.run([sys.executable, "-c", "import pyarrow.parquet"], capture_output=True, text=True, env=ARROW)
+        if found.returncode != 0:
+            self.skipTest("pyarrow is not installed: " + found.stderr.strip().splitlines()[-1])
+
+    def table(self, path):
+        """Columns, rows, and the keys of the file's metadata, as pyarrow reads them."""
+        self.pyarrow()
+        program = ("import json, sys, pyarrow.parquet as parquet; file = parquet.ParquetFile(sys.argv[1]); table = file.read(); "
+                   "print(json.dumps([[[field.name, str(field.type)] for field in table.schema], table.to_pylist(), "
+                   "[key.decode() for key in file.metadata.metadata]]))")
+        return json.loads(subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True,
+                                         env=ARROW).stdout)
+
+    def test_parquet_holds_what_jsonl_does(self):
+        for output in ("scores.jsonl", "scores.parquet"):
+            result = self.score("--top-k", 2, data=self.data / "val", output=output)
+            self.assertEqual(result.returncode, 0, result.stderr)
+        lines = [json.loads(line) for line in (self.folder / "scores.jsonl").read_text().splitlines()]
+        columns, rows, _ = self.table(self.folder / "scores.parquet")
+        self.assertEqual([name for name, _ in columns], list(lines[0]))
+        self.assertEqual({kind for name, kind in columns if name.startswith("confidence")}, {"double"})
+        for line, row in zip(lines, rows, strict=True):
+            for name, value in line.items():
+                self.assertAlmostEqual(value, row[name], places=6) if isinstance(value, float) else \
+                    self.assertEqual(value, row[name])
+
+    def test_a_scored_dataset_is_the_designers(self):
+        broken = self.folder / "val"
+        shutil.copytree(self.data / "val", broken)
+        names = self.names(broken)
+        (broken / names[0]).write_bytes(b"no image")
+        result = self.score("--scored-dataset", self.folder / "scored", "--max-bad-images", 1, data=broken, output=None)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, "")
+        scored = self.folder / "scored"
+        self.assertEqual(set(files_below(scored)),
+                         {"_meta.yaml", "_data.parquet", "_samples.json", "_data.visualization", "schema/_schema.json"})
+        columns, rows, keys = self.table(scored / "_data.parquet")
+        classes = sorted(path.name for path in broken.iterdir())
+        probabilities = [f"Scored Probabilities_{name}" for name in classes]
+        self.assertEqual([name for name, _ in columns], ["category", "id", *probabilities, "Scored Labels"])
+        self.assertEqual({name: kind for name, kind in columns}["id"], "int64")
+        self.assertIn("pandas", keys)
+        self.assertEqual([row["category"] for row in rows], [name.split("/")[0] for name in names[1:]])
+        for row in rows:
+            self.assertAlmostEqual(sum(row[name] for name in probabilities), 1, places=5)
+            self.assertEqual(row["Scored Labels"], max(classes, key=lambda name: row[f"Scored Probabilities_{name}"]))
+        schema = json.loads((scored / "schema/_schema.json").read_text())
+        self.assertEqual([column["name"] for column in schema["columnAttributes"]], [name for name, _ in columns])
+        self.assertEqual(schema["labelColumns"], {"True Labels": "category"})
+        self.assertEqual(json.loads((scored / "_samples.json").read_text()), rows[:3])
+        again = self.score("--scored-dataset", scored, data=self.data / "val", output=None)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(len(self.table(scored / "_data.parquet")[1]), len(names))
+        other = self.score("--scored-dataset", self.model, data=self.data / "val", output=None)
+        self.assertEqual(other.returncode, 3, other.stderr)
+        self.assertIn("--scored-dataset", other.stderr)
+
+    def test_below_a_confidence_there_is_no_answer(self):
+        plain = self.rows(data=self.data / "val")
+        least = sorted(float(row["confidence"]) for row in plain)[len(plain) // 2]
+        rows = self.rows("--min-confidence", least, "--explain", self.folder / "explained", data=self.data / "val")
+        for row, before in zip(rows, plain, strict=True):
+            sure = float(before["confidence"]) >= least
+            self.assertEqual((row["label"], row["guess"]), (before["label"], "") if sure else ("", before["label"]))
+        self.assert_explained(self.folder / "explained", [row for row in rows if row["label"] != row["true_label"]])
+        raw = self.rows("--raw", data=self.data / "val")
+        self.assertEqual([row["label"] for row in raw], [row["label"] for row in plain])
+        self.assertNotEqual([row["confidence"] for row in raw], [row["confidence"] for row in plain])
+
+    def test_answers_that_are_right_as_often_as_asked(self):
+        """On the validation images, of which the threshold was found."""
+        answered = [row for row in self.rows("--answer-at", "40%", data=self.data / "val") if row["label"]]
+        self.assertGreaterEqual(sum(row["label"] == row["true_label"] for row in answered) / len(answered), 0.4)
+        (self.folder / "scores.csv").unlink()
+        copy = self.folder / "model"
+        shutil.copytree(self.model, copy)
+        (copy / "calibration.json").unlink()
+        result = self.score("--answer-at", "0.4", model=copy, data=self.data / "val")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("calibration.json", result.stderr)
+        self.assert_nothing_written()
+
+    def test_unlabeled_images_at_any_depth_and_bad_ones(self):
+        photos = self.folder / "photos"
+        images = [self.data / "val" / name for name in self.names(self.data / "val")]
+        for name, source in zip(("a.png", "2023/b.png", "2023/may/c.png"), images):
+            (photos / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, photos / name)
+        (photos / "2023/bad.png").write_bytes(b"no image")
+        rows = self.rows("--max-bad-images", 1, data=photos)
+        self.assertEqual(list(rows[0]), ["path", "label", "confidence", "fault"])
+        self.assertEqual([row["path"] for row in rows], ["a.png", "2023/b.png", "2023/bad.png", "2023/may/c.png"])
+        self.assertEqual([bool(row["label"]) for row in rows], [True, True, False, True])
+        self.assertEqual([bool(row["fault"]) for row in rows], [False, False, True, False])
+
+        (photos / "bad too.png").write_bytes(b"no image either")
+        (self.folder / "scores.csv").unlink()
+        refused = self.score("--max-bad-images", 1, data=photos)
+        self.assert_refused(refused, 1, "2023/bad.png", "bad too.png", "--max-bad-images")
+        self.assert_nothing_written()
+
+    def test_a_single_image_prints_an_answer(self):
+        image = next((self.data / "val").rglob("*.png"))
+        result = self.score(data=image, output=None)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, rf"\A{image.name}: \w+ \d+\.\d %, \w+ \d+\.\d %, \w+ \d+\.\d %\n\Z")
+
+    def test_a_list_of_paths(self):
+        names = self.names(self.data / "val")[:3]
+        (self.folder / "list.txt").write_text("\n".join([names[2], names[0], "missing.png"]))
+        explained = self.folder / "explained"
+        explained.mkdir()
+        (explained / "explanations.csv").write_bytes(b"path,label,confidence,file\r\na.png,circle,0.5,009-a.jpg\r\n")
+        (explained / "009-a.jpg").touch()
+        rows = self.rows("--files-from", "list.txt", "--max-bad-images", "50%", "--explain", explained, data=self.data / "val")
+        self.assertEqual([row["path"] for row in rows], [names[2], names[0], "missing.png"])
+        self.assertEqual([bool(row["fault"]) for row in rows], [False, False, True])
+        self.assert_explained(explained, rows[:2])
+
+    def test_a_reader_that_leaves(self):
+        """Of a pipe: the program says so and ends, while its own list goes on."""
+        process = subprocess.Popen(self.words("--files-from", "-", output=None), stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        image = next((self.data / "val").rglob("*.png"))
+
+        def feed():
+            try:
+                while process.poll() is None:
+                    process.stdin.write(f"{image}\n")
+                    process.stdin.flush()
+            except BrokenPipeError:
+                pass
+
+        feeder = threading.Thread(target=feed)
+        feeder.start()
+        self.assertIn(image.name, process.stdout.readline())
+        process.stdout.close()
+        error = process.stderr.read()
+        self.assertEqual(process.wait(timeout=30), 3, error)
+        feeder.join()
+        process.stderr.close()
+        try:
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+        self.assertIn("standard output", error)
+        self.assertNotIn("bug in kiln", error)
+
+    def test_a_kill_leaves_a_part_and_the_earlier_file(self):
+        self.rows(data=self.data / "val")
+        earlier = (self.folder / "scores.csv").read_bytes()
+        process = subprocess.Popen(self.words("--files-from", "-"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        image = next((self.data / "val").rglob("*.png"))
+        process.stdin.write(f"{image}\n".encode())
+        process.stdin.flush()
+        part = self.folder / "scores.csv.part"
+        deadline = time.monotonic() + 30
+        while not (part.exists() and part.read_text().count("\n") == 2) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdin.close()
+        self.assertEqual(part.read_text().count("\n"), 2)
+        self.assertEqual((self.folder / "scores.csv").read_bytes(), earlier)
+        self.rows(data=self.data / "val")
+        self.assertFalse(part.exists())
+
+    def test_faults_are_told_together(self):
+        full = self.folder / "full"
+        full.mkdir()
+        (full / "notes.txt").touch()
+        refused = self.score("--explain", full, model=self.untrained, data=self.folder / "nowhere", output="missing/scores.csv")
+        self.assert_refused(refused, 1, "untrained model", "nowhere", "missing", "notes.txt")
+        self.assertEqual(self.names(full), ["notes.txt"])
+        refused = self.score(data=self.data / "val", output="scores.xls")
+        self.assert_refused(refused, 2, "scores.xls", ".csv, .jsonl or .parquet")
+        self.assertEqual(self.score(output="scores.csv").returncode, 2)
+        self.assert_nothing_written()
+
+    def test_what_is_no_model_is_named(self):
+        labels = self.folder / "labels"
+        shutil.copytree(self.model, labels)
+        (labels / "index_to_label.csv").write_text(",label\n0,a\n1,b\n")
+        (self.folder / "empty").mkdir()
+        for model, words in ((self.data / "val", ["folder of images"]), (self.trained / "logs", ["log folder"]),
+                             (labels, ["2 labels", "3 classes"]), (self.folder / "empty", ["empty"])):
+            with self.subTest(model=model):
+                self.assert_refused(self.score(model=model, data=self.data / "val"), 1, *words)
+        self.assert_refused(self.score(data=self.folder / "empty"), 1, "is empty")
+        self.assert_nothing_written()
+
+    def test_labels_that_the_model_does_not_know(self):
+        data = self.copy_data("val")
+        known = sorted(data.iterdir())[0]
+        known.rename(data / "unicorn")
+        result = self.score(data=data)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("'unicorn'", result.stdout + result.stderr)
+
+    def test_a_model_of_the_designer_takes_images_of_one_size(self):
+        """Its directory has no preprocessing.json: images are used as they are, and others are bad."""
+        model = self.folder / "model"
+        shutil.copytree(self.model, model)
+        (model / "preprocessing.json").unlink()
+        expected = self.rows(data=self.data / "val")
+        self.assertEqual(self.rows(model=model, data=self.data / "val"), expected)
+        self.assertEqual(kiln("demo-data", self.folder / "larger", "--images", 6, "--size", 40).returncode, 0)
+        data = self.copy_data("val")
+        last = sorted(data.iterdir())[-1] / "z.jpg"
+        shutil.copy(next((self.folder / "larger/val").rglob("*.jpg")), last)
+        faults = [row["fault"] for row in self.rows("--max-bad-images", 1, model=model, data=data)]
+        self.assertEqual([bool(fault) for fault in faults], [False] * (len(faults) - 1) + [True])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Pack what tests/gpu/run.sh needs beside the repository into one file for a machine with a GPU.
+#
+#   tests/gpu/pack.sh FILE [BUILD [PHOTOS]]
+#
+# FILE is a tar archive, compressed as its name says (.tar.xz, XZ_OPT as usual, or .tar.gz); BUILD defaults to build/release.
+# PHOTOS: a folder of photographs in train/CLASS and val/CLASS, of which some go along; by default ../shared/data/photos, and
+# none where that is not there. LibTorch stays behind. Fails if FILE is larger than 60 MB.
+set -euo pipefail
+
+most_bytes=60000000
+most_photo_bytes=16000000
+programs=(kiln_parallel_test kiln_device_uploader_test kiln_gradient_buckets_test kiln_nccl_pair_test kiln_model_tool)
+
+fail() { echo "pack.sh: $1" >&2; exit 1; }
+[ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+file=$1
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=${2:-$root/build/release}
+photos=${3:-$root/../shared/data/photos}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bundle=$work/kiln-gpu
+
+# Open MPI finds its plug-ins below OPAL_PREFIX. Those that drive networks or talk to Slurm's daemons stay behind.
+pack_mpi() {
+  local from to plugin name path
+  from=$(ompi_info --parsable --path pkglibdir | sed 's/.*://')
+  to=$bundle/mpi${from#/usr}
+  mkdir -p "$to" "$bundle/mpi/share"
+  cp -r /usr/share/openmpi "$bundle/mpi/share/"
+  for plugin in "$from"/*.so; do
+    case $(basename "$plugin") in *_ucx.so | *ofi.so | *psm*.so | *openib.so | *slurm.so | *netlink.so) continue ;; esac
+    ldd "$plugin" | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | while read -r name path; do
+      case $name in libc.so.* | libm.so.* | libmpi* | libopen-*) continue ;; esac
+      [ -e "$bundle/lib/$name" ] || install_library "$path" "$bundle/lib/$name" '$ORIGIN'
+    done
+    install_library "$plugin" "$to/$(basename "$plugin")" "\$ORIGIN/$(realpath -ms --relative-to="$to" "$bundle/lib")"
+  done
+  mv "$bundle/bin/orterun" "$bundle/mpi/orterun"
+  patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$bundle/mpi/orterun"
+  cat >"$bundle/mpi/mpirun" <<'LAUNCHER'
+#!/bin/sh
+OPAL_PREFIX=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+export OPAL_PREFIX OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PMIX_MCA_pcompress_base_silence_warning=1
+exec "$OPAL_PREFIX/orterun" "$@"
+LAUNCHER
+  chmod +x "$bundle/mpi/mpirun"
+}
+install_library() { # FROM TO RUN_PATH
+  cp -L "$1" "$2"
+  strip --strip-unneeded "$2"
+  patchelf --force-rpath --set-rpath "$3" "$2"
+}
+
+# Every n-th photograph of each part, so that all classes are there.
+pack_photos() {
+  local bytes keep
+  bytes=$(du -sbL "$photos" | cut -f1)
+  keep=$(((bytes + most_photo_bytes - 1) / most_photo_bytes))
+  (cd "$photos" && find -L train val -type f | sort | awk -v n="$keep" 'NR % n == 0' |
+    tar -cf - --dereference -T -) | (mkdir "$bundle/photos" && tar -xf - -C "$bundle/photos")
+}
+
+command -v orterun >/dev/null || fail "Open MPI's orterun is not there: environment/install.sh installs it"
+"$root/environment/bundle.sh" "$bundle" "$build" "${programs[@]/#/$build/}" "$(command -v orterun)" >/dev/null
+for program in "${programs[@]}"; do
+  sed "s|/bin/kiln\"|/bin/$program\"|" "$bundle/kiln" >"$bundle/$program"
+  chmod +x "$bundle/$program"
+done
+pack_mpi
+# tests/parity reads and writes tensors with it; it is not among what torch and torchvision need.
+packages=${KILN_PARITY_PACKAGES:-$root/.deps/parity}
+[ ! -d "$packages/safetensors" ] || { mkdir "$bundle/python" && cp -r "$packages/safetensors" "$bundle/python/"; }
+[ ! -d "$photos" ] || pack_photos
+XZ_OPT=${XZ_OPT:--6} tar -caf "$file" -C "$work" kiln-gpu
+bytes=$(stat -c %s "$file")
+echo "$file: $((bytes / 1000000)) MB"
+[ "$bytes" -le "$most_bytes" ] || fail "that is more than $((most_bytes / 1000000)) MB: pack fewer photographs"

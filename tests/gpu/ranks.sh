@@ -1,0 +1,127 @@
+# Steps of run.sh: two ranks, which share the GPU. Nothing here says how fast several GPUs are.
+source "$here/common.sh"
+
+# In the program: lets two ranks use one GPU, and has NCCL take each for a host of its own.
+export KILN_SHARE_GPU=1 NCCL_NET=Socket NCCL_SOCKET_IFNAME=lo NCCL_NVLS_ENABLE=0 NCCL_MAX_CTAS=2
+
+if on_gpu; then
+  few=(32 600 1) batch=32
+else
+  few=(16 40 1) batch=8
+fi
+
+pair() {
+  kiln_nccl_pair_test --gtest_filter=-NcclPair.ManySmallSums* | tee "$logs/tests.txt"
+  tell "$(grep -c '^\[       OK' "$logs/tests.txt") passed, $(grep -c '^\[  SKIPPED.*ms)' "$logs/tests.txt" || true) skipped"
+  ! on_gpu || ! grep -q SKIPPED "$logs/tests.txt"
+}
+
+soak() {
+  need_gpu
+  KILN_SOAK_SECONDS=90 kiln_nccl_pair_test --gtest_filter=NcclPair.ManySmallSums* | tee "$logs/tests.txt"
+  grep -q '^soak:' "$logs/tests.txt" || fail "no sums were counted"
+  tell "$(grep '^soak:' "$logs/tests.txt")"
+}
+
+# The same images in the same order by one rank and by two.
+two_ranks() {
+  local data model options=(--epochs 2 --lr-scaling none)
+  data=$(images "${few[@]}")
+  model=$(untrained resnet18)
+  export NVIDIA_TF32_OVERRIDE=0
+  timed "one rank" train one "$model" "$data" "${options[@]}" --batch-size $batch
+  two() { # NAME OPTIONS...
+    train "$1" "$model" "$data" "${options[@]}" --batch-size $((batch / 2)) --ranks 2 --sync-batch-norm "${@:2}"
+  }
+  timed "two ranks" two two
+  judge "two ranks beside one" near 0.005 "$logs/two" "$logs/one"
+  judge "two ranks" tell "$logs/two"
+  shortened "${few[1]} images of ${few[0]}x${few[0]} here and below"
+  the_rest_needs_gpu
+  two short --gradient-dtype bf16
+  judge "sums in bf16" near 0.02 "$logs/short" "$logs/one"
+  two again
+  judge "the same once more" same "$logs/again" "$logs/two" || true  # nothing is promised
+  train one-twice "$model" "$data" "${options[@]}" --batch-size $batch --accumulate 2
+  two two-twice --accumulate 2
+  # Each batch of BatchNorm is one of both ranks here too.
+  judge "two batches a step" near 0.02 "$logs/two-twice" "$logs/one-twice"
+}
+
+# Between CPUs a flow test runs it, for longer than all other steps of this part.
+collective() {
+  need_gpu
+  kiln bench collective --ranks 2 --device "$device" --log-path "$logs/bench" | tee "$logs/collective.json"
+  python3 -c '
+import json, sys
+for row in json.load(open(sys.argv[1]))["sums"]:
+    print("RESULT", row["bytes"], "bytes:", round(1e6 * row["seconds"]), "us")' "$logs/collective.json"
+}
+
+# Starts two ranks that train until they are stopped, as process $job, and waits for their first epoch.
+start_two() { # NAME OPTIONS...
+  local words data
+  data=$(images "${few[@]}")
+  train_words "$1" "$(untrained resnet18)" "$data"
+  KILN_STEP=$$ kiln "${words[@]}" --device "$device" --epochs 100000 --batch-size 8 --ranks 2 --save last \
+    --stall-warning 2 --collective-timeout 6 "${@:2}" >"$logs/$1.txt" 2>&1 &
+  job=$!
+  wait_for '^Epoch 1,' "$logs/$1.txt"
+}
+# The processes of the job, or the one that is this rank.
+processes_of_job() { grep -lsz "^KILN_STEP=$$\$" /proc/[0-9]*/environ | cut -d/ -f3; }
+process_of_rank() { # RANK
+  local process
+  for process in $(processes_of_job); do
+    ! grep -qsz "^OMPI_COMM_WORLD_RANK=$1\$" "/proc/$process/environ" || echo "$process"
+  done
+}
+# The job ends with this code, in time, and leaves no process.
+expect_end() { # NAME CODE SECONDS
+  local begin=$SECONDS code=0
+  wait "$job" || code=$?
+  tell "$1: exit code $code within $((SECONDS - begin + 1)) s: $(grep -h -m1 '^error' "$logs/$1.txt" || true)"
+  [ $code = "$2" ] || fail "$1: exit code $code instead of $2"
+  [ $((SECONDS - begin)) -le "$3" ] || fail "$1: that took longer than $3 s"
+
+  for _ in $(seq 50); do
+    [ -n "$(processes_of_job)" ] || return 0
+    sleep 0.1
+  done
+  fail "$1: processes $(processes_of_job | tr '\n' ' ')are left"
+}
+
+killed() {
+  start_two killed
+  kill -KILL "$(process_of_rank 1)"
+  expect_end killed 137 20
+}
+
+stopped() {
+  start_two stopped
+  kill -STOP "$(process_of_rank 1)"
+  expect_end stopped 3 30
+}
+
+terminated() {
+  start_two terminated
+  kill -TERM "$job"
+  expect_end terminated 143 20
+  kiln inspect "$work/models/terminated" >/dev/null || fail "no model was saved"
+}
+
+# One rank alone runs out of the GPU's memory: both must name it.
+memory() {
+  need_gpu
+  local words data
+  data=$(images "${few[@]}")
+  train_words memory "$(untrained resnet50)" "$data"
+  mpirun -np 2 --oversubscribe --bind-to none bash -c '
+    [ "$OMPI_COMM_WORLD_RANK" = 0 ] || export PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:0.01
+    exec kiln "$@"' rank "${words[@]}" --device cuda --epochs 2 --batch-size 64 --image-size 224 >"$logs/memory.txt" 2>&1 &
+  job=$!
+  expect_end memory 3 35
+  grep -q 'rank 1' "$logs/memory.txt" || fail "nobody named rank 1"
+}
+
+"$@"

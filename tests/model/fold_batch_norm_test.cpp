@@ -1,0 +1,89 @@
+// Folded networks give the logits of unfolded ones, with the convolutions doing the work.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "model/image_model.h"
+
+namespace kiln {
+namespace {
+
+struct Expected {
+  const char* name;
+  std::size_t num_folded;  // convolutions that BatchNorm directly follows
+};
+
+class FoldedModel : public testing::TestWithParam<Expected> {
+ protected:
+  // Statistics and weights of BatchNorm that change what they are applied to.
+  void SetUp() override {
+    torch::manual_seed(1);
+    model_ = make_image_model({.model_name = GetParam().name, .num_classes = 5});
+    const at::NoGradGuard no_grad;
+    for (const NamedTensor& item : model_->state()) {
+      const bool is_of_norm = item.tensor.dim() == 1;
+      if (item.name.ends_with("running_mean") || (is_of_norm && item.name.ends_with("bias")))
+        item.tensor.uniform_(-0.3, 0.3);
+      if (item.name.ends_with("running_var") || (is_of_norm && item.name.ends_with("weight")))
+        item.tensor.uniform_(0.5, 1.5);
+    }
+    model_->prepare(at::kCPU);
+    model_->train(false);
+  }
+
+  std::vector<at::Tensor> copies_of_convolutions() const {
+    std::vector<at::Tensor> weights;
+    for (const NamedTensor& item : model_->state())
+      if (item.tensor.dim() == 4) weights.push_back(item.tensor.detach().clone());
+    return weights;
+  }
+
+  std::unique_ptr<ImageModel> model_;
+};
+
+TEST_P(FoldedModel, GivesTheSameLogits) {
+  const torch::InferenceMode inference;
+  const at::Tensor images = torch::randn({2, 3, 64, 64}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor expected = model_->forward(images);
+  model_->fold_batch_norm();
+  const at::Tensor logits = model_->forward(images);
+  const double scale = expected.abs().max().item<double>();
+  EXPECT_GT(scale, 1e-3);
+  EXPECT_LT((logits - expected).abs().max().item<double>(), 2e-5 * scale);
+  EXPECT_FALSE(logits.equal(expected));
+}
+
+TEST_P(FoldedModel, GivesTheSameClassMaps) {
+  const torch::InferenceMode inference;
+  const at::Tensor images = torch::randn({2, 3, 64, 64}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor expected = model_->class_maps(images, {4, 0});
+  EXPECT_EQ(expected.sizes(), (std::vector<std::int64_t>{2, 2, 2}));
+  model_->fold_batch_norm();
+  EXPECT_LT((model_->class_maps(images, {4, 0}) - expected).abs().max().item<double>(), 1e-4);
+}
+
+TEST_P(FoldedModel, ConvolutionsChangeOnceAndKeepTheirLayout) {
+  const std::vector<at::Tensor> before = copies_of_convolutions();
+  model_->fold_batch_norm();
+  const std::vector<at::Tensor> folded = copies_of_convolutions();
+  std::size_t num_changed = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    num_changed += before[i].equal(folded[i]) ? 0 : 1;
+    EXPECT_TRUE(folded[i].is_contiguous(at::MemoryFormat::ChannelsLast));
+  }
+  EXPECT_EQ(num_changed, GetParam().num_folded);
+  model_->fold_batch_norm();
+  const std::vector<at::Tensor> again = copies_of_convolutions();
+  for (std::size_t i = 0; i < folded.size(); ++i) EXPECT_TRUE(again[i].equal(folded[i]));
+}
+
+// All convolutions of a ResNet; of a DenseNet the first one and the bottlenecks, since BatchNorm
+// comes before the others.
+INSTANTIATE_TEST_SUITE_P(Networks, FoldedModel,
+                         testing::Values(Expected{"resnet18", 20}, Expected{"resnext50_32x4d", 53},
+                                         Expected{"densenet121", 59}),
+                         [](const auto& expected) { return std::string(expected.param.name); });
+
+}  // namespace
+}  // namespace kiln
