@@ -29,8 +29,13 @@ echo "tested in $((SECONDS - begin)) s; the slowest tests:"
 python3 - build/release/tests.xml <<'PYTHON'
 import sys
 import xml.etree.ElementTree as tree
-cases = [(float(case.get("time")), case.get("name")) for case in tree.parse(sys.argv[1]).getroot().iter("testcase")]
-for seconds, name in sorted(cases, reverse=True)[:20]:
-    print(f"{seconds:8.1f} s  {name}")
+cases = list(tree.parse(sys.argv[1]).getroot().iter("testcase"))
+for case in sorted(cases, key=lambda case: -float(case.get("time")))[:20]:
+    print(f"{float(case.get('time')):8.1f} s  {case.get('name')}")
+# Once more at the end, where it is found.
+for case in cases:
+    if case.get("status") == "fail":
+        print(f"\nFAILED {case.get('name')}, its last lines:")
+        print("\n".join(case.findtext("system-out", "").splitlines()[-60:]))
 PYTHON
 exit $status

@@ -77,7 +77,7 @@ class Job:
     def end(self, timeout=120):
         return self.process.wait(timeout)
 
-    def left_over(self, patience=3):
+    def left_over(self, patience=10):
         last = time.monotonic() + patience
         while (left := self.processes()) and time.monotonic() < last:
             time.sleep(0.1)

@@ -48,7 +48,7 @@ class HostsBySsh(TwoHosts):
 
 
 class FailingTest(JobTest):
-    timeout = 3  # of collectives, where a test waits for it
+    timeout = 8  # of collectives, where a test waits for it: longer than a busy machine delays a rank
 
     def assert_failed(self, job, since, code, *words):
         self.assertEqual(job.end(), code, job.output)
@@ -350,7 +350,7 @@ class NetworkTest(FailingTest):
         self.assertEqual(job.end(), 0, job.output)
         self.assert_whole_model()
         self.assertIn("2 on hosts " + ", ".join(self.hosts.spaces), job.log(0))
-        self.assert_hosts_empty(3)
+        self.assert_hosts_empty(10)
 
     def test_the_cable_is_cut(self):
         job = self.start_on_two_hosts(epochs=100000, patience=100000, collective_timeout=self.timeout)
