@@ -87,6 +87,28 @@ int open_to_append(const std::filesystem::path& path) {
   return ::open(path.c_str(), kFlags | O_EXCL, 0666);
 }
 
+// Up to the number of a DurableFile's temporary name.
+std::string temporary_prefix(const std::filesystem::path& path) {
+  return std::string(kTemporaryPrefix) + path.filename().string().substr(0, kMostNameBytes) + "-";
+}
+
+// Removes the regular files of such names, of those alone that are `prefix` and a number where it
+// is given.
+void remove_temporaries(const std::filesystem::path& folder, std::string_view prefix) {
+  std::vector<std::filesystem::path> leftovers;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_wanted =
+        prefix.empty() || (name.starts_with(prefix) && name.rfind('-') + 1 == prefix.size());
+    if (is_wanted && is_temporary_name(name) &&
+        std::filesystem::is_regular_file(entry.symlink_status()))
+      leftovers.push_back(entry.path());
+  }
+  for (const auto& leftover : leftovers) {
+    if (::unlink(leftover.c_str()) != 0 && errno != ENOENT) fail_to_write(leftover, errno);
+  }
+}
+
 // A file that is read once, from its beginning.
 class RegularFile {
  public:
@@ -189,8 +211,7 @@ std::string fault_of_relative_path(std::string_view path) {
 
 DurableFile::DurableFile(std::filesystem::path final_path) : final_path_(std::move(final_path)) {
   refuse_device(final_path_);
-  const std::string name = std::string(kTemporaryPrefix) +
-                           final_path_.filename().string().substr(0, kMostNameBytes) + "-";
+  const std::string name = temporary_prefix(final_path_);
   std::random_device draw;
   do {
     temporary_path_ = final_path_.parent_path() / (name + std::to_string(draw()));
@@ -302,15 +323,12 @@ bool is_temporary_name(std::string_view file_name) {
 }
 
 void remove_leftovers(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> leftovers;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (is_temporary_name(entry.path().filename().string()) &&
-        std::filesystem::is_regular_file(entry.symlink_status()))
-      leftovers.push_back(entry.path());
-  }
-  for (const auto& leftover : leftovers) {
-    if (::unlink(leftover.c_str()) != 0 && errno != ENOENT) fail_to_write(leftover, errno);
-  }
+  remove_temporaries(folder, {});
+}
+
+void remove_leftovers_of(const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.parent_path();
+  remove_temporaries(folder.empty() ? "." : folder, temporary_prefix(file));
 }
 
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash) {

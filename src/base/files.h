@@ -99,6 +99,9 @@ bool is_temporary_name(std::string_view file_name);
 // Removes regular files of such names, which killed programs left in `folder`. Only while no other
 // program writes into it.
 void remove_leftovers(const std::filesystem::path& folder);
+// The same for the names that a DurableFile of this path may have had. Only while no other program
+// writes that file.
+void remove_leftovers_of(const std::filesystem::path& file);
 
 // FNV-1a, 64 bit, continued from `hash`. Not collision-resistant.
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 14695981039346656037ULL);

@@ -217,6 +217,16 @@ TEST_F(Files, LeftoversAreRemovedAndNothingElse) {
   EXPECT_EQ(count(), static_cast<int>(others.size()) + 2);
 }
 
+TEST_F(Files, LeftoversOfOneFileAreItsOwn) {
+  const std::vector<std::string> others{".kiln-tmp-model-b-1", ".kiln-tmp-mode-1", "model",
+                                        ".kiln-tmp-model-1a"};
+  for (const std::string& name : others) std::ofstream(folder_ / name) << "other";
+  std::ofstream(folder_ / ".kiln-tmp-model-123") << "half";
+  remove_leftovers_of(folder_ / "model");
+  EXPECT_EQ(count(), static_cast<int>(others.size()));
+  EXPECT_FALSE(fs::exists(folder_ / ".kiln-tmp-model-123"));
+}
+
 TEST_F(Files, MissingFolderIsNamed) {
   const fs::path path = folder_ / "none" / "model";
   const std::string text = write_fault([&] { write_file_durably(path, "x"); });
