@@ -12,10 +12,11 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "commands/answer_threshold.h"
 #include "commands/commands.h"
 #include "commands/notable_answers.h"
+#include "commands/score_resume.h"
 #include "data/dataset/image_source.h"
-#include "report/record/evaluation.h"
 #include "report/scores/score_file.h"
 #include "report/scores/score_formats.h"
 #include "report/scores/scored_dataset.h"
@@ -36,6 +37,7 @@ constexpr std::size_t kMostOfList = 4096;  // images of a list that are looked a
 constexpr std::size_t kNamed = 10;
 constexpr int kPrintedClasses = 3;
 constexpr double kSecondsBetweenLines = 10, kSecondsBetweenLiveLines = 0.1;
+constexpr double kSecondsBetweenSaves = 2, kMostSaving = 0.02;  // of the time
 
 // What the command reads and writes.
 struct Parts {
@@ -97,7 +99,7 @@ class Scoring {
         log_(log),
         total_(static_cast<long long>(parts.set.samples.size())),
         true_labels_(parts.set, parts.predictor->labels()),
-        threshold_(threshold_of(config, parts.predictor->calibration())),
+        threshold_(answer_threshold(config, parts.predictor->calibration())),
         columns_(columns_of(config, parts, true_labels_)),
         encoder_(parts.format->encoder(columns_)),
         notable_(columns_.guesses),
@@ -109,28 +111,36 @@ class Scoring {
         faults_(config.prediction.max_bad_images, log) {
     live_.utf8 = locale_is_utf8();
     warn_of_unknown_labels();
-    tell_threshold();
+    tell_answer_threshold(config_, parts_.predictor->calibration(), log_);
     if (!config_.scored_dataset.empty())
       scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
-    if (parts_.file) parts_.file->write(encoder_->begin());
+    if (parts_.file) begin_file(*parts_.file);
   }
 
   // The whole dataset, or the next part of a list.
   void score(Dataset& set) {
-    predictions_.for_each(set, [&](const PredictedBatch& batch) {
-      write_rows(set, batch);
-      tell_progress();
-    });
+    const auto first = static_cast<std::uint32_t>(
+        std::min(num_before_ - num_passed_, static_cast<std::int64_t>(set.samples.size())));
+    for (std::uint32_t i = 0; i < first; ++i) names_.add(set, true_labels_, i);
+    num_passed_ += first;
+    predictions_.for_each(
+        set,
+        [&](const PredictedBatch& batch) {
+          write_rows(set, batch);
+          save_progress();
+          tell_progress();
+        },
+        first);
   }
 
   void finish() {
-    if (num_images_ == 0)
+    if (so_far_.num_images == 0)
       throw Error(ErrorCode::kInvalidDataset,
                   parts_.list
                       ? "--files-from '" + config_.files_from + "' is empty: give one path a line."
                       : "Images '" + config_.data_path + "': its list is empty. Add images to it.");
-    faults_.check(num_images_);
-    faults_.require_any_good(num_images_);
+    faults_.check(so_far_.num_images);
+    faults_.require_any_good(so_far_.num_images);
     if (parts_.file) {
       parts_.file->write(encoder_->end());
       parts_.file->commit();
@@ -151,37 +161,28 @@ class Scoring {
             true_labels.any(), config.min_confidence || config.answer_at};
   }
 
-  // The confidence that an answer needs.
-  static double threshold_of(const ScoreConfig& config, const Calibration& calibration) {
-    // As a float, like the confidences that users read and give back.
-    if (!config.answer_at) return static_cast<float>(config.min_confidence.value_or(0));
-    if (const auto rate = answer_rate_for(calibration.answers, *config.answer_at))
-      return rate->threshold;
-    const std::string wanted = formatted("--answer-at %g%%: ", 100 * *config.answer_at);
-    throw Error(ErrorCode::kUserError,
-                wanted + (calibration.answers.empty()
-                              ? "the model does not say how often it was right on validation "
-                                "(calibration.json). Use --min-confidence."
-                              : "at no confidence was the model right so often on validation. "
-                                "Ask for less, or use --min-confidence."));
-  }
-
-  void tell_threshold() const {
-    if (!config_.answer_at) return;
-    const AnswerRate rate = answer_rate(parts_.predictor->calibration().answers, threshold_);
-    const Interval interval = rate.interval();
-    log_.info(
-        formatted("answers:   from a confidence of %.3f on; on validation %.1f %% of the "
-                  "images were answered, %.1f %% of them right (95 %% interval %.1f to "
-                  "%.1f %%)",
-                  threshold_, 100 * rate.share(), 100 * rate.accuracy(), 100 * interval.low,
-                  100 * interval.high));
-    if (!rate.can_be_promised())
-      log_.warning(
-          formatted("%g %% cannot be promised: validation had only %lld answers, and "
-                    "%lld are needed.",
-                    100 * *config_.answer_at, static_cast<long long>(rate.answered),
-                    static_cast<long long>(AnswerRate::kLeastAnswers)));
+  // Each batch of a job that goes on is one of a job without an interruption: rows are saved
+  // between batches.
+  void begin_file(ScoreFile& file) {
+    so_far_.settings = score_settings(config_, *parts_.predictor, parts_.device,
+                                      parts_.precision.precision, columns_);
+    const ScoreResume resume{
+        so_far_.settings,
+        why_in_one_go(config_, *parts_.format, parts_.list ? &*parts_.list : nullptr),
+        [this](std::int64_t count) {
+          return names_of_first(count, config_, parts_.set, true_labels_);
+        }};
+    is_saved_ = !config_.output_path.empty() && resume.in_one_go.empty();
+    std::optional<ScoreProgress> found;
+    if (config_.resume != ResumeChoice::kNever) found = find_rows(file, resume, log_);
+    if (!found) {
+      file.begin_anew();
+      return file.write(encoder_->begin());
+    }
+    so_far_ = *std::move(found);
+    num_before_ = so_far_.num_images;
+    faults_.go_on(so_far_.num_bad, so_far_.num_damaged, so_far_.first_bad);
+    file.go_on(so_far_);
   }
 
   void warn_of_unknown_labels() const {
@@ -218,9 +219,10 @@ class Scoring {
       const bool is_good = good < batch.samples.size() && batch.samples[good] == i;
       if (is_good) fill(row, ranked, good);
       note(row, true_labels_.is_known(i));
+      names_.add(set, true_labels_, i);
       if (parts_.file) rows += encoder_->row(row);
       if (scored_dataset_ && !row.best.empty())
-        scored_dataset_->add(row, parts_.list ? num_images_ - 1 : set.samples[i].id,
+        scored_dataset_->add(row, parts_.list ? so_far_.num_images - 1 : set.samples[i].id,
                              row_of(ranked.plain, good));
       good += is_good ? 1 : 0;
     }
@@ -251,17 +253,30 @@ class Scoring {
 
   // `may_be_right`: the model knows the true label.
   void note(const Score& row, bool may_be_right) {
-    ++num_images_;
+    ++so_far_.num_images;
     const bool is_bad = row.best.empty();
     const bool is_judged = !is_bad && may_be_right;
     const bool is_right =
         is_judged && columns_.labels[static_cast<std::size_t>(row.best[0].id)] == row.true_label;
-    num_labeled_ += is_judged;
-    num_right_ += is_right;
+    so_far_.num_labeled += is_judged;
+    so_far_.num_right += is_right;
     if (parts_.explanations)
-      notable_.see(static_cast<std::size_t>(num_images_ - 1), row, is_judged && !is_right);
-    num_unsure_ += row.is_unsure;
+      notable_.see(static_cast<std::size_t>(so_far_.num_images - 1), row, is_judged && !is_right);
+    so_far_.num_unsure += row.is_unsure;
     if (!row.fault.empty()) faults_.note(row.path, row.fault, is_bad);
+  }
+
+  // For a job that goes on if this one is killed. Slow disks get fewer of them.
+  void save_progress() {
+    const double now = watch_.seconds();
+    if (!is_saved_ || now < next_save_) return;
+    so_far_.names = names_.value();
+    so_far_.num_bad = faults_.num_bad();
+    so_far_.num_damaged = faults_.num_damaged();
+    so_far_.first_bad = printable(faults_.first_bad());
+    parts_.file->save(so_far_);
+    const double took = watch_.seconds() - now;
+    next_save_ = now + std::max(kSecondsBetweenSaves, took / kMostSaving);
   }
 
   void tell_progress() {
@@ -270,25 +285,29 @@ class Scoring {
     if (now - told_ < (is_live ? kSecondsBetweenLiveLines : kSecondsBetweenLines)) return;
     told_ = now;
     live_.columns = live_columns();
-    const std::string line = scoring_line(num_images_, total_, now, live_);
+    const std::string line = scoring_line(so_far_.num_images, total_, now, live_, num_before_);
     is_live ? log_.progress(line) : log_.detail(line);
   }
 
   void tell_result() {
     const double seconds = watch_.seconds();
-    log_.info(formatted("Scored %s images in %s (%.1f images/s)", grouped(num_images_).c_str(),
-                        duration_text(seconds).c_str(),
-                        static_cast<double>(num_images_) / seconds) +
+    const std::int64_t num_now = so_far_.num_images - num_before_;
+    log_.info("Scored " + grouped(so_far_.num_images) + " images" +
+              (num_before_ == 0 ? "" : ", " + grouped(num_now) + " of them now,") +
+              formatted(" in %s (%.1f images/s)", duration_text(seconds).c_str(),
+                        static_cast<double>(num_now) / seconds) +
               (config_.output_path.empty() ? "." : ": '" + config_.output_path + "'."));
     if (faults_.num_bad() + faults_.num_damaged() > 0)
       log_.info(formatted("bad images: %lld; damaged but used: %lld", faults_.num_bad(),
                           faults_.num_damaged()));
     if (columns_.guesses)
-      log_.info(formatted("unsure:    %s of them have no answer", grouped(num_unsure_).c_str()));
-    if (num_labeled_ > 0)
-      log_.info(formatted("top-1 accuracy: %.2f %% of %s images with a label of the model",
-                          100 * static_cast<double>(num_right_) / static_cast<double>(num_labeled_),
-                          grouped(num_labeled_).c_str()));
+      log_.info(
+          formatted("unsure:    %s of them have no answer", grouped(so_far_.num_unsure).c_str()));
+    if (so_far_.num_labeled > 0)
+      log_.info(formatted(
+          "top-1 accuracy: %.2f %% of %s images with a label of the model",
+          100 * static_cast<double>(so_far_.num_right) / static_cast<double>(so_far_.num_labeled),
+          grouped(so_far_.num_labeled).c_str()));
   }
 
   void explain() {
@@ -319,7 +338,12 @@ class Scoring {
   Predictions predictions_;
 
   PredictionFaults faults_;
-  long long num_images_ = 0, num_labeled_ = 0, num_right_ = 0, num_unsure_ = 0;
+  ScoreProgress so_far_;         // of the faults what was last saved
+  NamesHash names_;              // of so_far_.num_images
+  std::int64_t num_before_ = 0;  // images of the job that this one goes on with
+  std::int64_t num_passed_ = 0;  // of these
+  bool is_saved_ = false;
+  double next_save_ = kSecondsBetweenSaves;
   LiveLine live_;
   const Stopwatch watch_;
   double told_ = 0;
@@ -353,12 +377,18 @@ int run(const ScoreConfig& config, Process& process) {
   set_tf32(parts.precision.precision);
   tell_start(config, parts, log);
   Scoring scoring(config, parts, log);
-  if (!parts.list) {
-    scoring.score(parts.set);
-  } else {
-    for (Dataset part; parts.list->next(kMostOfList, part);) scoring.score(part);
+  try {
+    if (!parts.list) {
+      scoring.score(parts.set);
+    } else {
+      for (Dataset part; parts.list->next(kMostOfList, part);) scoring.score(part);
+    }
+    scoring.finish();
+  } catch (const Error& failure) {
+    // Bad images may be mended under their names, and then their rows are no good.
+    if (failure.code() == ErrorCode::kInvalidDataset && parts.file) parts.file->discard();
+    throw;
   }
-  scoring.finish();
   return 0;
 }
 

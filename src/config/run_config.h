@@ -171,6 +171,7 @@ struct ScoreConfig {
   // At most one of the two: the confidence that an answer needs, or the accuracy that answers had
   // on validation.
   std::optional<double> min_confidence, answer_at;
+  ResumeChoice resume = ResumeChoice::kAuto;  // never kRequire
   PredictionConfig prediction;
 };
 

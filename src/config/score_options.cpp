@@ -68,6 +68,9 @@ std::vector<Option> score_options() {
       optional_path("explain", "DIR", "", kPaths,
                     "Folder for pictures of the images that the model is least sure of, and of "
                     "those that it got wrong: where in the image it saw its answer."),
+      choice("resume", {"auto", "never"}, kPaths,
+             "auto: go on after the rows that a killed job left in --output-path, if model, images "
+             "and options are its own. never: start over."),
       integer("top-k", "auto", 1, kMillion, "classes", kAnswers,
               "Give this many of the most probable classes, at most all. auto: 1 in a file, 3 in "
               "readable lines."),
@@ -94,6 +97,7 @@ Command bind_score(Binder& binder) {
   config.output_path = binder.path("output-path");
   config.scored_dataset = binder.path("scored-dataset");
   config.explain = binder.path("explain");
+  if (binder.choice("resume") == "never") config.resume = ResumeChoice::kNever;
   config.top_k = binder.small_integer("top-k");
   config.all_classes = binder.boolean("all-classes");
   config.raw = binder.boolean("raw");

@@ -1,5 +1,7 @@
 #include "run/prediction_faults.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "base/text.h"
 
@@ -19,6 +21,12 @@ void PredictionFaults::note(const std::string& path, const std::string& fault, b
     log_.warning((is_bad ? "bad image " : "damaged image ") + text +
                  (is_bad ? "" : " (used as far as it can be decoded)"));
   if (count == kNamed + 1) log_.warning("more bad or damaged images follow, each with its row");
+}
+
+void PredictionFaults::go_on(long long num_bad, long long num_damaged, std::string first_bad) {
+  num_bad_ = num_bad;
+  num_damaged_ = num_damaged;
+  first_ = std::move(first_bad);
 }
 
 void PredictionFaults::check(long long num_images) const {

@@ -22,8 +22,13 @@ class PredictionFaults {
   // Throws Error kInvalidDataset if all of them are.
   void require_any_good(long long num_images) const;
 
+  // Those that an earlier program noted; `first_bad` is its first_bad().
+  void go_on(long long num_bad, long long num_damaged, std::string first_bad);
+
   long long num_bad() const { return num_bad_; }
   long long num_damaged() const { return num_damaged_; }
+  // The first bad ones with their faults, for a message.
+  const std::string& first_bad() const { return first_; }
 
  private:
   const Allowance allowed_;

@@ -57,17 +57,18 @@ void Predictions::open(const Dataset& set) {
                                                predictor_.normalization());
 }
 
-void Predictions::for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use) {
+void Predictions::for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use,
+                           std::uint32_t first) {
   if (!uploader_) open(set);
-  std::vector<std::uint32_t> order(set.samples.size());
-  std::iota(order.begin(), order.end(), 0U);
+  if (first >= set.samples.size()) return;
+  std::vector<std::uint32_t> order(set.samples.size() - first);
+  std::iota(order.begin(), order.end(), first);
   BatchLoader loader(set, *pool_,
                      {.order = std::move(order),
                       .batch_size = options_.batch_size,
                       .pixels = pixels_,
                       .scaling = layout_.scaling,
                       .num_slots = 4 + pool_->num_decoders() / options_.batch_size});
-  std::uint32_t first = 0;
   while (const HostBatch* batch = loader.next()) {
     at::Tensor logits;
     if (batch->count > 0) logits = predictor_.logits(uploader_->upload(*batch).images);

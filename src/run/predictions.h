@@ -36,10 +36,11 @@ class Predictions {
 
   Predictions(Predictor& predictor, Options options);
 
-  // Calls `use` with each batch. A model that does not say how large its images are takes the size
-  // of the first one, of the first set. Throws Error kInvalidDataset if that is too small, and what
-  // BatchLoader::next() and `use` throw.
-  void for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use);
+  // Calls `use` with each batch from image `first` on. A model that does not say how large its
+  // images are takes the size of the first one, of the first set. Throws Error kInvalidDataset if
+  // that is too small, and what BatchLoader::next() and `use` throw.
+  void for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use,
+                std::uint32_t first = 0);
 
   // How images become pixels, once for_each() has begun.
   const TransformSpec& pixels() const { return pixels_; }

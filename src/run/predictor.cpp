@@ -6,12 +6,14 @@
 #include <system_error>
 #include <utility>
 
+#include "base/content_hash.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "report/record/run_file.h"
 #include "run/model_weights.h"
+#include "store/calibration_file.h"
 #include "store/checkpoint.h"
 #include "train/precision.h"
 
@@ -82,10 +84,30 @@ Normalization normalization_of(const ModelDirectory& directory) {
   return directory.spec.normalization.value_or(kUnchanged);
 }
 
+// With its state.
+std::string print_of_trained(const ModelDirectory& directory) {
+  ContentHash hash(0);
+  const auto add = [&](const std::string& text) {
+    hash.add(std::to_string(text.size()) + ":");
+    hash.add(text);
+  };
+  for (const StoredTensor& tensor : directory.state) {
+    add(tensor.name);
+    add(tensor.bytes);
+  }
+  for (const std::string& label : directory.labels) add(label);
+  for (const auto& values : {normalization_of(directory).mean, normalization_of(directory).std})
+    for (const double value : values) add(formatted("%a", value));
+  add(directory.preprocessing ? format_preprocessing(*directory.preprocessing) : "");
+  add(format_calibration(directory.calibration));
+  return directory.spec.model_name + " " + hex_digits(hash.value());
+}
+
 }  // namespace
 
 Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision precision)
     : directory_(read_trained(folder)),
+      print_(print_of_trained(directory_)),
       normalization_(normalization_of(directory_)),
       precision_(precision),
       model_(load(directory_, folder)) {

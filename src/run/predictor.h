@@ -28,6 +28,8 @@ class Predictor {
   const ModelSpec& spec() const { return directory_.spec; }
   const std::vector<std::string>& labels() const { return directory_.labels; }  // by class id
   const Normalization& normalization() const { return normalization_; }
+  // Tells models apart: by network, weights, classes, pixels and calibration.
+  const std::string& print() const { return print_; }
   // Sentences for warnings.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -51,6 +53,7 @@ class Predictor {
 
  private:
   ModelDirectory directory_;  // without its state
+  std::string print_;
   Normalization normalization_;
   Precision precision_;
   std::unique_ptr<ImageModel> model_;

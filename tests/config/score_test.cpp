@@ -55,6 +55,13 @@ TEST(Score, AnswersFromAConfidenceOn) {
   EXPECT_EQ(faults(score({"--data-path=d", "--answer-at=0.9", "--raw"})).size(), 1u);
 }
 
+TEST(Score, GoesOnUnlessToldNotTo) {
+  EXPECT_EQ(parse_as<ScoreConfig>(score({"--data-path=d"})).resume, ResumeChoice::kAuto);
+  EXPECT_EQ(parse_as<ScoreConfig>(score({"--data-path=d", "--resume=never"})).resume,
+            ResumeChoice::kNever);
+  EXPECT_EQ(faults(score({"--data-path=d", "--resume=require"})).size(), 1u);
+}
+
 TEST(Score, ExplainsInAFolderOfItsOwn) {
   EXPECT_EQ(parse_as<ScoreConfig>(score({"--data-path=d"})).explain, "");
   EXPECT_EQ(parse_as<ScoreConfig>(score({"--data-path=d", "--explain=e"})).explain, "e");

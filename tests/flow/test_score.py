@@ -36,7 +36,7 @@ class ScoreTest(FlowTest):
         return [str(word) for word in words]
 
     def score(self, *options, **places):
-        return subprocess.run(self.words(*options, **places), capture_output=True, text=True, timeout=60, cwd=self.folder)
+        return subprocess.run(self.words(*options, **places), capture_output=True, text=True, timeout=300, cwd=self.folder)
 
     def rows(self, *options, **places):
         """The rows of the CSV file, once the program has written it."""
@@ -256,6 +256,134 @@ class ScoreTest(FlowTest):
         self.assertEqual((self.folder / "scores.csv").read_bytes(), earlier)
         self.rows(data=self.data / "val")
         self.assertFalse(part.exists())
+
+    # What the job of the tests below is; batches are small so that it takes its time.
+    JOB = ("--top-k", 2, "--batch-size", 2, "--max-bad-images", 2)
+
+    def photos(self):
+        """900 images, of which the second and the last are bad. The same folder for all tests: its path is part of a job."""
+        folder = self.trained / "photos"
+        if not folder.exists():
+            images = sorted((self.data / "train").rglob("*.*"))
+            images = [image for image in images if image.is_file()]
+            for number in range(900):
+                source = images[number % len(images)]
+                target = folder / source.parent.name / f"{number:03}{source.suffix}"
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, target)
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            for bad in (files[1], files[-1]):
+                bad.write_bytes(b"no image")
+        return folder
+
+    def until(self, process, holds):
+        deadline = time.monotonic() + 120
+        while not holds():
+            self.assertIsNone(process.poll(), "the job ended too early")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.005)
+
+    def kill(self, *options, **places):
+        """Starts a job and kills it at work, once it has saved how far it is; how many images that is."""
+        part, progress = self.folder / "scores.csv.part", self.folder / "scores.csv.part.json"
+        process = subprocess.Popen(self.words(*options, **places), stdout=subprocess.DEVNULL, cwd=self.folder)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.until(process, lambda: part.exists() and part.stat().st_size > 500)
+        process.send_signal(signal.SIGSTOP)  # it saves every two seconds, and need not work all that time
+        time.sleep(2.1)
+        process.send_signal(signal.SIGCONT)
+        self.until(process, progress.exists)
+        process.kill()
+        self.assertEqual(process.wait(), -signal.SIGKILL)
+        with open(part, "a") as file:
+            file.write("half a ro")
+        return json.loads(progress.read_text())["images"]
+
+    def killed(self):
+        """Puts what kill() leaves of JOB into the test's folder: made once. The number of images done, and the bytes of a job
+        that is not disturbed."""
+        kept = self.trained / "killed"
+        if not kept.exists():
+            whole = self.score(*self.JOB, data=self.photos())
+            self.assertEqual(whole.returncode, 0, whole.stdout + whole.stderr)
+            self.assertIn("bad images: 2", whole.stdout)
+            bytes_of_whole = (self.folder / "scores.csv").read_bytes()
+            (self.folder / "scores.csv").unlink()
+            self.kill(*self.JOB, data=self.photos())
+            kept.mkdir()
+            for name in ("scores.csv.part", "scores.csv.part.json"):
+                shutil.copy(self.folder / name, kept)
+            (kept / "whole.csv").write_bytes(bytes_of_whole)
+        for name in ("scores.csv.part", "scores.csv.part.json"):
+            shutil.copy(kept / name, self.folder)
+        return json.loads((kept / "scores.csv.part.json").read_text())["images"], (kept / "whole.csv").read_bytes()
+
+    def assert_whole(self, result, expected=None):
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual([path.name for path in self.folder.glob("scores*")], ["scores.csv"])
+        if expected is not None:
+            self.assertEqual((self.folder / "scores.csv").read_bytes(), expected)
+
+    def test_a_killed_job_goes_on(self):
+        done, whole = self.killed()
+        self.assertLess(done, 900)
+        result = self.score(*self.JOB, data=self.photos())
+        self.assert_whole(result, whole)
+        self.assertIn(f"{done} images were scored before", result.stdout)
+        self.assertIn(f"Scored 900 images, {900 - done} of them now", result.stdout)
+        self.assertIn("bad images: 2", result.stdout)
+
+    def test_a_killed_job_begins_anew_where_rows_would_differ(self):
+        done, whole = self.killed()
+        result = self.score("--raw", *self.JOB, data=self.photos())
+        self.assert_whole(result)
+        self.assertNotEqual((self.folder / "scores.csv").read_bytes(), whole)
+        self.assertRegex(result.stdout, f"{done} images were scored before, .*--raw was False and is now True")
+        self.assertIn("Scored 900 images in", result.stdout)
+
+    def test_a_killed_job_begins_anew_when_told_to(self):
+        _, whole = self.killed()
+        result = self.score("--resume", "never", *self.JOB, data=self.photos())
+        self.assert_whole(result, whole)
+        self.assertNotIn("scored before", result.stdout)
+        self.assertIn("Scored 900 images in", result.stdout)
+
+    def test_a_damaged_progress_is_told(self):
+        _, whole = self.killed()
+        with open(self.folder / "scores.csv.part.json", "r+") as file:
+            file.truncate(100)
+        result = self.score(*self.JOB, data=self.photos())
+        self.assert_whole(result, whole)
+        self.assertIn("scores.csv.part.json' is not valid JSON", result.stdout)
+        self.assertIn("Scored 900 images in", result.stdout)
+
+    def test_too_many_bad_images_of_both_jobs(self):
+        """Of the two bad images each job meets one; they count together, and nothing is left."""
+        self.killed()
+        refused = self.score("--top-k", 2, "--batch-size", 2, "--max-bad-images", 1, data=self.photos())
+        self.assert_refused(refused, 1, "At least 2 images", "--max-bad-images")
+        self.assert_nothing_written()
+
+    def test_a_killed_job_goes_on_with_its_list(self):
+        photos = self.photos()
+        names = self.names(photos)[2:400]
+        job = ("--files-from", "list.txt", "--batch-size", 1)
+        (self.folder / "list.txt").write_text("\n".join(names))
+        self.assert_whole(self.score(*job, data=photos))
+        whole = (self.folder / "scores.csv").read_bytes()
+        (self.folder / "scores.csv").unlink()
+        done = self.kill(*job, data=photos)
+        shutil.copytree(self.folder, self.folder / "killed")
+        result = self.score(*job, data=photos)
+        self.assert_whole(result, whole)
+        self.assertIn(f"{done} images were scored before", result.stdout)
+        for path in (self.folder / "killed").glob("scores*"):
+            shutil.copy(path, self.folder)
+        (self.folder / "list.txt").write_text("\n".join(reversed(names)))
+        result = self.score(*job, data=photos)
+        self.assert_whole(result)
+        self.assertIn(f"{done} images were scored before, and are scored again: the images", result.stdout)
 
     def test_faults_are_told_together(self):
         full = self.folder / "full"

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,6 +89,11 @@ FileList::FileList(std::string list, fs::path root)
 
 FileList::~FileList() {
   if (file_ > STDIN_FILENO) ::close(file_);
+}
+
+bool FileList::can_be_read_again() const {
+  struct stat info {};
+  return list_ != "-" && ::fstat(file_, &info) == 0 && S_ISREG(info.st_mode);
 }
 
 bool FileList::next(std::size_t most, Dataset& set) {

@@ -52,6 +52,9 @@ class FileList {
   FileList(const FileList&) = delete;
   FileList& operator=(const FileList&) = delete;
 
+  // Whether another FileList reads the same: a file, and no pipe or standard input.
+  bool can_be_read_again() const;
+
   // Waits for an image, and takes at most `most` of those that the list holds by then; false at
   // its end. The files are not opened. Throws Error kUserError for a line longer than any path, and
   // if the list cannot be read.

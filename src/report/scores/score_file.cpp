@@ -3,14 +3,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/json.h"
 
 namespace kiln {
 namespace {
@@ -54,20 +57,110 @@ void sync_file(const fs::path& path) {
   if (error != 0) fail_to_write(path, error);
 }
 
+void remove_file(const fs::path& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) fail_to_write(path, errno);
+}
+
+// Of a device nothing can be cut off.
+void cut(const fs::path& path, std::uint64_t size) {
+  if (::truncate(path.c_str(), static_cast<off_t>(size)) != 0 && errno != EINVAL)
+    fail_to_write(path, errno);
+}
+
+// What killed programs left of writing this file; a folder that cannot be listed is left alone.
+void tidy(const fs::path& path) {
+  try {
+    remove_leftovers_of(path);
+  } catch (const fs::filesystem_error&) {
+  }
+}
+
+// Of the first `count` bytes; nothing where there are fewer.
+std::optional<ContentHash> hash_of_first(const fs::path& path, std::uint64_t count) {
+  std::ifstream file(path, std::ios::binary);
+  std::string piece(1 << 20, '\0');
+  ContentHash hash(0);
+  while (count > 0) {
+    const auto wanted = std::min<std::uint64_t>(count, piece.size());
+    if (!file.read(piece.data(), static_cast<std::streamsize>(wanted))) return std::nullopt;
+    hash.add(std::string_view(piece).substr(0, wanted));
+    count -= wanted;
+  }
+  return hash;
+}
+
 }  // namespace
 
-ScoreFile::ScoreFile(fs::path path) : path_(std::move(path)), part_path_(path_.string() + ".part") {
+ScoreFile::ScoreFile(fs::path path)
+    : path_(std::move(path)),
+      part_path_(path_.string() + ".part"),
+      progress_path_(part_path_.string() + ".json") {
   if (path_.empty()) return;
   require_place_for(path_);
-  as_error([&] { part_.emplace(part_path_); });
+  as_error([&] { part_.emplace(part_path_, AppendedFile::Begin::kAtEnd); });
+  // Another program may have given it its name since it was opened.
+  std::error_code failure;
+  if (!fs::exists(part_path_, failure))
+    refuse(path_, "another program has just finished it. Try again.");
 }
 
 ScoreFile::~ScoreFile() {
-  if (part_) ::unlink(part_path_.c_str());
+  std::error_code failure;
+  const bool is_untouched = !is_begun_ && fs::file_size(part_path_, failure) > 0;
+  if (part_ && !is_saved_ && !is_untouched) ::unlink(part_path_.c_str());
+}
+
+UnfinishedScores ScoreFile::unfinished() {
+  std::error_code failure;
+  const std::uintmax_t size = part_ ? fs::file_size(part_path_, failure) : 0;
+  if (failure || size == 0 || !fs::exists(progress_path_, failure)) return {};
+  const std::string where = quoted_path(progress_path_);
+  try {
+    const ScoreProgress progress =
+        parse_score_progress(read_file(progress_path_, kMaxProgressBytes));
+    const auto hash =
+        progress.bytes > size ? std::nullopt : hash_of_first(part_path_, progress.bytes);
+    if (!hash || hash->value() != progress.hash)
+      return {{}, quoted_path(part_path_) + " does not hold what " + where + " says"};
+    hash_ = *hash;
+    return {progress, ""};
+  } catch (const JsonFault& fault) {
+    return {{}, where + " " + fault.what()};
+  } catch (const std::length_error& fault) {
+    return {{}, fault.what()};
+  } catch (const std::system_error& fault) {
+    return {{}, where + " cannot be read: " + fault.code().message()};
+  }
+}
+
+// No progress may stand beside rows that it does not tell of, whenever this program is killed.
+void ScoreFile::begin_anew() {
+  is_begun_ = true;
+  if (!part_) return;
+  std::error_code failure;
+  if (fs::exists(progress_path_, failure) || fs::file_size(part_path_, failure) > 0) {
+    remove_file(progress_path_);
+    sync_folder(path_.parent_path());
+    tidy(progress_path_);
+    cut(part_path_, 0);
+  }
+  bytes_ = 0;
+  hash_ = ContentHash(0);
+}
+
+void ScoreFile::go_on(const ScoreProgress& progress) {
+  is_begun_ = is_saved_ = true;
+  tidy(progress_path_);
+  cut(part_path_, progress.bytes);
+  bytes_ = progress.bytes;
 }
 
 void ScoreFile::write(std::string_view rows) {
-  if (part_) return as_error([&] { part_->append(rows); });
+  if (part_) {
+    as_error([&] { part_->append(rows); });
+    bytes_ += rows.size();
+    return hash_.add(rows);
+  }
   const bool written = std::fwrite(rows.data(), 1, rows.size(), stdout) == rows.size();
   if (!written || std::fflush(stdout) != 0)
     throw Error(ErrorCode::kFailedToWriteOutputs,
@@ -75,11 +168,27 @@ void ScoreFile::write(std::string_view rows) {
                     ". Send them to a program that reads all of them, or use --output-path.");
 }
 
+void ScoreFile::save(ScoreProgress progress) {
+  progress.bytes = bytes_;
+  progress.hash = hash_.value();
+  sync_file(part_path_);
+  write_file_durably(progress_path_, format_score_progress(progress));
+  is_saved_ = true;
+}
+
+void ScoreFile::discard() {
+  if (!part_) return;
+  remove_file(progress_path_);
+  remove_file(part_path_);
+  part_.reset();
+}
+
 void ScoreFile::commit() {
   if (!part_) return;
   sync_file(part_path_);
   if (::rename(part_path_.c_str(), path_.c_str()) != 0) fail_to_write(path_, errno);
   part_.reset();
+  remove_file(progress_path_);
   sync_folder(path_.parent_path());
 }
 

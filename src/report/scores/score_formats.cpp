@@ -93,10 +93,10 @@ std::unique_ptr<ScoreEncoder> make(ScoreColumns columns) {
   return std::make_unique<Encoder>(std::move(columns));
 }
 
-constexpr std::array<ScoreFormat, 4> kFormats{{{"", make<ReadableLines>},
-                                               {".csv", make<Csv>},
-                                               {".jsonl", make<JsonLines>},
-                                               {".parquet", make_parquet_encoder}}};
+constexpr std::array<ScoreFormat, 4> kFormats{{{"", true, make<ReadableLines>},
+                                               {".csv", true, make<Csv>},
+                                               {".jsonl", true, make<JsonLines>},
+                                               {".parquet", false, make_parquet_encoder}}};
 
 }  // namespace
 

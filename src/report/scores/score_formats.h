@@ -64,6 +64,7 @@ class ScoreEncoder {
 
 struct ScoreFormat {
   std::string_view extension;  // with its dot; empty: lines for people
+  bool is_lines;               // each row stands by itself, so a part of a file can be gone on from
   std::unique_ptr<ScoreEncoder> (*encoder)(ScoreColumns columns);
 };
 

@@ -108,8 +108,9 @@ std::string validation_line(const StepRecord& at, const LiveLine& live) {
   return live_line(at, {formatted(" %d/%d  validation", at.step, at.num_steps)}, live);
 }
 
-std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live) {
-  const double per_second = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live,
+                         long long before) {
+  const double per_second = seconds > 0 ? static_cast<double>(done - before) / seconds : 0;
   const std::string rate = formatted("  %.0f images/s", per_second);
   if (total == 0) return grouped(done) + " images" + rate;
   const std::string begin = " " + grouped(done) + "/" + grouped(total) + " images";

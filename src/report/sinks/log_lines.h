@@ -38,8 +38,9 @@ std::string validation_line(const StepRecord& at, const LiveLine& live);
 
 // Of `kiln score`, after `done` of `total` images in so many seconds: `[######....] 1,200/5,000
 // images  512 images/s  left 2 min 10 s`. `total` 0: unknown, so there is neither bar nor time
-// left.
-std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live);
+// left. Of those done `before` are not this job's, and took none of its time.
+std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live,
+                         long long before = 0);
 
 // One line per epoch under a heading, at most 20: the first, the last, the saved one, marked by a
 // star, and some in between; then what the star means.

@@ -85,6 +85,7 @@ TEST_F(ImageSource, ListsComeInPartsOfWholeLines) {
   ASSERT_TRUE(list.next(3, set));
   EXPECT_EQ(names_in(set), (Names{"a.png", "b c.png", "/d.png"}));
   EXPECT_EQ(set.root, "photos");
+  EXPECT_TRUE(list.can_be_read_again());
   ASSERT_TRUE(list.next(3, set));
   EXPECT_EQ(names_in(set), Names{"e.png"});
   EXPECT_FALSE(list.next(3, set));
@@ -96,6 +97,7 @@ TEST_F(ImageSource, ListsGiveWhatIsThereWhileTheyGrow) {
   ASSERT_EQ(::pipe(ends), 0);
   fs::create_symlink("/proc/self/fd/" + std::to_string(ends[0]), pipe);
   FileList list(pipe.string(), "");
+  EXPECT_FALSE(list.can_be_read_again());
   Dataset set;
   ASSERT_EQ(::write(ends[1], "a.png\nb.pn", 10), 10);
   ASSERT_TRUE(list.next(100, set));

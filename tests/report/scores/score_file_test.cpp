@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <optional>
+#include <string>
 
 #include "base/error.h"
 
@@ -20,6 +23,7 @@ class ScoreFileTest : public testing::Test {
     folder_ = ::mkdtemp(name.data());
     path_ = folder_ / "scores.csv";
     part_ = folder_ / "scores.csv.part";
+    progress_ = folder_ / "scores.csv.part.json";
   }
   void TearDown() override { fs::remove_all(folder_); }
 
@@ -32,40 +36,143 @@ class ScoreFileTest : public testing::Test {
     return {};
   }
 
-  fs::path folder_, path_, part_;
+  // What a job leaves that is killed after row three of which it saved two: its destructor leaves
+  // what is saved, as a kill does.
+  void leave_two_rows() const {
+    ScoreFile file(path_);
+    file.begin_anew();
+    file.write("one\n");
+    file.write("two\n");
+    file.save({.num_images = 2});
+    file.write("three\n");
+  }
+
+  // Without a progress for this reason.
+  void expect_damage(const std::string& reason) const {
+    ScoreFile file(path_);
+    const UnfinishedScores left = file.unfinished();
+    EXPECT_FALSE(left.progress);
+    EXPECT_NE(left.damage.find(reason), std::string::npos) << left.damage;
+  }
+
+  int num_files() const {
+    return static_cast<int>(std::distance(fs::directory_iterator(folder_), {}));
+  }
+
+  fs::path folder_, path_, part_, progress_;
 };
 
 TEST_F(ScoreFileTest, HasItsNameOnceItIsWhole) {
   write_file_durably(path_, "earlier");
   ScoreFile file(path_);
+  file.begin_anew();
   file.write("one\n");
   file.write("two\n");
   EXPECT_EQ(read_file(path_), "earlier");
   EXPECT_EQ(read_file(part_), "one\ntwo\n");
   file.commit();
   EXPECT_EQ(read_file(path_), "one\ntwo\n");
-  EXPECT_FALSE(fs::exists(part_));
+  EXPECT_EQ(num_files(), 1);
 }
 
-TEST_F(ScoreFileTest, LeavesNothingOfAFailure) {
+TEST_F(ScoreFileTest, LeavesNothingOfAFailureBeforeAnythingIsSaved) {
   write_file_durably(path_, "earlier");
-  { ScoreFile(path_).write("one\n"); }
+  {
+    ScoreFile file(path_);
+    file.begin_anew();
+    file.write("one\n");
+  }
+  { const ScoreFile file(path_); }
   EXPECT_EQ(read_file(path_), "earlier");
-  EXPECT_FALSE(fs::exists(part_));
+  EXPECT_EQ(num_files(), 1);
 }
 
 TEST_F(ScoreFileTest, BeginsAnewWhatAKilledProgramLeft) {
   write_file_durably(part_, "a longer part of another program\n");
   ScoreFile file(path_);
+  const UnfinishedScores left = file.unfinished();
+  EXPECT_FALSE(left.progress);
+  EXPECT_EQ(left.damage, "");
+  file.begin_anew();
   file.write("one\n");
   file.commit();
   EXPECT_EQ(read_file(path_), "one\n");
 }
 
+TEST_F(ScoreFileTest, GoesOnAfterTheRowsThatWereSaved) {
+  leave_two_rows();
+  EXPECT_EQ(read_file(part_), "one\ntwo\nthree\n");
+  {
+    ScoreFile file(path_);
+    const UnfinishedScores left = file.unfinished();
+    ASSERT_TRUE(left.progress) << left.damage;
+    EXPECT_EQ(left.progress->num_images, 2);
+    EXPECT_EQ(left.progress->bytes, 8u);
+    file.go_on(*left.progress);
+    EXPECT_EQ(read_file(part_), "one\ntwo\n");
+    file.write("3\n");
+    file.save({.num_images = 3});
+  }
+  ScoreFile file(path_);
+  const UnfinishedScores left = file.unfinished();
+  ASSERT_TRUE(left.progress) << left.damage;
+  EXPECT_EQ(left.progress->num_images, 3);
+  file.go_on(*left.progress);
+  file.write("four\n");
+  file.commit();
+  EXPECT_EQ(read_file(path_), "one\ntwo\n3\nfour\n");
+  EXPECT_EQ(num_files(), 1);
+}
+
+TEST_F(ScoreFileTest, WhatIsLeftStaysUntilItIsBegun) {
+  leave_two_rows();
+  { ScoreFile(path_).unfinished(); }
+  EXPECT_EQ(read_file(part_), "one\ntwo\nthree\n");
+  EXPECT_TRUE(ScoreFile(path_).unfinished().progress);
+}
+
+TEST_F(ScoreFileTest, AProgressNeverStandsBesideRowsOfAnotherJob) {
+  leave_two_rows();
+  std::ofstream(folder_ / ".kiln-tmp-scores.csv.part.json-12") << "half";
+  ScoreFile file(path_);
+  file.begin_anew();
+  EXPECT_EQ(read_file(part_), "");
+  EXPECT_EQ(num_files(), 1);
+}
+
+TEST_F(ScoreFileTest, TellsDamage) {
+  leave_two_rows();
+  const std::string progress = read_file(progress_);
+  write_file_durably(progress_, progress.substr(0, 40));
+  expect_damage("is not valid JSON");
+  write_file_durably(progress_, std::string(kMaxProgressBytes + 1, ' '));
+  expect_damage("more than the limit");
+  write_file_durably(progress_, progress);
+  write_file_durably(part_, "one\ntwO\nthree\n");
+  expect_damage("does not hold");
+  write_file_durably(part_, "one\n");
+  expect_damage("does not hold");
+  write_file_durably(part_, "one\ntwo\n");
+  EXPECT_TRUE(ScoreFile(path_).unfinished().progress);
+  fs::remove(part_);
+  expect_damage("");
+}
+
+TEST_F(ScoreFileTest, DiscardsWhatWasSaved) {
+  leave_two_rows();
+  {
+    ScoreFile file(path_);
+    file.go_on(*file.unfinished().progress);
+    file.discard();
+  }
+  EXPECT_EQ(num_files(), 0);
+}
+
 TEST_F(ScoreFileTest, IsWrittenByOneProgramAtATime) {
   ScoreFile first(path_);
+  first.begin_anew();
   first.write("one\n");
-  EXPECT_EQ(code_of([&] { ScoreFile second(path_); }), ErrorCode::kFailedToWriteOutputs);
+  EXPECT_EQ(code_of([&] { const ScoreFile second(path_); }), ErrorCode::kFailedToWriteOutputs);
   EXPECT_EQ(read_file(part_), "one\n");
 }
 
@@ -73,7 +180,8 @@ TEST_F(ScoreFileTest, RefusesWhatCannotBecomeAFile) {
   fs::create_directory(folder_ / "folder.csv");
   for (const fs::path& path :
        {folder_ / "missing/scores.csv", folder_ / "folder.csv", fs::path("/dev/null")})
-    EXPECT_EQ(code_of([&] { ScoreFile file(path); }), ErrorCode::kFailedToWriteOutputs) << path;
+    EXPECT_EQ(code_of([&] { const ScoreFile file(path); }), ErrorCode::kFailedToWriteOutputs)
+        << path;
 }
 
 TEST_F(ScoreFileTest, TellsOfAFullDisk) {
@@ -81,6 +189,7 @@ TEST_F(ScoreFileTest, TellsOfAFullDisk) {
   std::optional<ScoreFile> file;
   EXPECT_EQ(code_of([&] {
               file.emplace(path_);
+              file->begin_anew();
               file->write("one\n");
             }),
             ErrorCode::kFailedToWriteOutputs);

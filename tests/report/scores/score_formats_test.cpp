@@ -31,6 +31,12 @@ TEST(ScoreFormats, AreFoundByExtensionInAnyCase) {
   EXPECT_EQ(score_extensions(), ".csv, .jsonl or .parquet");
 }
 
+TEST(ScoreFormats, LinesCanBeGoneOnFrom) {
+  for (const char* extension : {"", ".csv", ".jsonl"})
+    EXPECT_TRUE(find_score_format(extension)->is_lines) << extension;
+  EXPECT_FALSE(find_score_format(".parquet")->is_lines);
+}
+
 TEST(ScoreFormats, ColumnsFollowWhatIsAsked) {
   EXPECT_EQ(header_of({.labels = {"dog", "cat"}}), "path,label,confidence,fault\r\n");
   EXPECT_EQ(

@@ -57,6 +57,14 @@ TEST(Lines, TheLiveLineFitsItsTerminal) {
             "epoch 3/20 [######......] 60/120  512 images/s  top-1 45.2 %  left 3 min 30 s");
 }
 
+TEST(Lines, ScoringGoesByWhatThisJobDid) {
+  const LiveLine live{.columns = 100};
+  EXPECT_NE(scoring_line(60, 100, 10, live).find("  6 images/s  left 7 s"), std::string::npos);
+  EXPECT_NE(scoring_line(60, 100, 10, live, 40).find(" 60/100 images  2 images/s  left 20 s"),
+            std::string::npos);
+  EXPECT_EQ(scoring_line(60, 0, 10, live, 40), "60 images  2 images/s");
+}
+
 TEST(Lines, TheTableOfALongRunKeepsFirstLastAndSavedEpochs) {
   std::vector<EpochRecord> epochs(90);
   for (std::size_t i = 0; i < epochs.size(); ++i) epochs[i].epoch = static_cast<int>(i) + 1;
