@@ -20,6 +20,7 @@
 #include "report/record/evaluation_file.h"
 #include "report/sinks/event_records.h"
 #include "report/sinks/log_lines.h"
+#include "run/explanations.h"
 #include "run/kept_model.h"
 #include "run/model_evaluation.h"
 #include "run/prepare.h"
@@ -43,6 +44,7 @@ struct Parts {
   std::vector<std::unique_ptr<Predictor>> predictors;
   Dataset set;
   std::optional<OutputFolder> output;
+  std::optional<ExplanationFolder> explanations;
 };
 
 // A folder that is empty, or holds an earlier evaluation.
@@ -71,6 +73,9 @@ void open_parts(const EvaluateConfig& config, Parts& parts) {
     });
   problems.collect([&] { parts.set = read_every_image(config.data_path, "Images"); });
   problems.collect([&] { parts.output.emplace(open_output(config.output_path)); });
+  if (!config.explain.empty())
+    problems.collect(
+        [&] { parts.explanations.emplace(config.explain, config.trained_model_paths.size()); });
   problems.throw_if_any();
 }
 
@@ -128,13 +133,10 @@ DifferingImage differing_image(const Parts& parts, std::size_t i, const ModelAns
           {}};
 }
 
-// `pixels`: of the first model, for people.
+// Thumbnails are as the first of the two saw the images.
 ModelPair compare(const Parts& parts, const std::vector<ModelAnswers>& all, std::size_t first,
                   std::size_t second) {
   ModelPair pair{.first = first, .second = second, .answers = {}, .test = {}, .images = {}};
-  const DataRecord& data = all[first].model.data;
-  const TransformSpec pixels = parts.predictors[first]->pixels().value_or(
-      TransformSpec{.output = {data.eval_height, data.eval_width}});
   for (std::size_t i = 0; i < parts.set.samples.size(); ++i) {
     const ImageAnswer &one = all[first].images[i], &other = all[second].images[i];
     if (one.guess < 0 || other.guess < 0) continue;
@@ -142,7 +144,7 @@ ModelPair compare(const Parts& parts, const std::vector<ModelAnswers>& all, std:
     if (one.is_right == other.is_right) continue;
     pair.images.push_back(differing_image(parts, i, all[first], all[second]));
     if (pair.images.size() <= kMostThumbnails)
-      pair.images.back().thumbnail = thumbnail_of(parts.set, i, pixels);
+      pair.images.back().thumbnail = thumbnail_of(parts.set, i, all[first].pixels);
   }
   pair.test = mcnemar_test(pair.answers);
   return pair;
@@ -277,6 +279,25 @@ void tell_start(const Parts& parts, Log& log) {
   for (const std::string& note : parts.set.notes) log.warning(note);
 }
 
+// Where the model saw its most confident mistakes: pictures in the folder, and for its page.
+void explain_mistakes(Parts& parts, Predictor& predictor, ModelAnswers& answers, Log& log) {
+  const std::vector<WrongImage> wrong = answers.model.figures.most_confidently_wrong();
+  std::vector<ExplainedAnswer> mistakes;
+  mistakes.reserve(wrong.size());
+  for (const WrongImage& image : wrong)
+    mistakes.push_back(
+        {static_cast<std::size_t>(image.image), image.guess, static_cast<float>(image.confidence)});
+  const Explained explained = parts.explanations->add(predictor, torch_device(parts.device),
+                                                      answers.pixels, parts.set, mistakes);
+  for (const std::string& note : explained.notes) log.warning(note);
+  for (std::size_t i = 0; i < mistakes.size(); ++i) {
+    const at::Tensor& map = explained.maps[i];
+    answers.model.heat_maps.push_back(
+        map.defined() ? thumbnail_of(parts.set, mistakes[i].image, answers.pixels, map)
+                      : Thumbnail());
+  }
+}
+
 // One model after the other, each with a file of answers.
 std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts, OutputFiles& files,
                                      Log& log) {
@@ -296,6 +317,7 @@ std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts,
                                    progress.note_image();
                                  }));
     all.back().model.seen = count_seen(predictor, parts.set.samples);
+    if (parts.explanations) explain_mistakes(parts, predictor, all.back(), log);
   }
   return all;
 }
@@ -338,11 +360,13 @@ int run(const EvaluateConfig& config, Process& process) {
   const EvaluationRecord record = record_of(config, parts, ask_models(config, parts, files, log));
   add_reports(record, files);
   files.commit(*parts.output);
+  if (parts.explanations) parts.explanations->commit();
   for (const EvaluatedModel& model : record.models) tell_model(model, log);
   for (const ModelPair& pair : record.pairs) log.info(pair_finding(record, pair));
   tell_mlflow(record, config.output_path, log);
   log.info("");
-  log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'.");
+  log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'" +
+           (parts.explanations ? " and '" + config.explain + "'." : "."));
   return 0;
 }
 

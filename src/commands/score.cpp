@@ -318,10 +318,11 @@ class Scoring {
       if (parts_.list) named.samples.push_back({.file_name = path, .size = {}});
       answers.push_back({parts_.list ? answers.size() : image, best.id, best.confidence});
     }
-    for (const std::string& note : parts_.explanations->write(
-             *parts_.predictor, torch_device(parts_.device), predictions_.pixels(),
-             parts_.list ? named : parts_.set, answers))
-      log_.warning(note);
+    const Explained explained =
+        parts_.explanations->add(*parts_.predictor, torch_device(parts_.device),
+                                 predictions_.pixels(), parts_.list ? named : parts_.set, answers);
+    for (const std::string& note : explained.notes) log_.warning(note);
+    parts_.explanations->commit();
     log_.info(formatted("explained: %zu images: ", answers.size()) + "'" + config_.explain + "'");
   }
 

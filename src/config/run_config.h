@@ -178,6 +178,7 @@ struct ScoreConfig {
 struct EvaluateConfig {
   std::vector<std::string> trained_model_paths;
   std::string data_path, output_path;
+  std::string explain;  // folder for heat maps; empty: none
   int top_k = 5;
   PredictionConfig prediction;
   OptionTexts effective_options;

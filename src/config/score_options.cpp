@@ -134,6 +134,10 @@ std::vector<Option> evaluate_options() {
       required_path("output-path", "DIR",
                     "Folder for the page, the figures as JSON and CSV, the answers, and "
                     "TensorBoard's events. An earlier evaluation there is replaced."),
+      optional_path("explain", "DIR", "", kPaths,
+                    "Folder for pictures of the mistakes that the page shows: where in the image "
+                    "the model saw its answer. The page shows them too. Several models have a "
+                    "subfolder each."),
       integer("top-k", "5", 1, kMillion, "classes", kAnswers,
               "Count an image as right in top-k if its class is among this many of the most "
               "probable ones; at most all."),
@@ -146,12 +150,17 @@ Command bind_evaluate(Binder& binder) {
   config.trained_model_paths = binder.paths("trained-model-path");
   config.data_path = binder.path("data-path");
   config.output_path = binder.path("output-path");
+  config.explain = binder.path("explain");
   config.top_k = binder.small_integer("top-k");
   config.prediction = bind_prediction(binder);
   config.effective_options = binder.effective_options();
   require_apart(binder, "output-path", config.output_path, "data-path", config.data_path);
-  for (const std::string& model : config.trained_model_paths)
+  require_apart(binder, "explain", config.explain, "data-path", config.data_path);
+  require_apart(binder, "explain", config.explain, "output-path", config.output_path);
+  for (const std::string& model : config.trained_model_paths) {
     require_apart(binder, "output-path", config.output_path, "trained-model-path", model);
+    require_apart(binder, "explain", config.explain, "trained-model-path", model);
+  }
   return config;
 }
 

@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kListName = "explanations.csv";
+constexpr std::string_view kPartStem = "model-";  // of a model's subfolder
+constexpr const char* kDigits = "0123456789";
 constexpr int kQuality = 90;
 constexpr std::size_t kNumberDigits = 3, kMostNameBytes = 100;
 
@@ -51,37 +53,65 @@ std::string header() {
 }
 
 bool is_picture_name(const std::string& name) {
-  const std::size_t digits = name.find_first_not_of("0123456789");
+  const std::size_t digits = name.find_first_not_of(kDigits);
   return digits >= kNumberDigits && digits < name.size() && name[digits] == '-' &&
          name.ends_with(".jpg");
 }
 
-// Of what is in the folder, the pictures of an earlier program. Throws Error
+bool is_part_name(std::string_view name) {
+  return name.size() > kPartStem.size() && name.starts_with(kPartStem) &&
+         name.find_first_not_of(kDigits, kPartStem.size()) == name.npos;
+}
+
+bool is_part(const fs::directory_entry& entry) {
+  std::error_code failure;
+  return is_part_name(entry.path().filename().string()) &&
+         fs::is_directory(entry.symlink_status(failure));
+}
+
+// Where explanations may be, relative to the folder: in itself, and in the subfolders of models.
+std::vector<fs::path> parts_of(const fs::path& folder) {
+  std::vector<fs::path> parts{fs::path()};
+  std::error_code failure;
+  auto entry = fs::directory_iterator(folder, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure))
+    if (is_part(*entry)) parts.push_back(entry->path().filename());
+  return parts;
+}
+
+// Adds to `files` what an earlier program wrote into a part of the folder. Throws Error
 // kFailedToWriteOutputs for anything else.
-std::vector<fs::path> earlier_pictures(const fs::path& folder) {
-  const fs::path list = folder / kListName;
+void find_earlier(const fs::path& folder, const fs::path& part, std::vector<fs::path>& files) {
+  const fs::path list = folder / part / kListName;
   std::error_code failure;
   const bool is_ours =
       fs::is_regular_file(list, failure) && first_bytes(list, header().size()) == header();
-  std::vector<fs::path> pictures;
-  auto entry = fs::directory_iterator(folder, failure);
+  auto entry = fs::directory_iterator(folder / part, failure);
   for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with('.') || name == "lost+found" || (is_ours && name == kListName)) continue;
-    if (!is_ours || !is_picture_name(name) || !entry->is_regular_file(failure))
+    if (name.starts_with('.') || name == "lost+found") continue;
+    if (part.empty() && is_part(*entry)) continue;
+    const bool is_known = is_ours && (name == kListName ||
+                                      (is_picture_name(name) && entry->is_regular_file(failure)));
+    if (!is_known)
       throw Error(ErrorCode::kFailedToWriteOutputs,
                   "--explain " + quoted_path(folder) + " holds something else ('" +
-                      printable(name) + "'). Empty it or choose another folder.");
-    pictures.emplace_back(name);
+                      printable((part / name).string()) + "'). Empty it or choose another folder.");
+    files.push_back(part / name);
   }
-  if (failure) fail_to_write(folder, failure.value());
-  return pictures;
+  if (failure) fail_to_write(folder / part, failure.value());
+}
+
+std::vector<fs::path> earlier_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const fs::path& part : parts_of(folder)) find_earlier(folder, part, files);
+  return files;
 }
 
 OutputFolder take(const fs::path& path) {
   OutputFolder folder(path);
-  earlier_pictures(path);
-  remove_leftovers(path);
+  earlier_files(path);
+  for (const fs::path& part : parts_of(path)) remove_leftovers(path / part);
   return folder;
 }
 
@@ -122,52 +152,69 @@ std::string explanation_name(std::size_t number, std::string_view image) {
   return formatted("%0*zu-", static_cast<int>(kNumberDigits), number) + name + ".jpg";
 }
 
-ExplanationFolder::ExplanationFolder(const fs::path& folder) : folder_(take(folder)) {}
+ExplanationFolder::ExplanationFolder(const fs::path& folder, std::size_t num_models)
+    : folder_(take(folder)), num_models_(num_models) {}
 
-std::vector<std::string> ExplanationFolder::write(Predictor& predictor, const at::Device& device,
-                                                  const TransformSpec& pixels, const Dataset& set,
-                                                  const std::vector<ExplainedAnswer>& answers) {
-  std::vector<fs::path> removed = earlier_pictures(folder_.path());
-  std::vector<std::string> notes;
-  std::vector<DurableFile> files;
-  const auto add = [&](const std::string& name, const std::string& bytes) {
-    files.emplace_back(folder_.path() / name);
-    files.back().write(bytes);
-    files.back().finish();
-    std::erase(removed, name);
+Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
+                                 const TransformSpec& pixels, const Dataset& set,
+                                 const std::vector<ExplainedAnswer>& answers) {
+  ++num_added_;
+  fs::path folder = folder_.path();
+  if (num_models_ > 1) {
+    folder /= std::string(kPartStem) + std::to_string(num_added_);
+    make_folders(folder);
+  }
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    files_.emplace_back(folder / name);
+    files_.back().write(bytes);
+    files_.back().finish();
   };
+  Explained explained;
   std::string list = header(), bytes;
   ImagePipeline pipeline;
   Image image{pixels.output, std::vector<std::uint8_t>(image_bytes(pixels))};
+  std::size_t num_pictures = 0;
   bool has_places = true;
   for (const ExplainedAnswer& answer : answers) {
     const std::string path(set.samples.file_name(answer.image));
     std::string file;
+    at::Tensor map;
     try {
       read_image_bytes(set, answer.image, bytes);
       pipeline.write(bytes, pixels, {}, image.pixels.data());
-      file = explanation_name(files.size() + 1, path);
+      file = explanation_name(++num_pictures, path);
     } catch (const ImageFault& fault) {
-      notes.push_back("No picture explains '" + path +
-                      "', which cannot be read again: " + fault.what());
+      explained.notes.push_back("No picture explains '" + path +
+                                "', which cannot be read again: " + fault.what());
     }
     if (!file.empty()) {
       const at::Tensor input = network_input(image, predictor.normalization()).to(device);
-      const at::Tensor map = predictor.class_maps(input, {answer.class_id})[0];
+      map = predictor.class_maps(input, {answer.class_id})[0];
       has_places = has_places && map.numel() > 1;
-      add(file, encode_jpeg(with_heat_map(image, map), kQuality));
+      write(file, encode_jpeg(with_heat_map(image, map), kQuality));
     }
+    explained.maps.push_back(map);
     list += csv_line({path, predictor.labels()[static_cast<std::size_t>(answer.class_id)],
                       answer.confidence, file});
   }
   if (!has_places)
-    notes.push_back(
+    explained.notes.push_back(
         formatted("The pictures show no places: of images of %dx%d pixels, %s has one "
                   "last feature for the whole image.",
                   pixels.output.width, pixels.output.height, predictor.spec().model_name.c_str()));
-  add(kListName, list);
-  folder_.replace(std::move(files), removed);
-  return notes;
+  write(kListName, list);
+  return explained;
+}
+
+void ExplanationFolder::commit() {
+  const fs::path& folder = folder_.path();
+  std::vector<fs::path> removed = earlier_files(folder);
+  for (const DurableFile& file : files_)
+    std::erase(removed, file.final_path().lexically_relative(folder));
+  folder_.replace(std::move(files_), removed);
+  std::error_code is_not_empty;
+  for (const fs::path& part : parts_of(folder))
+    if (!part.empty()) fs::remove(folder / part, is_not_empty);
 }
 
 }  // namespace kiln

@@ -34,22 +34,36 @@ struct ExplainedAnswer {
   float confidence = 0;
 };
 
-// Pictures, and explanations.csv with a row for each: path, label, confidence, file. One thread.
+// What was drawn for the answers of a model.
+struct Explained {
+  // Of each answer: [h, w] from 0 to 1, float32 on the CPU; undefined for an image that can no
+  // longer be read.
+  std::vector<at::Tensor> maps;
+  std::vector<std::string> notes;  // sentences for warnings
+};
+
+// Pictures, and explanations.csv with a row for each: path, label, confidence, file. Each of
+// several models has them in a subfolder of its own: `model-1`, `model-2` and so on. One thread.
 class ExplanationFolder {
  public:
   // Makes the folder where it is missing, and locks it. Throws Error kFailedToWriteOutputs where it
   // holds anything but earlier explanations, and what OutputFolder throws.
-  explicit ExplanationFolder(const std::filesystem::path& folder);
+  explicit ExplanationFolder(const std::filesystem::path& folder, std::size_t num_models = 1);
 
-  // Replaces earlier explanations, all at once. `pixels` is how the network saw the images, which
-  // are read again, one after the other. One that can no longer be read has a row without a file.
-  // Returns sentences for warnings.
-  std::vector<std::string> write(Predictor& predictor, const at::Device& device,
-                                 const TransformSpec& pixels, const Dataset& set,
-                                 const std::vector<ExplainedAnswer>& answers);
+  // Draws answers of the next model, under temporary names. `pixels` is how it saw the images,
+  // which are read again, one after the other. One that can no longer be read has a row without a
+  // file. Call it once for each model.
+  Explained add(Predictor& predictor, const at::Device& device, const TransformSpec& pixels,
+                const Dataset& set, const std::vector<ExplainedAnswer>& answers);
+
+  // Replaces earlier explanations by all that was added, at once.
+  void commit();
 
  private:
   OutputFolder folder_;
+  const std::size_t num_models_;
+  std::size_t num_added_ = 0;
+  std::vector<DurableFile> files_;
 };
 
 }  // namespace kiln

@@ -10,6 +10,7 @@
 #include "data/image/image.h"
 #include "data/transform/image_pipeline.h"
 #include "report/record/run_file.h"
+#include "run/explanations.h"
 #include "run/image_hashes.h"
 #include "run/model_weights.h"
 #include "store/model_directory.h"
@@ -92,7 +93,8 @@ std::vector<JudgedImage> show(World& world, const std::vector<Prediction>& predi
 
 }  // namespace
 
-Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan) {
+Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,
+                       const at::Tensor& map) {
   const TransformSpec small = plan_for_people(plan);
   Image image{small.output, std::vector<std::uint8_t>(image_bytes(small))};
   try {
@@ -102,6 +104,7 @@ Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& p
   } catch (const ImageFault&) {
     return {};
   }
+  if (map.defined()) image = with_heat_map(image, map);
   return {image.size.height, image.size.width, encode_jpeg(image, kQuality)};
 }
 

@@ -91,6 +91,7 @@ class ModelEvaluator {
                          .figures = figures_,
                          .calibration = {predictor_.calibration().temperature, figures_.answers()},
                          .most_wrong = {},
+                         .heat_maps = {},
                          .unknown_labels = {},
                          .seen = {},
                          .faults = std::move(records_),
@@ -107,7 +108,7 @@ class ModelEvaluator {
       model.most_wrong.push_back({std::string(set_.samples.file_name(i)), wrong.truth, wrong.guess,
                                   wrong.confidence, thumbnail_of(set_, i, pixels)});
     }
-    return {std::move(model), std::move(answers_)};
+    return {std::move(model), std::move(answers_), pixels};
   }
 
  private:

@@ -25,6 +25,7 @@ struct ImageAnswer {
 struct ModelAnswers {
   EvaluatedModel model;
   std::vector<ImageAnswer> images;  // by their place in the set
+  TransformSpec pixels;             // how the model saw them
 };
 
 // `path` is the model's. Calls `row` with each image of the set, in their order. Throws Error

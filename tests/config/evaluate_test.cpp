@@ -34,5 +34,18 @@ TEST(Evaluate, WritesIntoAFolderOfItsOwn) {
   EXPECT_EQ(with({"--trained-model-path=m", "--trained-model-path=o/2", "--output-path=o"}), 1u);
 }
 
+TEST(Evaluate, ExplainsIntoAFolderOfItsOwn) {
+  const auto with = [](const Words& words) {
+    Words all = evaluate({"--trained-model-path=m", "--trained-model-path=n"});
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  };
+  EXPECT_EQ(parse_as<EvaluateConfig>(with({})).explain, "");
+  EXPECT_EQ(parse_as<EvaluateConfig>(with({"--explain=e"})).explain, "e");
+  for (const char* wrong : {"--explain=d", "--explain=o", "--explain=o/e", "--explain=n/e"})
+    EXPECT_NE(fault(with({wrong})).find("--explain"), std::string::npos) << wrong;
+  EXPECT_EQ(faults(with({"--explain=."})).size(), 4u);  // it contains all of them
+}
+
 }  // namespace
 }  // namespace kiln

@@ -3,6 +3,7 @@
     flow.py FOLDER      makes anew what all of them read: demo data and an untrained ResNet-18
 """
 import atexit
+import csv
 import functools
 import json
 import os
@@ -106,6 +107,27 @@ def shared_files():
 def cpu_has_bf16():
     flags = pathlib.Path("/proc/cpuinfo").read_text()
     return "amx_bf16" in flags or "avx512_bf16" in flags
+
+
+def jpeg_size(data):
+    """Width and height, by the frame header."""
+    at = 2
+    while data[at + 1] not in (0xc0, 0xc1, 0xc2):
+        at += 2 + int.from_bytes(data[at + 2:at + 4], "big")
+    height, width = struct.unpack_from(">HH", data, at + 5)
+    return width, height
+
+
+def explanations(test, folder, size=(32, 32)):
+    """The rows of explanations.csv; `folder` holds a picture of that size for each and nothing more."""
+    with open(folder / "explanations.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    test.assertEqual([row["file"] for row in rows],
+                     [f"{number:03}-{pathlib.Path(row['path']).stem}.jpg" for number, row in enumerate(rows, 1)])
+    test.assertEqual({path.name for path in folder.iterdir()}, {"explanations.csv", *(row["file"] for row in rows)})
+    for row in rows:
+        test.assertEqual(jpeg_size((folder / row["file"]).read_bytes()), size)
+    return rows
 
 
 class FlowTest(unittest.TestCase):

@@ -8,7 +8,7 @@ import statistics
 import tempfile
 
 from browser import BrowserCase
-from flow import FlowTest, files_below, kiln, main
+from flow import FlowTest, explanations, files_below, kiln, main
 
 ONE_MODEL = {"answers.csv", "classes.csv", "evaluation.csv", "evaluation.html", "evaluation.json"}
 
@@ -125,6 +125,29 @@ class EvaluateTest(Trained, FlowTest):
         self.assertEqual(self.names(folder), ONE_MODEL)
         self.assertEqual(len([path for path in (folder / "tensorboard").rglob("*") if path.is_file()]), 1)
 
+    def test_mistakes_are_explained(self):
+        maps = self.folder / "maps"
+        folder, record = self.evaluated("--explain", maps, models=("good", "other"))
+        num_wrong = 0
+        for number, model in enumerate(record["models"], 1):
+            rows = explanations(self, maps / f"model-{number}")
+            self.assertEqual([(row["path"], row["label"]) for row in rows],
+                             [(image["path"], image["label"]) for image in model["most_wrong"]])
+            answers = {row["path"]: row for row in rows_of(folder / f"answers-{number}.csv")}
+            for row in rows:
+                answer = answers[row["path"]]
+                self.assertNotEqual(answer["label"], answer["true_label"])
+                self.assertEqual((row["label"], row["confidence"]), (answer["label"], answer["confidence"]))
+            page = (folder / f"evaluation-{number}.html").read_text()
+            self.assertEqual(page.count('alt="where the model saw '), len(rows))
+            num_wrong += len(rows)
+        self.assertGreater(num_wrong, 0)
+        self.assertEqual(len(list(maps.iterdir())), 2)
+        # In the same folder, one model leaves nothing of two.
+        _, record = self.evaluated("--explain", maps)
+        self.assertEqual([row["path"] for row in explanations(self, maps)],
+                         [image["path"] for image in record["models"][0]["most_wrong"]])
+
     def test_images_that_the_model_has_seen_are_counted(self):
         _, held_out = self.evaluated()
         valid = held_out["images"]
@@ -176,9 +199,10 @@ class EvaluateTest(Trained, FlowTest):
                 self.assertIn(word, result.stderr)
         self.assertEqual(self.names(strange), set())
         # The faults of all parts at once.
-        both = self.evaluate(models=("missing",), data=self.folder / "nowhere")
-        self.assertIn("missing", both.stderr)
-        self.assertIn("nowhere", both.stderr)
+        both = self.evaluate("--explain", flat, models=("missing",), data=self.folder / "nowhere")
+        for word in ("missing", "nowhere", "--explain", ".png"):
+            self.assertIn(word, both.stderr)
+        self.assertEqual(len(self.names(flat)), 3)
 
 
 class PagesTest(Trained, BrowserCase):

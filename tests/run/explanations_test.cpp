@@ -86,6 +86,14 @@ TEST(ExplanationFolder, IsNewOrHoldsEarlierExplanationsAlone) {
   EXPECT_TRUE(fs::exists(scratch / "earlier/001-a.jpg"));  // until there are others
   EXPECT_FALSE(fs::exists(scratch / "earlier/.kiln-tmp-002-b.jpg-1"));
 
+  scratch.put("several/model-1/explanations.csv", header + "a.png,cat,0.5,001-a.jpg\r\n");
+  scratch.put("several/model-1/001-a.jpg");
+  scratch.put("several/model-1/.kiln-tmp-002-b.jpg-1");
+  scratch.put("several/model-2/explanations.csv", header);
+  ExplanationFolder(scratch / "several");
+  EXPECT_TRUE(fs::exists(scratch / "several/model-1/001-a.jpg"));
+  EXPECT_FALSE(fs::exists(scratch / "several/model-1/.kiln-tmp-002-b.jpg-1"));
+
   scratch.put("photos/a.jpg");
   scratch.put("pictures/001-a.jpg");
   scratch.put("table/explanations.csv", "path,class\r\n");
@@ -93,7 +101,12 @@ TEST(ExplanationFolder, IsNewOrHoldsEarlierExplanationsAlone) {
   scratch.put("mixed/notes.txt");
   scratch.put("folders/explanations.csv", header);
   scratch.put("folders/001-a.jpg/b.jpg");
-  for (const char* name : {"photos", "pictures", "table", "mixed", "folders"})
+  scratch.put("models/model-1/_meta.yaml");
+  scratch.put("deep/model-1/model-2/explanations.csv", header);
+  fs::create_directory(scratch / "linked");
+  fs::create_directory_symlink(scratch / "several/model-1", scratch / "linked/model-1");
+  for (const char* name :
+       {"photos", "pictures", "table", "mixed", "folders", "models", "deep", "linked"})
     EXPECT_EQ(error_of([&] { ExplanationFolder(scratch / name); }).code(),
               ErrorCode::kFailedToWriteOutputs)
         << name;

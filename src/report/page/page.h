@@ -58,7 +58,9 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here);
 // One row per class, worst first.
 std::string classes_html(const DataRecord& data, const ValidationDetails& details);
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix);
-std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong);
+// `heat_maps` are empty, or show where in each image the model saw its answer.
+std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,
+                          const std::vector<Thumbnail>& heat_maps = {});
 
 // Interpretation of a run's metrics: did it work, can it be trusted, what limited its speed.
 enum class Judged { kGood, kNote, kWarning };

@@ -122,14 +122,25 @@ std::string pairs_table(const DataRecord& data, const ConfusionMatrix& matrix) {
                rows);
 }
 
-std::string mistake(const DataRecord& data, const JudgedImage& image, const std::string& encoded) {
+// Empty for no picture.
+std::string picture(const DataRecord& data, const std::string& alt, const std::string& encoded) {
+  if (encoded.empty()) return "";
   const bool small = data.eval_height > 0 && data.eval_height <= kSmallImage;
-  const std::string alt = class_name(data, image.truth) + " predicted as " +
-                          class_name(data, image.guess) + ", " + percent(image.confidence);
+  return formatted("<img%s alt=\"", small ? " class=\"pixels\"" : "") + escaped(alt) +
+         "\" src=\"data:image/jpeg;base64," + encoded + "\">";
+}
+
+// `encoded`: the thumbnail; `encoded_map`: its heat map, if any.
+std::string mistake(const DataRecord& data, const JudgedImage& image, const std::string& encoded,
+                    const std::string& encoded_map) {
+  const std::string guess = class_name(data, image.guess);
   return element(
              "figure",
-             formatted("<img%s alt=\"", small ? " class=\"pixels\"" : "") + escaped(alt) +
-                 "\" src=\"data:image/jpeg;base64," + encoded + "\">" +
+             picture(data,
+                     class_name(data, image.truth) + " predicted as " + guess + ", " +
+                         percent(image.confidence),
+                     encoded) +
+                 picture(data, "where the model saw " + guess, encoded_map) +
                  element("figcaption",
                          element("span class=\"guess\"",
                                  name_html(data, image.guess) + " " + percent(image.confidence)) +
@@ -216,21 +227,25 @@ std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix
           element("div class=\"beside\"", matrix_table(data, small) + pairs_table(data, matrix)));
 }
 
-std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong) {
+std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,
+                          const std::vector<Thumbnail>& heat_maps) {
   std::string figures;
   std::size_t num_shown = 0, num_bytes = 0;
-  for (const JudgedImage& image : wrong) {
-    const std::string encoded = base64(image.thumbnail.jpeg);
-    if (encoded.empty() || num_bytes + encoded.size() > kMostImageBytes) continue;
-    figures += mistake(data, image, encoded);
-    num_bytes += encoded.size();
-    if (++num_shown == kMostImages) break;
+  for (std::size_t i = 0; i < wrong.size() && num_shown < kMostImages; ++i) {
+    const std::string encoded = base64(wrong[i].thumbnail.jpeg);
+    const std::string encoded_map = i < heat_maps.size() ? base64(heat_maps[i].jpeg) : "";
+    const std::size_t size = encoded.size() + encoded_map.size();
+    if (encoded.empty() || num_bytes + size > kMostImageBytes) continue;
+    figures += mistake(data, wrong[i], encoded, encoded_map);
+    num_bytes += size;
+    ++num_shown;
   }
   if (figures.empty()) return "";
-  return section(
-      "mistakes", "Most confident mistakes",
-      element("p", "Misclassified images with the highest confidence: hard or mislabeled ones.") +
-          element("div class=\"mistakes\"", "\n" + figures));
+  std::string lead = "Misclassified images with the highest confidence: hard or mislabeled ones.";
+  if (!heat_maps.empty())
+    lead += " Below each, yellow marks where in it the model saw its answer, and violet where not.";
+  return section("mistakes", "Most confident mistakes",
+                 element("p", lead) + element("div class=\"mistakes\"", "\n" + figures));
 }
 
 }  // namespace kiln

@@ -25,6 +25,8 @@ struct EvaluatedModel {
   Evaluation figures;       // by calibrated confidence
   Calibration calibration;  // its temperature; the answers are those to the evaluated images
   std::vector<JudgedImage> most_wrong;
+  // Of each of those, where in it the model saw its answer; empty: not asked for.
+  std::vector<Thumbnail> heat_maps;
   long long num_unknown = 0;                // images that are none of its classes, left out
   std::vector<std::string> unknown_labels;  // theirs
   std::optional<SeenCounts> seen;           // empty: the model does not say what it has seen

@@ -26,6 +26,7 @@ EvaluatedModel model_with(int right, int wrong, float confidence = 0.9F) {
                        .figures = figures,
                        .calibration = {1, figures.answers()},
                        .most_wrong = {},
+                       .heat_maps = {},
                        .unknown_labels = {},
                        .seen = SeenCounts{},
                        .faults = {}};
@@ -83,6 +84,27 @@ TEST(EvaluationPage, NamesAreEscapedAndFiguresCanBeReadBack) {
   EXPECT_NE(html.find("<data id=\"top1\" value=\"0.9\""), std::string::npos);
   for (const char* id : {"verdict", "trust", "confidence", "calibration", "classes", "confusion"})
     EXPECT_NE(html.find(std::string("<section id=\"") + id + "\""), std::string::npos) << id;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST(EvaluationPage, MistakesHaveHeatMapsWhereTheyWereAskedFor) {
+  EvaluatedModel model = model_with(900, 100);
+  for (const char* name : {"a.png", "b.png", "unreadable.png"})
+    model.most_wrong.push_back({name, 0, 1, 0.9, {}});
+  for (const std::size_t i : {0U, 1U}) model.most_wrong[i].thumbnail = {96, 96, "photo"};
+  const std::string plain = evaluation_html(record_of({model}));
+  EXPECT_EQ(count(plain, "<img"), 2U);
+  EXPECT_EQ(plain.find("yellow"), std::string::npos);
+  model.heat_maps = {{96, 96, "map"}, {}, {}};
+  const std::string explained = evaluation_html(record_of({model}));
+  EXPECT_EQ(count(explained, "<img"), 3U);
+  EXPECT_EQ(count(explained, "where the model saw &lt;dog&gt;"), 1U);
+  EXPECT_NE(explained.find("yellow"), std::string::npos);
 }
 
 TEST(EvaluationPage, SeveralModelsAreComparedAndHaveAPageEach) {
