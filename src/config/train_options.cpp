@@ -207,6 +207,10 @@ std::vector<Option> train_options() {
         optional_path("log-path", "DIR", "logs", kReporting,
                       "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
                       "tensorboard) and module_statistics/error_info.json.")},
+       {Effect::kFree,
+        optional_path("explain", "DIR", "", kReporting,
+                      "Folder for pictures of the mistakes on validation images that the report "
+                      "shows: where in the image the saved model saw its answer.")},
        {Effect::kFree, plain()}});
   append(options, checkpoint_options());
   append(options, tracking_options());
@@ -304,6 +308,7 @@ OutputConfig bind_output(Binder& binder) {
   config.trained_model_path = binder.path("trained-model-path");
   config.log_path = binder.path("log-path");
   config.log_path_given = binder.given("log-path");
+  config.explain = binder.path("explain");
   config.print_freq = binder.small_integer("print-freq");
   config.plain = binder.plain();
   config.no_hashes = binder.boolean("no-hashes");
@@ -313,14 +318,26 @@ OutputConfig bind_output(Binder& binder) {
   return config;
 }
 
-void check_checkpoint_path(Binder& binder, const TrainConfig& config) {
-  const std::string& path = config.checkpoint.path;
+// From inputs and the model.
+void keep_apart(Binder& binder, const char* name, const std::string& path,
+                const TrainConfig& config) {
   const DataConfig& data = config.data;
-  require_apart(binder, "checkpoint-path", path, "untrained-model-path", data.untrained_model_path);
-  require_apart(binder, "checkpoint-path", path, "train-data-path", data.train_path);
-  require_apart(binder, "checkpoint-path", path, "valid-data-path", data.valid_path);
-  require_apart(binder, "checkpoint-path", path, "trained-model-path",
-                config.output.trained_model_path);
+  require_apart(binder, name, path, "untrained-model-path", data.untrained_model_path);
+  require_apart(binder, name, path, "train-data-path", data.train_path);
+  require_apart(binder, name, path, "valid-data-path", data.valid_path);
+  require_apart(binder, name, path, "trained-model-path", config.output.trained_model_path);
+}
+
+// It may lie among the logs, but not hold them.
+void check_explain(Binder& binder, const TrainConfig& config) {
+  const std::string &path = config.output.explain, &logs = config.output.log_path;
+  keep_apart(binder, "explain", path, config);
+  require_apart(binder, "explain", path, "checkpoint-path", config.checkpoint.path);
+  if (lies_inside(logs, path))
+    binder.fault("explain", ErrorCode::kParameterParsing,
+                 "--explain '" + path + "' would hold --log-path '" + logs +
+                     "' and must hold nothing but pictures: choose a separate folder, such as '" +
+                     logs + "/mistakes'.");
 }
 
 void check_paths(Binder& binder, const DataConfig& data, const OutputConfig& output) {
@@ -347,7 +364,8 @@ Command bind_train(Binder& binder) {
                      .overridden = binder.overridden()};
   binder.path("config");
   check_paths(binder, config.data, config.output);
-  check_checkpoint_path(binder, config);
+  keep_apart(binder, "checkpoint-path", config.checkpoint.path, config);
+  check_explain(binder, config);
   return config;
 }
 

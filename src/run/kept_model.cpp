@@ -10,6 +10,7 @@
 #include "data/image/image.h"
 #include "data/transform/image_pipeline.h"
 #include "report/record/run_file.h"
+#include "run/explained_mistakes.h"
 #include "run/explanations.h"
 #include "run/image_hashes.h"
 #include "run/model_weights.h"
@@ -173,6 +174,8 @@ void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log) {
                      std::move(seen)};
   model.spec.num_classes = static_cast<int>(inputs.train.classes.size());
   write_directory(*job.output, trained_model_files(model));
+  model = {};
+  if (job.explanations) explain_mistakes(job, log.most_wrong());
   log.saved();
 }
 

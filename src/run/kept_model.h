@@ -37,9 +37,9 @@ ValidationDetails judge(World& world, const std::vector<Prediction>& predictions
 
 // The end of a run: the model directory.
 
-// Rank 0 writes the best epoch's model and logs its path, or that there is none. Memory that only
-// training needs is released first, since files are built in memory. A collective. Throws Error
-// kFailedToWriteOutputs.
+// Rank 0 writes the best epoch's model, explains its mistakes if that was asked for, and logs its
+// path, or that there is none. Memory that only training needs is released first, since files are
+// built in memory. A collective. Throws Error kFailedToWriteOutputs.
 void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log);
 
 }  // namespace kiln

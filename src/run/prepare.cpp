@@ -71,6 +71,8 @@ void read_inputs(TrainingJob& job) {
     if (world.leads())
       problems.collect(
           [&] { job.output.emplace(prepare_model_output(config.output.trained_model_path)); });
+    if (world.leads() && !config.output.explain.empty())
+      problems.collect([&] { job.explanations.emplace(config.output.explain); });
     problems.throw_if_any();
   });
   share_datasets(world, config.data, inputs);

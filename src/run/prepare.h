@@ -16,6 +16,7 @@
 #include "parallel/device/device.h"
 #include "parallel/gradients/communicator.h"
 #include "parallel/ranks/world.h"
+#include "run/explanations.h"
 #include "run/resume.h"
 #include "run/saved_run.h"
 #include "run/training_inputs.h"
@@ -42,10 +43,11 @@ struct TrainingJob {
   LoaderThreadCount loader_threads;
   TrainingInputs inputs;
   Recipe recipe;
-  std::unique_ptr<ImageModel> model;            // until begin() takes it
-  std::optional<OutputFolder> output;           // of the model; rank 0
-  std::optional<CheckpointFolder> checkpoints;  // rank 0
-  std::optional<ResumePoint> resume;            // where the run goes on; empty: it begins
+  std::unique_ptr<ImageModel> model;              // until begin() takes it
+  std::optional<OutputFolder> output;             // of the model; rank 0
+  std::optional<ExplanationFolder> explanations;  // if asked for; rank 0
+  std::optional<CheckpointFolder> checkpoints;    // rank 0
+  std::optional<ResumePoint> resume;              // where the run goes on; empty: it begins
   // What tells this run's inputs from those of others.
   DatasetPrint train_print, valid_print;
   std::string model_print;

@@ -69,6 +69,8 @@ class RunLogger {
   }
   // A printed step; sums are over all ranks.
   void step(StepRecord record);
+  // Of the kept epoch; on rank 0.
+  const std::vector<JudgedImage>& most_wrong() const { return reporter_.run().details.most_wrong; }
   // After every training step and validation batch: updates the live line.
   void progress(const StepRecord& timing);
   void validating(int epoch, int step, int num_steps);

@@ -120,7 +120,7 @@ TEST(Effects, AreGivenForEveryOptionOfTrain) {
 TEST(Effects, TellWhatARunThatResumesMayChange) {
   for (const char* name :
        {"epochs", "train-data-path", "checkpoint-path", "loader-threads", "cache", "print-freq",
-        "collective-timeout", "mlflow-log-model", "no-hashes"})
+        "collective-timeout", "mlflow-log-model", "no-hashes", "explain"})
     EXPECT_EQ(effect_of(name), Effect::kFree) << name;
   for (const char* name : {"threads", "ranks", "bucket-mb", "gradient-dtype", "device"})
     EXPECT_EQ(effect_of(name), Effect::kBits) << name;

@@ -294,6 +294,17 @@ TEST(CommandLine, OutputsMustNotBeInputs) {
             std::string::npos);
 }
 
+TEST(CommandLine, PicturesOfMistakesHaveAFolderOfTheirOwn) {
+  EXPECT_EQ(parse_as<TrainConfig>(train()).output.explain, "");
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--explain=logs/maps"})).output.explain, "logs/maps");
+  for (const char* folder : {"u", "t/below", "v", "o", "o/maps", "c/maps", "logs"}) {
+    const std::string message =
+        fault(train({"--checkpoint-path=c", std::string("--explain=") + folder}));
+    EXPECT_TRUE(message.starts_with("--explain '")) << message;
+  }
+  EXPECT_EQ(faults(train({"--explain=."})).size(), 5u);  // it contains inputs, model and logs
+}
+
 TEST(CommandLine, TheLogPathIsKnownDespiteFaults) {
   EXPECT_EQ(log_path({"train", "--color", "red", "--log-path", "here"}), "here");
   EXPECT_EQ(log_path({"train", "--log-path="}), "logs");

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 
-from flow import KILN, FlowTest, cpu_has_bf16, files_below, kiln, main, seen_images
+from flow import KILN, FlowTest, cpu_has_bf16, explanations, files_below, kiln, main, seen_images
 
 
 class TrainTest(FlowTest):
@@ -26,6 +26,21 @@ class TrainTest(FlowTest):
                                          r"valid_loss [\d.]+,top1 acc [\d.]+,top5 acc [\d.]+$", re.M))
         self.assertTrue((self.folder / "logs/report.html").exists())
         self.assert_training_json_holds_what_the_readme_promises()
+
+    def test_mistakes_are_explained(self):
+        full = self.folder / "full"
+        full.mkdir()
+        (full / "notes.txt").touch()
+        self.assert_fails(self.train(explain=full), 3, 160, "--explain", "notes.txt")
+        maps = self.folder / "logs/mistakes"
+        result = self.train(explain=maps, epochs=2)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        events = [json.loads(line) for line in (self.folder / "logs/metrics.jsonl").read_text().splitlines()]
+        kept = [event["judgement"] for event in events if "judgement" in event][-1]
+        classes = self.training()["data"]["classes"]
+        self.assertEqual([(row["path"], row["label"]) for row in explanations(self, maps)],
+                         [(image["file"], classes[image["guess"]]) for image in kept["most_wrong"]])
+        self.assertGreater(len(kept["most_wrong"]), 0)
 
     def test_validation_images_that_are_also_training_images_are_counted(self):
         train = self.copy_data()

@@ -12,7 +12,8 @@
 namespace kiln {
 namespace {
 
-constexpr std::array<std::string_view, 3> kOwnPaths = {"trained-model-path", "log-path", "config"};
+constexpr std::array<std::string_view, 4> kOwnPaths = {"trained-model-path", "log-path", "explain",
+                                                       "config"};
 
 ComparisonRow row_of(const NamedRun& named) {
   const RunSummary summary = summary_of(named.run);

@@ -1,0 +1,52 @@
+#include "run/explained_mistakes.h"
+
+#include <cstddef>
+#include <exception>
+#include <string>
+
+#include "base/text.h"
+#include "run/explanations.h"
+#include "run/predictor.h"
+
+namespace kiln {
+namespace {
+
+// The record names images; nothing else of a run that went on from a checkpoint does.
+std::vector<ExplainedAnswer> answers_of(const TrainingJob& job,
+                                        const std::vector<JudgedImage>& wrong) {
+  const SampleTable& samples = job.inputs.valid.samples;
+  const auto num_classes = static_cast<int>(job.inputs.train.classes.size());
+  std::vector<ExplainedAnswer> answers;
+  for (const JudgedImage& image : wrong) {
+    std::size_t i = 0;
+    while (i < samples.size() && samples.file_name(i) != image.file) ++i;
+    if (i < samples.size() && image.guess >= 0 && image.guess < num_classes)
+      answers.push_back({i, image.guess, static_cast<float>(image.confidence)});
+    else
+      job.log.warning("No picture explains '" + printable(image.file) +
+                      "': rank 0 does not have that image.");
+  }
+  return answers;
+}
+
+}  // namespace
+
+void explain_mistakes(TrainingJob& job, const std::vector<JudgedImage>& wrong) {
+  const OutputConfig& output = job.config.output;
+  try {
+    const at::Device device = torch_device(job.device);
+    Predictor predictor(output.trained_model_path, device, job.precision.precision);
+    const std::vector<ExplainedAnswer> answers = answers_of(job, wrong);
+    const Explained explained = job.explanations->add(predictor, device, job.inputs.valid_pixels,
+                                                      job.inputs.valid, answers);
+    for (const std::string& note : explained.notes) job.log.warning(note);
+    job.explanations->commit();
+    job.log.info(formatted("explained: %zu mistakes: ", answers.size()) + "'" + output.explain +
+                 "'");
+  } catch (const std::exception& failure) {
+    job.log.warning(std::string("The model is saved, but its mistakes are not explained: ") +
+                    failure.what());
+  }
+}
+
+}  // namespace kiln
