@@ -28,6 +28,7 @@ if [ "${1:-}" = --nightly ]; then
   OMP_WAIT_POLICY=passive ctest --test-dir build/release --output-on-failure -j 2 -LE check
   tests/nightly/kill_runs.py --kills 300
   tests/nightly/soak.sh
+  tests/nightly/million_rows.py
   .ci/lint --all
 else
   .ci/lint
