@@ -1,6 +1,7 @@
 """Runs a trainer and keeps its last rate, its times and its peak memory: measure.py OUT COMMAND...
 
-Understands a JSON line an epoch with "img_per_s", and the component's `Epoch 1,train_ips 30.70,...`.
+Understands a JSON line an epoch with "img_per_s", the component's `Epoch 1,train_ips 30.70,...`, and the last line of
+`kiln score`.
 """
 import json
 import re
@@ -13,10 +14,10 @@ begin = time.perf_counter()
 first_epoch, rate = None, None
 with subprocess.Popen(sys.argv[2:], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
     for line in process.stdout:
-        found = re.search(r'"img_per_s": ([\d.]+)|Epoch \d+,train_ips ([\d.]+)', line)
+        found = re.search(r'"img_per_s": ([\d.]+)|Epoch \d+,train_ips ([\d.]+)|^Scored .* \(([\d.]+) images/s\)', line)
         if found:
             first_epoch = first_epoch or time.perf_counter() - begin
-            rate = float(found[1] or found[2])
+            rate = float(found[1] or found[2] or found[3])
 seconds = time.perf_counter() - begin
 if process.returncode != 0 or rate is None:
     sys.exit(f"measure.py: {' '.join(sys.argv[2:])} ended with {process.returncode} and told no rate")

@@ -82,21 +82,11 @@ struct StepFigures {
   double observed_seconds = 0;  // its length
 };
 
-StepFigures measure_steps(const BenchStepConfig& config, Precision precision, at::Device device) {
-  torch::manual_seed(1);
-  std::unique_ptr<ImageModel> model =
-      make_image_model({.model_name = config.model_name, .num_classes = config.classes});
-  model->prepare(device);
-  model->train(true);
-  const std::unique_ptr<Communicator> communicator = make_local_communicator();
-  Recipe recipe;
-  recipe.precision = precision;
-  TrainState state(std::move(model), recipe, BucketPlan{}, *communicator);
-  TrainStep step(state, {.batch_size = config.batch_size, .precision = precision});
-  OneBatch batch(config, device);
+template <typename Step>
+StepFigures measure_each(const BenchStepConfig& config, at::Device device, const Step& step) {
   const auto seconds_of_step = [&] {
     const Stopwatch watch;
-    step.run(batch, kLearningRate);
+    step();
     wait_for(device);
     return watch.seconds();
   };
@@ -107,6 +97,39 @@ StepFigures measure_steps(const BenchStepConfig& config, Precision precision, at
   figures.observed_seconds = seconds_of_step();
   figures.operators = observed.sums();
   return figures;
+}
+
+std::unique_ptr<ImageModel> fresh_model(const BenchStepConfig& config, at::Device device) {
+  torch::manual_seed(1);
+  std::unique_ptr<ImageModel> model =
+      make_image_model({.model_name = config.model_name, .num_classes = config.classes});
+  model->prepare(device);
+  return model;
+}
+
+StepFigures measure_training(const BenchStepConfig& config, Precision precision,
+                             at::Device device) {
+  std::unique_ptr<ImageModel> model = fresh_model(config, device);
+  model->train(true);
+  const std::unique_ptr<Communicator> communicator = make_local_communicator();
+  Recipe recipe;
+  recipe.precision = precision;
+  TrainState state(std::move(model), recipe, BucketPlan{}, *communicator);
+  TrainStep step(state, {.batch_size = config.batch_size, .precision = precision});
+  OneBatch batch(config, device);
+  return measure_each(config, device, [&] { step.run(batch, kLearningRate); });
+}
+
+// What Predictor::logits() does with a batch.
+StepFigures measure_inference(const BenchStepConfig& config, Precision precision,
+                              at::Device device) {
+  const std::unique_ptr<ImageModel> model = fresh_model(config, device);
+  model->fold_batch_norm();
+  const torch::InferenceMode inference;
+  const at::Tensor images = OneBatch(config, device).next()->images;
+  return measure_each(config, device, [&] {
+    return forward(*model, images, precision).to(torch::kFloat32).cpu().contiguous();
+  });
 }
 
 Json shares(const StepFigures& figures) {
@@ -123,7 +146,8 @@ Json shares(const StepFigures& figures) {
 Json to_json(const BenchStepConfig& config, const Device& device, const StepFigures& figures,
              const MachineLimits& limits) {
   const Spread seconds = spread_of(figures.seconds);
-  const double flops = 3 * figures.operators.forward_flops;  // backward: twice the forward pass
+  const int passes = config.inference ? 1 : 3;  // backward: twice the forward pass
+  const double flops = passes * figures.operators.forward_flops;
   Json json = {{"version", program_version()},
                {"device", device.description},
                {"threads", at::get_num_threads()},
@@ -131,6 +155,7 @@ Json to_json(const BenchStepConfig& config, const Device& device, const StepFigu
                {"image_size", config.size},
                {"batch_size", config.batch_size},
                {"classes", config.classes},
+               {"inference", config.inference},
                {"steps", config.steps},
                {"images_per_second", config.batch_size / seconds.median},
                {"images_per_second_least", config.batch_size / seconds.most},
@@ -160,7 +185,8 @@ int run(const BenchStepConfig& config, Process& process) {
   if (!choice.warning.empty()) process.log.warning(choice.warning);
   set_tf32(choice.precision);
   const MachineLimits limits = measure_limits(choice.precision, torch_device(device));
-  const StepFigures figures = measure_steps(config, choice.precision, torch_device(device));
+  const auto measure = config.inference ? measure_inference : measure_training;
+  const StepFigures figures = measure(config, choice.precision, torch_device(device));
   Json json = to_json(config, device, figures, limits);
   json["precision"] = precision_name(choice.precision);
   std::printf("%s\n", json.dump(2).c_str());

@@ -117,6 +117,8 @@ std::vector<Option> bench_step_options() {
       integer("batch-size", "64", 2, kMillion, "images", kImages, "Images per batch."),
       integer("size", "224", 1, 2048, "pixels", kImages, "Height and width of the images."),
       integer("classes", "1000", 2, kMillion, "classes", kModel, "Number of classes."),
+      yes_or_no("inference", ValueKind::kSwitch, "False", kModel,
+                "Measure the bare forward pass of `kiln score` instead of a training step."),
       precision(kModel, "What the network computes in, as in training."),
       integer("steps", "20", 1, kMillion, "steps", kMachine,
               "Steps to measure, after three warm-up steps."),
@@ -132,6 +134,7 @@ Command bind_bench_step(Binder& binder) {
   config.batch_size = binder.small_integer("batch-size");
   config.size = binder.small_integer("size");
   config.classes = binder.small_integer("classes");
+  config.inference = binder.boolean("inference");
   config.precision = precision_named(binder.choice("precision"));
   config.steps = binder.small_integer("steps");
   config.device = binder.device();

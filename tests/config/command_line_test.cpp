@@ -268,6 +268,8 @@ TEST(CommandLine, OtherCommandsTakeTheirOptions) {
   EXPECT_TRUE(inspect.json);
   EXPECT_TRUE(inspect.check);
   EXPECT_EQ(parse_as<InspectConfig>({"inspect", "--", "--odd"}).path, "--odd");
+  EXPECT_FALSE(parse_as<BenchStepConfig>({"bench", "step"}).inference);
+  EXPECT_TRUE(parse_as<BenchStepConfig>({"bench", "step", "--inference"}).inference);
   const auto report = parse_as<ReportConfig>({"report", "logs"});
   EXPECT_EQ(report.log_path, "logs");
   EXPECT_EQ(report.output_path, "");

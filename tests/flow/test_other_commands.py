@@ -170,6 +170,16 @@ class BenchStepTest(FlowTest):
         for name in ("machine_gigaflops_per_second", "machine_gigabytes_per_second", "share_of_machine_flops"):
             self.assertGreater(measured[name], 0, name)
 
+    def test_the_forward_pass_of_a_trained_model(self):
+        words = ["bench", "step", "--size", 16, "--batch-size", 4, "--classes", 7, "--steps", 2, "--threads", 1, "--device", "cpu"]
+        step, forward = (json.loads(kiln(*words, *more).stdout) for more in ([], ["--inference"]))
+        self.assertEqual((step["inference"], forward["inference"]), (False, True))
+        self.assertAlmostEqual(step["gigaflops_per_step"], 3 * forward["gigaflops_per_step"], 6)
+        shares = forward["share_of_step"]
+        self.assertGreater(shares["convolution"], 0)
+        # ResNet's BatchNorm always follows a convolution, which it is folded into.
+        self.assertEqual([shares[name] for name in ("batch_norm", "gradient_accumulation", "optimizer")], [0, 0, 0])
+
     def test_what_it_cannot_measure(self):
         self.assert_refused(kiln("bench", "step", "--model-name", "densenet121", "--size", 28), 1, "--size", "29")
         self.assert_refused(kiln("bench", "step", "--model-name", "alexnet"), 1, "alexnet")
