@@ -73,6 +73,30 @@ TEST(Temperature, MinimizesTheCrossEntropy) {
   EXPECT_GT(cross_entropy(images.all(), found / 1.01), lowest);
 }
 
+TEST(Temperature, IsTheLowestOfASearchThroughAllTemperatures) {
+  struct Case {
+    int count, num_classes;
+    double known;
+  };
+  constexpr int kSteps = 2000;
+  const double ratio = std::pow(kHighestTemperature / kLowestTemperature, 1.0 / kSteps);
+  for (const auto& [count, num_classes, known] :
+       {Case{50, 2, 0.3}, Case{300, 10, 1.0}, Case{200, 3, 2.5}, Case{100, 5, 8.0}}) {
+    const Images images = drawn_images(count, num_classes, known);
+    double best = 0, lowest = std::numeric_limits<double>::infinity();
+    for (int step = 0; step <= kSteps; ++step) {
+      const double temperature = kLowestTemperature * std::pow(ratio, step);
+      const double loss = cross_entropy(images.all(), temperature);
+      if (loss >= lowest) continue;
+      lowest = loss;
+      best = temperature;
+    }
+    const double found = fit_temperature(images.all());
+    EXPECT_NEAR(found / best, 1, 1.01 * (ratio - 1)) << known;
+    EXPECT_LE(cross_entropy(images.all(), found), lowest * (1 + 1e-9)) << known;
+  }
+}
+
 TEST(Temperature, IsOneWhereNothingCanBeLearned) {
   EXPECT_EQ(fit_temperature({{}, {}, 10}), 1);
   const std::vector<float> right = {3, 1, 0, 0, 2, 0}, one_class = {5, -3};

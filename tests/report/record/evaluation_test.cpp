@@ -202,6 +202,69 @@ TEST(AnswerRateFor, TakesTheLowestThresholdThatIsRightOftenEnough) {
   EXPECT_FALSE(answer_rate_for({}, 0.5).has_value());
 }
 
+struct Answer {
+  double confidence = 0;
+  bool is_right = false;
+};
+
+// Most are sure, and as often right as they are sure.
+std::vector<Answer> drawn_answers(int count) {
+  RandomSequence random({3, static_cast<std::uint64_t>(count)});
+  std::vector<Answer> answers;
+  for (int i = 0; i < count; ++i) {
+    const double confidence = 1 - std::pow(random.uniform(), 4);
+    answers.push_back({confidence, random.uniform() < confidence});
+  }
+  return answers;
+}
+
+// What is answered from `threshold` on, counted one by one.
+AnswerRate counted_rate(const std::vector<Answer>& answers, double threshold) {
+  AnswerRate rate{.threshold = threshold, .images = static_cast<std::int64_t>(answers.size())};
+  for (const Answer& answer : answers) {
+    if (answer.confidence < threshold) continue;
+    ++rate.answered;
+    rate.right += answer.is_right ? 1 : 0;
+  }
+  return rate;
+}
+
+TEST(AnswerRateFor, AnswersAsManyAsCountingOneByOneAtEveryBound) {
+  for (const int count : {40, 1000, 20'000}) {
+    const std::vector<Answer> answers = drawn_answers(count);
+    std::vector<AnswerBin> bins = empty_answer_bins();
+    std::vector<AnswerRate> counted;
+    for (const AnswerBin& bin : bins) counted.push_back(counted_rate(answers, bin.from));
+    for (const Answer& answer : answers) count_answer(answer.confidence, answer.is_right, bins);
+    for (const double wanted : {0.9, 0.95, 0.98, 0.99, 0.999}) {
+      std::int64_t most = 0;
+      for (const AnswerRate& rate : counted)
+        if (rate.answered > 0 && rate.accuracy() >= wanted) most = std::max(most, rate.answered);
+      const auto found = answer_rate_for(bins, wanted);
+      ASSERT_EQ(found.has_value(), most > 0) << count << " " << wanted;
+      if (!found) continue;
+      const AnswerRate there = counted_rate(answers, found->threshold);
+      EXPECT_EQ(found->answered, most) << count << " " << wanted;
+      EXPECT_EQ(found->answered, there.answered) << count << " " << wanted;
+      EXPECT_EQ(found->right, there.right) << count << " " << wanted;
+      EXPECT_EQ(found->images, count);
+      EXPECT_GE(found->accuracy(), wanted);
+    }
+  }
+}
+
+TEST(AnswerRate, PromisesNothingForFewerThan300Answers) {
+  for (const int answered : {1, 299, 300, 1000}) {
+    std::vector<AnswerBin> bins = empty_answer_bins();
+    for (int i = 0; i < answered; ++i) count_answer(0.95, true, bins);
+    for (int i = 0; i < 5000; ++i) count_answer(0.2, false, bins);  // images, but no answers
+    const auto rate = answer_rate_for(bins, 0.99);
+    ASSERT_TRUE(rate.has_value());
+    EXPECT_EQ(rate->answered, answered);
+    EXPECT_EQ(rate->can_be_promised(), answered >= 300) << answered;
+  }
+}
+
 TEST(McNemar, IsExactForFewDifferences) {
   // Of 10 images 1 or none goes to one side: 2 * (1 + 10) / 2^10.
   const McNemarTest few = mcnemar_test({100, 9, 1, 3});
