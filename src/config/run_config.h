@@ -89,7 +89,7 @@ struct OutputConfig {
   std::string trained_model_path;
   std::string log_path;  // "logs" unless given
   bool log_path_given = false;
-  std::string explain;  // folder for heat maps of mistakes; empty: none
+  std::string explain;     // folder for heat maps of mistakes; empty: none
   int print_freq = 10;     // steps
   bool plain = false;      // no live line
   bool no_hashes = false;  // the model does not say which images it has seen
