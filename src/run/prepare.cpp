@@ -162,7 +162,7 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
 }
 
 bool TrainingJob::is_done() const {
-  return resume && resume->is_finished && resume->has_model;
+  return resume && resume->is_finished && resume->is_complete;
 }
 
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log) {

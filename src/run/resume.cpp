@@ -3,11 +3,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "config/options.h"
+#include "report/record/run_file.h"
 #include "run/checkpoints.h"
 #include "run/image_hashes.h"
 #include "run/model_weights.h"
@@ -62,6 +64,14 @@ std::vector<std::string> differing_options(const TrainingJob& job, const SavedRu
 bool is_finished(const TrainingJob& job, const SavedRun& saved) {
   return !saved.finished.empty() &&
          std::to_string(job.config.optimization.epochs) == value_of(saved.options, "epochs");
+}
+
+// The record ends after the model is written, so a run killed in between has the one alone. A
+// record that cannot be found asks for nothing.
+bool is_complete(const OutputConfig& output, double started) {
+  if (!holds_model_of(output.trained_model_path, started)) return false;
+  const auto record = find_record(std::filesystem::path(output.log_path) / kRunFileName, started);
+  return !record || record->end.status != RunStatus::kRunning;
 }
 
 void compare_data(const std::string& name, const DatasetPrint& before, const DatasetPrint& now,
@@ -177,10 +187,9 @@ void find_checkpoint(TrainingJob& job) {
     point.is_finished = is_finished(job, point.run);
     job.resume = std::move(point);
   });
-  job.resume->has_model =
+  job.resume->is_complete =
       job.world.broadcast(static_cast<char>(
-          job.world.leads() &&
-          holds_model_of(job.config.output.trained_model_path, job.resume->run.started))) != 0;
+          job.world.leads() && is_complete(job.config.output, job.resume->run.started))) != 0;
 }
 
 void check_resumed_inputs(TrainingJob& job) {

@@ -15,7 +15,7 @@ struct ResumePoint {
   SavedRun run;                          // the same on all ranks
   std::optional<Checkpoint> checkpoint;  // on rank 0, until restore()
   bool is_finished = false;              // there is nothing left to train
-  bool has_model = false;                // and the model of the run is where it belongs
+  bool is_complete = false;              // and its model and the end of its record are written
 };
 
 // Opens --checkpoint-path on rank 0, and finds what to continue from: `job.checkpoints`,

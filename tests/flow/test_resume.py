@@ -188,6 +188,20 @@ class EndTest(ResumeTest):
         self.ended(self.job("run"))
         self.assertEqual([event["epoch"] for event in job.events("epoch")], [1, 2])
 
+    def test_a_run_killed_between_its_model_and_the_end_of_its_record(self):
+        straight, killed = self.job("straight"), self.job("killed")
+        for job in (straight, killed):
+            self.ended(job)
+        record = killed.folder / "logs/metrics.jsonl"
+        lines = record.read_text().splitlines(keepends=True)
+        self.assertEqual(json.loads(lines[-1])["event"], "end")
+        record.write_text("".join(lines[:-1]))
+        self.ended(killed)
+        self.assert_same(straight, killed)
+        self.assertEqual(len(killed.events("resume")), 1)
+        self.ended(killed)
+        self.assertEqual(len(killed.events("resume")), 1)
+
     def test_the_checkpoints_kept(self):
         job = self.job("run", batch_size=24, checkpoint_every="1step")
         self.ended(job, "--keep-checkpoints", 3)
