@@ -1,32 +1,22 @@
+#include <ATen/Parallel.h>
+
 #include <algorithm>
-#include <cmath>
-#include <memory>
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
-
-#include <ATen/Parallel.h>
-#include <ATen/ops/topk.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "commands/answer_threshold.h"
 #include "commands/commands.h"
-#include "commands/notable_answers.h"
-#include "commands/score_resume.h"
-#include "data/dataset/image_source.h"
-#include "report/scores/score_file.h"
-#include "report/scores/score_formats.h"
-#include "report/scores/scored_dataset.h"
-#include "report/sinks/log_lines.h"
-#include "run/explanations.h"
-#include "run/prediction_faults.h"
-#include "run/predictions.h"
-#include "run/predictor.h"
+#include "commands/scoring.h"
+#include "platform/launch_environment.h"
+#include "run/binding.h"
+#include "run/divided_predictions.h"
 #include "run/prepare.h"
-#include "train/precision.h"
+#include "run/rank_agreement.h"
 
 namespace kiln {
 namespace {
@@ -34,22 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMostOfList = 4096;  // images of a list that are looked at together
-constexpr std::size_t kNamed = 10;
-constexpr int kPrintedClasses = 3;
-constexpr double kSecondsBetweenLines = 10, kSecondsBetweenLiveLines = 0.1;
-constexpr double kSecondsBetweenSaves = 2, kMostSaving = 0.02;  // of the time
-
-// What the command reads and writes.
-struct Parts {
-  Device device;
-  PrecisionChoice precision;
-  std::optional<Predictor> predictor;
-  Dataset set;                   // of --data-path, if there is no list
-  std::optional<FileList> list;  // of --files-from
-  const ScoreFormat* format = nullptr;
-  std::optional<ScoreFile> file;
-  std::optional<ExplanationFolder> explanations;
-};
 
 const ScoreFormat* format_of(const std::string& output_path) {
   const std::string extension = fs::path(output_path).extension().string();
@@ -60,15 +34,8 @@ const ScoreFormat* format_of(const std::string& output_path) {
                                                 "', but must end in " + score_extensions() + ".");
 }
 
-// Throws the faults of all parts together.
-void open_parts(const ScoreConfig& config, Parts& parts) {
-  parts.device = choose_device(config.prediction.device);
-  parts.precision = choose_precision(config.prediction.precision, units_of(parts.device));
-  Problems problems;
-  problems.collect([&] {
-    parts.predictor.emplace(config.trained_model_path, torch_device(parts.device),
-                            parts.precision.precision);
-  });
+// What rank 0 reads for all, and the outputs.
+void open_of_leader(const ScoreConfig& config, ScoreParts& parts, Problems& problems) {
   problems.collect([&] {
     if (config.files_from.empty())
       parts.set = read_every_image(config.data_path, "Images");
@@ -81,280 +48,31 @@ void open_parts(const ScoreConfig& config, Parts& parts) {
     problems.collect([&] { parts.file.emplace(config.output_path); });
   if (!config.explain.empty())
     problems.collect([&] { parts.explanations.emplace(config.explain); });
-  problems.throw_if_any();
 }
 
-// Images -> rows, batch by batch.
-class Scoring {
-  // On the CPU: [N, num_classes] with and without temperature, and of the most probable classes
-  // [N, top_k].
-  struct Ranked {
-    at::Tensor probabilities, plain, confidences, ids;
-  };
+// Throws the faults of all parts together. A collective.
+void open_parts(const ScoreConfig& config, World& world, ScoreParts& parts) {
+  world.enter("starting", /*patient=*/true);
+  world.agree([&] { parts.device = choose_device(config.prediction.device, world.local_rank()); });
+  require_one_job(world, config.effective_options, parts.device);
+  parts.precision = agreed_precision(world, config.prediction.precision, parts.device);
+  world.agree([&] {
+    Problems problems;
+    problems.collect([&] {
+      parts.predictor.emplace(config.trained_model_path, torch_device(parts.device),
+                              parts.precision.precision);
+    });
+    if (world.leads()) open_of_leader(config, parts, problems);
+    problems.throw_if_any();
+  });
+}
 
- public:
-  Scoring(const ScoreConfig& config, Parts& parts, Log& log)
-      : config_(config),
-        parts_(parts),
-        log_(log),
-        total_(static_cast<long long>(parts.set.samples.size())),
-        true_labels_(parts.set, parts.predictor->labels()),
-        threshold_(answer_threshold(config, parts.predictor->calibration())),
-        columns_(columns_of(config, parts, true_labels_)),
-        encoder_(parts.format->encoder(columns_)),
-        notable_(columns_.guesses),
-        predictions_(*parts.predictor,
-                     {.device = parts.device,
-                      .batch_size = config.prediction.batch_size,
-                      .loader_threads = config.prediction.loader_threads,
-                      .warn = [&log](const std::string& text) { log.warning(text); }}),
-        faults_(config.prediction.max_bad_images, log) {
-    live_.utf8 = locale_is_utf8();
-    warn_of_unknown_labels();
-    tell_answer_threshold(config_, parts_.predictor->calibration(), log_);
-    if (!config_.scored_dataset.empty())
-      scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
-    if (parts_.file) begin_file(*parts_.file);
-  }
-
-  // The whole dataset, or the next part of a list.
-  void score(Dataset& set) {
-    const auto first = static_cast<std::uint32_t>(
-        std::min(num_before_ - num_passed_, static_cast<std::int64_t>(set.samples.size())));
-    for (std::uint32_t i = 0; i < first; ++i) names_.add(set, true_labels_, i);
-    num_passed_ += first;
-    predictions_.for_each(
-        set,
-        [&](const PredictedBatch& batch) {
-          write_rows(set, batch);
-          save_progress();
-          tell_progress();
-        },
-        first);
-  }
-
-  void finish() {
-    if (so_far_.num_images == 0)
-      throw Error(ErrorCode::kInvalidDataset,
-                  parts_.list
-                      ? "--files-from '" + config_.files_from + "' is empty: give one path a line."
-                      : "Images '" + config_.data_path + "': its list is empty. Add images to it.");
-    faults_.check(so_far_.num_images);
-    faults_.require_any_good(so_far_.num_images);
-    if (parts_.file) {
-      parts_.file->write(encoder_->end());
-      parts_.file->commit();
-    }
-    if (scored_dataset_) scored_dataset_->commit();
-    tell_result();
-    if (parts_.explanations) explain();
-  }
-
- private:
-  static ScoreColumns columns_of(const ScoreConfig& config, const Parts& parts,
-                                 const TrueLabels& true_labels) {
-    const std::vector<std::string>& labels = parts.predictor->labels();
-    const auto most = static_cast<int>(labels.size());
-    const bool prints = config.output_path.empty();
-    const int usual = prints ? (config.all_classes ? most : kPrintedClasses) : 1;
-    return {labels, std::min(most, config.top_k > 0 ? config.top_k : usual), config.all_classes,
-            true_labels.any(), config.min_confidence || config.answer_at};
-  }
-
-  // Each batch of a job that goes on is one of a job without an interruption: rows are saved
-  // between batches.
-  void begin_file(ScoreFile& file) {
-    so_far_.settings = score_settings(config_, *parts_.predictor, parts_.device,
-                                      parts_.precision.precision, columns_);
-    const ScoreResume resume{
-        so_far_.settings,
-        why_in_one_go(config_, *parts_.format, parts_.list ? &*parts_.list : nullptr),
-        [this](std::int64_t count) {
-          return names_of_first(count, config_, parts_.set, true_labels_);
-        }};
-    is_saved_ = !config_.output_path.empty() && resume.in_one_go.empty();
-    std::optional<ScoreProgress> found;
-    if (config_.resume != ResumeChoice::kNever) found = find_rows(file, resume, log_);
-    if (!found) {
-      file.begin_anew();
-      return file.write(encoder_->begin());
-    }
-    so_far_ = *std::move(found);
-    num_before_ = so_far_.num_images;
-    faults_.go_on(so_far_.num_bad, so_far_.num_damaged, so_far_.first_bad);
-    file.go_on(so_far_);
-  }
-
-  void warn_of_unknown_labels() const {
-    const UnknownLabels unknown = true_labels_.unknown();
-    if (unknown.num_images == 0) return;
-    log_.warning(
-        formatted("%lld images have a label that the model does not know: ", unknown.num_images) +
-        quoted_names(unknown.names, kNamed) + ". It cannot be right about them.");
-  }
-
-  Ranked ranked_classes(const at::Tensor& logits) const {
-    const double temperature = config_.raw ? 1 : parts_.predictor->calibration().temperature;
-    Ranked ranked;
-    ranked.probabilities = (logits / temperature).softmax(1);
-    if (scored_dataset_) ranked.plain = logits.softmax(1);
-    std::tie(ranked.confidences, ranked.ids) = at::topk(ranked.probabilities, columns_.top_k, 1);
-    return ranked;
-  }
-
-  void write_rows(const Dataset& set, const PredictedBatch& predicted) {
-    const HostBatch& batch = predicted.images;
-    const std::uint32_t first = predicted.first;
-    const Ranked ranked = batch.count > 0 ? ranked_classes(predicted.logits) : Ranked();
-    std::string rows;
-    std::size_t good = 0;
-    auto fault = predicted.faults.begin();
-    for (std::uint32_t i = first; i < first + static_cast<std::uint32_t>(batch.nominal); ++i) {
-      Score row{.path = std::string(set.samples.file_name(i)),
-                .true_label = true_labels_.of(i),
-                .best = {},
-                .probabilities = {},
-                .fault = {}};
-      if (fault != predicted.faults.end() && fault->sample == i) row.fault = (fault++)->fault;
-      const bool is_good = good < batch.samples.size() && batch.samples[good] == i;
-      if (is_good) fill(row, ranked, good);
-      note(row, true_labels_.is_known(i));
-      names_.add(set, true_labels_, i);
-      if (parts_.file) rows += encoder_->row(row);
-      if (scored_dataset_ && !row.best.empty())
-        scored_dataset_->add(row, parts_.list ? so_far_.num_images - 1 : set.samples[i].id,
-                             row_of(ranked.plain, good));
-      good += is_good ? 1 : 0;
-    }
-    if (parts_.file) parts_.file->write(rows);
-    if (total_ > 0 || !config_.prediction.max_bad_images.is_share) faults_.check(total_);
-  }
-
-  // `at`: the row's place in the batch.
-  void fill(Score& row, const Ranked& ranked, std::size_t at) const {
-    const auto top_k = static_cast<std::size_t>(columns_.top_k);
-    const auto* confidence = ranked.confidences.const_data_ptr<float>() + at * top_k;
-    if (!std::isfinite(confidence[0])) {
-      row.fault = "the network's output for it is not a number";
-      return;
-    }
-    const auto* id = ranked.ids.const_data_ptr<std::int64_t>() + at * top_k;
-    for (std::size_t place = 0; place < top_k; ++place)
-      row.best.push_back({static_cast<int>(id[place]), confidence[place]});
-    row.is_unsure = confidence[0] < threshold_;
-    if (columns_.all_classes) row.probabilities = row_of(ranked.probabilities, at);
-  }
-
-  static std::vector<float> row_of(const at::Tensor& probabilities, std::size_t at) {
-    const auto num_classes = static_cast<std::size_t>(probabilities.size(1));
-    const auto* first = probabilities.const_data_ptr<float>() + at * num_classes;
-    return {first, first + num_classes};
-  }
-
-  // `may_be_right`: the model knows the true label.
-  void note(const Score& row, bool may_be_right) {
-    ++so_far_.num_images;
-    const bool is_bad = row.best.empty();
-    const bool is_judged = !is_bad && may_be_right;
-    const bool is_right =
-        is_judged && columns_.labels[static_cast<std::size_t>(row.best[0].id)] == row.true_label;
-    so_far_.num_labeled += is_judged;
-    so_far_.num_right += is_right;
-    if (parts_.explanations)
-      notable_.see(static_cast<std::size_t>(so_far_.num_images - 1), row, is_judged && !is_right);
-    so_far_.num_unsure += row.is_unsure;
-    if (!row.fault.empty()) faults_.note(row.path, row.fault, is_bad);
-  }
-
-  // For a job that goes on if this one is killed. Slow disks get fewer of them.
-  void save_progress() {
-    const double now = watch_.seconds();
-    if (!is_saved_ || now < next_save_) return;
-    so_far_.names = names_.value();
-    so_far_.num_bad = faults_.num_bad();
-    so_far_.num_damaged = faults_.num_damaged();
-    so_far_.first_bad = printable(faults_.first_bad());
-    parts_.file->save(so_far_);
-    const double took = watch_.seconds() - now;
-    next_save_ = now + std::max(kSecondsBetweenSaves, took / kMostSaving);
-  }
-
-  void tell_progress() {
-    const bool is_live = log_.on_terminal();
-    const double now = watch_.seconds();
-    if (now - told_ < (is_live ? kSecondsBetweenLiveLines : kSecondsBetweenLines)) return;
-    told_ = now;
-    live_.columns = live_columns();
-    const std::string line = scoring_line(so_far_.num_images, total_, now, live_, num_before_);
-    is_live ? log_.progress(line) : log_.detail(line);
-  }
-
-  void tell_result() {
-    const double seconds = watch_.seconds();
-    const std::int64_t num_now = so_far_.num_images - num_before_;
-    log_.info("Scored " + grouped(so_far_.num_images) + " images" +
-              (num_before_ == 0 ? "" : ", " + grouped(num_now) + " of them now,") +
-              formatted(" in %s (%.1f images/s)", duration_text(seconds).c_str(),
-                        static_cast<double>(num_now) / seconds) +
-              (config_.output_path.empty() ? "." : ": '" + config_.output_path + "'."));
-    if (faults_.num_bad() + faults_.num_damaged() > 0)
-      log_.info(formatted("bad images: %lld; damaged but used: %lld", faults_.num_bad(),
-                          faults_.num_damaged()));
-    if (columns_.guesses)
-      log_.info(
-          formatted("unsure:    %s of them have no answer", grouped(so_far_.num_unsure).c_str()));
-    if (so_far_.num_labeled > 0)
-      log_.info(formatted(
-          "top-1 accuracy: %.2f %% of %s images with a label of the model",
-          100 * static_cast<double>(so_far_.num_right) / static_cast<double>(so_far_.num_labeled),
-          grouped(so_far_.num_labeled).c_str()));
-  }
-
-  void explain() {
-    Dataset named;  // the parts of a list are gone
-    named.root = config_.data_path;
-    std::vector<ExplainedAnswer> answers;
-    for (const auto& [image, path, best] : notable_.all()) {
-      if (parts_.list) named.samples.push_back({.file_name = path, .size = {}});
-      answers.push_back({parts_.list ? answers.size() : image, best.id, best.confidence});
-    }
-    const Explained explained =
-        parts_.explanations->add(*parts_.predictor, torch_device(parts_.device),
-                                 predictions_.pixels(), parts_.list ? named : parts_.set, answers);
-    for (const std::string& note : explained.notes) log_.warning(note);
-    parts_.explanations->commit();
-    log_.info(formatted("explained: %zu images: ", answers.size()) + "'" + config_.explain + "'");
-  }
-
-  const ScoreConfig& config_;
-  Parts& parts_;
-  Log& log_;
-  const long long total_;  // 0: unknown, the images come from a list
-  const TrueLabels true_labels_;
-  const double threshold_;
-  const ScoreColumns columns_;
-  const std::unique_ptr<ScoreEncoder> encoder_;
-  std::optional<ScoredDataset> scored_dataset_;
-  NotableAnswers notable_;
-  Predictions predictions_;
-
-  PredictionFaults faults_;
-  ScoreProgress so_far_;         // of the faults what was last saved
-  NamesHash names_;              // of so_far_.num_images
-  std::int64_t num_before_ = 0;  // images of the job that this one goes on with
-  std::int64_t num_passed_ = 0;  // of these
-  bool is_saved_ = false;
-  double next_save_ = kSecondsBetweenSaves;
-  LiveLine live_;
-  const Stopwatch watch_;
-  double told_ = 0;
-};
-
-void tell_start(const ScoreConfig& config, const Parts& parts, Log& log) {
+void tell_start(const ScoreConfig& config, const ScoreParts& parts, const World& world, Log& log) {
   const Predictor& predictor = *parts.predictor;
   log.info("model:     " + predictor.spec().model_name +
            formatted(", %zu classes, ", predictor.labels().size()) +
            precision_name(parts.precision.precision) + ", " + parts.device.description);
+  if (world.size() > 1) log.info("ranks:     " + describe_ranks(world));
   log.info("images:    " + (parts.list ? "those in '" + config.files_from + "'"
                                        : grouped(static_cast<long long>(parts.set.samples.size())) +
                                              ", " + describe(parts.set.kind)));
@@ -363,28 +81,116 @@ void tell_start(const ScoreConfig& config, const Parts& parts, Log& log) {
   for (const std::string& note : parts.set.notes) log.warning(note);
 }
 
+// All images, or the next ones of the list. False: there are no more. A collective.
+bool next_images(World& world, ScoreParts& parts, Dataset& set) {
+  bool has_more = false;
+  world.agree([&] { has_more = parts.list && parts.list->next(kMostOfList, set); });
+  has_more = world.broadcast(static_cast<char>(has_more)) != 0;
+  if (has_more) share_dataset(world, set);
+  return has_more;
+}
+
+// The same images on all ranks, whose predictions go to rank 0.
+class ScoringJob {
+ public:
+  ScoringJob(const ScoreConfig& config, World& world, ScoreParts& parts, Log& log)
+      : world_(world),
+        parts_(parts),
+        predictions_(world, *parts.predictor,
+                     {.device = parts.device,
+                      .batch_size = config.prediction.batch_size,
+                      .loader_threads = config.prediction.loader_threads,
+                      .num_processors = processors_of_this_rank(world),
+                      .warn = [&log](const std::string& text) { log.warning(text); }}) {
+    world.agree([&] {
+      if (world.leads()) scoring_.emplace(config, parts, log);
+    });
+    num_before_ = world.broadcast(scoring_ ? scoring_->num_before() : std::int64_t{0});
+  }
+
+  void run() {
+    world_.enter("scoring", /*patient=*/true);
+    const bool is_list = world_.broadcast(static_cast<char>(parts_.list.has_value())) != 0;
+    if (!is_list) {
+      share_dataset(world_, parts_.set);
+      score(parts_.set);
+    } else {
+      for (Dataset part; next_images(world_, parts_, part);) score(part);
+    }
+    world_.agree([&] {
+      if (scoring_) scoring_->finish(predictions_.pixels());
+    });
+  }
+
+ private:
+  void score(Dataset& set) {
+    const auto first = static_cast<std::uint32_t>(
+        std::min(num_before_, static_cast<std::int64_t>(set.samples.size())));
+    num_before_ -= first;
+    if (scoring_) scoring_->pass_over(set, first);
+    predictions_.for_each(
+        set, [&](const PredictedBatch& batch) { scoring_->add(set, batch); }, first);
+  }
+
+  World& world_;
+  ScoreParts& parts_;
+  DividedPredictions predictions_;
+  std::optional<Scoring> scoring_;  // on rank 0
+  std::int64_t num_before_ = 0;     // images still to come that have their rows
+};
+
+// `kiln launch` names it where a rank fails.
+void open_driver_log(const ScoreConfig& config, Process& process) {
+  try {
+    make_folders(config.log_path);
+    process.log.open_file(fs::path(config.log_path) /
+                          formatted("70_driver_log_%d.txt", process.world.rank()));
+  } catch (const Error&) {
+    if (config.log_path_given) throw;
+    process.log.warning("the folder '" + config.log_path +
+                        "' is not writable, so there are no log files; use --log-path to choose "
+                        "another");
+  }
+}
+
+// Of one process only where no launcher started it.
+void join_world(const ScoreConfig& config, Process& process) {
+  if (!detect_launch_environment().mpi) return;
+  World& world = process.world;
+  world.join({.deadline_s = static_cast<double>(config.ranks.collective_timeout_s),
+              .stall_warning_s = static_cast<double>(config.ranks.stall_warning_s)},
+             /*expected_size=*/0, process.log);
+  if (world.size() == 1) return;
+  process.log.speak_for_rank(world.rank());
+  world.agree([&] {
+    if (config.output_path.empty() && config.scored_dataset.empty())
+      throw Error(ErrorCode::kUserError,
+                  "Several processes write no lines to standard output: give --output-path FILE.");
+    open_driver_log(config, process);
+  });
+  bind_to_own_cores(world);
+}
+
 }  // namespace
 
 int run(const ScoreConfig& config, Process& process) {
   Log& log = process.log;
-  end_on_stop_signals();
   survive_broken_pipes();
+  if (const auto launch = launch_of(config.ranks, config.log_path, config.log_path_given))
+    return run(*launch, process);
+  end_on_stop_signals();
   keep_freed_memory();
   if (config.output_path.empty()) log.use_standard_error();
   if (config.prediction.plain) log.speak_plainly();
-  Parts parts;
-  open_parts(config, parts);
-  at::set_num_threads(config.prediction.threads > 0 ? config.prediction.threads : usable_cpus());
+  join_world(config, process);
+  ScoreParts parts;
+  open_parts(config, process.world, parts);
+  const int num_processors = processors_of_this_rank(process.world);
+  at::set_num_threads(config.prediction.threads > 0 ? config.prediction.threads : num_processors);
   set_tf32(parts.precision.precision);
-  tell_start(config, parts, log);
-  Scoring scoring(config, parts, log);
+  if (process.world.leads()) tell_start(config, parts, process.world, log);
   try {
-    if (!parts.list) {
-      scoring.score(parts.set);
-    } else {
-      for (Dataset part; parts.list->next(kMostOfList, part);) scoring.score(part);
-    }
-    scoring.finish();
+    ScoringJob(config, process.world, parts, log).run();
   } catch (const Error& failure) {
     // Bad images may be mended under their names, and then their rows are no good.
     if (failure.code() == ErrorCode::kInvalidDataset && parts.file) parts.file->discard();

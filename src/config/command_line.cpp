@@ -78,8 +78,11 @@ struct OwedLogPath {
 };
 
 // An invalid folder is replaced by the default; a log folder inside the output would leave it an
-// invalid ModelDirectory.
+// invalid ModelDirectory. Scoring owes it where it was asked for.
 OwedLogPath owed_log_path(const CommandInfo& command, const Command& config) {
+  const auto* score = std::get_if<ScoreConfig>(&config);
+  if (score != nullptr && score->log_path_given && !score->log_path.empty())
+    return {score->log_path, true};
   const auto* train = std::get_if<TrainConfig>(&config);
   const auto* launch = std::get_if<LaunchConfig>(&config);
   if (train == nullptr && launch == nullptr) return {};
@@ -103,6 +106,20 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
   return {std::move(config), raw.faults.problems(), std::move(owed.path), owed.given};
 }
 
+// What `kiln launch` needs of its ranks' command.
+struct RanksPart {
+  const RanksConfig& ranks;
+  const std::string& log_path;
+  bool log_path_given;
+};
+
+RanksPart ranks_part(const Command& command) {
+  if (const auto* score = std::get_if<ScoreConfig>(&command))
+    return {score->ranks, score->log_path, score->log_path_given};
+  const auto& train = std::get<TrainConfig>(command);
+  return {train.ranks, train.output.log_path, train.output.log_path_given};
+}
+
 // The ranks' command line after `--` has faults of its own, reported together with those before it.
 Invocation parse_launch(const CommandInfo& command, const Words& words) {
   const auto dashes = std::find(words.begin(), words.end(), "--");
@@ -111,27 +128,28 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
   auto& config = std::get<LaunchConfig>(launch.command);
   config.rank_arguments.assign(dashes == words.end() ? dashes : dashes + 1, words.end());
   Words& inner = config.rank_arguments;
-  if (inner.empty() || inner.front() != "train") {
+  if (inner.empty() || (inner.front() != "train" && inner.front() != "score")) {
     launch.problems =
-        joined({launch.problems, refusal("`kiln launch` needs a training command to start: end the "
-                                         "command line with `-- train …`.")
+        joined({launch.problems, refusal("`kiln launch` needs a command to start: end the command "
+                                         "line with `-- train …` or `-- score …`.")
                                      .problems});
     return launch;
   }
   if (!config.log_path.empty() && config.log_path_given)
     inner.insert(inner.end(), {"--log-path", config.log_path});
-  Invocation train = parse_command(*find_command("train"), inner);
-  if (is_help(train)) return launch.problems.empty() ? train : launch;
-  const auto& ranks = std::get<TrainConfig>(train.command);
-  if (ranks.ranks.launch)
-    train.problems.add(
+  const std::string name = inner.front();
+  Invocation rank = parse_command(*find_command(name), inner);
+  if (is_help(rank)) return launch.problems.empty() ? rank : launch;
+  const RanksPart part = ranks_part(rank.command);
+  if (part.ranks.launch)
+    rank.problems.add(
         Error(ErrorCode::kParameterParsing,
-              "--ranks is given to both launch and train: give it once, before the `--`."));
-  config.device = ranks.ranks.device;
-  config.log_path = ranks.output.log_path;
-  config.log_path_given = ranks.output.log_path_given;
-  return {std::move(launch.command), joined({launch.problems, train.problems}), train.log_path,
-          train.log_path_given};
+              "--ranks is given to both launch and " + name + ": give it once, before the `--`."));
+  config.device = part.ranks.device;
+  config.log_path = part.log_path;
+  config.log_path_given = part.log_path_given;
+  return {std::move(launch.command), joined({launch.problems, rank.problems}), rank.log_path,
+          rank.log_path_given};
 }
 
 }  // namespace

@@ -66,8 +66,10 @@ Command bind_launch(Binder& binder) {
 }  // namespace
 
 CommandInfo launch_command() {
-  return {"launch", "Start several processes that train one model, on one or more hosts.",
-          "--ranks N|auto [options] -- train [options of train]", launch_options(), bind_launch};
+  return {"launch",
+          "Start several processes that train one model or score images together, on one or more "
+          "hosts.",
+          "--ranks N|auto [options] -- train|score [options of it]", launch_options(), bind_launch};
 }
 
 }  // namespace kiln

@@ -129,7 +129,7 @@ struct TrainConfig {
       overridden;  // which settings of the --config file flags override, a sentence; or empty
 };
 
-// `kiln launch`, `kiln train --ranks` and `kiln bench collective --ranks`.
+// `kiln launch`, and --ranks of `kiln train`, `kiln score` and `kiln bench collective`.
 struct LaunchConfig {
   int ranks = 0;                // 0: auto
   std::vector<RankHost> hosts;  // empty: this one
@@ -174,6 +174,10 @@ struct ScoreConfig {
   std::optional<double> min_confidence, answer_at;
   ResumeChoice resume = ResumeChoice::kAuto;  // never kRequire
   PredictionConfig prediction;
+  RanksConfig ranks;     // of these: device, launch, arguments
+  std::string log_path;  // of several ranks
+  bool log_path_given = false;
+  OptionTexts effective_options;
 };
 
 struct EvaluateConfig {

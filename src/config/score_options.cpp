@@ -86,7 +86,31 @@ std::vector<Option> score_options() {
             "The same, from the confidence on from which this share of the answers was right on "
             "the validation images of training. Lower, and more is answered."),
   };
-  return with_prediction_options(std::move(options));
+  options = with_prediction_options(std::move(options));
+  options.push_back(
+      ranks(false, kRanks,
+            "Start this many processes that divide the images, like `kiln launch`. auto: one per "
+            "GPU of this host, or just this process if there is none."));
+  options.push_back(optional_path("log-path", "DIR", "logs/score", kReporting,
+                                  "Folder for the logs of several processes."));
+  return options;
+}
+
+// Several processes have no standard input and output of their own.
+void bind_ranks(Binder& binder, ScoreConfig& config) {
+  config.ranks.launch = binder.ranks();
+  config.ranks.arguments = binder.words();
+  config.ranks.device = config.prediction.device;
+  config.log_path = binder.path("log-path");
+  config.log_path_given = binder.given("log-path");
+  config.effective_options = binder.effective_options();
+  if (!config.ranks.launch) return;
+  if (config.output_path.empty() && config.scored_dataset.empty())
+    binder.fault("ranks", ErrorCode::kParameterParsing,
+                 "--ranks needs a file for the answers: give --output-path FILE.");
+  if (config.files_from == "-")
+    binder.fault("ranks", ErrorCode::kParameterParsing,
+                 "--ranks cannot read the list from standard input: give --files-from a file.");
 }
 
 Command bind_score(Binder& binder) {
@@ -104,6 +128,7 @@ Command bind_score(Binder& binder) {
   config.min_confidence = binder.share("min-confidence");
   config.answer_at = binder.share("answer-at");
   config.prediction = bind_prediction(binder);
+  bind_ranks(binder, config);
   require_apart(binder, "explain", config.explain, "trained-model-path", config.trained_model_path);
   require_apart(binder, "explain", config.explain, "data-path", config.data_path);
   require_apart(binder, "explain", config.explain, "output-path", config.output_path);

@@ -1,7 +1,6 @@
 #include "run/predictions.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -48,7 +47,9 @@ void Predictions::open(const Dataset& set) {
       place, predictor_.normalization(),
       [device = options_.device](std::size_t bytes) { return pinned_memory(device, bytes); });
   const LoaderThreadCount threads =
-      choose_loader_threads(options_.loader_threads, usable_cpus(), options_.device.is_cuda);
+      choose_loader_threads(options_.loader_threads,
+                            options_.num_processors > 0 ? options_.num_processors : usable_cpus(),
+                            options_.device.is_cuda);
   pool_ = std::make_unique<LoaderThreads>(
       LoaderThreads::Plan{.num_decoders = std::max(threads.first, threads.most),
                           .new_buffer = layout_.new_buffer,
@@ -58,22 +59,26 @@ void Predictions::open(const Dataset& set) {
 }
 
 void Predictions::for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use,
-                           std::uint32_t first) {
+                           BatchShare share) {
   if (!uploader_) open(set);
-  if (first >= set.samples.size()) return;
-  std::vector<std::uint32_t> order(set.samples.size() - first);
-  std::iota(order.begin(), order.end(), first);
+  const auto batch_size = static_cast<std::size_t>(options_.batch_size);
+  const std::size_t step = share.stride * batch_size;
+  std::size_t first = share.first + share.index * batch_size;
+  std::vector<std::uint32_t> order;
+  for (std::size_t begin = first; begin < set.samples.size(); begin += step)
+    for (std::size_t i = begin; i < std::min(begin + batch_size, set.samples.size()); ++i)
+      order.push_back(static_cast<std::uint32_t>(i));
+  if (order.empty()) return;
   BatchLoader loader(set, *pool_,
                      {.order = std::move(order),
                       .batch_size = options_.batch_size,
                       .pixels = pixels_,
                       .scaling = layout_.scaling,
                       .num_slots = 4 + pool_->num_decoders() / options_.batch_size});
-  while (const HostBatch* batch = loader.next()) {
+  for (; const HostBatch* batch = loader.next(); first += step) {
     at::Tensor logits;
     if (batch->count > 0) logits = predictor_.logits(uploader_->upload(*batch).images);
-    use({first, *batch, std::move(logits), loader.take_faults()});
-    first += static_cast<std::uint32_t>(batch->nominal);
+    use({static_cast<std::uint32_t>(first), *batch, std::move(logits), loader.take_faults()});
   }
 }
 

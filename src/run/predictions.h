@@ -24,6 +24,13 @@ struct PredictedBatch {
   std::vector<BadImage> faults;
 };
 
+// Of the batches of a set that begin with image `first`: number `index`, and every `stride`-th from
+// there on.
+struct BatchShare {
+  std::uint32_t first = 0;
+  std::size_t index = 0, stride = 1;
+};
+
 // Loads ahead with threads of its own. Used by one thread.
 class Predictions {
  public:
@@ -31,16 +38,17 @@ class Predictions {
     Device device;
     int batch_size = 1;
     int loader_threads = 0;  // 0: chosen
+    int num_processors = 0;  // that are this process's; 0: all that it may use
     std::function<void(const std::string& text)> warn;
   };
 
   Predictions(Predictor& predictor, Options options);
 
-  // Calls `use` with each batch from image `first` on. A model that does not say how large its
-  // images are takes the size of the first one, of the first set. Throws Error kInvalidDataset if
-  // that is too small, and what BatchLoader::next() and `use` throw.
+  // Calls `use` with each batch of the share. A model that does not say how large its images are
+  // takes the size of the first one, of the first set. Throws Error kInvalidDataset if that is too
+  // small, and what BatchLoader::next() and `use` throw.
   void for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use,
-                std::uint32_t first = 0);
+                BatchShare share = {});
 
   // How images become pixels, once for_each() has begun.
   const TransformSpec& pixels() const { return pixels_; }

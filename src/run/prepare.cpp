@@ -2,7 +2,6 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -86,17 +85,6 @@ void read_inputs(TrainingJob& job) {
   inputs.untrained.state = {};
 }
 
-// Ranks whose units differ take what all of them can do.
-PrecisionChoice agreed_precision(TrainingJob& job) {
-  const std::optional<Precision>& asked = job.config.optimization.precision;
-  PrecisionChoice choice;
-  job.world.agree([&] { choice = choose_precision(asked, units_of(job.device)); });
-  const std::vector<Precision> all = job.world.gather(choice.precision);
-  const Precision least = *std::min_element(all.begin(), all.end());
-  if (least != choice.precision) choice = {least, "auto: the best that all ranks support"};
-  return choice;
-}
-
 Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs, int num_ranks,
                  Precision precision) {
   Recipe recipe;
@@ -171,7 +159,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Lo
   world.agree([&] { job->device = choose_device(config.ranks.device, world.local_rank()); });
   if (job->device.is_cuda && config.ranks.deterministic) make_deterministic();
   require_one_job(world, config.effective_options, job->device);
-  job->precision = agreed_precision(*job);
+  job->precision = agreed_precision(world, config.optimization.precision, job->device);
   set_tf32(job->precision.precision);
   find_checkpoint(*job);
   if (job->is_done()) return job;

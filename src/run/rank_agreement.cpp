@@ -15,6 +15,7 @@
 #include "parallel/ranks/peer_status.h"
 #include "platform/launch_environment.h"
 #include "report/failure/error_info.h"
+#include "run/prepare.h"
 #include "run/process.h"
 #include "run/versions.h"
 
@@ -193,6 +194,28 @@ void require_one_job(World& world, const OptionTexts& options, const Device& dev
     problems.collect([&] { find_gpu_problems(devices, ranks_may_share_gpus()).throw_if_any(); });
     problems.throw_if_any();
   });
+}
+
+PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
+                                 const Device& device) {
+  PrecisionChoice choice;
+  world.agree([&] { choice = choose_precision(asked, units_of(device)); });
+  const std::vector<Precision> all = world.gather(choice.precision);
+  const Precision least = *std::min_element(all.begin(), all.end());
+  if (least != choice.precision) choice = {least, "auto: the best that all ranks support"};
+  return choice;
+}
+
+void share_dataset(World& world, Dataset& set) {
+  if (world.size() == 1) return;
+  const std::string bytes = world.broadcast(world.leads() ? to_bytes(set, SetParts::kList) : "");
+  const std::string root = world.broadcast(set.root.string()), name = world.broadcast(set.name);
+  if (!world.leads()) {
+    set = dataset_of(bytes, SetParts::kList);
+    set.root = root;
+    set.name = name;
+  }
+  world.agree([&] { open_archives(set); });
 }
 
 void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs) {

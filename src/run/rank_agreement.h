@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,21 @@
 #include "parallel/gradients/communicator.h"
 #include "parallel/ranks/world.h"
 #include "run/training_inputs.h"
+#include "train/precision.h"
 
 namespace kiln {
 
 // Rejects ranks with different versions, options or kinds of device, more ranks than GPUs, and two
 // ranks on one GPU. Throws Error kUserError on rank 0 naming all ranks and differences.
 void require_one_job(World& world, const OptionTexts& options, const Device& device);
+
+// Ranks whose units differ take what all of them can do. Throws as choose_precision().
+PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
+                                 const Device& device);
+
+// The set of rank 0, from the same path everywhere. Throws Error kInvalidDataset where a rank
+// cannot open its archives.
+void share_dataset(World& world, Dataset& set);
 
 // Rank 0 has scanned the datasets: broadcasts them. With --scan each, all ranks have: classes and
 // lists are compared, and Error kInvalidDataset names the ranks and differences. With --shard-by

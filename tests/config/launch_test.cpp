@@ -42,6 +42,23 @@ TEST(Launch, TheRanksShareTheLogPath) {
             "--log-path is given twice, as 'y' and as 'x': give it once.");
 }
 
+TEST(Launch, StartsScoringToo) {
+  const Words score = {"score", "--trained-model-path=m", "--data-path=d", "--output-path=s.csv"};
+  const auto with = [&](const Words& own) {
+    Words words = {"launch"};
+    words.insert(words.end(), own.begin(), own.end());
+    words.emplace_back("--");
+    words.insert(words.end(), score.begin(), score.end());
+    return words;
+  };
+  const auto config = parse_as<LaunchConfig>(with({"--ranks=2"}));
+  EXPECT_EQ(config.rank_arguments, score);
+  EXPECT_EQ(config.log_path, "logs/score");
+  EXPECT_EQ(log_path(with({"--ranks=2"})), "");
+  EXPECT_EQ(parse_as<LaunchConfig>(with({"--ranks=2", "--log-path=x"})).log_path, "x");
+  EXPECT_EQ(log_path(with({"--ranks=2", "--log-path=x"})), "x");
+}
+
 TEST(Launch, FaultsOfBothPartsAreReportedTogether) {
   const std::vector<Error> all = faults(launch({"--rank", "2"}, {"--epoch", "3"}));
   ASSERT_EQ(all.size(), 2u);
@@ -62,7 +79,8 @@ TEST(Launch, CommandLineFaultsOfEitherPartComeFirst) {
 TEST(Launch, RefusesContradictions) {
   EXPECT_EQ(
       fault({"launch", "--ranks", "2"}),
-      "`kiln launch` needs a training command to start: end the command line with `-- train …`.");
+      "`kiln launch` needs a command to start: end the command line with `-- train …` or `-- score "
+      "…`.");
   EXPECT_EQ(fault({"launch", "--ranks", "2", "--"}), fault({"launch", "--ranks", "2"}));
   EXPECT_EQ(fault({"launch", "--ranks", "2", "--", "inspect", "x"}),
             fault({"launch", "--ranks", "2"}));

@@ -380,6 +380,32 @@ class ScoreTest(FlowTest):
         self.assert_whole(result)
         self.assertIn(f"{done} images were scored before, and are scored again: the images", result.stdout)
 
+    def test_ranks_give_the_bytes_of_one_process(self):
+        """Three ranks and twelve images in batches of five: one rank has none."""
+        data = self.copy_data("val")
+        names = self.names(data)
+        for bad in (names[0], names[7]):
+            (data / bad).write_bytes(b"no image")
+        job = ("--batch-size", 5, "--threads", 1, "--max-bad-images", 2, "--all-classes")
+        one = self.score(*job, data=data)
+        self.assert_whole(one)
+        whole = (self.folder / "scores.csv").read_bytes()
+        several = self.score(*job, "--ranks", 3, data=data)
+        self.assert_whole(several, whole)
+        self.assertIn("bad images: 2", several.stdout)
+        self.assertTrue((self.folder / "logs/score/70_mpi_log.txt").is_file())
+        (self.folder / "list.txt").write_text("\n".join(names))
+        words = self.words(*job, "--files-from", "list.txt", data=data)
+        listed = subprocess.run([KILN, "launch", "--ranks", "2", "--", *words[1:]], capture_output=True, text=True, timeout=300,
+                                cwd=self.folder)
+        self.assertEqual(listed.returncode, 0, listed.stdout + listed.stderr)
+        with open(self.folder / "scores.csv", newline="") as file:
+            self.assertEqual([row["path"] for row in csv.DictReader(file)], names)
+        refused = self.score("--batch-size", 5, "--threads", 1, "--max-bad-images", 1, "--ranks", 2, data=data)
+        self.assertEqual(refused.returncode, 1, refused.stdout + refused.stderr)
+        self.assertIn("At least 2 images are bad", refused.stdout + refused.stderr)
+        self.assertEqual([path.name for path in self.folder.glob("scores*")], ["scores.csv"])
+
     def test_faults_are_told_together(self):
         full = self.folder / "full"
         full.mkdir()
