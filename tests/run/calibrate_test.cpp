@@ -77,9 +77,11 @@ TEST(Calibrate, FindsTheTemperatureAndWhatIsAnsweredAtIt) {
 TEST(Calibrate, PromisesNothingOfFewImages) {
   World world;
   const Calibration few = calibrate(world, drawn_logits(299, 1.0));
-  for (const double wanted : kWanted)
-    if (const auto rate = answer_rate_for(few.answers, wanted))
-      EXPECT_FALSE(rate->can_be_promised()) << wanted;
+  for (const double wanted : kWanted) {
+    const auto rate = answer_rate_for(few.answers, wanted);
+    ASSERT_TRUE(rate.has_value()) << wanted;
+    EXPECT_FALSE(rate->can_be_promised()) << wanted;
+  }
   const auto rate = answer_rate_for(calibrate(world, drawn_logits(3000, 1.0)).answers, 0.9);
   ASSERT_TRUE(rate.has_value());
   EXPECT_TRUE(rate->can_be_promised());
