@@ -2,7 +2,8 @@
 """Predict the classes of new photos with a model that Kiln trained: predict.py MODEL PHOTO...
 
 MODEL is the --trained-model-path of `kiln train`; needs torch, torchvision and Pillow. Prints, for each photo, the most
-probable classes. Photos are prepared as validation prepared them: MODEL/preprocessing.json says how.
+probable classes. Photos are prepared as validation prepared them: MODEL/preprocessing.json says how. Probabilities are
+calibrated: MODEL/calibration.json says by which temperature.
 """
 import csv
 import json
@@ -52,12 +53,15 @@ def main():
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
     how = json.loads((folder / "preprocessing.json").read_text())
+    calibration = folder / "calibration.json"
+    temperature = json.loads(calibration.read_text())["temperature"] if calibration.exists() else 1
     with open(folder / "index_to_label.csv", newline="", encoding="utf-8") as file:
         labels = [row["label"] for row in csv.DictReader(file)]
     network = load_network(folder)
     for path in sys.argv[2:]:
         with torch.inference_mode():
-            probabilities = network(prepare(path, how).unsqueeze(0)).softmax(dim=1)[0]
+            logits = network(prepare(path, how).unsqueeze(0))[0]
+        probabilities = (logits / temperature).softmax(dim=0)
         best = probabilities.topk(min(3, len(labels)))
         answers = (f"{labels[index]} {value:.1%}" for value, index in zip(best.values, best.indices))
         print(f"{path}: {', '.join(answers)}")

@@ -130,6 +130,18 @@ def explanations(test, folder, size=(32, 32)):
     return rows
 
 
+def tensorboard_of(test, folder):
+    """What TensorBoard's own reader reads of a folder; the test is skipped where there is no such reader."""
+    sys.path.insert(0, os.environ.get("KILN_PARITY_PACKAGES") or str(pathlib.Path(__file__).parents[2] / ".deps/parity"))
+    try:
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    except ImportError as error:
+        test.skipTest(str(error))
+    reader = EventAccumulator(str(folder))
+    reader.Reload()
+    return reader
+
+
 class FlowTest(unittest.TestCase):
     """Has a folder of its own; `data` and `untrained` are shared and only read."""
     device = "cpu"

@@ -8,7 +8,7 @@ import statistics
 import tempfile
 
 from browser import BrowserCase
-from flow import FlowTest, explanations, files_below, kiln, main
+from flow import FlowTest, explanations, files_below, kiln, main, tensorboard_of
 
 ONE_MODEL = {"answers.csv", "classes.csv", "evaluation.csv", "evaluation.html", "evaluation.json"}
 
@@ -124,6 +124,14 @@ class EvaluateTest(Trained, FlowTest):
         folder, _ = self.evaluated()
         self.assertEqual(self.names(folder), ONE_MODEL)
         self.assertEqual(len([path for path in (folder / "tensorboard").rglob("*") if path.is_file()]), 1)
+
+    def test_tensorboard_reads_its_events(self):
+        folder, record = self.evaluated()
+        reader = tensorboard_of(self, folder / "tensorboard")
+        model = record["models"][0]
+        for name, value in (("top-1", model["top1"]), ("macro F1", model["macro_f1"]), ("images", model["images"])):
+            self.assertAlmostEqual(reader.Scalars("evaluation/" + name)[0].value, value, places=5)
+        self.assertTrue(reader.Images("Confusion matrix")[0].encoded_image_string.startswith(b"\x89PNG"))
 
     def test_mistakes_are_explained(self):
         maps = self.folder / "maps"

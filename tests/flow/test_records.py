@@ -10,13 +10,11 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 
 import flow
 
-PACKAGES = os.environ.get("KILN_PARITY_PACKAGES") or str(pathlib.Path(__file__).parents[2] / ".deps/parity")
 HOSTILE = 'a "quoted", <script>name<b>'
 METRICS = ["learning rate", "Train images per second", "Train loss", "Train error", "Valid loss",
            "Top-1 validation accuracy", "Top-5 validation accuracy"]
@@ -85,14 +83,8 @@ class Records(flow.FlowTest):
                 self.assertAlmostEqual(float(row[name]), value, delta=1e-6 * abs(value))
 
     def test_tensorboard_reads_the_event_file(self):
-        sys.path.insert(0, PACKAGES)
-        try:
-            from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-            from tensorboard.plugins.hparams import plugin_data_pb2
-        except ImportError as error:
-            self.skipTest(str(error))
-        reader = EventAccumulator(str(self.logs / "tensorboard"))
-        reader.Reload()
+        reader = flow.tensorboard_of(self, self.logs / "tensorboard")
+        from tensorboard.plugins.hparams import plugin_data_pb2
         told = [event["metrics"] for event in events(self.logs) if event["event"] == "epoch"]
         for name in told[0]:
             points = reader.Scalars(name)
@@ -278,13 +270,7 @@ class Records(flow.FlowTest):
         self.assert_tensorboard_has_each_step_once(logs, len(steps))
 
     def assert_tensorboard_has_each_step_once(self, logs, num_steps):
-        sys.path.insert(0, PACKAGES)
-        try:
-            from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-        except ImportError as error:
-            self.skipTest(str(error))
-        reader = EventAccumulator(str(logs / "tensorboard"))
-        reader.Reload()
+        reader = flow.tensorboard_of(self, logs / "tensorboard")
         self.assertEqual([point.step for point in reader.Scalars("Train loss")], [1, 2, 3])
         self.assertEqual([point.step for point in reader.Scalars("Step/loss")], list(range(1, num_steps + 1)))
 

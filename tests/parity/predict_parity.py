@@ -51,6 +51,9 @@ def check(kiln, folder, data, name, weights, options):
     rows = torch.tensor([[float(scores[photo]["probability_" + label]) for label in classes] for photo in photos])
     worst = (rows - logits.softmax(1)).abs().max().item()
     assert worst < close, f"{name}: a probability is {worst} from torchvision's"
+    run("score", "--trained-model-path", "model", "--data-path", data / "val", "--output-path", "calibrated.csv")
+    with open(folder / "calibrated.csv", newline="") as file:
+        calibrated = {str(data / "val" / row["path"]): row for row in csv.DictReader(file)}
     run("evaluate", "--trained-model-path", "model", "--data-path", data / "val", "--output-path", "evaluation")
     evaluated = json.loads((folder / "evaluation/evaluation.json").read_text())["models"][0]
     assert evaluated["top1"] == told["top1"], f"{name}: evaluate says {evaluated['top1']}, train said {told['top1']}"
@@ -61,6 +64,10 @@ def check(kiln, folder, data, name, weights, options):
         runpy.run_path(str(SCRIPT), run_name="__main__")
     answers = [line.rsplit(": ", 1)[1].split()[0] for line in said.getvalue().splitlines()]
     assert len(answers) == len(photos) > 10, said.getvalue()
+    for line in said.getvalue().splitlines():
+        photo, answer = line.rsplit(": ", 1)
+        confidence = float(answer.split(", ")[0].split()[1].rstrip("%")) / 100
+        assert abs(confidence - float(calibrated[photo]["confidence"])) < close + 0.0006, f"{line}: {calibrated[photo]}"
     right = sum(answer == Path(photo).parent.name for answer, photo in zip(answers, photos))
     assert right == round(told["top1"] * len(photos)), f"{name}: {right} of {len(photos)} are right, not {told['top1']}"
     kind = "given weights" if weights else "fresh weights"
