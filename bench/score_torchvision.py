@@ -82,7 +82,7 @@ def run(add_options, make_forward):
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--batch-size", type=int, default=64)
     add_options(parser)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     torch.set_num_threads(args.threads)
     forward = make_forward(args)
     rate = forward_rate(args, forward) if args.forward else write_answers(args, forward)
