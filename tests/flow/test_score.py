@@ -256,12 +256,12 @@ class ScoreTest(FlowTest):
     JOB = ("--top-k", 2, "--batch-size", 2, "--max-bad-images", 2)
 
     def photos(self):
-        """900 images, of which the second and the last are bad. The same folder for all tests: its path is part of a job."""
+        """300 images, of which the second and the last are bad. The same folder for all tests: its path is part of a job."""
         folder = self.trained / "photos"
         if not folder.exists():
             images = sorted((self.data / "train").rglob("*.*"))
             images = [image for image in images if image.is_file()]
-            for number in range(900):
+            for number in range(300):
                 source = images[number % len(images)]
                 target = folder / source.parent.name / f"{number:03}{source.suffix}"
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -322,11 +322,11 @@ class ScoreTest(FlowTest):
 
     def test_a_killed_job_goes_on(self):
         done, whole = self.killed()
-        self.assertLess(done, 900)
+        self.assertLess(done, 300)
         result = self.score(*self.JOB, data=self.photos())
         self.assert_whole(result, whole)
         self.assertIn(f"{done} images were scored before", result.stdout)
-        self.assertIn(f"Scored 900 images, {900 - done} of them now", result.stdout)
+        self.assertIn(f"Scored 300 images, {300 - done} of them now", result.stdout)
         self.assertIn("bad images: 2", result.stdout)
 
     def test_a_killed_job_begins_anew_where_rows_would_differ(self):
@@ -335,14 +335,14 @@ class ScoreTest(FlowTest):
         self.assert_whole(result)
         self.assertNotEqual((self.folder / "scores.csv").read_bytes(), whole)
         self.assertRegex(result.stdout, f"{done} images were scored before, .*--raw was False and is now True")
-        self.assertIn("Scored 900 images in", result.stdout)
+        self.assertIn("Scored 300 images in", result.stdout)
 
     def test_a_killed_job_begins_anew_when_told_to(self):
         _, whole = self.killed()
         result = self.score("--resume", "never", *self.JOB, data=self.photos())
         self.assert_whole(result, whole)
         self.assertNotIn("scored before", result.stdout)
-        self.assertIn("Scored 900 images in", result.stdout)
+        self.assertIn("Scored 300 images in", result.stdout)
 
     def test_a_damaged_progress_is_told(self):
         _, whole = self.killed()
@@ -351,7 +351,7 @@ class ScoreTest(FlowTest):
         result = self.score(*self.JOB, data=self.photos())
         self.assert_whole(result, whole)
         self.assertIn("scores.csv.part.json' is not valid JSON", result.stdout)
-        self.assertIn("Scored 900 images in", result.stdout)
+        self.assertIn("Scored 300 images in", result.stdout)
 
     def test_too_many_bad_images_of_both_jobs(self):
         """Of the two bad images each job meets one; they count together, and nothing is left."""
@@ -362,7 +362,7 @@ class ScoreTest(FlowTest):
 
     def test_a_killed_job_goes_on_with_its_list(self):
         photos = self.photos()
-        names = self.names(photos)[2:400]
+        names = self.names(photos)[2:200]
         job = ("--files-from", "list.txt", "--batch-size", 1)
         (self.folder / "list.txt").write_text("\n".join(names))
         self.assert_whole(self.score(*job, data=photos))
