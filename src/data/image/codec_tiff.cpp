@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -341,7 +342,7 @@ void decode_tiff(std::string_view bytes, ImagePart& part) {
 }
 
 // The width and length entries of the first directory (TIFF 6.0, section 2; BigTIFF has wider
-// fields).
+// fields). Of several, the first one counts, as for libtiff.
 ImageSize read_tiff_size(std::string_view bytes) {
   const bool little = bytes[0] == 'I';
   const bool big_form = bytes[little ? 2 : 3] == '+';
@@ -358,15 +359,16 @@ ImageSize read_tiff_size(std::string_view bytes) {
   const std::uint64_t count = big_form ? eight(at) : word(at);
   at += big_form ? 8 : 2;
   const std::size_t entry = big_form ? 20 : 12, value = big_form ? 12 : 8;
-  std::uint64_t width = 0, height = 0;
-  for (std::uint64_t i = 0; i < count && (width == 0 || height == 0); ++i, at += entry) {
+  std::optional<std::uint64_t> width, height;
+  for (std::uint64_t i = 0; i < count && !(width && height); ++i, at += entry) {
     if (at + entry > bytes.size()) fail_in_header("TIFF");
     const std::uint32_t tag = word(at);
     if (tag != TIFFTAG_IMAGEWIDTH && tag != TIFFTAG_IMAGELENGTH) continue;
     const std::uint64_t number = word(at + 2) == TIFF_SHORT ? word(at + value) : quad(at + value);
-    (tag == TIFFTAG_IMAGEWIDTH ? width : height) = number;
+    std::optional<std::uint64_t>& side = tag == TIFFTAG_IMAGEWIDTH ? width : height;
+    if (!side) side = number;
   }
-  return checked_size(width, height);
+  return checked_size(width.value_or(0), height.value_or(0));
 }
 
 }  // namespace kiln::codec

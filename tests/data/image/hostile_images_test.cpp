@@ -83,28 +83,24 @@ struct TiffForm {
   std::uint16_t samples, photometric, planes, compression;
 };
 
+// One value; `type` 3: of 16 bits, 4: of 32.
+std::string tiff_entry(std::uint16_t tag, std::uint16_t type, std::uint32_t value) {
+  const auto word = [](std::uint16_t number) { return little32(number).substr(0, 2); };
+  return word(tag) + word(type) + little32(1) + little32(value);
+}
+
+std::string tiff_of(const std::string& entries) {
+  const auto count = static_cast<std::uint32_t>(entries.size() / 12);
+  return "II*\0"s + little32(8) + little32(count).substr(0, 2) + entries + little32(0);
+}
+
 // Tiles of two bytes.
 std::string tiled_tiff(const TiffForm& form) {
-  std::string entries;
-  int count = 0;
-  const auto add = [&](std::uint16_t tag, std::uint16_t type, std::uint32_t value) {
-    const auto word = [](std::uint16_t number) { return little32(number).substr(0, 2); };
-    entries += word(tag) + word(type) + little32(1) + little32(value);
-    ++count;
-  };
-  add(256, 4, form.side);
-  add(257, 4, form.side);
-  add(258, 3, 8);
-  add(259, 3, form.compression);
-  add(262, 3, form.photometric);
-  add(277, 3, form.samples);
-  add(284, 3, form.planes);
-  add(322, 4, form.tile);
-  add(323, 4, form.tile);
-  add(324, 4, 8);
-  add(325, 4, 2);
-  return "II*\0"s + little32(8) + little32(static_cast<std::uint32_t>(count)).substr(0, 2) +
-         entries + little32(0);
+  return tiff_of(tiff_entry(256, 4, form.side) + tiff_entry(257, 4, form.side) +
+                 tiff_entry(258, 3, 8) + tiff_entry(259, 3, form.compression) +
+                 tiff_entry(262, 3, form.photometric) + tiff_entry(277, 3, form.samples) +
+                 tiff_entry(284, 3, form.planes) + tiff_entry(322, 4, form.tile) +
+                 tiff_entry(323, 4, form.tile) + tiff_entry(324, 4, 8) + tiff_entry(325, 4, 2));
 }
 
 TEST(HostileImages, ATiffTileIsNotMuchLargerThanTheImage) {
@@ -115,6 +111,16 @@ TEST(HostileImages, ATiffTileIsNotMuchLargerThanTheImage) {
     expect_refused(tiled_tiff({16, 16'384, 3, kRgb, 1, compression}), "RGB tiles of 768 MiB");
     expect_refused(tiled_tiff({kSide, 256, 3, kRgb, 1, compression}), "an image of 169 Mpx");
   }
+}
+
+TEST(HostileImages, OfTwoWidthsOfATiffTheFirstOneCounts) {
+  const std::string tiff =
+      tiff_of(tiff_entry(256, 4, 1) + tiff_entry(256, 4, 8) + tiff_entry(257, 4, 1) +
+              tiff_entry(258, 3, 8) + tiff_entry(259, 3, 1) + tiff_entry(262, 3, 1) +
+              tiff_entry(273, 4, 8) + tiff_entry(277, 3, 1) + tiff_entry(278, 4, 1) +
+              tiff_entry(279, 4, 1));
+  EXPECT_EQ(read_image_size(tiff), (ImageSize{1, 1}));
+  EXPECT_EQ(decode_image(tiff).image.size, (ImageSize{1, 1}));
 }
 
 // A progressive JPEG that repeats, with its table, a scan of a few bytes for all pixels.
