@@ -13,13 +13,13 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "commands/commands.h"
+#include "commands/scoring_progress.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_source.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/evaluation_page.h"
 #include "report/record/evaluation_file.h"
 #include "report/sinks/event_records.h"
-#include "report/sinks/log_lines.h"
 #include "run/explanations.h"
 #include "run/kept_model.h"
 #include "run/model_evaluation.h"
@@ -32,7 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kSecondsBetweenLines = 10, kSecondsBetweenLiveLines = 0.1;
 constexpr std::size_t kMostThumbnails = 24;
 constexpr const char* kPageName = "evaluation.html";
 constexpr const char* kTensorboardFolder = "tensorboard";
@@ -78,33 +77,6 @@ void open_parts(const EvaluateConfig& config, Parts& parts) {
         [&] { parts.explanations.emplace(config.explain, config.trained_model_paths.size()); });
   problems.throw_if_any();
 }
-
-// How far the work is, over all models.
-class EvaluationProgress {
- public:
-  EvaluationProgress(long long total, Log& log) : total_(total), log_(log) {
-    live_.utf8 = locale_is_utf8();
-  }
-
-  void note_image() {
-    ++done_;
-    const bool is_live = log_.on_terminal();
-    const double now = watch_.seconds();
-    if (now - told_ < (is_live ? kSecondsBetweenLiveLines : kSecondsBetweenLines)) return;
-    told_ = now;
-    live_.columns = live_columns();
-    const std::string line = scoring_line(done_, total_, now, live_);
-    is_live ? log_.progress(line) : log_.detail(line);
-  }
-
- private:
-  const long long total_;
-  Log& log_;
-  LiveLine live_;
-  const Stopwatch watch_;
-  double told_ = 0;
-  long long done_ = 0;
-};
 
 std::optional<SeenCounts> count_seen(const Predictor& predictor, const SampleTable& samples) {
   if (!predictor.seen_images()) return std::nullopt;
@@ -302,7 +274,8 @@ void explain_mistakes(Parts& parts, Predictor& predictor, ModelAnswers& answers,
 std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts, OutputFiles& files,
                                      Log& log) {
   const std::size_t num_models = parts.predictors.size();
-  EvaluationProgress progress(static_cast<long long>(parts.set.samples.size() * num_models), log);
+  long long num_done = 0;  // over all models
+  ScoringProgress progress(static_cast<long long>(parts.set.samples.size() * num_models), log);
   std::vector<ModelAnswers> all;
   for (std::size_t i = 0; i < num_models; ++i) {
     Predictor& predictor = *parts.predictors[i];
@@ -314,7 +287,7 @@ std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts,
     all.push_back(evaluate_model(config.trained_model_paths[i], predictor, parts.set, config,
                                  parts.device, log, [&](const Score& row) {
                                    answers.write(encoder->row(row));
-                                   progress.note_image();
+                                   progress.tell(++num_done);
                                  }));
     all.back().model.seen = count_seen(predictor, parts.set.samples);
     if (parts.explanations) explain_mistakes(parts, predictor, all.back(), log);

@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::size_t kNamed = 10;
 constexpr int kPrintedClasses = 3;
-constexpr double kSecondsBetweenLines = 10, kSecondsBetweenLiveLines = 0.1;
 constexpr double kSecondsBetweenSaves = 2, kMostSaving = 0.02;  // of the time
 
 ScoreColumns columns_of(const ScoreConfig& config, const ScoreParts& parts,
@@ -49,8 +48,8 @@ Scoring::Scoring(const ScoreConfig& config, ScoreParts& parts, Log& log)
       columns_(columns_of(config, parts, true_labels_)),
       encoder_(parts.format->encoder(columns_)),
       notable_(columns_.guesses),
-      faults_(config.prediction.max_bad_images, log) {
-  live_.utf8 = locale_is_utf8();
+      faults_(config.prediction.max_bad_images, log),
+      progress_(total_, log) {
   next_save_ = kSecondsBetweenSaves;
   warn_of_unknown_labels();
   tell_answer_threshold(config_, parts_.predictor->calibration(), log_);
@@ -64,33 +63,27 @@ void Scoring::pass_over(const Dataset& set, std::uint32_t count) {
 }
 
 void Scoring::add(const Dataset& set, const PredictedBatch& predicted) {
-  const HostBatch& batch = predicted.images;
-  const std::uint32_t first = predicted.first;
-  const Ranked ranked = batch.count > 0 ? ranked_classes(predicted.logits) : Ranked();
+  const Ranked ranked = predicted.images.count > 0 ? ranked_classes(predicted.logits) : Ranked();
   std::string rows;
-  std::size_t good = 0;
-  auto fault = predicted.faults.begin();
-  for (std::uint32_t i = first; i < first + static_cast<std::uint32_t>(batch.nominal); ++i) {
+  for (BatchImage& image : predicted.each()) {
+    const std::uint32_t i = image.index;
     Score row{.path = std::string(set.samples.file_name(i)),
               .true_label = true_labels_.of(i),
               .best = {},
               .probabilities = {},
-              .fault = {}};
-    if (fault != predicted.faults.end() && fault->sample == i) row.fault = (fault++)->fault;
-    const bool is_good = good < batch.samples.size() && batch.samples[good] == i;
-    if (is_good) fill(row, ranked, good);
+              .fault = std::move(image.fault)};
+    if (image.row) fill(row, ranked, *image.row);
     note(row, true_labels_.is_known(i));
     names_.add(set, true_labels_, i);
     if (parts_.file) rows += encoder_->row(row);
     if (scored_dataset_ && !row.best.empty())
       scored_dataset_->add(row, parts_.list ? so_far_.num_images - 1 : set.samples[i].id,
-                           row_of(ranked.plain, good));
-    good += is_good ? 1 : 0;
+                           row_of(ranked.plain, *image.row));
   }
   if (parts_.file) parts_.file->write(rows);
   if (total_ > 0 || !config_.prediction.max_bad_images.is_share) faults_.check(total_);
   save_progress();
-  tell_progress();
+  progress_.tell(so_far_.num_images, num_before_);
 }
 
 void Scoring::finish(const TransformSpec& pixels) {
@@ -156,7 +149,7 @@ void Scoring::fill(Score& row, const Ranked& ranked, std::size_t at) const {
   const auto top_k = static_cast<std::size_t>(columns_.top_k);
   const auto* confidence = ranked.confidences.const_data_ptr<float>() + at * top_k;
   if (!std::isfinite(confidence[0])) {
-    row.fault = "the network's output for it is not a number";
+    row.fault = kNoNumberFault;
     return;
   }
   const auto* id = ranked.ids.const_data_ptr<std::int64_t>() + at * top_k;
@@ -183,29 +176,19 @@ void Scoring::note(const Score& row, bool may_be_right) {
 
 // For a job that goes on if this one is killed. Slow disks get fewer of them.
 void Scoring::save_progress() {
-  const double now = watch_.seconds();
+  const double now = progress_.seconds();
   if (!is_saved_ || now < next_save_) return;
   so_far_.names = names_.value();
   so_far_.num_bad = faults_.num_bad();
   so_far_.num_damaged = faults_.num_damaged();
   so_far_.first_bad = printable(faults_.first_bad());
   parts_.file->save(so_far_);
-  const double took = watch_.seconds() - now;
+  const double took = progress_.seconds() - now;
   next_save_ = now + std::max(kSecondsBetweenSaves, took / kMostSaving);
 }
 
-void Scoring::tell_progress() {
-  const bool is_live = log_.on_terminal();
-  const double now = watch_.seconds();
-  if (now - told_ < (is_live ? kSecondsBetweenLiveLines : kSecondsBetweenLines)) return;
-  told_ = now;
-  live_.columns = live_columns();
-  const std::string line = scoring_line(so_far_.num_images, total_, now, live_, num_before_);
-  is_live ? log_.progress(line) : log_.detail(line);
-}
-
 void Scoring::tell_result() const {
-  const double seconds = watch_.seconds();
+  const double seconds = progress_.seconds();
   const std::int64_t num_now = so_far_.num_images - num_before_;
   log_.info("Scored " + grouped(so_far_.num_images) + " images" +
             (num_before_ == 0 ? "" : ", " + grouped(num_now) + " of them now,") +

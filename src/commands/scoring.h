@@ -9,15 +9,14 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/system.h"
 #include "commands/notable_answers.h"
 #include "commands/score_resume.h"
+#include "commands/scoring_progress.h"
 #include "config/run_config.h"
 #include "data/dataset/image_source.h"
 #include "report/scores/score_file.h"
 #include "report/scores/score_formats.h"
 #include "report/scores/scored_dataset.h"
-#include "report/sinks/log_lines.h"
 #include "run/explanations.h"
 #include "run/prediction_faults.h"
 #include "run/predictions.h"
@@ -68,7 +67,6 @@ class Scoring {
   void fill(Score& row, const Ranked& ranked, std::size_t at) const;
   void note(const Score& row, bool may_be_right);
   void save_progress();
-  void tell_progress();
   void tell_result() const;
   void explain(const TransformSpec& pixels);
 
@@ -88,9 +86,7 @@ class Scoring {
   std::int64_t num_before_ = 0;  // images of the job that this one goes on with
   bool is_saved_ = false;
   double next_save_ = 0;
-  LiveLine live_;
-  const Stopwatch watch_;
-  double told_ = 0;
+  ScoringProgress progress_;
 };
 
 }  // namespace kiln

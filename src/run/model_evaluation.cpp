@@ -60,19 +60,15 @@ class ModelEvaluator {
       probabilities = (batch.logits / predictor_.calibration().temperature).softmax(1);
       ids = std::get<1>(at::topk(probabilities, figures_.k(), 1)).to(at::kInt).contiguous();
     }
-    std::size_t good = 0;
-    auto fault = batch.faults.begin();
-    const auto end = batch.first + static_cast<std::uint32_t>(batch.images.nominal);
-    for (std::uint32_t i = batch.first; i < end; ++i) {
+    for (BatchImage& image : batch.each()) {
       Score row;
-      row.path = set_.samples.file_name(i);
-      row.true_label = true_labels_.of(i);
+      row.path = set_.samples.file_name(image.index);
+      row.true_label = true_labels_.of(image.index);
+      row.fault = std::move(image.fault);
       bool is_bad = true;
-      if (fault != batch.faults.end() && fault->sample == i) row.fault = (fault++)->fault;
-      if (good < batch.images.samples.size() && batch.images.samples[good] == i) {
-        is_bad = !answer(i, row, probabilities[static_cast<std::int64_t>(good)],
-                         ids[static_cast<std::int64_t>(good)]);
-        ++good;
+      if (image.row) {
+        const auto at = static_cast<std::int64_t>(*image.row);
+        is_bad = !answer(image.index, row, probabilities[at], ids[at]);
       }
       if (!row.fault.empty()) note_fault(row, is_bad);
       row_(row);
@@ -120,7 +116,7 @@ class ModelEvaluator {
                                             static_cast<std::size_t>(figures_.k()));
     const float confidence = shares[static_cast<std::size_t>(top[0])];
     if (!std::isfinite(confidence)) {
-      row.fault = "the network's output for it is not a number";
+      row.fault = kNoNumberFault;
       return false;
     }
     row.best.push_back({top[0], confidence});

@@ -30,6 +30,19 @@ std::optional<ImageSize> first_size(const Dataset& set) {
 
 }  // namespace
 
+std::vector<BatchImage> PredictedBatch::each() const {
+  std::vector<BatchImage> all;
+  std::size_t row = 0;
+  auto fault = faults.begin();
+  for (std::uint32_t i = first; i < first + static_cast<std::uint32_t>(images.nominal); ++i) {
+    BatchImage& image = all.emplace_back();
+    image.index = i;
+    if (fault != faults.end() && fault->sample == i) image.fault = (fault++)->fault;
+    if (row < images.samples.size() && images.samples[row] == i) image.row = row++;
+  }
+  return all;
+}
+
 Predictions::Predictions(Predictor& predictor, Options options)
     : predictor_(predictor), options_(std::move(options)) {}
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,24 @@
 
 namespace kiln {
 
+// One image of a batch.
+struct BatchImage {
+  std::uint32_t index = 0;         // in the set
+  std::optional<std::size_t> row;  // of the logits; empty: it is bad
+  std::string fault;               // why it is bad, or what of it is damaged
+};
+
+// Of an image whose logits are not finite.
+inline constexpr const char* kNoNumberFault = "the network's output for it is not a number";
+
 struct PredictedBatch {
   std::uint32_t first = 0;  // image of the set; `images.nominal` of them follow, bad or not
   const HostBatch& images;
   at::Tensor logits;  // [images.count, num_classes], float32 on the CPU; undefined if count is 0
-  std::vector<BadImage> faults;
+  std::vector<BadImage> faults;  // in the order of the images
+
+  // All of them, bad or not.
+  std::vector<BatchImage> each() const;
 };
 
 // Of the batches of a set that begin with image `first`: number `index`, and every `stride`-th from

@@ -177,6 +177,12 @@ NcclWatch watch_over_mpi(World& world, const RanksConfig& config, const std::str
   return watch;
 }
 
+// The images of rank 0's set, without its root and name.
+void take_list_of_leader(World& world, Dataset& set) {
+  const std::string bytes = world.broadcast(world.leads() ? to_bytes(set, SetParts::kList) : "");
+  if (!world.leads()) set = dataset_of(bytes, SetParts::kList);
+}
+
 }  // namespace
 
 std::vector<std::string> idle_gpus(World& world, const Device& device) {
@@ -208,13 +214,9 @@ PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
 
 void share_dataset(World& world, Dataset& set) {
   if (world.size() == 1) return;
-  const std::string bytes = world.broadcast(world.leads() ? to_bytes(set, SetParts::kList) : "");
-  const std::string root = world.broadcast(set.root.string()), name = world.broadcast(set.name);
-  if (!world.leads()) {
-    set = dataset_of(bytes, SetParts::kList);
-    set.root = root;
-    set.name = name;
-  }
+  take_list_of_leader(world, set);
+  set.root = world.broadcast(set.root.string());
+  set.name = world.broadcast(set.name);
   world.agree([&] { open_archives(set); });
 }
 
@@ -232,10 +234,8 @@ void share_datasets(World& world, const DataConfig& config, TrainingInputs& inpu
     });
     return;
   }
-  for (Dataset* set : {&inputs.train, &inputs.valid}) {
-    const std::string bytes = world.broadcast(world.leads() ? to_bytes(*set, SetParts::kList) : "");
-    if (!world.leads()) *set = dataset_of(bytes, SetParts::kList);
-  }
+  take_list_of_leader(world, inputs.train);
+  take_list_of_leader(world, inputs.valid);
   const TransformChoice pixels = world.broadcast(transform_choice(inputs));
   if (!world.leads()) take_transform_choice(config, pixels, inputs);
   inputs.train.root = config.train_path;
