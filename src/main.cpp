@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "commands/commands.h"
+#include "process/bounded_spinning.h"
+#include "process/process.h"
 #include "report/failure/error_info.h"
-#include "run/bounded_spinning.h"
-#include "run/process.h"
 
 // Before libgomp is initialized.
 __attribute__((section(".preinit_array"),

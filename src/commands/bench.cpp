@@ -14,10 +14,10 @@
 #include "commands/commands.h"
 #include "commands/spread.h"
 #include "data/loader/batch_loader.h"
-#include "run/binding.h"
+#include "process/binding.h"
+#include "process/versions.h"
 #include "run/prepare.h"
 #include "run/rank_agreement.h"
-#include "run/versions.h"
 
 namespace kiln {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "config/command_line.h"
 #include "config/run_config.h"
-#include "run/process.h"
+#include "process/process.h"
 
 namespace kiln {
 

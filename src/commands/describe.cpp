@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "config/options.h"
 #include "describe/describe.h"
+#include "process/versions.h"
 #include "report/record/metrics.h"
-#include "run/versions.h"
 
 namespace kiln {
 namespace {
@@ -20,8 +20,9 @@ std::string description(const DescribeConfig& config) {
     throw Error(ErrorCode::kUserError, "`kiln " + command.name +
                                            "` cannot be a pipeline step, so it has no component: "
                                            "use train, init-model, convert or pack.");
-  const ComponentFacts facts{version_number(),
-                             config.image.empty() ? "kiln:" + version_number() : config.image};
+  const ComponentFacts facts{
+      std::string(version_number()),
+      config.image.empty() ? "kiln:" + std::string(version_number()) : config.image};
   return config.format == "kubeflow" ? kubeflow_component(command, facts)
                                      : azure_component(command, facts);
 }

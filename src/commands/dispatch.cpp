@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "platform/failure_note.h"
 #include "platform/sagemaker.h"
+#include "process/versions.h"
 #include "report/failure/error_info.h"
 #include "run/sagemaker.h"
-#include "run/versions.h"
 
 namespace kiln {
 namespace {

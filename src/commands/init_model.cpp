@@ -11,10 +11,10 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "model/image_model.h"
-#include "run/model_weights.h"
 #include "store/checkpoint.h"
 #include "store/model_directory.h"
 #include "store/state_dict_file.h"
+#include "weights/model_weights.h"
 
 namespace kiln {
 namespace {

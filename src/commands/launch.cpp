@@ -25,8 +25,8 @@
 #include "parallel/device/nvidia_driver.h"
 #include "platform/failure_note.h"
 #include "platform/launch_environment.h"
+#include "process/versions.h"
 #include "report/failure/error_info.h"
-#include "run/versions.h"
 
 namespace kiln {
 namespace {
@@ -193,7 +193,7 @@ Launch::Launch(const LaunchConfig& config, const MpirunJob& job, Log& log)
       story_(planned_hosts(job)),
       output_([this](const OutputLine& line) { show(line); }),
       errors_([this](const OutputLine& line) { show(line); }) {
-  say(program_version() + ", launch: " + std::to_string(job.num_ranks) +
+  say(std::string(program_version()) + ", launch: " + std::to_string(job.num_ranks) +
       (job.num_ranks == 1 ? " rank" : " ranks") +
       (job.hosts.empty() ? "" : " on " + std::to_string(job.hosts.size()) + " hosts"));
   std::string command;

@@ -13,8 +13,8 @@
 #include "commands/commands.h"
 #include "commands/scoring.h"
 #include "platform/launch_environment.h"
-#include "run/binding.h"
-#include "run/divided_predictions.h"
+#include "predict/divided_predictions.h"
+#include "process/binding.h"
 #include "run/prepare.h"
 #include "run/rank_agreement.h"
 

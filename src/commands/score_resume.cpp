@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "base/text.h"
-#include "run/versions.h"
+#include "process/versions.h"
 
 namespace kiln {
 namespace {
@@ -93,7 +93,7 @@ ScoreSettings score_settings(const ScoreConfig& config, const Predictor& predict
                    {"the number of compute threads", std::to_string(at::get_num_threads())},
                    {"the device", device.is_cuda ? device.description : "CPU"},
                    {"the instruction set", at::get_cpu_capability()},
-                   {"the program", program_version()}}};
+                   {"the program", std::string(program_version())}}};
 }
 
 std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,

@@ -13,9 +13,9 @@
 #include "config/run_config.h"
 #include "data/dataset/image_source.h"
 #include "parallel/device/device.h"
+#include "predict/predictor.h"
 #include "report/scores/score_file.h"
 #include "report/scores/score_formats.h"
-#include "run/predictor.h"
 
 namespace kiln {
 

@@ -14,13 +14,13 @@
 #include "commands/scoring_progress.h"
 #include "config/run_config.h"
 #include "data/dataset/image_source.h"
+#include "predict/explanations.h"
+#include "predict/prediction_faults.h"
+#include "predict/predictions.h"
+#include "predict/predictor.h"
 #include "report/scores/score_file.h"
 #include "report/scores/score_formats.h"
 #include "report/scores/scored_dataset.h"
-#include "run/explanations.h"
-#include "run/prediction_faults.h"
-#include "run/predictions.h"
-#include "run/predictor.h"
 #include "train/precision.h"
 
 namespace kiln {

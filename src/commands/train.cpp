@@ -9,11 +9,11 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/system.h"
+#include "process/binding.h"
+#include "process/versions.h"
 #include "report/record/run_file.h"
 #include "report/record/run_summary.h"
-#include "run/binding.h"
 #include "run/training_run.h"
-#include "run/versions.h"
 #include "store/model_spec.h"
 
 namespace kiln {
@@ -65,7 +65,7 @@ void join_world(const TrainConfig& config, Process& process) {
 
 void tell_start(const TrainConfig& config, Process& process) {
   const char* azure_run = std::getenv("AZUREML_RUN_ID");
-  process.log.info(program_version() + ", train" +
+  process.log.info(std::string(program_version()) + ", train" +
                    (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
   if (!config.overridden.empty() && process.world.leads()) process.log.warning(config.overridden);
 }

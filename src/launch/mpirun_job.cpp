@@ -93,7 +93,7 @@ ProgramCall mpirun_call(const MpirunJob& job) {
   std::vector<std::string>& words = call.words;
   words = {mpirun, "--tag-output", "-np", std::to_string(job.num_ranks)};
   append_hosts(words, job.hosts);
-  // The ranks bind themselves (run/binding.h).
+  // The ranks bind themselves (process/binding.h).
   append(words, {"--map-by", "slot", "--bind-to", "none", "--oversubscribe"});
   for (const auto& [name, value] : kParameters) append_parameter(words, name, value);
   append_variables(words);

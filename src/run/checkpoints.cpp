@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/text.h"
+#include "process/versions.h"
 #include "run/image_hashes.h"
-#include "run/model_weights.h"
-#include "run/versions.h"
+#include "weights/model_weights.h"
 
 namespace kiln {
 namespace {
@@ -90,8 +90,8 @@ bool unpack_statistics(std::string_view packed, ImageModel& model) {
 }
 
 Machine machine_of(const TrainingJob& job) {
-  return {program_version(), at::get_cpu_capability(), job.device.is_cuda ? "cuda" : "cpu",
-          job.world.size(), at::get_num_threads()};
+  return {std::string(program_version()), at::get_cpu_capability(),
+          job.device.is_cuda ? "cuda" : "cpu", job.world.size(), at::get_num_threads()};
 }
 
 Checkpoints::Checkpoints(TrainingJob& job, const TrainState& state, RunLogger& log)

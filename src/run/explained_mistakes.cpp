@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/text.h"
-#include "run/explanations.h"
-#include "run/predictor.h"
+#include "predict/explanations.h"
+#include "predict/predictor.h"
 
 namespace kiln {
 namespace {

@@ -16,14 +16,6 @@
 
 namespace kiln {
 
-// A thumbnail of an image.
-
-// Image `i` as `plan` shows it to a model, but no longer than 96 pixels a side and not augmented;
-// with_heat_map() of `map`, if that is defined. Without bytes for an image that can no longer be
-// read.
-Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,
-                       const at::Tensor& map = {});
-
 // The details of one validation pass, collected from all ranks.
 
 // The temperature that fits `logits`, and how often the model is right at which confidence.

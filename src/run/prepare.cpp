@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "run/binding.h"
-#include "run/model_weights.h"
+#include "process/binding.h"
 #include "run/rank_agreement.h"
 #include "train/replicas.h"
+#include "weights/model_weights.h"
 
 namespace kiln {
 namespace {
@@ -125,17 +125,6 @@ void make_deterministic() {
 }
 
 }  // namespace
-
-ComputeUnits units_of(const Device& device) {
-  return {.is_cuda = device.is_cuda,
-          .capability = device.capability,
-          .cpu_has_bf16 = cpu_has_bf16_units()};
-}
-
-at::Device torch_device(const Device& device) {
-  return device.is_cuda ? at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index))
-                        : at::Device(at::kCPU);
-}
 
 EpochPlan TrainingJob::epoch_plan(int epoch) const {
   return {.epoch = epoch,

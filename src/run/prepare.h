@@ -2,8 +2,6 @@
 // step, and builds the initial training state.
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,12 +14,13 @@
 #include "parallel/device/device.h"
 #include "parallel/gradients/communicator.h"
 #include "parallel/ranks/world.h"
-#include "run/explanations.h"
+#include "predict/explanations.h"
 #include "run/resume.h"
 #include "run/saved_run.h"
 #include "run/training_inputs.h"
 #include "run/training_loaders.h"
 #include "store/checkpoint.h"
+#include "train/compute_device.h"
 #include "train/epoch.h"
 #include "train/precision.h"
 #include "train/recipe.h"
@@ -62,9 +61,6 @@ struct TrainingJob {
   bool is_done() const;
   DeviceUploader& validation_uploader() { return valid_uploader ? *valid_uploader : *uploader; }
 };
-
-at::Device torch_device(const Device& device);
-ComputeUnits units_of(const Device& device);
 
 // Chooses the device, compares the ranks, finds the checkpoint to go on from, reads the inputs and
 // builds the model. Faults are reported together, stage by stage: ranks, checkpoint, inputs. A

@@ -14,10 +14,10 @@
 #include "parallel/gradients/nccl.h"
 #include "parallel/ranks/peer_status.h"
 #include "platform/launch_environment.h"
+#include "process/process.h"
+#include "process/versions.h"
 #include "report/failure/error_info.h"
 #include "run/prepare.h"
-#include "run/process.h"
-#include "run/versions.h"
 
 namespace kiln {
 namespace {
@@ -37,7 +37,7 @@ Facts facts_of(const OptionTexts& options) {
   const bool has_shards = std::any_of(options.begin(), options.end(), [](const auto& option) {
     return option.first == "shard-by" && option.second != "rank";
   });
-  Facts facts = {"version", program_version()};
+  Facts facts = {"version", std::string(program_version())};
   for (const auto& [name, value] : options)
     if (!own_options().contains(name) && !(has_shards && name.ends_with("-data-path")))
       facts.insert(facts.end(), {"--" + name, value});

@@ -12,9 +12,9 @@
 #include "report/record/run_file.h"
 #include "run/checkpoints.h"
 #include "run/image_hashes.h"
-#include "run/model_weights.h"
 #include "run/prepare.h"
 #include "train/replicas.h"
+#include "weights/model_weights.h"
 
 namespace kiln {
 namespace {

@@ -11,6 +11,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "config/options.h"
+#include "process/versions.h"
 #include "report/failure/error_info.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/page.h"
@@ -18,7 +19,6 @@
 #include "report/sinks/sinks.h"
 #include "run/plan_warnings.h"
 #include "run/rank_agreement.h"
-#include "run/versions.h"
 
 namespace kiln {
 namespace {

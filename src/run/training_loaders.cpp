@@ -136,12 +136,6 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
   return choice;
 }
 
-LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu) {
-  if (given > 0) return {given, 0};
-  if (for_gpu) return {std::clamp(num_processors - 2, 1, 32), 0};
-  return {std::clamp(num_processors / 2, 1, 16), std::clamp(num_processors, 1, 32)};
-}
-
 std::vector<std::uint32_t> training_order(const OptimizationConfig& config,
                                           const TrainingInputs& inputs, int epoch) {
   return permutation(

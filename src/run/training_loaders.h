@@ -33,16 +33,6 @@ struct CacheChoice {
 // --cache-bytes is too small for even one decoded image or file.
 CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, int ranks_on_host);
 
-// The threads that decode images.
-struct LoaderThreadCount {
-  int first = 1;
-  int most = 0;  // after later epochs; 0: always as at first
-};
-
-// --loader-threads, or, where none are given: on a CPU half of the processors at first and all at
-// most; for a GPU all but two, which feed it.
-LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu);
-
 // All training images in the order of an epoch, which leaves out those after the first
 // images_per_epoch().
 std::vector<std::uint32_t> training_order(const OptimizationConfig& config,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "config/run_config.h"
-#include "run/process.h"
+#include "process/process.h"
 
 namespace kiln {
 

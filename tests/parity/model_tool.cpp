@@ -18,9 +18,9 @@
 #include "model/image_model.h"
 #include "parallel/device/device.h"
 #include "parity/tensor_files.h"
-#include "run/model_weights.h"
 #include "store/state_dict_file.h"
 #include "train/loss.h"
+#include "weights/model_weights.h"
 
 namespace kiln {
 namespace {

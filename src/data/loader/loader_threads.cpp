@@ -46,6 +46,12 @@ struct Need {
 
 }  // namespace
 
+LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu) {
+  if (given > 0) return {given, 0};
+  if (for_gpu) return {std::clamp(num_processors - 2, 1, 32), 0};
+  return {std::clamp(num_processors / 2, 1, 16), std::clamp(num_processors, 1, 32)};
+}
+
 struct LoaderThreads::State {
   explicit State(Plan a_plan) : plan(std::move(a_plan)) {}
   ~State();

@@ -24,6 +24,16 @@
 
 namespace kiln {
 
+// The threads that decode images.
+struct LoaderThreadCount {
+  int first = 1;
+  int most = 0;  // after later epochs; 0: always as at first
+};
+
+// --loader-threads, or, where none are given: on a CPU half of the processors at first and all at
+// most; for a GPU all but two, which feed it.
+LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu);
+
 class LoaderThreads {
  public:
   // Memory for a batch: [bytes], uninitialized, aligned for any number type.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace kiln {
 // which loads it (0.3 s).
 std::vector<std::pair<std::string, std::string>> versions(bool with_cuda);
 
-std::string version_number();   // "0.1.0"
-std::string program_version();  // "kiln 0.1.0 (1a2b3c4)"
+std::string_view version_number();   // "0.1.0"
+std::string_view program_version();  // "kiln 0.1.0 (1a2b3c4)"
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-#include "run/explanations.h"
+#include "predict/explanations.h"
 
 #include <torch/torch.h>
 

@@ -1,4 +1,4 @@
-#include "run/bounded_spinning.h"
+#include "process/bounded_spinning.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "run/process.h"
+#include "process/process.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "run/model_weights.h"
+#include "weights/model_weights.h"
 
 #include <torch/torch.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "parallel/ranks/world.h"
-#include "run/predictions.h"
+#include "predict/predictions.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "run/predictor.h"
+#include "predict/predictor.h"
 
 #include <torch/torch.h>
 
@@ -12,10 +12,10 @@
 #include "base/text.h"
 #include "data/dataset/folder_entries.h"
 #include "report/record/run_file.h"
-#include "run/model_weights.h"
 #include "store/calibration_file.h"
 #include "store/checkpoint.h"
 #include "train/precision.h"
+#include "weights/model_weights.h"
 
 namespace kiln {
 namespace {

@@ -14,7 +14,7 @@
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "parallel/device/device.h"
-#include "run/predictor.h"
+#include "predict/predictor.h"
 
 namespace kiln {
 

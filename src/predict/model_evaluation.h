@@ -9,9 +9,9 @@
 #include "base/log.h"
 #include "config/run_config.h"
 #include "data/dataset/dataset.h"
+#include "predict/predictions.h"
 #include "report/record/evaluation_record.h"
 #include "report/scores/score_formats.h"
-#include "run/predictions.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "run/binding.h"
+#include "process/binding.h"
 
 #include <gtest/gtest.h>
 

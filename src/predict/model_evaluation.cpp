@@ -1,4 +1,4 @@
-#include "run/model_evaluation.h"
+#include "predict/model_evaluation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "data/dataset/image_source.h"
-#include "run/kept_model.h"
-#include "run/prediction_faults.h"
+#include "predict/prediction_faults.h"
+#include "predict/thumbnail.h"
 
 namespace kiln {
 namespace {

@@ -14,7 +14,7 @@
 #include "data/dataset/dataset.h"
 #include "data/image/image.h"
 #include "data/transform/image_pipeline.h"
-#include "run/predictor.h"
+#include "predict/predictor.h"
 
 namespace kiln {
 

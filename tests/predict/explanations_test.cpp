@@ -1,5 +1,5 @@
 // Heat maps on images, the names of their files, and the folders that may hold them.
-#include "run/explanations.h"
+#include "predict/explanations.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-#include "run/divided_predictions.h"
+#include "predict/divided_predictions.h"
 
 #include <ATen/ops/empty.h>
 

@@ -1,4 +1,4 @@
-#include "run/prediction_faults.h"
+#include "predict/prediction_faults.h"
 
 #include <utility>
 

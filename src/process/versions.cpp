@@ -1,4 +1,4 @@
-#include "run/versions.h"
+#include "process/versions.h"
 
 #include <mpi.h>
 #include <torch/headeronly/version.h>
@@ -9,11 +9,11 @@
 
 namespace kiln {
 
-std::string version_number() {
+std::string_view version_number() {
   return KILN_VERSION;
 }
 
-std::string program_version() {
+std::string_view program_version() {
   return "kiln " KILN_VERSION " (" KILN_COMMIT ")";
 }
 

@@ -1,4 +1,4 @@
-#include "run/divided_predictions.h"
+#include "predict/divided_predictions.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-#include "run/predictions.h"
+#include "predict/predictions.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,8 +7,8 @@
 #include "base/system.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
-#include "run/prepare.h"
-#include "run/training_loaders.h"
+#include "data/loader/loader_threads.h"
+#include "train/compute_device.h"
 
 namespace kiln {
 namespace {
