@@ -172,7 +172,7 @@ Json to_json(const BenchLoaderConfig& config, const std::vector<Pass>& passes, i
       {"images", middle.images},
       {"bad_images", middle.bad_images},
       {"size", config.size},
-      {"augment", config.augment},
+      {"augment", augment_name(config.augment)},
       {"batch_size", config.batch_size},
       {"threads", threads},
       {"passes", passes.size()},

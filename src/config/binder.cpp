@@ -87,7 +87,7 @@ std::string Binder::choice(const char* name) {
 }
 
 Augment Binder::augment() {
-  return augment_named(choice("augment")).value_or(Augment::kNone);
+  return read<Augment>("augment", augment_value);
 }
 
 DeviceChoice Binder::device() {
@@ -323,6 +323,14 @@ std::string choice_value(const Option& option, const std::string& text, const st
   }
   throw Error(ErrorCode::kParameterParsing, where + " is '" + excerpt(text) + "', but must be " +
                                                 join_choices(option.choices) + ".");
+}
+
+Augment augment_value(const Option& /*option*/, const std::string& text, const std::string& where) {
+  try {
+    return parse_augment(text);
+  } catch (const AugmentFault& fault) {
+    throw Error(ErrorCode::kParameterParsing, where + " " + fault.what() + ".");
+  }
 }
 
 void refuse_placeholder(const std::string& text, const std::string& where) {

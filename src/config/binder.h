@@ -78,6 +78,7 @@ RateScaling rate_scaling_value(const Option& option, const std::string& text,
 // What is not in the text is 0.
 CheckpointEvery every_value(const Option& option, const std::string& text,
                             const std::string& where);
+Augment augment_value(const Option& option, const std::string& text, const std::string& where);
 std::string choice_value(const Option& option, const std::string& text, const std::string& where);
 // Throws Error kParameterParsing for a placeholder that Kubeflow Pipelines did not substitute.
 void refuse_placeholder(const std::string& text, const std::string& where);

@@ -113,6 +113,8 @@ bool same_value(const Option& option, const std::string& a, const std::string& b
     case ValueKind::kBoolean:
     case ValueKind::kSwitch:
       return boolean_value(a, "") == boolean_value(b, "");
+    case ValueKind::kAugment:
+      return augment_value(option, a, "") == augment_value(option, b, "");
     case ValueKind::kChoiceOrNumber: {
       const RateScaling x = rate_scaling_value(option, a, ""),
                         y = rate_scaling_value(option, b, "");

@@ -80,6 +80,16 @@ Option precision(std::string group, std::string help) {
                 std::move(help));
 }
 
+Option augment(std::string default_text, std::string help) {
+  return {.name = "augment",
+          .value_name = "none|flip|standard|strong|LIST",
+          .default_text = std::move(default_text),
+          .unit = "",
+          .group = kImages,
+          .help = std::move(help),
+          .kind = ValueKind::kAugment};
+}
+
 Option max_bad_images(std::string help) {
   return {.name = "max-bad-images",
           .value_name = "N|N%",

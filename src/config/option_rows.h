@@ -36,6 +36,8 @@ Option ranks(bool required, std::string group, std::string help);
 Option choice(std::string name, std::vector<std::string> choices, std::string group,
               std::string help);
 Option precision(std::string group, std::string help);
+// A set of operations of augmentation.
+Option augment(std::string default_text, std::string help);
 Option max_bad_images(std::string help);
 Option seed(std::string group, std::string help);
 Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,

@@ -214,6 +214,12 @@ std::string range_text(const Option& option) {
       return "0% to 100%, or " + bounds;
     case ValueKind::kEvery:
       return bounds + " epochs, steps, s, min or h";
+    case ValueKind::kAugment: {
+      std::string text = "none, standard, strong, or a list of ";
+      for (const std::string_view step : kAugmentStepNames)
+        text += (step == kAugmentStepNames.front() ? "" : ",") + std::string(step);
+      return text;
+    }
     case ValueKind::kChoice:
     case ValueKind::kModelName:
       return join_choices(option.choices);

@@ -29,6 +29,7 @@ enum class ValueKind {
   kShare,           // greater than 0, at most 1: 0.95 or 95%
   kAllowance,       // a count, or a share such as 1%
   kEvery,           // counts of epochs, steps and time, such as 1epoch,10min
+  kAugment,         // a set of operations, such as crop,flip (base/augment_set.h)
 };
 
 // What it means for a run that resumes if this option differs from before.

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/augment_set.h"
 #include "base/vocabulary.h"
 
 namespace kiln {

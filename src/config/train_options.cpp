@@ -139,10 +139,14 @@ std::vector<Option> train_options() {
                 "Resize images to this height and width. auto: the stored size if all images share "
                 "one, else 224.")},
        {Effect::kResult,
-        choice(
-            "augment", {"none", "flip", "standard", "strong"}, kImages,
-            "Data augmentation for training images. flip: random horizontal flip. standard: random "
-            "resized crop and flip. strong: standard, TrivialAugmentWide and random erasing.")},
+        augment(
+            "none",
+            "Data augmentation for training images: operations joined by commas, in any order; "
+            "they are applied in this one. crop: random resized crop. flip, vflip: horizontal, "
+            "vertical flip of half of the images. rotate90: by 0, 90, 180 or 270 degrees (by 0 or "
+            "180 where images are not square). color: brightness, contrast and saturation times "
+            "0.6 to 1.4. trivial: TrivialAugmentWide. erase: random erasing of a quarter of the "
+            "images. standard: crop,flip. strong: crop,flip,trivial,erase.")},
        {Effect::kResult,
         integer("eval-resize", "auto", 16, 4096, "pixels", kImages,
                 "Resize the short side of validation images to this length. auto: 256/224 of "
@@ -235,9 +239,9 @@ CachePolicy cache_choice(const std::string& word) {
 void check_cache(Binder& binder, const DataConfig& config) {
   if (config.cache != CachePolicy::kDecoded || !takes_random_parts(config.augment)) return;
   binder.fault("cache", ErrorCode::kParameterParsing,
-               "--cache decoded requires pixels that do not change between epochs, but --augment " +
+               "--cache decoded requires the same part of an image in every epoch, but --augment " +
                    augment_name(config.augment) +
-                   " changes them in every epoch: use --cache bytes or auto.");
+                   " crops another each time: use --cache bytes or auto.");
 }
 
 DataConfig bind_data(Binder& binder) {

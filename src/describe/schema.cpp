@@ -52,6 +52,14 @@ Json type_of(const Option& option) {
       const std::string item = "[0-9]+(epochs?|steps?|s|min|h)";
       return {{"type", "string"}, {"pattern", "^" + item + "(," + item + ")*$"}};
     }
+    case ValueKind::kAugment: {
+      std::string step;
+      for (const std::string_view name : kAugmentStepNames)
+        step += (step.empty() ? "(" : "|") + std::string(name);
+      step += ")";
+      return {{"type", "string"},
+              {"pattern", "^(none|standard|strong|" + step + "(," + step + ")*)$"}};
+    }
     case ValueKind::kPath:
       return {{"type", "string"}, {"minLength", 1}};
   }

@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
@@ -96,11 +95,9 @@ void plan_data(const TrainingInputs& inputs, TextPairs& plan) {
           (centered && train.short_side > 0 ? "; other sizes: " + center_text(train) : "") + ")");
   if (valid.output != train.output || valid.short_side != (centered ? train.short_side : 0))
     plan.emplace_back("validation size", size_text(valid) + " (" + center_text(valid) + ")");
-  constexpr std::array kAugmentations = {
-      "", "flip (random horizontal flip)", "standard (random resized crop, flip)",
-      "strong (random resized crop, flip, TrivialAugmentWide, random erasing)"};
   if (train.augment != Augment::kNone)
-    plan.emplace_back("augmentation", kAugmentations[static_cast<std::size_t>(train.augment)]);
+    plan.emplace_back("augmentation",
+                      augment_name(train.augment) + " (" + augment_text(train.augment) + ")");
 }
 
 TextPairs plan_of(const TrainingJob& job, long long num_parameters) {

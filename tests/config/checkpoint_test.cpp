@@ -147,6 +147,8 @@ TEST(ChangedOptions, AreNamedWithBothValues) {
 }
 
 TEST(ChangedOptions, IgnoreOtherSpellings) {
+  EXPECT_TRUE(changes({"--augment=erase,flip,crop,trivial"}, {"--augment=strong"}).empty());
+  EXPECT_EQ(changes({"--augment=crop"}, {"--augment=flip"}).size(), 1U);
   EXPECT_TRUE(changes({"--learning-rate=0.10", "--epochs=+7", "--augment=flip", "--lr-scaling=2",
                        "--sync-batch-norm", "--threads=AUTO"},
                       {"--learning-rate=.1", "--epochs=7", "--augment=FLIP", "--lr-scaling=2.0",

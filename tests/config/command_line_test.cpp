@@ -388,5 +388,21 @@ TEST(CommandLine, LongValuesAreShortenedInMessages) {
     EXPECT_LT(fault(train(more)).size(), 400U);
 }
 
+TEST(CommandLine, AugmentIsANameOrAList) {
+  const auto augment = [](const char* text) {
+    return parse_as<TrainConfig>(train({"--augment", text})).data.augment;
+  };
+  EXPECT_EQ(parse_as<TrainConfig>(train()).data.augment, Augment::kNone);
+  EXPECT_EQ(augment("strong"), Augment::kStrong);
+  EXPECT_EQ(augment("flip,crop"), Augment::kStandard);
+  EXPECT_EQ(augment_name(augment("color,vflip")), "vflip,color");
+  EXPECT_TRUE(fault(train({"--augment", "flip,flop"})).starts_with("--augment contains 'flop', "));
+  EXPECT_EQ(fault(train({"--augment", "flip,crop,flip"})),
+            "--augment contains 'flip' twice: name each operation once.");
+  EXPECT_EQ(fault(train({"--cache=decoded", "--augment=vflip,rotate90,color,trivial,erase"})),
+            "no fault");
+  EXPECT_TRUE(fault(train({"--cache=decoded", "--augment=crop"})).starts_with("--cache decoded"));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -99,5 +99,13 @@ TEST(Markdown, HasARowForEveryOption) {
   }
 }
 
+TEST(Schema, KnowsListsOfOperations) {
+  const std::string text = json_schema(*find_command("train"));
+  const std::size_t begin = text.find("\"augment\"");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string property = text.substr(begin, text.find('}', begin) - begin);
+  EXPECT_TRUE(holds(property, "^(none|standard|strong|(crop|flip|vflip|")) << property;
+}
+
 }  // namespace
 }  // namespace kiln

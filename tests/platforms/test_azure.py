@@ -43,7 +43,7 @@ class ComponentTest(unittest.TestCase):
     def test_own_rules_find_bad_edits(self):
         edits = {"out of its range": lambda c: c["inputs"]["epochs"].update(default=0),
                  "fractional default": lambda c: c["inputs"]["epochs"].update(default=2.5),
-                 "none of its choices": lambda c: c["inputs"]["augment"].update(default="wild"),
+                 "none of its choices": lambda c: c["inputs"]["save"].update(default="wild"),
                  "does not use config": lambda c: c.update(command=c["command"].replace("$[[--config ${{inputs.config}}]]", "")),
                  "config is optional, but": lambda c: c.update(command=re.sub(r"\$\[\[|\]\]", "", c["command"])),
                  "epochs is required, but": lambda c: c.update(

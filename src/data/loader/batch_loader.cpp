@@ -60,8 +60,8 @@ double seconds_of(std::int64_t ticks) {
   return std::chrono::duration<double>(Clock::duration(ticks)).count();
 }
 
-// The cache stores images before mirroring.
-TransformSpec before_mirroring(TransformSpec plan, const ImageCache* cache) {
+// The cache stores images before augmentation.
+TransformSpec before_augmentation(TransformSpec plan, const ImageCache* cache) {
   if (cache != nullptr && cache->kind() == CacheKind::kDecoded) plan.augment = Augment::kNone;
   return plan;
 }
@@ -146,7 +146,7 @@ BatchLoader::State::State(Dataset& set, LoaderThreads& pool, Plan plan, ImageCac
       pixel_bytes_(image_bytes(plan_.pixels)),
       batch_bytes_(plan_.batch_bytes()),
       slot_bytes_(batch_bytes_ / batch_size_),
-      decoded_plan_(before_mirroring(plan_.pixels, cache)),
+      decoded_plan_(before_augmentation(plan_.pixels, cache)),
       slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
   set_.samples.keep_hashes();
   pool_.add(*this);
@@ -216,7 +216,8 @@ void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& deco
 std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Decoder& decoder,
                                        std::uint8_t* target) {
   const std::uint32_t sample = plan_.order[position];
-  const DrawKey key{plan_.seed, plan_.epoch, sample};
+  const DrawKey key{plan_.seed, plan_.epoch, sample,
+                    plan_.repeats.empty() ? 0 : plan_.repeats[position]};
   const std::string_view kept = caches_pixels_ ? cache_->find(sample) : std::string_view();
   std::string damage;
   if (!kept.empty()) {
@@ -229,8 +230,7 @@ std::string BatchLoader::State::decode(std::size_t position, LoaderThreads::Deco
     if (caches_pixels_ && damage.empty())
       cache_->keep(sample, {reinterpret_cast<const char*>(target), pixel_bytes_});
   }
-  if (caches_pixels_ && draws_mirror(plan_.pixels, key))
-    mirror_in_place(target, plan_.pixels.output);
+  if (caches_pixels_) decoder.path.augment(plan_.pixels, key, target);
   return damage;
 }
 

@@ -50,6 +50,8 @@ class BatchLoader {
   // the last batch may be smaller.
   struct Plan {
     std::vector<std::uint32_t> order;
+    // For each entry of `order`, how often the epoch has had the image before; empty: never.
+    std::vector<std::uint32_t> repeats = {};
     int batch_size = 1;
     TransformSpec pixels;
     std::optional<Normalization> scaling;  // normalized floats; without it, bytes

@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-// kBytes: files as stored. kDecoded: pixels for the batch, before mirroring; for transforms that
+// kBytes: files as stored. kDecoded: pixels for the batch, before augmentation; for transforms that
 // use the same pixels in every epoch (takes_random_parts()).
 enum class CacheKind { kNone, kBytes, kDecoded };
 

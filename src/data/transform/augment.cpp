@@ -245,6 +245,57 @@ void random_erase(std::uint8_t* pixels, ImageSize size, const std::uint8_t* colo
   }
 }
 
+void flip_horizontally(std::uint8_t* pixels, ImageSize size) {
+  const auto width = static_cast<std::size_t>(size.width);
+  for (int y = 0; y < size.height; ++y, pixels += width * 3)
+    for (std::size_t left = 0; left < width / 2; ++left)
+      std::swap_ranges(pixels + left * 3, pixels + left * 3 + 3, pixels + (width - 1 - left) * 3);
+}
+
+void flip_vertically(std::uint8_t* pixels, ImageSize size) {
+  const auto height = static_cast<std::size_t>(size.height);
+  const std::size_t stride = static_cast<std::size_t>(size.width) * 3;
+  for (std::size_t top = 0; top < height / 2; ++top)
+    std::swap_ranges(pixels + top * stride, pixels + (top + 1) * stride,
+                     pixels + (height - 1 - top) * stride);
+}
+
+int draw_quarter_turns(ImageSize size, RandomSequence& random) {
+  return size.height == size.width ? below(random, 4) : 2 * below(random, 2);
+}
+
+void turn(std::uint8_t* pixels, ImageSize size, int quarter_turns,
+          std::vector<std::uint8_t>& copy) {
+  if (quarter_turns == 0) return;
+  if (quarter_turns == 2) {
+    flip_horizontally(pixels, size);
+    return flip_vertically(pixels, size);
+  }
+  // The right column becomes the top row, or with three turns the left one, read upwards.
+  const auto side = static_cast<std::size_t>(size.width);
+  copy.assign(pixels, pixels + side * side * 3);
+  for (std::size_t y = 0; y < side; ++y) {
+    for (std::size_t x = 0; x < side; ++x, pixels += 3) {
+      const std::size_t place =
+          quarter_turns == 1 ? x * side + (side - 1 - y) : (side - 1 - x) * side + y;
+      std::memcpy(pixels, copy.data() + place * 3, 3);
+    }
+  }
+}
+
+std::array<DrawnOperation, 3> draw_color_jitter(RandomSequence& random) {
+  constexpr double kStrength = 0.4;
+  std::array<DrawnOperation, 3> drawn = {{{ImageOperation::kBrightness, 0},
+                                          {ImageOperation::kContrast, 0},
+                                          {ImageOperation::kColor, 0}}};
+  for (DrawnOperation& operation : drawn)
+    operation.magnitude = uniform(random, -kStrength, kStrength);
+  for (int i = 2; i > 0; --i)
+    std::swap(drawn[static_cast<std::size_t>(i)],
+              drawn[static_cast<std::size_t>(below(random, i + 1))]);
+  return drawn;
+}
+
 DrawnOperation draw_operation(RandomSequence& random) {
   const auto operation = static_cast<ImageOperation>(random.below(kNumImageOperations));
   const auto strength = static_cast<double>(random.below(kStrengths)) / (kStrengths - 1);

@@ -1,8 +1,9 @@
 // Random augmentation of an image: its crop before resizing, and changes of its pixels afterwards.
-// Every function draws from the sequence it is given, so the key (seed, epoch, image) determines
-// the result.
+// Every function draws from the sequence it is given, so the key (seed, epoch, image, repeat)
+// determines the result. Pixels are RGB, [H, W, 3].
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +21,14 @@ Region draw_crop(ImageSize whole, RandomSequence& random);
 // wide, with `color` (Zhong et al., "Random Erasing Data Augmentation", AAAI 2020).
 void random_erase(std::uint8_t* pixels, ImageSize size, const std::uint8_t* color,
                   RandomSequence& random);
+
+void flip_horizontally(std::uint8_t* pixels, ImageSize size);
+void flip_vertically(std::uint8_t* pixels, ImageSize size);
+
+// 0 to 3, all equally likely; 0 or 2 if the image is not square, which must keep its shape.
+int draw_quarter_turns(ImageSize size, RandomSequence& random);
+// Counterclockwise. `copy` is scratch memory.
+void turn(std::uint8_t* pixels, ImageSize size, int quarter_turns, std::vector<std::uint8_t>& copy);
 
 // TrivialAugmentWide: one operation, drawn uniformly, with a magnitude drawn uniformly (Müller and
 // Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation", ICCV 2021).
@@ -54,7 +63,11 @@ struct DrawnOperation {
 
 DrawnOperation draw_operation(RandomSequence& random);
 
-// Changes `pixels`, RGB [H, W, 3]. `copy` is scratch memory.
+// Brightness, contrast and color (saturation), in a drawn order, each times a factor drawn
+// uniformly from 0.6 to 1.4: torchvision's ColorJitter(0.4, 0.4, 0.4).
+std::array<DrawnOperation, 3> draw_color_jitter(RandomSequence& random);
+
+// `copy` is scratch memory.
 void apply_operation(const DrawnOperation& drawn, std::uint8_t* pixels, ImageSize size,
                      std::vector<std::uint8_t>& copy);
 

@@ -42,6 +42,45 @@ ResampleAxis reduced(ResampleAxis axis, int reduction) {
   return axis;
 }
 
+// The draws of an image begin with that of the mirror, whether it is used or not: so `crop` crops
+// as `crop,flip` does.
+RandomSequence draws_of(const DrawKey& key) {
+  if (key.repeat == 0) return {key.seed, key.epoch, key.image};
+  return {key.seed, key.epoch, key.image, key.repeat};
+}
+
+bool draw_mirror(const TransformSpec& plan, RandomSequence& random) {
+  const bool is_drawn = random.below(2) == 1;
+  return is_drawn && plan.augment.has(AugmentStep::kFlip);
+}
+
+// Later operations have sequences of their own, so that they change no draws of the others.
+RandomSequence draws_of(const DrawKey& key, AugmentStep step) {
+  return {key.seed, key.epoch, key.image, key.repeat, static_cast<std::uint64_t>(step)};
+}
+
+// What follows the resizing and mirroring. `random` goes on after the crop's draws.
+void change_pixels(const TransformSpec& plan, const DrawKey& key, RandomSequence random,
+                   std::uint8_t* pixels, std::vector<std::uint8_t>& copy) {
+  const Augment steps = plan.augment;
+  if (steps.has(AugmentStep::kVflip) && draws_of(key, AugmentStep::kVflip).below(2) == 1)
+    flip_vertically(pixels, plan.output);
+  if (steps.has(AugmentStep::kRotate90)) {
+    RandomSequence own = draws_of(key, AugmentStep::kRotate90);
+    turn(pixels, plan.output, draw_quarter_turns(plan.output, own), copy);
+  }
+  if (steps.has(AugmentStep::kColor)) {
+    RandomSequence own = draws_of(key, AugmentStep::kColor);
+    for (const DrawnOperation& drawn : draw_color_jitter(own))
+      apply_operation(drawn, pixels, plan.output, copy);
+  }
+  const bool erases = steps.has(AugmentStep::kErase);
+  if (!erases && !steps.has(AugmentStep::kTrivial)) return;
+  const DrawnOperation drawn = draw_operation(random);
+  if (steps.has(AugmentStep::kTrivial)) apply_operation(drawn, pixels, plan.output, copy);
+  if (erases) random_erase(pixels, plan.output, plan.erased.data(), random);
+}
+
 }  // namespace
 
 void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Normalization& scaling,
@@ -62,18 +101,6 @@ void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Nor
 
 int usual_short_side(int size) {
   return static_cast<int>(std::lround(size * 256.0 / 224.0));
-}
-
-bool draws_mirror(const TransformSpec& plan, const DrawKey& key) {
-  RandomSequence random{key.seed, key.epoch, key.image};
-  return plan.augment != Augment::kNone && random.below(2) == 1;
-}
-
-void mirror_in_place(std::uint8_t* pixels, ImageSize size) {
-  const auto width = static_cast<std::size_t>(size.width);
-  for (int y = 0; y < size.height; ++y, pixels += width * 3)
-    for (std::size_t left = 0; left < width / 2; ++left)
-      std::swap_ranges(pixels + left * 3, pixels + left * 3 + 3, pixels + (width - 1 - left) * 3);
 }
 
 struct ImagePipeline::Scratch {
@@ -101,8 +128,8 @@ void ImagePipeline::reserve(std::size_t bytes) {
 
 std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& plan,
                                  const DrawKey& key, std::uint8_t* target) {
-  RandomSequence random{key.seed, key.epoch, key.image};
-  const bool mirror = plan.augment != Augment::kNone && random.below(2) == 1;
+  RandomSequence random = draws_of(key);
+  const bool mirror = draw_mirror(plan, random);
   const bool crops = takes_random_parts(plan.augment);
   const RandomSequence before_crop = random;
   Placing placing;
@@ -123,12 +150,15 @@ std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& pl
                               reduced(placing.columns, part.reduction), mirror, target);
   }
   scratch_->times.resample = watch.lap();
-  if (plan.augment == Augment::kStrong) {
-    apply_operation(draw_operation(random), target, plan.output, scratch_->copy);
-    random_erase(target, plan.output, plan.erased.data(), random);
-  }
+  change_pixels(plan, key, random, target, scratch_->copy);
   scratch_->times.augment = watch.lap();
   return std::exchange(part.damage, {});
+}
+
+void ImagePipeline::augment(const TransformSpec& plan, const DrawKey& key, std::uint8_t* pixels) {
+  RandomSequence random = draws_of(key);
+  if (draw_mirror(plan, random)) flip_horizontally(pixels, plan.output);
+  change_pixels(plan, key, random, pixels, scratch_->copy);
 }
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/augment_set.h"
 #include "base/vocabulary.h"
 #include "data/image/image.h"
 
@@ -16,12 +17,12 @@ namespace kiln {
 struct TransformSpec {
   ImageSize output;  // size of every image in a batch
   // Images are resized to this short side, at least that of `output`, and then center-cropped. 0:
-  // no resizing, an image of any other size is a bad image. Not used by kStandard and kStrong,
-  // which accept any size.
+  // no resizing, an image of any other size is a bad image. Not used with random crops, which
+  // accept any size.
   int short_side = 0;
   bool keep_exact = true;  // images that already have `output` size are not resized
   Augment augment = Augment::kNone;
-  std::array<std::uint8_t, 3> erased = {128, 128, 128};  // RGB fill of kStrong's erasing
+  std::array<std::uint8_t, 3> erased = {128, 128, 128};  // RGB fill of random erasing
   bool operator==(const TransformSpec&) const = default;
 };
 
@@ -35,7 +36,8 @@ inline std::size_t image_bytes(const TransformSpec& plan) {
 struct DrawKey {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t image = 0;  // its index in the dataset
+  std::uint64_t image = 0;   // its index in the dataset
+  std::uint64_t repeat = 0;  // how often the epoch has had it before
 };
 
 // round(size * 256 / 224): the resize that goes with a center crop of `size`.
@@ -55,7 +57,7 @@ void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Nor
 struct PipelineTimes {
   double decode = 0;
   double resample = 0;  // or copying; and mirroring
-  double augment = 0;   // pixel operations of kStrong
+  double augment = 0;   // operations on the resized pixels
 };
 
 // Reuses its memory from one image to the next. One thread; the output depends only on the plan,
@@ -71,6 +73,10 @@ class ImagePipeline {
   std::string write(std::string_view bytes, const TransformSpec& plan, const DrawKey& key,
                     std::uint8_t* target);
 
+  // What write() does after resizing, for a plan without random crops: turns the pixels that it
+  // writes without augmentation, RGB [output.height, output.width, 3], into those with it.
+  void augment(const TransformSpec& plan, const DrawKey& key, std::uint8_t* pixels);
+
   // For the last image for which write() returned.
   const PipelineTimes& times() const;
 
@@ -82,11 +88,5 @@ class ImagePipeline {
   struct Scratch;
   std::unique_ptr<Scratch> scratch_;
 };
-
-// Whether write() mirrors the image with this key.
-bool draws_mirror(const TransformSpec& plan, const DrawKey& key);
-
-// Swaps left and right; RGB, [size.height, size.width, 3].
-void mirror_in_place(std::uint8_t* pixels, ImageSize size);
 
 }  // namespace kiln

@@ -18,8 +18,8 @@ struct DataRecord {
   std::vector<std::string> classes;
   std::vector<long long> train_counts, valid_counts;  // by class
   int image_height = 0, image_width = 0;
-  int resize_short_side = 0;  // 0: images are used as stored
-  std::string augment;        // "none", "flip", "standard" or "strong"
+  int resize_short_side = 0;                                        // 0: images are used as stored
+  std::string augment;                                              // augment_name()
   int eval_height = 0, eval_width = 0, eval_resize_short_side = 0;  // likewise, of validation
   std::string normalization;                                        // "half" or "imagenet"
   double mean[3] = {}, std[3] = {};

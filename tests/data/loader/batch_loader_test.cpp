@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -210,7 +211,8 @@ TEST_F(BatchLoaderTest, RethrowsFaultsNotCausedByAnImage) {
 TEST_F(BatchLoaderTest, ReadAheadAndCacheDoNotChangeResults) {
   for (std::size_t i = 0; i < set_.samples.size(); ++i)
     write(folder_ / set_.samples.file_name(i), test::encode_jpeg(test::noise(20, 30)));
-  for (const Augment augment : {Augment::kNone, Augment::kFlip, Augment::kStandard}) {
+  const Augment all_but_crop = parse_augment("flip,vflip,rotate90,color,trivial,erase");
+  for (const Augment augment : {Augment::kNone, Augment::kFlip, Augment::kStandard, all_but_crop}) {
     BatchLoader::Plan wanted = plan();
     wanted.pixels = {.output = {16, 16}, .short_side = 18, .augment = augment};
     wanted.epoch = 3;
@@ -310,6 +312,29 @@ TEST_F(BatchLoaderTest, AnEmptyOrderHasNoBatch) {
   BatchLoader loader(set_, pool, empty);
   EXPECT_EQ(loader.num_batches(), 0);
   EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST_F(BatchLoaderTest, RepeatedImagesAreAugmentedDifferently) {
+  write(folder_ / set_.samples.file_name(3), test::encode_png(test::noise(20, 30)));
+  BatchLoader::Plan wanted = plan();
+  wanted.order.assign(12, 3);
+  wanted.pixels = {.output = {16, 16}, .short_side = 18, .augment = Augment::kStandard};
+  LoaderThreads pool({.num_decoders = 3});
+  const std::size_t image = std::size_t{16} * 16 * 3;
+  const auto num_different = [&](const std::vector<std::uint8_t>& pixels) {
+    std::set<std::vector<std::uint8_t>> different;
+    for (std::size_t at = 0; at < pixels.size(); at += image)
+      different.emplace(pixels.begin() + static_cast<std::ptrdiff_t>(at),
+                        pixels.begin() + static_cast<std::ptrdiff_t>(at + image));
+    return different.size();
+  };
+  const std::vector<std::uint8_t> alike = all_pixels(set_, pool, wanted);
+  EXPECT_EQ(num_different(alike), 1U);
+  wanted.repeats.resize(12);
+  std::iota(wanted.repeats.begin(), wanted.repeats.end(), 0U);
+  const std::vector<std::uint8_t> pixels = all_pixels(set_, pool, wanted);
+  EXPECT_EQ(num_different(pixels), 12U);
+  EXPECT_TRUE(std::equal(pixels.begin(), pixels.begin() + image, alike.begin()));
 }
 
 }  // namespace

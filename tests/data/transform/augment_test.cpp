@@ -118,5 +118,83 @@ TEST(TrivialAugment, AppliesEachOperation) {
             applied(ImageOperation::kIdentity, 0)[2] - 1);
 }
 
+// 0, 1, 2, … as gray pixels, row by row.
+std::vector<std::uint8_t> numbered(ImageSize size) {
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < size.height * size.width; ++i)
+    pixels.insert(pixels.end(), 3, static_cast<std::uint8_t>(i));
+  return pixels;
+}
+
+std::vector<int> grays(const std::vector<std::uint8_t>& pixels) {
+  std::vector<int> values;
+  for (std::size_t i = 0; i < pixels.size(); i += 3) values.push_back(pixels[i]);
+  return values;
+}
+
+std::vector<int> turned(ImageSize size, int quarter_turns) {
+  std::vector<std::uint8_t> pixels = numbered(size), copy;
+  turn(pixels.data(), size, quarter_turns, copy);
+  return grays(pixels);
+}
+
+TEST(Flips, MirrorRowsOrColumns) {
+  using Values = std::vector<int>;
+  std::vector<std::uint8_t> pixels = numbered({2, 3});
+  flip_horizontally(pixels.data(), {2, 3});
+  EXPECT_EQ(grays(pixels), (Values{2, 1, 0, 5, 4, 3}));
+  pixels = numbered({3, 2});
+  flip_vertically(pixels.data(), {3, 2});
+  EXPECT_EQ(grays(pixels), (Values{4, 5, 2, 3, 0, 1}));
+}
+
+TEST(Turn, IsCounterclockwise) {
+  using Values = std::vector<int>;
+  const ImageSize square{3, 3};
+  EXPECT_EQ(turned(square, 0), (Values{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(turned(square, 1), (Values{2, 5, 8, 1, 4, 7, 0, 3, 6}));
+  EXPECT_EQ(turned(square, 2), (Values{8, 7, 6, 5, 4, 3, 2, 1, 0}));
+  EXPECT_EQ(turned(square, 3), (Values{6, 3, 0, 7, 4, 1, 8, 5, 2}));
+  EXPECT_EQ(turned({2, 3}, 2), (Values{5, 4, 3, 2, 1, 0}));
+}
+
+TEST(Turn, DrawsAllTurnsOfSquaresAndHalfTurnsOfOthers) {
+  std::map<int, int> squares, others;
+  for (std::uint64_t i = 0; i < 4000; ++i) {
+    RandomSequence random{6, i};
+    ++squares[draw_quarter_turns({8, 8}, random)];
+    ++others[draw_quarter_turns({8, 9}, random)];
+  }
+  ASSERT_EQ(squares.size(), 4U);
+  for (const auto& [turns, count] : squares) EXPECT_NEAR(count, 1000, 120);
+  ASSERT_EQ(others.size(), 2U);
+  EXPECT_NEAR(others[0], 2000, 150);
+  EXPECT_NEAR(others[2], 2000, 150);
+}
+
+TEST(ColorJitter, DrawsThreeFactorsInAnyOrder) {
+  std::map<ImageOperation, std::pair<double, double>> ranges;
+  std::map<std::vector<ImageOperation>, int> orders;
+  for (std::uint64_t i = 0; i < 6000; ++i) {
+    RandomSequence random{3, i};
+    std::vector<ImageOperation> order;
+    for (const DrawnOperation& drawn : draw_color_jitter(random)) {
+      auto& [low, high] = ranges.try_emplace(drawn.operation, 9, -9).first->second;
+      low = std::min(low, drawn.magnitude);
+      high = std::max(high, drawn.magnitude);
+      order.push_back(drawn.operation);
+    }
+    ++orders[order];
+  }
+  ASSERT_EQ(ranges.size(), 3U);
+  for (const ImageOperation operation :
+       {ImageOperation::kBrightness, ImageOperation::kContrast, ImageOperation::kColor}) {
+    EXPECT_NEAR(ranges[operation].first, -0.4, 0.005);
+    EXPECT_NEAR(ranges[operation].second, 0.4, 0.005);
+  }
+  ASSERT_EQ(orders.size(), 6U);
+  for (const auto& [order, count] : orders) EXPECT_NEAR(count, 1000, 120);
+}
+
 }  // namespace
 }  // namespace kiln

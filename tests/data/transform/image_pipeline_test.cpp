@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "data/image/image.h"
 #include "data/make_image.h"
+#include "data/transform/augment.h"
 
 namespace kiln {
 namespace {
@@ -243,6 +244,78 @@ TEST(ImagePipeline, ReportsTheDamageOfUsedImages) {
   const std::string cut = jpeg.substr(0, jpeg.size() * 9 / 10);
   EXPECT_TRUE(write(cut, center_plan(32)).damage.starts_with("JPEG data ends early"));
   EXPECT_EQ(write(jpeg, center_plan(32)).damage, "");
+}
+
+TransformSpec plan_of(Augment augment) {
+  return {.output = {24, 24}, .short_side = 27, .augment = augment};
+}
+
+// The draws of mirror, crop, operation and erasing are one sequence, whose key is (seed, epoch,
+// image): so it has been in all versions.
+TEST(ImagePipeline, StrongGoesOnWithTheDrawsOfStandard) {
+  const std::string bytes = test::encode_png(test::noise(50, 40));
+  std::vector<std::uint8_t> copy;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    const DrawKey key{5, 2, i};
+    Image expected = write(bytes, plan_of(Augment::kStandard), key).image;
+    RandomSequence random{5, 2, i};
+    random.below(2);
+    draw_crop({50, 40}, random);
+    apply_operation(draw_operation(random), expected.pixels.data(), expected.size, copy);
+    const TransformSpec plan = plan_of(parse_augment("erase,trivial,flip,crop"));
+    random_erase(expected.pixels.data(), expected.size, plan.erased.data(), random);
+    EXPECT_EQ(write(bytes, plan, key).image.pixels, expected.pixels) << i;
+  }
+}
+
+TEST(ImagePipeline, AnOperationMoreLeavesTheDrawsOfTheOthers) {
+  const std::string bytes = test::encode_png(test::noise(50, 40));
+  int flipped = 0;
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    const DrawKey key{5, 2, i};
+    const Image cropped = write(bytes, plan_of(parse_augment("crop")), key).image;
+    const Image standard = write(bytes, plan_of(Augment::kStandard), key).image;
+    EXPECT_TRUE(standard.pixels == cropped.pixels || standard.pixels == mirrored(cropped).pixels);
+    Image upside_down = standard;
+    flip_vertically(upside_down.pixels.data(), upside_down.size);
+    const Image both = write(bytes, plan_of(parse_augment("crop,flip,vflip")), key).image;
+    EXPECT_TRUE(both.pixels == standard.pixels || both.pixels == upside_down.pixels);
+    flipped += both.pixels == upside_down.pixels ? 1 : 0;
+  }
+  EXPECT_NEAR(flipped, 30, 15);
+}
+
+TEST(ImagePipeline, EveryOperationChangesSomeImagesAndRepeatsDiffer) {
+  const std::string bytes = test::encode_jpeg(test::noise(50, 40));
+  const Image plain = write(bytes, plan_of(Augment::kNone)).image;
+  for (const std::string_view step : kAugmentStepNames) {
+    const TransformSpec plan = plan_of(parse_augment(step));
+    int changed = 0, repeated = 0;
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      const Image first = write(bytes, plan, {1, 2, i}).image;
+      const Image again = write(bytes, plan, {1, 2, i, 1}).image;
+      changed += first.pixels != plain.pixels ? 1 : 0;
+      repeated += first.pixels == again.pixels ? 1 : 0;
+    }
+    EXPECT_GT(changed, 10) << step;
+    EXPECT_LT(repeated, 80) << step;
+  }
+}
+
+TEST(ImagePipeline, AugmentsKeptPixelsAsItWritesThem) {
+  const std::string bytes = test::encode_jpeg(test::noise(50, 40));
+  for (const ImageSize size : {ImageSize{24, 24}, ImageSize{20, 26}}) {
+    TransformSpec plan = plan_of(parse_augment("flip,vflip,rotate90,color,trivial,erase"));
+    plan.output = size;
+    TransformSpec kept = plan;
+    kept.augment = Augment::kNone;
+    for (std::uint64_t i = 0; i < 30; ++i) {
+      const DrawKey key{7, 1, i, i % 2};
+      Image image = write(bytes, kept, key).image;
+      ImagePipeline().augment(plan, key, image.pixels.data());
+      EXPECT_EQ(image.pixels, write(bytes, plan, key).image.pixels) << i;
+    }
+  }
 }
 
 }  // namespace
