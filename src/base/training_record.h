@@ -34,6 +34,32 @@ inline bool is_better(const Totals& candidate, const Totals& best) {
   return candidate.loss() < best.loss();
 }
 
+// Of a model on labeled images, each class counting the same.
+struct MacroScores {
+  double recall = 0;  // mean over the classes that have images; also known as balanced accuracy
+  double f1 = 0;      // mean over the classes that have images or were predicted
+};
+
+// By which figure of validation the best epoch is chosen.
+enum class BestBy { kTop1, kLoss, kMacroRecall };
+
+// What an epoch is judged by.
+struct JudgedEpoch {
+  Totals valid;
+  double macro_recall = 0;
+};
+
+// Whether `candidate` replaces the best epoch so far. By loss: lower loss, or equal loss and higher
+// top-1. By macro recall: higher macro recall, or equal and better by top-1. The earlier epoch wins
+// a tie.
+inline bool is_better(const JudgedEpoch& candidate, const JudgedEpoch& best, BestBy by) {
+  if (by == BestBy::kLoss && candidate.valid.loss() != best.valid.loss())
+    return candidate.valid.loss() < best.valid.loss();
+  if (by == BestBy::kMacroRecall && candidate.macro_recall != best.macro_recall)
+    return candidate.macro_recall > best.macro_recall;
+  return is_better(candidate.valid, best.valid);
+}
+
 // Time breakdown of training steps, in seconds of rank 0.
 struct StepTimes {
   double data_wait = 0;      // waiting for the next batch
@@ -91,6 +117,7 @@ struct EpochRecord {
       0;  // the designer's train_ips: rates of the batches, averaged over images
   double train_images_per_second = 0;  // images / seconds of the whole epoch
   Totals train, valid;
+  std::optional<MacroScores> macro;  // of validation; empty: a record of an older program
   double train_seconds = 0, valid_seconds = 0, data_wait_seconds = 0;
   std::optional<CommunicationTime> communication;  // of rank 0, if measured
   StepTimes times;                                 // sums over the steps of the epoch
@@ -120,6 +147,10 @@ struct ConfusionMatrix {
                   static_cast<std::size_t>(guess)];
   }
 };
+
+inline JudgedEpoch judged(const EpochRecord& epoch) {
+  return {epoch.valid, epoch.macro ? epoch.macro->recall : 0};
+}
 
 struct Thumbnail {
   int height = 0, width = 0;

@@ -53,6 +53,11 @@ struct TrainOption {
 std::vector<TrainOption> checkpoint_options();  // checkpoint_options.cpp
 CheckpointConfig bind_checkpoint(Binder& binder);
 
+// Options for classes of different sizes.
+std::vector<TrainOption> balance_options();  // balance_options.cpp
+// `config.save` is set.
+void bind_balance(Binder& binder, OptimizationConfig& config);
+
 // Sets each option's role on a designer's canvas.
 void place_on_canvas(std::vector<CommandInfo>& commands);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/augment_set.h"
+#include "base/training_record.h"
 #include "base/vocabulary.h"
 
 namespace kiln {
@@ -53,6 +54,12 @@ struct DataConfig {
   bool has_train_shard = false, has_valid_shard = false;
 };
 
+// How the training objective weights an image by its class: not; by one over the number of the
+// class's images; by the square root of that.
+enum class ClassWeights { kNone, kSqrt, kBalanced };
+// Which images an epoch has: each once, or as many of each class.
+enum class Sampling { kShuffle, kBalanced };
+
 // How the weights are optimized, and which are saved.
 struct OptimizationConfig {
   int epochs = 5;
@@ -64,6 +71,9 @@ struct OptimizationConfig {
   std::int64_t random_seed = 1;
   int patience = 3;  // epochs
   SaveChoice save = SaveChoice::kBest;
+  BestBy best_by = BestBy::kTop1;  // of kBest
+  ClassWeights class_weights = ClassWeights::kNone;
+  Sampling sample = Sampling::kShuffle;
   std::optional<Precision> precision = Precision::kFp32;  // empty: auto
 };
 

@@ -202,7 +202,7 @@ std::vector<Option> train_options() {
             "ones; on CPUs bf16 with AMX or AVX512-BF16, else fp32.")},
        {Effect::kResult,
         choice("save", {"best", "last"}, kReporting,
-               "Which epoch's model to save: the one with the best top-1, or the last.")},
+               "Which epoch's model to save: the best one (see --best-by), or the last.")},
        {Effect::kFree,
         yes_or_no("no-hashes", ValueKind::kSwitch, "False", kReporting,
                   "Leave seen_images.bin out of the model: the hashes of its training and "
@@ -216,6 +216,7 @@ std::vector<Option> train_options() {
                       "Folder for pictures of the mistakes on validation images that the report "
                       "shows: where in the image the saved model saw its answer.")},
        {Effect::kFree, plain()}});
+  append(options, balance_options());
   append(options, checkpoint_options());
   append(options, tracking_options());
   append(options, rank_options());
@@ -286,6 +287,7 @@ OptimizationConfig bind_optimization(Binder& binder) {
   config.patience = binder.small_integer("patience");
   config.save = binder.choice("save") == "last" ? SaveChoice::kLast : SaveChoice::kBest;
   config.precision = precision_named(binder.choice("precision"));
+  bind_balance(binder, config);
   return config;
 }
 

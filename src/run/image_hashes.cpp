@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,12 @@ namespace {
 
 std::vector<std::uint32_t> told_of_train(const TrainingJob& job) {
   const TrainingInputs& inputs = job.inputs;
+  if (job.config.optimization.sample == Sampling::kBalanced) {
+    // Which images a rank has read depends on the epochs: each tells all that it has.
+    std::vector<std::uint32_t> all(inputs.train.samples.size());
+    std::iota(all.begin(), all.end(), 0U);
+    return all;
+  }
   std::vector<std::uint32_t> order = training_order(job.config.optimization, inputs, 1);
   const auto used = order.begin() + inputs.images_per_epoch();
   const std::vector<std::uint32_t> left_out(used, order.end());

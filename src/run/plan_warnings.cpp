@@ -183,7 +183,8 @@ bool share_a_folder(const TrainingInputs& inputs) {
 }
 
 long long images_left_over(const TrainingJob& job) {
-  if (job.config.data.has_train_shard) return 0;
+  if (job.config.data.has_train_shard || job.config.optimization.sample == Sampling::kBalanced)
+    return 0;
   return static_cast<long long>(job.inputs.train.samples.size()) -
          job.inputs.steps_per_epoch * job.epoch_plan(1).step.images();
 }

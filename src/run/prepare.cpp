@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "process/binding.h"
+#include "run/class_counts.h"
 #include "run/rank_agreement.h"
 #include "train/replicas.h"
 #include "weights/model_weights.h"
@@ -96,6 +97,16 @@ Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs,
   return recipe;
 }
 
+// A collective if it asks for weights and ranks have different images.
+std::vector<double> class_weights_of(const TrainingJob& job) {
+  const TrainingInputs& inputs = job.inputs;
+  const ClassWeights choice = job.config.optimization.class_weights;
+  if (choice == ClassWeights::kNone) return {};
+  return weights_of_classes(
+      choice, counts_of_all(job.world, inputs.train, inputs.train.classes.size(),
+                            job.config.data.has_train_shard ? &inputs.train_shard : nullptr));
+}
+
 void open_loaders(TrainingJob& job) {
   const TrainConfig& config = job.config;
   TrainingInputs& inputs = job.inputs;
@@ -162,6 +173,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Lo
   world.enter("reading the data", /*patient=*/true);
   read_inputs(*job);
   job->recipe = recipe_of(config.optimization, job->inputs, world.size(), job->precision.precision);
+  job->recipe.loss.class_weights = class_weights_of(*job);
   check_resumed_inputs(*job);
   return job;
 }

@@ -16,23 +16,12 @@
 #include "report/page/page.h"
 #include "report/record/run_file.h"
 #include "report/sinks/sinks.h"
+#include "run/class_counts.h"
 #include "run/plan_warnings.h"
 #include "run/rank_agreement.h"
 
 namespace kiln {
 namespace {
-
-std::vector<long long> counts_of_all(World& world, const Dataset& set, std::size_t num_classes,
-                                     const Shard* shard) {
-  std::vector<long long> counts = counts_by_class(set, num_classes);
-  if (shard == nullptr) return counts;
-  std::vector<double> mine(counts.begin(), counts.end());
-  if (shard->rank > 0) std::fill(mine.begin(), mine.end(), 0.0);
-  const std::vector<double> all = world.sum(mine);
-  std::transform(all.begin(), all.end(), counts.begin(),
-                 [](double sum) { return static_cast<long long>(sum); });
-  return counts;
-}
 
 DataRecord data_record(const TrainingJob& job) {
   const DataConfig& config = job.config.data;
@@ -100,6 +89,28 @@ void plan_data(const TrainingInputs& inputs, TextPairs& plan) {
                       augment_name(train.augment) + " (" + augment_text(train.augment) + ")");
 }
 
+// "balanced, 0.37 (cat) to 3.33 (dog)".
+std::string weights_text(const std::string& choice, const std::vector<double>& weights,
+                         const std::vector<std::string>& classes) {
+  const auto [least, most] = std::minmax_element(weights.begin(), weights.end());
+  const auto text = [&](auto weight) {
+    return formatted("%.3g (", *weight) +
+           printable(classes.at(static_cast<std::size_t>(weight - weights.begin()))) + ")";
+  };
+  return choice + ", " + text(least) + " to " + text(most);
+}
+
+void plan_balance(const TrainingJob& job, TextPairs& plan) {
+  const OptimizationConfig& config = job.config.optimization;
+  if (const std::vector<double>& weights = job.recipe.loss.class_weights; !weights.empty())
+    plan.emplace_back(
+        "class weights",
+        weights_text(config.class_weights == ClassWeights::kSqrt ? "sqrt" : "balanced", weights,
+                     job.inputs.train.classes));
+  if (config.sample == Sampling::kBalanced)
+    plan.emplace_back("sampling", "balanced, every class equally often in each epoch");
+}
+
 TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
   const OptimizationConfig& config = job.config.optimization;
   const TrainingInputs& inputs = job.inputs;
@@ -137,6 +148,7 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
     steps += formatted("; %lld of %zu images left over in each epoch, different ones each time",
                        left_over, inputs.train.samples.size());
   plan.emplace_back("plan", std::move(steps));
+  plan_balance(job, plan);
   return plan;
 }
 

@@ -64,6 +64,7 @@ void visit_fields(Is<Machine> auto& machine, auto&& field) {
 void visit_fields(Is<BestEpoch> auto& best, auto&& field) {
   field("epoch", best.epoch);
   field("totals", best.valid);
+  field("macro_recall", best.macro_recall);
   field("calibration", best.calibration);
 }
 

@@ -143,6 +143,21 @@ std::vector<std::uint32_t> training_order(const OptimizationConfig& config,
       {static_cast<std::uint64_t>(config.random_seed), static_cast<std::uint64_t>(epoch)});
 }
 
+SampledOrder epoch_order(const OptimizationConfig& config, const TrainingInputs& inputs,
+                         int epoch) {
+  const auto count = static_cast<std::size_t>(inputs.images_per_epoch());
+  if (config.sample == Sampling::kShuffle) {
+    SampledOrder shuffled{training_order(config, inputs, epoch), {}};
+    shuffled.order.resize(count);
+    return shuffled;
+  }
+  const SampleTable& samples = inputs.train.samples;
+  std::vector<std::int32_t> labels(samples.size());
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = samples.label(i);
+  return balanced_order(labels, count, static_cast<std::uint64_t>(config.random_seed),
+                        static_cast<std::uint64_t>(epoch));
+}
+
 TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs,
                                  LoaderThreadCount threads, const CacheChoice& cache,
                                  const HostBatchLayout& layout, FolderWatch::Warn warn)
@@ -170,13 +185,17 @@ BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) 
 }
 
 BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
-  std::vector<std::uint32_t> order = training_order(config_.optimization, inputs_, epoch);
+  const SampledOrder all = epoch_order(config_.optimization, inputs_, epoch);
   const Shard& shard = inputs_.train_shard;
-  order.resize(static_cast<std::size_t>(inputs_.images_per_epoch()));
-  BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);
-  wanted.order = training_indices(order, shard);
   const std::int64_t images_done = shard.images_per_step() / shard.num_ranks * steps_done;
-  wanted.order.erase(wanted.order.begin(), wanted.order.begin() + images_done);
+  const auto still_to_come = [&](const std::vector<std::uint32_t>& values) {
+    std::vector<std::uint32_t> mine = training_indices(values, shard);
+    if (!mine.empty()) mine.erase(mine.begin(), mine.begin() + images_done);
+    return mine;
+  };
+  BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);
+  wanted.order = still_to_come(all.order);
+  wanted.repeats = still_to_come(all.repeats);
   return {inputs_.train, pool_, std::move(wanted), &train_cache_};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config/run_config.h"
+#include "data/loader/balanced_sampler.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "data/loader/image_cache.h"
@@ -37,6 +38,10 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
 // images_per_epoch().
 std::vector<std::uint32_t> training_order(const OptimizationConfig& config,
                                           const TrainingInputs& inputs, int epoch);
+
+// The images of an epoch, images_per_epoch() of them, as --sample says: the first ones of
+// training_order(), or as many of every class.
+SampledOrder epoch_order(const OptimizationConfig& config, const TrainingInputs& inputs, int epoch);
 
 // The loaders of a training run: one thread pool, a cache per dataset, and two loaders per epoch,
 // which start loading ahead of time.

@@ -1,6 +1,7 @@
 #include "run/training_run.h"
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "run/checkpoints.h"
+#include "run/class_counts.h"
 #include "run/kept_model.h"
 #include "run/plan_warnings.h"
 #include "run/prepare.h"
@@ -127,22 +129,35 @@ int validate(TrainingRun& run, EpochRecord& record, Validation& result) {
       run.bad_valid.note(std::exchange(faults, {}), /*leads=*/true, run.job.log);
   }
   record.valid = evaluator.totals();
-  const Vote all = vote(world, ballot(!faults.empty(), summed_numbers(record.valid)));
+  result.predictions = evaluator.take_predictions();
+  std::vector<double> numbers = summed_numbers(record.valid);
+  const std::size_t num_totals = numbers.size();
+  const std::vector<double> counts =
+      class_counts(result.predictions, run.job.inputs.train.classes.size());
+  numbers.insert(numbers.end(), counts.begin(), counts.end());
+  const Vote all = vote(world, ballot(!faults.empty(), std::move(numbers)));
   if (all.has_bad_images) run.bad_valid.note_everywhere(faults, world, run.job.log);
   if (all.stop_signal != 0) return all.stop_signal;
   set_summed_numbers(all.numbers, record.valid);
+  record.macro = macro_scores(std::span(all.numbers).subspan(num_totals));
   record.valid_seconds = watch.seconds();
   world.agree([&] { check_epoch(record); });
-  result = {evaluator.take_predictions(), evaluator.take_logits()};
+  result.logits = evaluator.take_logits();
   return 0;
 }
 
 // Whether the epoch's model replaces the best so far.
-bool keep_if_best(TrainState& state, const EpochRecord& record, SaveChoice save, bool leads) {
+bool keep_if_best(TrainState& state, const EpochRecord& record, const OptimizationConfig& config,
+                  bool leads) {
   BestEpoch& best = state.progress.best;
-  if (best.epoch != 0 && save == SaveChoice::kBest && !is_better(record.valid, best.valid))
+  if (best.epoch != 0 && config.save == SaveChoice::kBest &&
+      !is_better(judged(record), {best.valid, best.macro_recall}, config.best_by))
     return false;
-  best = {.epoch = record.epoch, .valid = record.valid, .calibration = {}, .weights = {}};
+  best = {.epoch = record.epoch,
+          .valid = record.valid,
+          .macro_recall = judged(record).macro_recall,
+          .calibration = {},
+          .weights = {}};
   if (leads) best.weights = copied_weights(*state.model);
   return true;
 }
@@ -212,7 +227,7 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& che
     if (epoch == 1) count_shared_images(run, record);
     record.bad_train_images = state.bad_train.num_bad;
     record.bad_valid_images = state.bad_valid.num_bad;
-    const bool kept = keep_if_best(state, record, job.config.optimization.save, job.world.leads());
+    const bool kept = keep_if_best(state, record, job.config.optimization, job.world.leads());
     ValidationDetails details;
     if (kept) details = judge_kept(run, validation, epoch);
     log.epoch(record, kept ? &details : nullptr);
@@ -228,15 +243,21 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& che
   return {.patience = state.progress.epochs_done < num_epochs};
 }
 
-// Stopping goes by the validation loss, keeping by top-1.
+// "the one with the highest top-1".
+std::string kept_text(const OptimizationConfig& config) {
+  if (config.save == SaveChoice::kLast) return "the last one";
+  if (config.best_by == BestBy::kLoss) return "the one with the lowest validation loss";
+  return config.best_by == BestBy::kMacroRecall ? "the one with the highest macro recall"
+                                                : "the one with the highest top-1";
+}
+
+// Stopping goes by the validation loss, keeping by what --best-by says.
 std::string patience_text(const TrainingJob& job, const TrainState& state) {
   const int patience = job.config.optimization.patience;
   return formatted("The validation loss was not below the previous epoch's for %d %s; epoch %d, ",
                    patience, patience == 1 ? "epoch" : "epochs in a row",
                    state.progress.best.epoch) +
-         (job.config.optimization.save == SaveChoice::kBest ? "the one with the highest top-1"
-                                                            : "the last one") +
-         std::string(", is kept.");
+         kept_text(job.config.optimization) + ", is kept.";
 }
 
 // The plan of a run that begins, or where it goes on.

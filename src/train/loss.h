@@ -3,6 +3,9 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <utility>
 
 #include "train/recipe.h"
 
@@ -10,10 +13,28 @@ namespace kiln {
 
 // The objective summed over the images of logits [N, C] and labels [N] (int64): a scalar with a
 // graph, of the logits' type.
-using TrainingLoss = at::Tensor (*)(const at::Tensor& logits, const at::Tensor& labels);
+class TrainingLoss {
+ public:
+  // Weighted, a sum over the images of w(label) * loss, as PyTorch's cross_entropy with `weight`
+  // and the reduction "sum": the step divides it by its images, not by their weights.
+  using Sum = at::Tensor (*)(const at::Tensor& logits, const at::Tensor& labels,
+                             const at::Tensor& weights);
 
-// A row of the table in loss.cpp. Throws InternalError for a name that no row has.
-TrainingLoss find_training_loss(const LossPlan& plan);
+  // `weights` [C] of the classes, float64, on the device of the logits; undefined: all 1.
+  TrainingLoss(Sum sum, at::Tensor weights) : sum_(sum), weights_(std::move(weights)) {}
+
+  at::Tensor operator()(const at::Tensor& logits, const at::Tensor& labels) const {
+    return sum_(logits, labels, weights_);
+  }
+
+ private:
+  Sum sum_;
+  at::Tensor weights_;
+};
+
+// A row of the table in loss.cpp, for logits on this device. Throws InternalError for a name that
+// no row has.
+TrainingLoss find_training_loss(const LossPlan& plan, const at::Device& device = at::kCPU);
 
 // The sum of the images' cross-entropies, without a graph; used by logs, reports and the choice of
 // the best epoch.

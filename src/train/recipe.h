@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/vocabulary.h"
 
@@ -24,6 +25,7 @@ struct SchedulePlan {
 
 struct LossPlan {
   std::string name = "cross_entropy";
+  std::vector<double> class_weights = {};  // [C], of the training objective; empty: all 1
 };
 
 struct Recipe {

@@ -38,6 +38,7 @@ struct EarlyStopping {
 struct BestEpoch {
   int epoch = 0;  // from 1; 0: none yet
   Totals valid;   // over all ranks
+  double macro_recall = 0;
   Calibration calibration;
   // copied_weights() of that epoch, on rank 0 alone.
   std::vector<NamedTensor> weights;

@@ -40,7 +40,9 @@ class StepContext {
 class TrainStep {
  public:
   TrainStep(TrainState& state, const StepPlan& plan)
-      : state_(state), plan_(plan), loss_(find_training_loss(plan.loss)) {}
+      : state_(state),
+        plan_(plan),
+        loss_(find_training_loss(plan.loss, state.model->parameters().front().device())) {}
 
   // Trains on the next batches, together with the other ranks, and updates the weights; false if no
   // batch is left. On a GPU the work is queued, not waited for. In float16, a step whose gradients

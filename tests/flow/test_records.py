@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import struct
@@ -71,6 +72,27 @@ class Records(flow.FlowTest):
         for image in kept["most_wrong"]:
             self.assertNotEqual(image["truth"], image["guess"])
             self.assertTrue((self.data / "val" / image["file"]).exists())
+
+    def test_every_epoch_has_macro_recall_and_f1(self):
+        told = events(self.logs)
+        training = json.loads((self.model / "training.json").read_text())
+        epochs = [event for event in told if event["event"] == "epoch"]
+        for epoch, kept in zip(epochs, training["epochs"]):
+            self.assertEqual(epoch["valid_macro"]["recall"], epoch["metrics"]["Validation/macro recall"])
+            self.assertEqual(epoch["valid_macro"], {"recall": kept["macro_recall"], "f1": kept["macro_f1"]})
+        judged = [epoch for epoch in epochs if "judgement" in epoch][-1]
+        cells, classes = judged["judgement"]["confusion"]["cells"], range(len(told[0]["data"]["classes"]))
+        images = [sum(cell[2] for cell in cells if cell[0] == one) for one in classes]
+        guesses = [sum(cell[2] for cell in cells if cell[1] == one) for one in classes]
+        hits = [sum(cell[2] for cell in cells if cell[0] == cell[1] == one) for one in classes]
+        recalls = [hit / count for hit, count in zip(hits, images)]
+        f1s = [2 * hit / (count + guess) for hit, count, guess in zip(hits, images, guesses)]
+        self.assertAlmostEqual(judged["valid_macro"]["recall"], sum(recalls) / len(recalls))
+        self.assertAlmostEqual(judged["valid_macro"]["f1"], sum(f1s) / len(f1s))
+        self.assertRegex(self.said, r"macro recall +\d+(\.\d+)? %, macro F1 \d\.\d{3}")
+        page = (self.logs / "report.html").read_text()
+        value = float(re.search(r'id="macro-recall" value="([^"]+)"', page)[1])
+        self.assertAlmostEqual(value, judged["valid_macro"]["recall"], places=6)
 
     def test_epochs_csv_is_a_table(self):
         with open(self.logs / "epochs.csv", newline="", encoding="utf-8") as file:

@@ -1,6 +1,7 @@
 """Ten training steps of kiln beside ten of PyTorch, in float64 and from the same weights on the same batches, with warm-up
 and decay of the learning rate: rates and losses of every step, every tensor's gradients in the first and the last,
-weights and BatchNorm statistics after them. ResNeXt-50 only with KILN_NIGHTLY=1.
+weights and BatchNorm statistics after them. ResNeXt-50 only with KILN_NIGHTLY=1. ResNet-18 also with weighted classes, for
+which the sum of cross_entropy(weight=…) is divided by the images, not by their weights; losses are told unweighted.
 
 Then the losses of three steps in each precision that the CPU has beside those under torch.autocast; fp16, which is slow on
 CPUs, only with KILN_NIGHTLY=1.
@@ -48,8 +49,13 @@ def train(model, data, autocast=None):
     for step, (images, labels) in enumerate(zip(data["images"], data["labels"])):
         optimizer.zero_grad()
         with torch.autocast("cpu", autocast or torch.bfloat16, enabled=autocast is not None):
-            loss = torch.nn.functional.cross_entropy(model(images), labels)
-        scaler.scale(loss).backward()
+            logits = model(images)
+            loss = torch.nn.functional.cross_entropy(logits, labels)
+        objective = loss
+        if "class_weights" in data:
+            objective = torch.nn.functional.cross_entropy(logits, labels, weight=data["class_weights"],
+                                                          reduction="sum") / len(labels)
+        scaler.scale(objective).backward()
         rates.append(schedule.get_last_lr()[0])
         losses.append(loss.item())
         if step in (0, STEPS - 1):
@@ -74,13 +80,15 @@ def make_start(name):
     return model
 
 
-def check_training(tool, name, failures):
+def check_training(tool, name, failures, weighted=False):
     """The largest difference, and the losses of the first and the last step."""
     torch.manual_seed(17)
     model = make_start(name)
     data = {"images": torch.randn(STEPS, BATCH, 3, SIZE, SIZE, dtype=torch.float64),
             "labels": torch.randint(1000, (STEPS, BATCH)),
             "schedule": torch.tensor([WARMUP_EPOCHS, PEAK], dtype=torch.float64)}
+    if weighted:
+        data["class_weights"] = torch.rand(1000, dtype=torch.float64) * 3 + .1
     ours = run_tool([tool, name, "fp64"], model, data)
     theirs = train(model, data)
     if theirs.keys() != ours.keys():
@@ -118,6 +126,8 @@ def main():
         share, losses = check_training(arguments.tool, name, failures)
         print(f"{name:18} largest difference {share:.2g} of the largest value, losses {losses[0]:.4f} to "
               f"{losses[-1]:.4f}, {time.time() - begin:.1f} s", flush=True)
+    share, _ = check_training(arguments.tool, "resnet18", failures, weighted=True)
+    print(f"resnet18 with weighted classes, largest difference {share:.2g} of the largest value", flush=True)
     for precision in PRECISIONS if os.environ.get("KILN_NIGHTLY") == "1" else PRECISIONS_BY_DAY:
         begin = time.time()
         share, losses = check_losses(arguments.tool, "resnet18", precision, failures)

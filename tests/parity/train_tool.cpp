@@ -5,9 +5,10 @@
 //
 // PRECISION: fp64, or one of --precision. IN, in float64 (float32 for the latter) but for the
 // labels and the schedule: the state dict, `images` [steps, N, 3, H, W], `labels` [steps, N], and
-// `schedule` [2], warm-up epochs and peak. A step is an epoch of the schedule. OUT: `rates` and
-// `losses` [steps], `gradient.first.NAME` and `gradient.last.NAME` of every parameter, as the first
-// and the last step's optimizer takes it, and `state.NAME` of all state after them.
+// `schedule` [2], warm-up epochs and peak; optionally `class_weights` [classes]. A step is an epoch
+// of the schedule. OUT: `rates` and `losses` [steps], `gradient.first.NAME` and
+// `gradient.last.NAME` of every parameter, as the first and the last step's optimizer takes it, and
+// `state.NAME` of all state after them.
 #include <torch/torch.h>
 
 #include <iostream>
@@ -95,6 +96,11 @@ void run(const std::string& name, const std::string& word, const std::string& in
   const auto communicator = make_local_communicator();
   Recipe recipe;
   recipe.precision = precision.value_or(Precision::kFp32);
+  if (input.contains("class_weights")) {
+    const at::Tensor weights = to_tensor(input.at("class_weights"), at::kDouble);
+    recipe.loss.class_weights.assign(weights.const_data_ptr<double>(),
+                                     weights.const_data_ptr<double>() + weights.numel());
+  }
   TrainState state(load_model(name, type, input), recipe, {}, *communicator);
   ListedBatches batches(state, type, input);
   recipe.schedule.epochs = static_cast<int>(batches.num_steps());

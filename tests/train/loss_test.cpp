@@ -27,5 +27,37 @@ TEST(Loss, RefusesANameThatIsInNoRow) {
   EXPECT_THROW(find_training_loss({"focal"}), InternalError);
 }
 
+// PyTorch's cross_entropy(…, weight=tensor([0.5, 2.0, 1.0]), reduction="sum") of these logits and
+// labels is sum w[label] * -log softmax[label].
+TEST(Loss, WeighsImagesByTheirClass) {
+  torch::manual_seed(3);
+  const at::Tensor logits = torch::randn({5, 3}, at::kDouble).requires_grad_();
+  const at::Tensor labels = torch::tensor({0, 1, 2, 1, 0}, at::kLong);
+  const at::Tensor weights = torch::tensor({0.5, 2.0, 1.0, 2.0, 0.5}, at::kDouble);
+  const at::Tensor each = -logits.log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
+  const at::Tensor expected = (weights * each).sum();
+  const TrainingLoss weighted = find_training_loss({.class_weights = {0.5, 2, 1}});
+  EXPECT_NEAR(weighted(logits, labels).item<double>(), expected.item<double>(), 1e-12);
+  weighted(logits, labels).backward();
+  const at::Tensor gradient =
+      (logits.softmax(1) - torch::one_hot(labels, 3).to(at::kDouble)) * weights.unsqueeze(1);
+  EXPECT_TRUE(torch::allclose(logits.grad(), gradient, 1e-12, 1e-12));
+  const double reported = reported_loss(logits, labels).item<double>();
+  EXPECT_NEAR(reported, each.sum().item<double>(), 1e-12);
+  const at::Tensor floats = logits.detach().to(at::kFloat);
+  EXPECT_NEAR(weighted(floats, labels).item<float>(), expected.item<double>(), 1e-5);
+}
+
+TEST(Loss, WithoutWeightsKeepsItsBits) {
+  torch::manual_seed(4);
+  const at::Tensor logits = torch::randn({7, 3});
+  const at::Tensor labels = torch::tensor({0, 1, 2, 1, 0, 2, 2}, at::kLong);
+  EXPECT_TRUE(
+      torch::equal(find_training_loss({})(logits, labels),
+                   torch::nn::functional::cross_entropy(
+                       logits, labels,
+                       torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))));
+}
+
 }  // namespace
 }  // namespace kiln

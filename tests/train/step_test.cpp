@@ -93,5 +93,19 @@ TEST_F(StepTest, MissingImagesLeaveTheirShareOfTheGradientEmpty) {
   EXPECT_TRUE(torch::allclose(shorter_change, full_change * 0.75, 1e-9, 1e-12));
 }
 
+TEST_F(StepTest, WeightedBatchesMakeTheStepOfTheirUnionToo) {
+  const auto whole = new_state(), parts = new_state(), plain = new_state();
+  const DeviceBatch a = batch_of(4, 1), b = batch_of(4, 2);
+  Batches one({joined(a, b)}), two({a, b}), unweighted({joined(a, b)});
+  const LossPlan loss{.class_weights = {0.25, 3}};
+  EXPECT_TRUE(TrainStep(*whole, {.batch_size = 8, .loss = loss}).run(one, 0.1));
+  EXPECT_TRUE(
+      TrainStep(*parts, {.batch_size = 4, .batches_per_step = 2, .loss = loss}).run(two, 0.1));
+  EXPECT_TRUE(TrainStep(*plain, {.batch_size = 8}).run(unweighted, 0.1));
+  EXPECT_TRUE(torch::allclose(weight(*whole), weight(*parts), 1e-12, 1e-12));
+  EXPECT_FALSE(torch::allclose(weight(*whole), weight(*plain), 1e-6, 1e-6));
+  EXPECT_EQ(whole->epoch.metrics.totals().loss_sum, plain->epoch.metrics.totals().loss_sum);
+}
+
 }  // namespace
 }  // namespace kiln

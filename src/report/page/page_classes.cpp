@@ -197,7 +197,9 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
       (details.epoch > 0 ? formatted("Results of the model of epoch %d, worst", details.epoch)
                          : std::string("Worst")) +
       " class first. Recall: share of the class's images that are classified correctly. "
-      "Precision: share of the predictions of this class that are correct.";
+      "Precision: share of the predictions of this class that are correct. The mean recall of the "
+      "classes that have images, each counting the same (macro recall), is " +
+      percent(macro_recall(scores)) + ".";
   if (rows.size() < scores.size())
     lead += formatted(" Showing %zu of %zu classes.", rows.size(), scores.size());
   return section("classes", "Results by class",

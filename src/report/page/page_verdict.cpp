@@ -26,6 +26,20 @@ std::string accuracy_tiles(const RunSummary& summary) {
                         top5_interval(last.valid)});
 }
 
+// Of the epoch whose model is kept, or else the last; empty for records of older programs.
+std::string macro_tiles(const RunRecord& run, const RunSummary& summary) {
+  const EpochRecord* kept = kept_epoch(run);
+  const EpochRecord& epoch = kept != nullptr ? *kept : *summary.last;
+  if (!epoch.macro) return "";
+  const auto& [recall, f1] = *epoch.macro;
+  return tile(formatted("Macro recall, epoch %d", epoch.epoch),
+              figure("macro-recall", recall, percent(recall)),
+              "mean of the classes that have validation images, each counting the same") +
+         tile(formatted("Macro F1, epoch %d", epoch.epoch),
+              figure("macro-f1", f1, formatted("%.3f", f1)),
+              "mean of the classes that have validation images or were predicted");
+}
+
 std::string saved_text(const RunEnd& end) {
   if (end.saved_epoch == 0)
     return end.status == RunStatus::kRunning ? "no model written yet" : "no model was saved";
@@ -57,7 +71,7 @@ std::string verdict_html(const RunRecord& run) {
   const Finding answer = verdict(run);
   std::string tiles;
   if (summary.best != nullptr) {
-    tiles = accuracy_tiles(summary);
+    tiles = accuracy_tiles(summary) + macro_tiles(run, summary);
     tiles += tile("Speed",
                   figure("images-per-second", summary.images_per_second,
                          grouped(std::llround(summary.images_per_second)) + " images/s"),

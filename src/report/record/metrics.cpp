@@ -50,6 +50,10 @@ std::vector<Metric> epoch_metrics(const EpochRecord& epoch) {
       {"Seconds/training", epoch.train_seconds},
       {"Seconds/validation", epoch.valid_seconds},
   };
+  if (epoch.macro) {
+    metrics.push_back({"Validation/macro recall", epoch.macro->recall});
+    metrics.push_back({"Validation/macro F1", epoch.macro->f1});
+  }
   add_step_times(epoch.times, epoch.num_steps, &metrics);
   metrics.push_back({"Memory/peak MB", static_cast<double>(epoch.peak_memory_bytes) / kMegabyte});
   if (epoch.peak_device_bytes > 0)

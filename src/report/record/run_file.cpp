@@ -139,6 +139,8 @@ Json epoch_json(const EpochRecord& epoch) {
           {"valid_loss", epoch.valid.loss()},
           {"top1", epoch.valid.top1_accuracy()},
           {"top5", epoch.valid.top5_accuracy()},
+          {"macro_recall", epoch.macro ? as_json(epoch.macro->recall) : Json()},
+          {"macro_f1", epoch.macro ? as_json(epoch.macro->f1) : Json()},
           {"train_seconds", epoch.train_seconds},
           {"valid_seconds", epoch.valid_seconds},
           {"data_wait_seconds", epoch.data_wait_seconds},

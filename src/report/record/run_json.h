@@ -106,6 +106,11 @@ void visit_fields(Is<GpuLoad> auto& gpu, auto&& field) {
   field("power_watts", gpu.power_watts);
 }
 
+void visit_fields(Is<MacroScores> auto& scores, auto&& field) {
+  field("recall", scores.recall);
+  field("f1", scores.f1);
+}
+
 void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("time", epoch.time);
   field("epoch", epoch.epoch);
@@ -115,6 +120,7 @@ void visit_fields(Is<EpochRecord> auto& epoch, auto&& field) {
   field("train_images_per_second", epoch.train_images_per_second);
   field("train", epoch.train);
   field("valid", epoch.valid);
+  field("valid_macro", epoch.macro);
   field("train_seconds", epoch.train_seconds);
   field("valid_seconds", epoch.valid_seconds);
   field("data_wait_seconds", epoch.data_wait_seconds);

@@ -118,6 +118,9 @@ class Console : public RunSink {
            accuracy_text(valid.top1_accuracy(), top1_interval(valid)) + baseline_text(run));
     if (run.start.data.classes.size() > 5)
       result("top-5 accuracy", accuracy_text(valid.top5_accuracy(), top5_interval(valid)));
+    if (const auto& macro = kept_epoch(run)->macro)
+      result("macro recall", percent(macro->recall) +
+                                 formatted(", macro F1 %.3f (means over the classes)", macro->f1));
     result("validation loss", formatted("%.5f", valid.loss()));
     const Calibration& calibration = run.details.calibration;
     if (!calibration.answers.empty())

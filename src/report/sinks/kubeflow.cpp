@@ -55,7 +55,8 @@ class KfpMetricsFile : public RunSink {
     Json list = Json::array();
     for (const auto& [name, value] : metrics_of_saved_epoch(run)) {
       if (!std::isfinite(value)) continue;
-      const bool share = name.ends_with("accuracy") || name.ends_with("error");
+      const bool share =
+          name.ends_with("accuracy") || name.ends_with("error") || name.ends_with("recall");
       list.push_back({{"name", dashed(name)},
                       {"numberValue", value},
                       {"format", share ? "PERCENTAGE" : "RAW"}});

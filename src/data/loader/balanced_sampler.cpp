@@ -1,0 +1,66 @@
+#include "data/loader/balanced_sampler.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+
+namespace kiln {
+namespace {
+
+using Images = std::vector<std::uint32_t>;
+
+// The images of each class that has any, in label order.
+std::vector<Images> images_by_class(std::span<const std::int32_t> labels) {
+  std::vector<Images> classes;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < 0) continue;
+    const auto label = static_cast<std::size_t>(labels[i]);
+    if (label >= classes.size()) classes.resize(label + 1);
+    classes[label].push_back(static_cast<std::uint32_t>(i));
+  }
+  std::erase_if(classes, [](const Images& images) { return images.empty(); });
+  return classes;
+}
+
+// How many of the first `draws` are of class number `which`, where classes take turns.
+std::uint64_t draws_of_class(std::uint64_t draws, std::size_t which, std::size_t num_classes) {
+  return (draws + num_classes - 1 - which) / num_classes;
+}
+
+// Draws `begin` to `end` of the class's passes.
+void deal_out(const Images& images, std::uint64_t begin, std::uint64_t end, std::uint64_t seed,
+              std::size_t which, Images& drawn) {
+  Images pass;
+  for (std::uint64_t draw = begin; draw < end; ++draw) {
+    const std::uint64_t place = draw % images.size();
+    if (draw == begin || place == 0)
+      pass = permutation(static_cast<std::uint32_t>(images.size()),
+                         {seed, draw / images.size(), which, images.size()});
+    drawn.push_back(images[pass[place]]);
+  }
+}
+
+}  // namespace
+
+SampledOrder balanced_order(std::span<const std::int32_t> labels, std::size_t count,
+                            std::uint64_t seed, std::uint64_t epoch) {
+  const std::vector<Images> classes = images_by_class(labels);
+  const std::uint64_t before = (epoch - 1) * count;
+  Images drawn;
+  drawn.reserve(count);
+  for (std::size_t which = 0; which < classes.size(); ++which)
+    deal_out(classes[which], draws_of_class(before, which, classes.size()),
+             draws_of_class(before + count, which, classes.size()), seed, which, drawn);
+  SampledOrder result;
+  result.order.reserve(drawn.size());
+  result.repeats.reserve(drawn.size());
+  Images seen(labels.size());
+  for (const std::uint32_t place :
+       permutation(static_cast<std::uint32_t>(drawn.size()), {seed, epoch})) {
+    result.order.push_back(drawn[place]);
+    result.repeats.push_back(seen[drawn[place]]++);
+  }
+  return result;
+}
+
+}  // namespace kiln
