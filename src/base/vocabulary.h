@@ -31,6 +31,19 @@ inline std::optional<Precision> precision_named(std::string_view word) {
 // What is cached between epochs. kBytes: files as stored. kDecoded: pixels.
 enum class CachePolicy { kNone, kBytes, kDecoded, kAuto };
 
+// What of a network is not trained. kBackbone: all but the linear layers at its end. kNorm:
+// BatchNorm.
+enum class Freeze { kNone, kBackbone, kNorm };
+
+inline constexpr std::array<std::string_view, 3> kFreezeNames = {"none", "backbone", "norm"};
+
+// Empty for unknown words.
+inline std::optional<Freeze> freeze_named(std::string_view word) {
+  for (std::size_t i = 0; i < kFreezeNames.size(); ++i)
+    if (kFreezeNames[i] == word) return static_cast<Freeze>(i);
+  return std::nullopt;
+}
+
 // The network's input is (value - mean) / std for R, G, B scaled to 0 … 1.
 struct Normalization {
   std::array<double, 3> mean{0.5, 0.5, 0.5};

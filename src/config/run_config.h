@@ -67,6 +67,9 @@ struct OptimizationConfig {
   int accumulate = 1;        // batches per step
   int num_warmup_steps = 0;  // epochs, despite its name
   double learning_rate = 0.001;
+  std::optional<double> head_learning_rate;  // empty: as the others'
+  Freeze freeze = Freeze::kNone;
+  int folds = 0;  // that judge the images in turn; 0: none
   RateScaling lr_scaling;
   std::int64_t random_seed = 1;
   int patience = 3;  // epochs

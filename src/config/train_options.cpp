@@ -217,6 +217,7 @@ std::vector<Option> train_options() {
                       "shows: where in the image the saved model saw its answer.")},
        {Effect::kFree, plain()}});
   append(options, balance_options());
+  append(options, fine_tuning_options());
   append(options, checkpoint_options());
   append(options, tracking_options());
   append(options, rank_options());
@@ -288,6 +289,7 @@ OptimizationConfig bind_optimization(Binder& binder) {
   config.save = binder.choice("save") == "last" ? SaveChoice::kLast : SaveChoice::kBest;
   config.precision = precision_named(binder.choice("precision"));
   bind_balance(binder, config);
+  bind_fine_tuning(binder, config);
   return config;
 }
 
@@ -369,6 +371,7 @@ Command bind_train(Binder& binder) {
                      .effective_options = binder.effective_options(),
                      .overridden = binder.overridden()};
   binder.path("config");
+  check_fine_tuning(binder, config);
   check_paths(binder, config.data, config.output);
   keep_apart(binder, "checkpoint-path", config.checkpoint.path, config);
   check_explain(binder, config);

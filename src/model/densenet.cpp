@@ -20,6 +20,9 @@ class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottlene
                             const Conv2d* conv, at::TensorList tensors) {
     context->save_for_backward(tensors.vec());
     context->saved_data["type"] = Autocast::type_on(tensors[0].device().type());
+    const auto [mean, variance] = norm->fixed_statistics();
+    context->saved_data["mean"] = mean;
+    context->saved_data["variance"] = variance;
     const at::Tensor joined = at::cat(tensors.slice(kNumWeights), 1);
     return conv->forward(norm->forward(joined).relu_());
   }
@@ -38,8 +41,10 @@ class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottlene
       const Autocast as_in_forward(tensors[0].device().type(),
                                    context->saved_data["type"].toScalarType());
       const at::Tensor joined = at::cat(at::TensorList(tensors).slice(kNumWeights), 1);
-      output = at::conv2d(BatchNorm2d::normalize_by_batch(joined, tensors[0], tensors[1]).relu_(),
-                          tensors[2]);
+      const at::Tensor normal = BatchNorm2d::normalize_again(
+          joined, tensors[0], tensors[1],
+          {context->saved_data["mean"].toTensor(), context->saved_data["variance"].toTensor()});
+      output = at::conv2d(normal.relu_(), tensors[2]);
     }
     const auto gradients = torch::autograd::grad({output}, wanted, output_gradients);
     torch::autograd::variable_list result(kNumPointers);

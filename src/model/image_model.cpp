@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <set>
 #include <variant>
 
 #include "model/catalogue.h"
@@ -47,8 +49,13 @@ class NetworkModel : public ImageModel {
   }
 
   at::Tensor forward(const at::Tensor& images) override {
-    const at::Tensor logits = network_->forward(images);
+    const at::Tensor logits = network_->classifier().forward(pooled_features(images));
     return out_linear_ ? out_linear_->forward(logits) : logits;
+  }
+
+  at::Tensor pooled_features(const at::Tensor& images) override {
+    const c10::AutoGradMode grad(at::GradMode::is_enabled() && frozen_ != Freeze::kBackbone);
+    return network_->features(images).mean({2, 3});
   }
 
   at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) override {
@@ -58,7 +65,27 @@ class NetworkModel : public ImageModel {
     return maps / largest.masked_fill(largest == 0, 1);
   }
 
-  void train(bool on) override { root_->train(on); }
+  void train(bool on) override {
+    root_->train(on);
+    if (frozen_ == Freeze::kNone) return;
+    for (const auto& module : network_->modules())
+      if (module->as<BatchNorm2d>() != nullptr) module->train(false);
+  }
+
+  void freeze(Freeze what) override {
+    frozen_ = what;
+    for (const at::Tensor& parameter : parameters()) parameter.set_requires_grad(true);
+    if (what == Freeze::kBackbone) {
+      for (const at::Tensor& parameter : parameters()) parameter.set_requires_grad(false);
+      for (const NamedTensor& item : head()) item.tensor.set_requires_grad(true);
+    } else if (what == Freeze::kNorm) {
+      for (const auto& module : network_->modules())
+        if (module->as<BatchNorm2d>() != nullptr)
+          for (const at::Tensor& parameter : module->parameters(/*recurse=*/false))
+            parameter.set_requires_grad(false);
+    }
+  }
+
   std::vector<at::Tensor> parameters() const override { return root_->parameters(); }
 
   std::vector<NamedTensor> named_parameters() const override {
@@ -66,6 +93,12 @@ class NetworkModel : public ImageModel {
     for (const auto& item : root_->named_parameters())
       parameters.push_back({item.key(), item.value()});
     return parameters;
+  }
+
+  std::vector<NamedTensor> head() const override {
+    const std::vector<NamedTensor> all = named_parameters();
+    // The last layers are registered last.
+    return {all.end() - (out_linear_ ? 4 : 2), all.end()};
   }
 
   std::vector<NamedTensor> state() const override {
@@ -119,9 +152,27 @@ class NetworkModel : public ImageModel {
   std::shared_ptr<torch::nn::Module> root_;
   std::shared_ptr<Network> network_;
   std::shared_ptr<Linear> out_linear_;
+  Freeze frozen_ = Freeze::kNone;
 };
 
 }  // namespace
+
+std::vector<NamedTensor> ImageModel::trained_parameters() const {
+  std::vector<NamedTensor> trained = named_parameters();
+  std::erase_if(trained, [](const NamedTensor& item) { return !item.tensor.requires_grad(); });
+  return trained;
+}
+
+std::vector<NamedTensor> ImageModel::buffers() const {
+  std::set<const c10::TensorImpl*> parameters_of_it;
+  for (const at::Tensor& parameter : parameters())
+    parameters_of_it.insert(parameter.unsafeGetTensorImpl());
+  std::vector<NamedTensor> others = state();
+  std::erase_if(others, [&](const NamedTensor& item) {
+    return parameters_of_it.contains(item.tensor.unsafeGetTensorImpl());
+  });
+  return others;
+}
 
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options) {
   return std::make_unique<NetworkModel>(options);

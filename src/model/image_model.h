@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/vocabulary.h"
 #include "model/catalogue.h"
 #include "model/layers.h"
 #include "model/sync_batch_norm.h"
@@ -34,18 +35,31 @@ class ImageModel {
   virtual ~ImageModel() = default;
 
   virtual at::Tensor forward(const at::Tensor& images) = 0;
+  // What the head classifies, [N, D]: the mean of each channel of the last feature maps.
+  virtual at::Tensor pooled_features(const at::Tensor& images) = 0;
   // Where in each image the network sees one class, `classes[n]` in image n: [N, h, w], from 0 to
   // 1, the largest value of an image being 1, or all 0 where nothing speaks for the class. The
   // channels of the last feature maps, weighted as the class weights their means; negative sums
   // are 0. Class activation maps: Zhou et al., arXiv:1512.04150. In these networks they equal
   // Grad-CAM's, arXiv:1610.02391, up to the scale. For inference: not in training mode.
   virtual at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) = 0;
+  // Frozen BatchNorm stays in eval mode.
   virtual void train(bool on) = 0;
+  // From now on what is frozen requires no gradient, and no graph is built of a frozen backbone.
+  // Call it before creating an optimizer.
+  virtual void freeze(Freeze what) = 0;
   virtual std::vector<at::Tensor> parameters() const = 0;
   // The same in the same order, with their names in the state dict.
   virtual std::vector<NamedTensor> named_parameters() const = 0;
+  // Those that are not frozen.
+  std::vector<NamedTensor> trained_parameters() const;
+  // The head's: weight [num_classes, D] and bias [num_classes]; with an output layer those of
+  // [1000, D], then those of the output layer.
+  virtual std::vector<NamedTensor> head() const = 0;
   // Parameters and buffers in module order, as Python's state_dict() lists them.
   virtual std::vector<NamedTensor> state() const = 0;
+  // What of state() is no parameter, in the same order: BatchNorm's statistics.
+  std::vector<NamedTensor> buffers() const;
   // Moves to `device` and stores 4-D weights as channels_last. Call it before creating an
   // optimizer.
   virtual void prepare(const at::Device& device) = 0;

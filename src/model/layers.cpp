@@ -62,10 +62,17 @@ at::Tensor BatchNorm2d::forward_synchronized(const at::Tensor& x) {
   return y;
 }
 
-at::Tensor BatchNorm2d::normalize_by_batch(const at::Tensor& x, const at::Tensor& weight,
-                                           const at::Tensor& bias) {
-  return at::batch_norm(x, weight, bias, {}, {}, /*training=*/true, kNormMomentum, kNormEpsilon,
-                        at::globalContext().userEnabledCuDNN());
+std::array<at::Tensor, 2> BatchNorm2d::fixed_statistics() const {
+  if (is_training()) return {};
+  return {running_mean_, running_var_};
+}
+
+at::Tensor BatchNorm2d::normalize_again(const at::Tensor& x, const at::Tensor& weight,
+                                        const at::Tensor& bias,
+                                        const std::array<at::Tensor, 2>& fixed) {
+  const auto& [mean, variance] = fixed;
+  return at::batch_norm(x, weight, bias, mean, variance, /*training=*/!mean.defined(),
+                        kNormMomentum, kNormEpsilon, at::globalContext().userEnabledCuDNN());
 }
 
 void BatchNorm2d::fold() {

@@ -5,6 +5,7 @@
 
 #include <torch/torch.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -45,9 +46,12 @@ class BatchNorm2d : public torch::nn::Module {
   explicit BatchNorm2d(std::shared_ptr<Conv2d> before);
   // In training mode uses the statistics of the batch and updates the running ones (momentum 0.1).
   at::Tensor forward(const at::Tensor& x);
-  // The training forward without the update, for recomputation in backward.
-  static at::Tensor normalize_by_batch(const at::Tensor& x, const at::Tensor& weight,
-                                       const at::Tensor& bias);
+  // The running mean and variance that forward() uses, as they are: of a frozen layer, which is in
+  // eval mode. Undefined in training mode.
+  std::array<at::Tensor, 2> fixed_statistics() const;
+  // forward() without an update, for recomputation in backward. `fixed`: of that forward.
+  static at::Tensor normalize_again(const at::Tensor& x, const at::Tensor& weight,
+                                    const at::Tensor& bias, const std::array<at::Tensor, 2>& fixed);
   // From now on training uses the statistics of all ranks' batches.
   void synchronize(SumOverRanks sum) { sum_ = std::move(sum); }
   // Inference only: the convolution before, if there is one, does its work from now on.

@@ -52,9 +52,8 @@ std::vector<NamedTensor> tensors_of(const TrainState& state) {
 // All floats, and all counts, flat.
 std::array<std::vector<at::Tensor>, 2> statistics_of(const ImageModel& model) {
   std::array<std::vector<at::Tensor>, 2> kinds;
-  for (const NamedTensor& item : model.state())
-    if (!item.tensor.requires_grad())
-      kinds[item.tensor.is_floating_point() ? 0 : 1].push_back(item.tensor.view({-1}));
+  for (const NamedTensor& item : model.buffers())
+    kinds[item.tensor.is_floating_point() ? 0 : 1].push_back(item.tensor.view({-1}));
   return kinds;
 }
 

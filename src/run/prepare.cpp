@@ -90,6 +90,9 @@ Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs,
                  Precision precision) {
   Recipe recipe;
   recipe.precision = precision;
+  recipe.freeze = config.freeze;
+  if (config.head_learning_rate)
+    recipe.optimizer.head_rate = *config.head_learning_rate / config.learning_rate;
   recipe.schedule.epochs = config.epochs;
   recipe.schedule.warmup_epochs = config.num_warmup_steps;
   recipe.schedule.peak = config.learning_rate * config.lr_scaling.of(num_ranks);

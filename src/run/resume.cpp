@@ -133,15 +133,14 @@ SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
   return all;
 }
 
-// The mean, as at the end of an epoch.
+// The mean, as at the end of an epoch; where they are frozen, all are the same.
 void average(const std::vector<std::string>& statistics, ImageModel& model) {
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> sums;
   for (const std::string& packed : statistics) {
     if (!unpack_statistics(packed, model)) continue;
     std::size_t i = 0;
-    for (const NamedTensor& item : model.state()) {
-      if (item.tensor.requires_grad()) continue;
+    for (const NamedTensor& item : model.buffers()) {
       if (sums.size() == i) sums.push_back(at::zeros_like(item.tensor));
       if (item.tensor.is_floating_point())
         sums[i].add_(item.tensor);
@@ -151,8 +150,7 @@ void average(const std::vector<std::string>& statistics, ImageModel& model) {
     }
   }
   std::size_t i = 0;
-  for (const NamedTensor& item : model.state()) {
-    if (item.tensor.requires_grad()) continue;
+  for (const NamedTensor& item : model.buffers()) {
     if (item.tensor.is_floating_point()) sums[i].div_(static_cast<double>(statistics.size()));
     item.tensor.copy_(sums[i++]);
   }
@@ -235,7 +233,8 @@ std::string why_not_bit_equal(const TrainingJob& job) {
   compare("the program", before.version, now.version);
   for (std::string& change : changes_of(saved.options, job.config.effective_options, Effect::kBits))
     reasons.push_back(std::move(change));
-  if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm)
+  if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm &&
+      job.config.optimization.freeze == Freeze::kNone)
     reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of another size");
   if (reasons.empty()) return {};
   return "The results will not be bit-equal to those of an uninterrupted run, because " +
@@ -270,8 +269,10 @@ void restore(TrainingJob& job, TrainState& state) {
         throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + job.config.checkpoint.path +
                                                     "' lacks the BatchNorm statistics of a rank.");
   });
-  same_ranks ? void(unpack_statistics(statistics[rank], *state.model))
-             : average(statistics, *state.model);
+  const bool are_frozen = job.recipe.freeze != Freeze::kNone;
+  same_ranks || are_frozen
+      ? void(unpack_statistics(statistics[same_ranks ? rank : 0], *state.model))
+      : average(statistics, *state.model);
   for (std::size_t r = 0; r < train_hashes.size(); ++r) {
     const DataConfig& data = job.config.data;
     if (!data.has_train_shard || r == rank)

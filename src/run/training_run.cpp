@@ -83,7 +83,7 @@ EpochRecord end_training(World& world, TrainEpoch& training) {
 void join_training(TrainingRun& run, EpochRecord& record) {
   World& world = run.job.world;
   set_summed_numbers(world.sum(summed_numbers(record)), record);
-  if (!run.state.epoch.has_joined)
+  if (!run.state.epoch.has_joined && run.job.recipe.freeze == Freeze::kNone)
     average_statistics(*run.state.model, *run.job.communicator, world);
   run.state.epoch.has_joined = true;
   world.agree([&] { require_equal_replicas(*run.state.model, world); });

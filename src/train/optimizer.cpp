@@ -1,7 +1,9 @@
 #include "train/optimizer.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 
@@ -22,10 +24,25 @@ constexpr std::array kOptimizers = {
 
 }  // namespace
 
-std::vector<ParameterGroup> one_group(const ImageModel& model,
+std::vector<ParameterGroup> groups_of(const ImageModel& model,
                                       const std::vector<at::Tensor>& gradients,
                                       const OptimizerPlan& plan) {
-  return {{model.named_parameters(), gradients, plan.weight_decay}};
+  const std::vector<NamedTensor> parameters = model.trained_parameters();
+  if (plan.head_rate == 1) return {{parameters, gradients, plan.weight_decay}};
+  const std::vector<NamedTensor> head = model.head();
+  ParameterGroup rest{{}, {}, plan.weight_decay}, last{{}, {}, plan.weight_decay, plan.head_rate};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const bool is_head = std::any_of(head.begin(), head.end(), [&](const NamedTensor& item) {
+      return item.name == parameters[i].name;
+    });
+    ParameterGroup& group = is_head ? last : rest;
+    group.parameters.push_back(parameters[i]);
+    group.gradients.push_back(gradients[i]);
+  }
+  std::vector<ParameterGroup> groups;
+  if (!rest.parameters.empty()) groups.push_back(std::move(rest));  // empty: a frozen backbone
+  groups.push_back(std::move(last));
+  return groups;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerPlan& plan,

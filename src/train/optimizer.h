@@ -17,11 +17,13 @@ struct ParameterGroup {
   std::vector<NamedTensor> parameters;
   std::vector<at::Tensor> gradients;  // of the same order and strides (GradientBuckets)
   double weight_decay = 0;
+  double rate = 1;  // factor on the learning rate
 };
 
-// All parameters of `model` in one group, with the plan's weight decay. `gradients` are in the
-// order of the parameters.
-std::vector<ParameterGroup> one_group(const ImageModel& model,
+// The trained parameters of `model`, with the plan's weight decay: in one group, or those of its
+// head in a second one where that has a rate of its own. `gradients` are in the order of
+// trained_parameters().
+std::vector<ParameterGroup> groups_of(const ImageModel& model,
                                       const std::vector<at::Tensor>& gradients,
                                       const OptimizerPlan& plan);
 

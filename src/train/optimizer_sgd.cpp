@@ -15,7 +15,7 @@ namespace {
 struct Group {
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters, gradients, momenta;
-  double weight_decay;
+  double weight_decay, rate;
 };
 
 class Sgd : public Optimizer {
@@ -23,7 +23,7 @@ class Sgd : public Optimizer {
   Sgd(double momentum, std::vector<ParameterGroup> groups) : momentum_(momentum) {
     const c10::AutoGradMode no_grad(false);
     for (ParameterGroup& given : groups) {
-      Group group{{}, {}, std::move(given.gradients), {}, given.weight_decay};
+      Group group{{}, {}, std::move(given.gradients), {}, given.weight_decay, given.rate};
       for (const NamedTensor& parameter : given.parameters) {
         group.names.push_back(parameter.name);
         group.parameters.push_back(parameter.tensor);
@@ -37,7 +37,7 @@ class Sgd : public Optimizer {
     const c10::AutoGradMode no_grad(false);
     for (Group& group : groups_)
       at::_fused_sgd_(group.parameters, group.gradients, group.momenta, group.weight_decay,
-                      momentum_, learning_rate, /*dampening=*/0.0, /*nesterov=*/true,
+                      momentum_, learning_rate * group.rate, /*dampening=*/0.0, /*nesterov=*/true,
                       /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip);
   }
 

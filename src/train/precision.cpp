@@ -96,4 +96,11 @@ at::Tensor forward(ImageModel& model, const at::Tensor& images, Precision precis
   return model.forward(images).to(c10::kFloat);
 }
 
+at::Tensor pooled_features(ImageModel& model, const at::Tensor& images, Precision precision) {
+  const c10::ScalarType type = type_of(precision);
+  if (type == c10::kFloat) return model.pooled_features(images);
+  const Autocast autocast(images.device().type(), type);
+  return model.pooled_features(images).to(c10::kFloat);
+}
+
 }  // namespace kiln

@@ -42,5 +42,7 @@ c10::ScalarType type_of(Precision precision);
 
 // The logits of `images`, in float32 under mixed precision.
 at::Tensor forward(ImageModel& model, const at::Tensor& images, Precision precision);
+// Likewise what the head classifies.
+at::Tensor pooled_features(ImageModel& model, const at::Tensor& images, Precision precision);
 
 }  // namespace kiln

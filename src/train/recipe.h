@@ -13,6 +13,7 @@ struct OptimizerPlan {
   std::string name = "sgd";
   double momentum = 0.9;
   double weight_decay = 1e-4;
+  double head_rate = 1;  // factor on the learning rate of the head
 };
 
 struct SchedulePlan {
@@ -33,6 +34,7 @@ struct Recipe {
   SchedulePlan schedule;
   LossPlan loss;
   Precision precision = Precision::kFp32;
+  Freeze freeze = Freeze::kNone;
 };
 
 }  // namespace kiln

@@ -13,4 +13,15 @@ std::vector<NamedTensor> copied_weights(const ImageModel& model) {
   return copies;
 }
 
+std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items) {
+  std::vector<at::Tensor> tensors;
+  for (const NamedTensor& item : items) tensors.push_back(item.tensor);
+  return tensors;
+}
+
+ImageModel& frozen(ImageModel& model, Freeze what) {
+  model.freeze(what);
+  return model;
+}
+
 }  // namespace kiln

@@ -80,6 +80,10 @@ struct ImageFaults {
 // Parameters and buffers as they are now, on the host, row-major.
 std::vector<NamedTensor> copied_weights(const ImageModel& model);
 
+std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items);
+// The same model.
+ImageModel& frozen(ImageModel& model, Freeze what);
+
 // All of it can be read and set. Randomness needs no state: it is a function of `random_seed`, the
 // epoch and the image.
 struct TrainState {
@@ -87,9 +91,10 @@ struct TrainState {
   TrainState(std::unique_ptr<ImageModel> prepared_model, const Recipe& recipe,
              const BucketPlan& buckets, Communicator& communicator)
       : model(std::move(prepared_model)),
-        gradients(model->parameters(), buckets, communicator),
+        gradients(without_names(frozen(*model, recipe.freeze).trained_parameters()), buckets,
+                  communicator),
         optimizer(make_optimizer(recipe.optimizer,
-                                 one_group(*model, gradients.gradients(), recipe.optimizer))),
+                                 groups_of(*model, gradients.gradients(), recipe.optimizer))),
         epoch(model->parameters().front().device()) {
     if (recipe.precision == Precision::kFp16) scaler.emplace(model->parameters().front().device());
   }

@@ -61,6 +61,9 @@ class TinyModel : public ImageModel {
   }
   at::Tensor class_maps(const at::Tensor&, const std::vector<int>&) override { return {}; }
   void train(bool) override {}
+  at::Tensor pooled_features(const at::Tensor&) override { return {}; }
+  void freeze(Freeze) override {}
+  std::vector<NamedTensor> head() const override { return {{"weight", weight_}}; }
   std::vector<at::Tensor> parameters() const override { return {kernel_, weight_}; }
   std::vector<NamedTensor> named_parameters() const override {
     return {{"kernel", kernel_}, {"weight", weight_}};

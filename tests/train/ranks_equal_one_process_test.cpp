@@ -45,6 +45,11 @@ class TestModel : public ImageModel {
   }
   at::Tensor class_maps(const at::Tensor&, const std::vector<int>&) override { return {}; }
   void train(bool on) override { model_->train(on && !frozen_); }
+  at::Tensor pooled_features(const at::Tensor& images) override {
+    return model_->pooled_features(images.to(at::kDouble));
+  }
+  void freeze(Freeze what) override { model_->freeze(what); }
+  std::vector<NamedTensor> head() const override { return model_->head(); }
   std::vector<at::Tensor> parameters() const override { return model_->parameters(); }
   std::vector<NamedTensor> named_parameters() const override { return model_->named_parameters(); }
   std::vector<NamedTensor> state() const override { return model_->state(); }

@@ -22,6 +22,9 @@ class SmallModel : public ImageModel {
   }
   at::Tensor class_maps(const at::Tensor&, const std::vector<int>&) override { return {}; }
   void train(bool) override {}
+  at::Tensor pooled_features(const at::Tensor&) override { return {}; }
+  void freeze(Freeze) override {}
+  std::vector<NamedTensor> head() const override { return named_parameters(); }
   std::vector<at::Tensor> parameters() const override { return {weight_}; }
   std::vector<NamedTensor> named_parameters() const override { return {{"weight", weight_}}; }
   std::vector<NamedTensor> state() const override { return named_parameters(); }

@@ -1,0 +1,72 @@
+// `kiln train`: the options of a network that is trained only in part.
+#include "config/binder.h"
+#include "config/option_rows.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kMostFolds = 20;
+
+void check_folds(Binder& binder, const TrainConfig& config) {
+  const OptimizationConfig& optimization = config.optimization;
+  if (optimization.folds == 0) return;
+  if (optimization.folds == 1)
+    binder.fault("folds", ErrorCode::kParameterParsing,
+                 "--folds is 1, but images are divided into at least 2 parts: use 2 or more, or "
+                 "0.");
+  if (optimization.freeze != Freeze::kBackbone || config.data.augment != Augment::kNone)
+    binder.fault("folds", ErrorCode::kParameterParsing,
+                 "--folds needs --freeze backbone and --augment none, with which every part costs "
+                 "a fraction of a second: add them, or leave --folds out.");
+  if (config.data.has_train_shard)
+    binder.fault("folds", ErrorCode::kParameterParsing,
+                 "--folds divides images that all ranks see, but with --shard-by none or train "
+                 "each host has images of its own: use --shard-by rank, or leave --folds out.");
+}
+
+}  // namespace
+
+std::vector<TrainOption> fine_tuning_options() {
+  Option head_learning_rate = {
+      .name = "head-learning-rate",
+      .value_name = "X",
+      .default_text = "",
+      .unit = "",
+      .group = kTraining,
+      .help =
+          "Learning rate of the linear layer at the end, scheduled and scaled like "
+          "--learning-rate, which it equals by default.",
+      .kind = ValueKind::kNumber,
+      .minimum = 0,
+      .maximum = 1000};
+  return {
+      {Effect::kResult,
+       choice("freeze", {"none", "backbone", "norm"}, kTraining,
+              "What is not trained. backbone: all but the linear layer at the end; with --augment "
+              "none each image then goes through the network once, and the layer is fitted to "
+              "the features, in place of epochs. norm: BatchNorm.")},
+      {Effect::kResult, head_learning_rate},
+      {Effect::kResult,
+       integer("folds", "0", 0, kMostFolds, "parts", kTraining,
+               "Divide the training images into this many parts, and judge each by a layer fitted "
+               "to the others; the layer that is saved is fitted to all. Needs --freeze backbone "
+               "and --augment none. 0: do not.")},
+  };
+}
+
+void bind_fine_tuning(Binder& binder, OptimizationConfig& config) {
+  config.freeze = freeze_named(binder.choice("freeze")).value_or(Freeze::kNone);
+  if (binder.given("head-learning-rate"))
+    config.head_learning_rate = binder.number("head-learning-rate");
+  config.folds = binder.small_integer("folds");
+}
+
+void check_fine_tuning(Binder& binder, const TrainConfig& config) {
+  if (config.optimization.freeze != Freeze::kNone && config.ranks.sync_batch_norm)
+    binder.fault("sync-batch-norm", ErrorCode::kParameterParsing,
+                 "--sync-batch-norm has nothing to synchronize, since --freeze also freezes "
+                 "BatchNorm: leave one of the two out.");
+  check_folds(binder, config);
+}
+
+}  // namespace kiln
