@@ -1,0 +1,55 @@
+// Which labels are probably wrong, and how many of each class are: confident learning. Northcutt,
+// Jiang and Chuang, "Confident learning: estimating uncertainty in dataset labels",
+// arXiv:1911.00068: counting by thresholds (section 3.1), pruning by noise rate (section 3.2).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace kiln {
+
+// What models that have not seen an image say of it, for each image.
+struct JudgedLabels {
+  std::span<const float> probabilities;  // [N, C], row by row; each row adds up to 1
+  std::span<const std::int32_t> labels;  // [N], the given ones, from 0 to C - 1
+  std::size_t num_classes = 0;
+
+  std::span<const float> row(std::size_t i) const {
+    return probabilities.subspan(i * num_classes, num_classes);
+  }
+  // The probability of the given label.
+  float self_confidence(std::size_t i) const { return row(i)[static_cast<std::size_t>(labels[i])]; }
+  // The most probable class; of equal ones the first.
+  std::int32_t best(std::size_t i) const;
+};
+
+// The joint distribution of given and true labels, as counts of images.
+struct LabelNoise {
+  std::size_t num_classes = 0;
+  std::vector<double> thresholds;    // by class: the mean self-confidence of its images
+  std::vector<std::int64_t> counts;  // [given * C + true]; a row adds up to the class's images
+
+  std::int64_t at(std::size_t given, std::size_t truth) const {
+    return counts[given * num_classes + truth];
+  }
+  // Images that are given this label.
+  std::int64_t images(std::size_t label) const;
+  // Of these, how many belong to another class.
+  std::int64_t wrong(std::size_t label) const { return images(label) - at(label, label); }
+  // Images of this class that have another label.
+  std::int64_t missing(std::size_t label) const;
+};
+
+// An image counts for the class whose threshold its probability reaches, the most probable one of
+// several, or for none; rows are then scaled to the images of each class. Needs C * C numbers.
+LabelNoise estimate_label_noise(const JudgedLabels& judged);
+
+// The images to look at, in order of self-confidence, the lowest first: for each pair of classes as
+// many as `noise` estimates, those whose probability of the other class exceeds that of the label
+// most. An image whose label is the most probable class is not among them, nor the only one of a
+// class. Equal numbers stand in the order of the images.
+std::vector<std::uint32_t> probably_wrong(const JudgedLabels& judged, const LabelNoise& noise);
+
+}  // namespace kiln

@@ -1,0 +1,331 @@
+#include "report/page/audit_page.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/text.h"
+#include "report/page/html.h"
+#include "report/page/tiles.h"
+#include "report/record/audit_file.h"
+#include "report/record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostReportImages = 24, kMostReportBytes = 400'000;
+constexpr std::size_t kMostRows = 1000, kMostFaults = 200;
+constexpr int kSmallImage = 96;  // as page_classes.cpp: smaller ones are scaled without smoothing
+constexpr double kStrong = 0.8, kWeak = 0.5;
+constexpr std::int64_t kFewImages = 300;
+
+std::string plural(std::int64_t count, const char* one, const char* many) {
+  return grouped(count) + " " + (count == 1 ? one : many);
+}
+
+std::string count_of(std::size_t count) {
+  return grouped(static_cast<long long>(count));
+}
+
+std::string name_html(const std::string& name) {
+  return element("bdi", escaped(shortened(name, 60)));
+}
+
+std::string picture(const Thumbnail& thumbnail, const std::string& alt) {
+  if (thumbnail.jpeg.empty()) return "";
+  const bool is_small = std::max(thumbnail.height, thumbnail.width) < kSmallImage;
+  return formatted("<img%s alt=\"", is_small ? " class=\"pixels\"" : "") + escaped(alt) +
+         "\" src=\"data:image/jpeg;base64," + base64(thumbnail.jpeg) + "\">";
+}
+
+std::string line(const char* style, const std::string& html) {
+  return element("span class=\"" + std::string(style) + "\"", html);
+}
+
+std::string figure_of(const std::string& pictures, const std::string& lines) {
+  return element("figure", pictures + element("figcaption", lines)) + "\n";
+}
+
+std::string figures(const std::string& html) {
+  return element("div class=\"mistakes\"", "\n" + html);
+}
+
+// `files`: where all of them are.
+std::string how_many_shown(std::size_t all, std::size_t shown, const char* files) {
+  if (all <= shown) return "";
+  return " Showing " + count_of(shown) + " of " + count_of(all) + "; all are in " + files + ".";
+}
+
+double agreed_share(const AuditRecord& record) {
+  return record.num_judged > 0
+             ? static_cast<double>(record.num_agreed) / static_cast<double>(record.num_judged)
+             : 0;
+}
+
+std::size_t copies_between_classes(const AuditRecord& record) {
+  return static_cast<std::size_t>(
+      std::count_if(record.copies.begin(), record.copies.end(),
+                    [](const CopiedImage& copy) { return copy.first.label != copy.other.label; }));
+}
+
+Finding verdict_of(const AuditRecord& record) {
+  const std::int64_t wrong = num_probably_wrong(record);
+  if (record.doubtful.empty())
+    return {Judged::kGood, "No label of " + plural(record.num_judged, "image", "images") +
+                               " is probably wrong, as far as these models can tell."};
+  return {Judged::kNote,
+          "Of " + plural(record.num_judged, "label", "labels") + " about " + grouped(wrong) + " (" +
+              percent(static_cast<double>(wrong) / static_cast<double>(record.num_judged)) +
+              ") are probably wrong; " +
+              plural(static_cast<std::int64_t>(record.doubtful.size()), "image deserves",
+                     "images deserve") +
+              " a look."};
+}
+
+std::string tiles_of(const AuditRecord& record) {
+  const auto counted = [](const char* name, const char* id, std::size_t count,
+                          const std::string& more) {
+    return tile(name, figure(id, static_cast<double>(count), count_of(count)), more);
+  };
+  return counted("Doubtful labels", "doubtful", record.doubtful.size(), "the most doubtful first") +
+         counted("Copies", "copies", record.copies.size(),
+                 count_of(copies_between_classes(record)) + " of them in another class") +
+         counted("Outliers", "outliers", record.outliers.size(), "like no other of their class") +
+         counted("Flawed", "flawed", record.flawed.size(), "dark, bright, blurred, empty, odd") +
+         accuracy_tile({"agreed", "Agreement with the labels", agreed_share(record),
+                        wilson_interval(record.num_agreed, record.num_judged)});
+}
+
+std::string what_to_do() {
+  return element(
+      "ol",
+      element("li", prose("Open `doubtful.csv`, beside this page: its rows stand in the order of "
+                          "the pictures below.")) +
+          element("li", prose("Where `label` is wrong, change it. Delete the rows that are right. "
+                              "`suggested` is a guess, so look at the picture first.")) +
+          element("li", prose("Train again with the corrected labels: `kiln train --labels "
+                              "doubtful.csv`, with the same data. The images stay where they "
+                              "are.")) +
+          element("li", prose("Remove copies and images that show nothing; `duplicates.csv` lists "
+                              "the copies.")));
+}
+
+std::string doubtful_section(const AuditRecord& record) {
+  std::string html;
+  const std::size_t shown = std::min(record.doubtful.size(), record.num_shown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const DoubtfulLabel& doubtful = record.doubtful[i];
+    html += figure_of(
+        picture(doubtful.image.thumbnail, doubtful.image.label + ", perhaps " + doubtful.suggested),
+        line("guess", name_html(doubtful.suggested) + "? " + percent(doubtful.confidence)) +
+            line("truth", "labeled " + name_html(doubtful.image.label) + ", " +
+                              percent(doubtful.self_confidence)) +
+            line("file", name_html(doubtful.image.file)));
+  }
+  if (html.empty()) return "";
+  return section("doubtful", "Labels that are probably wrong",
+                 element("p",
+                         "Judged by models that have not seen the image. Above: what they "
+                         "suggest, and how sure they are; below: the given label, and what "
+                         "they give it." +
+                             how_many_shown(record.doubtful.size(), shown, "doubtful.csv")) +
+                     figures(html));
+}
+
+std::string copies_section(const AuditRecord& record) {
+  std::string html;
+  const std::size_t shown = std::min(record.copies.size(), record.num_shown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const CopiedImage& copy = record.copies[i];
+    const bool same = copy.first.label == copy.other.label;
+    html += figure_of(
+        element("div class=\"pair\"", picture(copy.first.thumbnail, copy.first.file) +
+                                          picture(copy.other.thumbnail, copy.other.file)),
+        line("guess", std::string(copy.is_exact ? "same file" : "same picture") +
+                          (same ? "" : ", two labels")) +
+            line("truth", name_html(copy.first.label) +
+                              (same ? "" : " and " + name_html(copy.other.label))) +
+            line("file", name_html(copy.first.file)) + line("file", name_html(copy.other.file)));
+  }
+  if (html.empty()) return "";
+  return section(
+      "copies", "Copies",
+      element("p",
+              "Pairs of images that are the same byte for byte, or that look the same at "
+              "another size, format or quality. Of two labels one is wrong. Copies on both "
+              "sides of a split make accuracy look better than it is; `kiln train "
+              "--data-path` keeps them on one side." +
+                  how_many_shown(record.copies.size(), shown, "duplicates.csv")) +
+          figures(html));
+}
+
+std::string odd_section(const char* id, const char* heading, const char* lead,
+                        const std::vector<OddImage>& images, std::size_t most) {
+  std::string html;
+  const std::size_t shown = std::min(images.size(), most);
+  for (std::size_t i = 0; i < shown; ++i)
+    html += figure_of(picture(images[i].image.thumbnail, images[i].kind),
+                      line("guess", escaped(images[i].kind)) +
+                          line("truth", name_html(images[i].image.label)) +
+                          element("span", escaped(images[i].reason)) +
+                          line("file", name_html(images[i].image.file)));
+  if (html.empty()) return "";
+  return section(
+      id, heading,
+      element("p", lead + how_many_shown(images.size(), shown, "audit.json")) + figures(html));
+}
+
+std::string noise_section(const AuditRecord& record) {
+  std::vector<const AuditedClass*> order;
+  for (const AuditedClass& audited : record.classes) order.push_back(&audited);
+  const auto share = [](const AuditedClass* audited) {
+    return audited->images > 0
+               ? static_cast<double>(audited->wrong) / static_cast<double>(audited->images)
+               : 0;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](const AuditedClass* a, const AuditedClass* b) {
+    return share(a) > share(b);
+  });
+  std::vector<std::vector<std::string>> rows;
+  for (const AuditedClass* audited : order) {
+    if (rows.size() == kMostRows) break;
+    rows.push_back({name_html(audited->name), grouped(audited->images), grouped(audited->wrong),
+                    percent(share(audited)), name_html(audited->belongs_to),
+                    grouped(audited->missing), grouped(audited->num_doubtful)});
+  }
+  return section("noise", "Wrong labels by class",
+                 element("p",
+                         "An estimate: images of the class that belong elsewhere, where most "
+                         "of them belong, and images of it that have another label.") +
+                     table("Classes, the most wrong labels first",
+                           {{"class", false},
+                            {"images"},
+                            {"wrong"},
+                            {"share"},
+                            {"mostly", false},
+                            {"missing"},
+                            {"in the list"}},
+                           rows));
+}
+
+std::string faults_section(const AuditRecord& record) {
+  std::string items;
+  for (std::size_t i = 0; i < std::min(record.faults.size(), kMostFaults); ++i) {
+    const ImageFaultRecord& fault = record.faults[i];
+    items += element("li", element("bdi", escaped(shortened(fault.file, 200))) + ": " +
+                               escaped(shortened(fault.fault, 300)) +
+                               (fault.damaged ? " (used as far as it can be decoded)" : ""));
+  }
+  if (items.empty()) return "";
+  return section("faults", "Bad and damaged images",
+                 element("p", "Bad images are in no other list." +
+                                  how_many_shown(record.faults.size(), kMostFaults, "audit.json")) +
+                     element("ul", items));
+}
+
+std::string settings_section(const AuditRecord& record) {
+  const auto rows = [](const TextPairs& pairs) {
+    std::vector<std::vector<std::string>> cells;
+    for (const auto& [name, value] : pairs)
+      cells.push_back({escaped(name), escaped(shortened(value, 300))});
+    return cells;
+  };
+  return section("settings", "Settings",
+                 folded("Options", table("Options", {{"option", false}, {"value", false}},
+                                         rows(record.options))) +
+                     folded("Versions", table("Versions", {{"of", false}, {"version", false}},
+                                              rows(record.versions))));
+}
+
+}  // namespace
+
+std::vector<Finding> audit_findings(const AuditRecord& record) {
+  std::vector<Finding> findings;
+  const double agreed = agreed_share(record);
+  const std::string lead = "Models that have not seen an image name its given label for " +
+                           percent(agreed) + " of " + plural(record.num_judged, "image", "images") +
+                           ". ";
+  if (agreed < kWeak)
+    findings.push_back({Judged::kWarning,
+                        lead + "They know these classes badly: many images in the list will have "
+                               "the right label. Weights trained on more similar images help."});
+  else if (agreed < kStrong)
+    findings.push_back({Judged::kNote, lead + "Expect some images in the list whose label is "
+                                              "right: they are hard for the models, not wrong."});
+  else
+    findings.push_back({Judged::kGood, lead + "What they call wrong deserves to be believed until "
+                                              "you have looked; the first images most of all."});
+  if (const std::size_t across = copies_between_classes(record); across > 0)
+    findings.push_back(
+        {Judged::kWarning, plural(static_cast<std::int64_t>(across), "copy has", "copies have") +
+                               " another label than the image that it repeats: one of the two is "
+                               "wrong, whatever the models say."});
+  if (record.num_images > record.num_judged)
+    findings.push_back(
+        {Judged::kWarning, plural(record.num_images - record.num_judged, "image", "images") +
+                               " could not be decoded and could not be judged."});
+  if (record.num_judged < kFewImages)
+    findings.push_back(
+        {Judged::kNote, "With " + plural(record.num_judged, "image", "images") +
+                            " the numbers of wrong labels are rough; the order of the images is "
+                            "what counts."});
+  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
+    return (a.judged == Judged::kWarning) > (b.judged == Judged::kWarning);
+  });
+  return findings;
+}
+
+std::string audit_html(const AuditRecord& record) {
+  const std::string title = "Which images deserve a look";
+  const std::string facts =
+      utc_text(record.time) + " · " + record.backbone + " · " + record.device + " · " +
+      record.precision + " · " + plural(record.num_images, "image", "images") + " in " +
+      shortened(record.data_path, 100) + " · " + std::to_string(record.num_folds) + " folds";
+  const std::string main =
+      section("verdict", "How many labels are wrong?",
+              verdict_line(verdict_of(record)) +
+                  element("dl class=\"tiles\"", "\n" + tiles_of(record))) +
+      section("trust", "How sure is it?", findings_list(audit_findings(record))) +
+      section("next", "What to do", what_to_do()) + doubtful_section(record) +
+      copies_section(record) +
+      odd_section("outliers", "Outliers",
+                  "Images that look like no other of their class to the network. Rare views are "
+                  "worth keeping; images of something else are not.",
+                  record.outliers, record.num_shown) +
+      odd_section("flawed", "Dark, bright, blurred and nearly empty",
+                  "Images that stand apart from the usual image of this data set.", record.flawed,
+                  record.num_shown) +
+      noise_section(record) + faults_section(record) + settings_section(record);
+  return page_html(
+      title + " – Kiln",
+      element("header", element("p class=\"brand\"", "Kiln") + element("h1", escaped(title)) +
+                            element("p class=\"facts\"", escaped(facts))) +
+          element("main", main));
+}
+
+std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>& doubtful) {
+  std::string html;
+  std::size_t num_bytes = 0, num_shown = 0;
+  for (const JudgedImage& image : doubtful) {
+    if (num_shown == kMostReportImages) break;
+    const std::string guess = class_name(data, image.guess);
+    const std::string truth = class_name(data, image.truth);
+    const std::string shown = picture(image.thumbnail, truth + ", perhaps " + guess);
+    if (shown.empty() || num_bytes + shown.size() > kMostReportBytes) continue;
+    html += figure_of(shown, line("guess", name_html(guess) + "? " + percent(image.confidence)) +
+                                 line("truth", "labeled " + name_html(truth)) +
+                                 line("file", name_html(image.file)));
+    num_bytes += shown.size();
+    ++num_shown;
+  }
+  if (html.empty()) return "";
+  return section("doubtful", "Labels that are probably wrong",
+                 element("p", prose("Judged by models of the folds, which have not seen the image "
+                                    "(confident learning), the most doubtful first. `kiln audit` "
+                                    "lists them all, with copies and outliers, in a file that you "
+                                    "can correct and give back.") +
+                                  how_many_shown(doubtful.size(), num_shown, "that file")) +
+                     figures(html));
+}
+
+}  // namespace kiln

@@ -1,0 +1,143 @@
+#include "report/record/audit_file.h"
+
+#include <map>
+#include <utility>
+
+#include "base/text.h"
+#include "report/record/run_json.h"
+#include "report/record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+Json class_json(const AuditedClass& audited) {
+  return {{"label", audited.name},
+          {"images", audited.images},
+          {"probably_wrong", audited.wrong},
+          {"mostly_belong_to", audited.belongs_to},
+          {"probably_missing", audited.missing},
+          {"doubtful", audited.num_doubtful}};
+}
+
+Json doubtful_json(const DoubtfulLabel& doubtful) {
+  return {{"path", doubtful.image.file},
+          {"label", doubtful.image.label},
+          {"suggested", doubtful.suggested},
+          {"confidence", doubtful.confidence},
+          {"self_confidence", doubtful.self_confidence}};
+}
+
+Json copy_json(const CopiedImage& copy) {
+  return {{"path", copy.first.file},
+          {"label", copy.first.label},
+          {"other", copy.other.file},
+          {"other_label", copy.other.label},
+          {"kind", copy.is_exact ? "exact" : "near"},
+          {"same_class", copy.first.label == copy.other.label}};
+}
+
+Json odd_json(const OddImage& odd) {
+  return {{"path", odd.image.file},
+          {"label", odd.image.label},
+          {"kind", odd.kind},
+          {"reason", odd.reason},
+          {"extent", as_json(odd.extent)}};
+}
+
+Json fault_json(const ImageFaultRecord& fault) {
+  return {{"path", fault.file}, {"fault", fault.fault}, {"used", fault.damaged}};
+}
+
+template <typename Entry>
+Json list_json(const std::vector<Entry>& entries, Json (*entry_json)(const Entry&)) {
+  Json list = Json::array();
+  for (const Entry& entry : entries) list.push_back(entry_json(entry));
+  return list;
+}
+
+// The rows of doubtful.csv, an image once.
+class DoubtfulRows {
+ public:
+  void add(const AuditedImage& image, const std::string& reason, const std::string& suggested = "",
+           const std::string& confidence = "") {
+    const auto [entry, is_new] = place_.emplace(image.file, rows_.size());
+    if (is_new)
+      rows_.push_back({image.file, image.label, suggested, confidence, reason});
+    else
+      rows_[entry->second].back() += "; " + reason;
+  }
+
+  std::string text() const {
+    std::string text = "path,label,suggested,confidence,reason\n";
+    for (const std::vector<std::string>& row : rows_) {
+      std::vector<std::string> fields;
+      for (const std::string& field : row) fields.push_back(csv_field(field));
+      text += joined(fields, ",") + "\n";
+    }
+    return text;
+  }
+
+ private:
+  std::map<std::string, std::size_t> place_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace
+
+std::int64_t num_probably_wrong(const AuditRecord& record) {
+  std::int64_t count = 0;
+  for (const AuditedClass& audited : record.classes) count += audited.wrong;
+  return count;
+}
+
+std::string audit_json(const AuditRecord& record) {
+  const Interval interval = wilson_interval(record.num_agreed, record.num_judged);
+  Json json = {{"time", record.time},
+               {"data_path", record.data_path},
+               {"backbone", record.backbone},
+               {"images", record.num_images},
+               {"bad_images", record.num_images - record.num_judged},
+               {"folds", record.num_folds},
+               {"agreed", record.num_agreed},
+               {"agreed_interval", {interval.low, interval.high}},
+               {"probably_wrong", num_probably_wrong(record)},
+               {"device", record.device},
+               {"precision", record.precision},
+               {"options", as_json(record.options)},
+               {"versions", as_json(record.versions)}};
+  json["classes"] = list_json(record.classes, class_json);
+  json["doubtful"] = list_json(record.doubtful, doubtful_json);
+  json["duplicates"] = list_json(record.copies, copy_json);
+  json["outliers"] = list_json(record.outliers, odd_json);
+  json["flawed"] = list_json(record.flawed, odd_json);
+  json["faults"] = list_json(record.faults, fault_json);
+  return json_text(json, 1) + "\n";
+}
+
+std::string doubtful_csv(const AuditRecord& record) {
+  DoubtfulRows rows;
+  for (const DoubtfulLabel& doubtful : record.doubtful)
+    rows.add(doubtful.image, "label", doubtful.suggested, formatted("%.4f", doubtful.confidence));
+  for (const CopiedImage& copy : record.copies) {
+    if (copy.first.label == copy.other.label) continue;
+    const char* kind = copy.is_exact ? "copy of " : "looks like ";
+    rows.add(copy.first, kind + copy.other.file + " in " + copy.other.label);
+    rows.add(copy.other, kind + copy.first.file + " in " + copy.first.label);
+  }
+  for (const OddImage& odd : record.outliers) rows.add(odd.image, odd.kind);
+  for (const OddImage& odd : record.flawed) rows.add(odd.image, odd.kind);
+  return rows.text();
+}
+
+std::string duplicates_csv(const AuditRecord& record) {
+  std::string text = "path,other,kind,same_class\n";
+  for (const CopiedImage& copy : record.copies)
+    text += joined({csv_field(copy.first.file), csv_field(copy.other.file),
+                    copy.is_exact ? "exact" : "near",
+                    copy.first.label == copy.other.label ? "True" : "False"},
+                   ",") +
+            "\n";
+  return text;
+}
+
+}  // namespace kiln
