@@ -20,14 +20,20 @@ constexpr std::array<std::string_view, kAugmentStepNames.size()> kTexts = {
     "random resized crop", "horizontal flip",    "vertical flip", "quarter turns",
     "color jitter",        "TrivialAugmentWide", "random erasing"};
 
-// The texts of the operations in the set, joined.
-std::string joined(Augment augment, const std::array<std::string_view, kTexts.size()>& texts,
-                   std::string_view between) {
+// Those of the operations in the set.
+std::vector<std::string_view> chosen(Augment augment,
+                                     const std::array<std::string_view, kTexts.size()>& texts) {
+  std::vector<std::string_view> found;
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    if (augment.has(static_cast<AugmentStep>(i))) found.push_back(texts[i]);
+  return found;
+}
+
+std::string joined(const std::vector<std::string_view>& texts, std::string_view between) {
   std::string text;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (!augment.has(static_cast<AugmentStep>(i))) continue;
+  for (const std::string_view part : texts) {
     if (!text.empty()) text += between;
-    text += texts[i];
+    text += part;
   }
   return text;
 }
@@ -66,11 +72,15 @@ const std::string kRule =
 std::string augment_name(Augment augment) {
   for (const auto& [name, set] : kNamedSets)
     if (set == augment) return std::string(name);
-  return joined(augment, kAugmentStepNames, ",");
+  return joined(chosen(augment, kAugmentStepNames), ",");
+}
+
+std::vector<std::string_view> augment_texts(Augment augment) {
+  return chosen(augment, kTexts);
 }
 
 std::string augment_text(Augment augment) {
-  return joined(augment, kTexts, ", ");
+  return joined(augment_texts(augment), ", ");
 }
 
 Augment parse_augment(std::string_view text) {

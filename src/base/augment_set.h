@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kiln {
 
@@ -47,7 +48,9 @@ inline constexpr Augment Augment::kStrong =
 // order of AugmentStep, joined by commas.
 std::string augment_name(Augment augment);
 
-// What it does, in words: "random resized crop, flip". Empty for none.
+// What its operations do, in their order: "random resized crop", "horizontal flip".
+std::vector<std::string_view> augment_texts(Augment augment);
+// The same, joined by commas; empty for none.
 std::string augment_text(Augment augment);
 
 // Why a text is no set: "contains 'flop', but must be …", what follows the option's name.

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "commands/augment_sheet.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
@@ -57,8 +58,7 @@ int check_images(const Dataset& set, Report& report) {
   std::vector<CheckResult> results(set.samples.size());
   in_parallel(results.size(), usable_cpus(),
               [&](std::size_t i) { results[i] = check_image(set, i); });
-  int bad = 0;
-  int damaged = 0;
+  int bad = 0, damaged = 0;
   Report faults = Report::array();
   for (std::size_t i = 0; i < results.size(); ++i) {
     const CheckResult& result = results[i];
@@ -83,9 +83,8 @@ void tell_classes(const Dataset& set, Report& report) {
   report["num_classes"] = set.classes.size();
   report["unlabeled_images"] = unlabeled;
   Report classes = Report::array();
-  for (std::size_t i = 0; i < counts.size(); ++i) {
+  for (std::size_t i = 0; i < counts.size(); ++i)
     classes.push_back({{"id", i}, {"name", set.classes[i]}, {"images", counts[i]}});
-  }
   report["classes"] = std::move(classes);
 }
 
@@ -378,6 +377,7 @@ int run(const InspectConfig& config, Process& process) {
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   if (!fs::exists(status)) fail_to_open(path, failure);
+  if (config.augment) return write_augment_sheet(config, process.log);
   Report report;
   int bad = 0;
   const std::string name = path.filename().string();

@@ -229,6 +229,11 @@ struct InspectConfig {
   std::string path;
   bool json = false;
   bool check = false;
+  // Of a sheet of augmented images, which is written in place of the report.
+  std::optional<Augment> augment = {};  // empty: no sheet
+  std::string output_path = {};
+  int image_size = 0;  // 0: auto
+  std::int64_t random_seed = 1;
 };
 
 struct ReportConfig {

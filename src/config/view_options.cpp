@@ -11,17 +11,47 @@ Command bind_watch(Binder& binder) {
 }
 
 std::vector<Option> inspect_options() {
+  Option operations = augment("",
+                              "Write an HTML page of twelve images as training with this "
+                              "--augment would show them in six epochs; needs --output-path.");
   return {positional_path("path", "PATH",
                           "Directory or file to inspect; the flag name may be omitted."),
           yes_or_no("json", ValueKind::kFlag, "", kReporting,
                     "Print a JSON object instead of a table."),
           yes_or_no(
               "check", ValueKind::kFlag, "", kReporting,
-              "Decode every image and list the undecodable ones; exit status 1 if there are any.")};
+              "Decode every image and list the undecodable ones; exit status 1 if there are any."),
+          operations,
+          optional_path("output-path", "FILE", "", kPaths, "Output file of --augment's page."),
+          integer("image-size", "auto", 16, 2048, "pixels", kImages,
+                  "Height and width of the images on --augment's page. auto: as training would "
+                  "choose them."),
+          seed(kImages, "Seed of the random operations on --augment's page.")};
 }
 
 Command bind_inspect(Binder& binder) {
-  return InspectConfig{binder.path("path"), binder.boolean("json"), binder.boolean("check")};
+  InspectConfig config{binder.path("path"), binder.boolean("json"), binder.boolean("check")};
+  config.output_path = binder.path("output-path");
+  config.image_size = binder.small_integer("image-size");
+  config.random_seed = binder.integer("random-seed");
+  if (!binder.given("augment")) {
+    for (const char* name : {"output-path", "image-size", "random-seed"})
+      if (binder.given(name))
+        binder.fault(name, ErrorCode::kParameterParsing,
+                     std::string("--") + name + " is for the page of --augment: add --augment.");
+    return config;
+  }
+  config.augment = binder.augment();
+  if (!binder.given("output-path"))
+    binder.fault("augment", ErrorCode::kParameterParsing,
+                 "--augment writes a page: add --output-path FILE.");
+  for (const char* name : {"json", "check"})
+    if (binder.given(name))
+      binder.fault(name, ErrorCode::kParameterParsing,
+                   std::string("--") + name +
+                       " cannot be used with --augment, which writes a "
+                       "page in place of the report: leave one of them out.");
+  return config;
 }
 
 std::vector<Option> report_options() {
@@ -184,7 +214,7 @@ CommandInfo watch_command() {
 
 CommandInfo inspect_command() {
   return {"inspect", "Show what a directory or file contains; optionally check its images.",
-          "PATH [--json] [--check]", inspect_options(), bind_inspect};
+          "PATH [options]", inspect_options(), bind_inspect};
 }
 
 CommandInfo report_command() {

@@ -1,11 +1,35 @@
 """`kiln inspect`: what directories and files hold, as a table and as JSON; its check; hostile files."""
+import base64
 import collections
+import html.parser
 import json
 import shutil
 import struct
 
-from flow import FlowTest, kiln, main
+from flow import FlowTest, jpeg_size, kiln, main
 from weight_files import read_zip, torchvision_names, write_legacy, write_safetensors, write_zip
+
+
+class SheetReader(html.parser.HTMLParser):
+    """The pictures of a page of `kiln inspect --augment`, row by row, and the operations that it lists."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.rows, self.operations, self.inside = [], [], ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attributes):
+        self.inside = tag
+        if tag == "h3":
+            self.rows.append([])
+        if tag == "img":
+            kind, data = dict(attributes)["src"].split(",")
+            assert kind == "data:image/jpeg;base64", kind
+            self.rows[-1].append(base64.b64decode(data))
+
+    def handle_data(self, data):
+        if self.inside == "li" and data.strip():
+            self.operations.append(data)
 
 
 class InspectTest(FlowTest):
@@ -154,6 +178,30 @@ class InspectTest(FlowTest):
         shutil.copytree(self.untrained, folder)
         (folder / "model").write_bytes(contents[1])
         self.assert_refused(kiln("inspect", folder, "--json"), 1, "made/model")
+
+    def test_sheet_of_augmented_images(self):
+        data = self.copy_data()
+        self.spoil(data)
+        sheet, plain = self.folder / "sheet.html", self.folder / "plain.html"
+        words = ("inspect", data, "--augment", "color,flip,rotate90,vflip", "--output-path", sheet)
+        result = kiln(*words)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"sheet\.html': 12 images of 32x32 pixels, 6 times each")
+        page = SheetReader(sheet)
+        self.assertEqual([len(row) for row in page.rows], [6] * 12)
+        self.assertEqual({jpeg_size(jpeg) for row in page.rows for jpeg in row}, {(32, 32)})
+        self.assertTrue(all(len(set(row)) > 1 for row in page.rows), "some image never changes")
+        self.assertEqual(page.operations, ["horizontal flip", "vertical flip", "quarter turns", "color jitter"])
+        first = sheet.read_bytes()
+        self.assertEqual(kiln(*words, "--random-seed", 1).returncode, 0)
+        self.assertEqual(sheet.read_bytes(), first)
+        self.assertEqual(kiln(*words, "--random-seed", 2).returncode, 0)
+        self.assertNotEqual(sheet.read_bytes(), first)
+        result = kiln("inspect", data, "--augment", "none", "--image-size", 48, "--output-path", plain)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(all(len(set(row)) == 1 for row in SheetReader(plain).rows))
+        self.assertEqual({jpeg_size(row[0]) for row in SheetReader(plain).rows}, {(48, 48)})
+        self.assert_refused(kiln("inspect", data, "--augment", "flip,flip", "--output-path", plain), 2, "'flip' twice")
 
     def test_what_is_not_known(self):
         (self.folder / "notes").mkdir()

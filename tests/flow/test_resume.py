@@ -61,6 +61,15 @@ class EqualTest(ResumeTest):
     def test_mixed_precision(self):
         self.assert_goes_on([(7, signal.SIGTERM)], precision="bf16", epochs=2)
 
+    def test_balanced_sampling(self):
+        """Also the passes over a class, which go on from one epoch to the next."""
+        data = self.folder / "uneven"
+        shutil.copytree(self.data, data)
+        for image in sorted(sorted((data / "train").iterdir())[0].iterdir())[4:]:
+            image.unlink()
+        self.assert_goes_on([(2, signal.SIGTERM), (5, signal.SIGKILL)], data=data, sample="balanced",
+                            augment="crop,flip,vflip,rotate90,color", best_by="macro-recall", epochs=3)
+
     def test_two_ranks(self):
         self.assert_goes_on([(2, signal.SIGTERM), (6, signal.SIGKILL)], ranks=2, batch_size=6, augment="standard")
 

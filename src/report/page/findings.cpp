@@ -88,6 +88,22 @@ std::string unseen_classes(const DataRecord& data) {
   return text;
 }
 
+std::string option_of(const RunRecord& run, std::string_view name) {
+  const auto found = std::find_if(run.start.options.begin(), run.start.options.end(),
+                                  [&](const auto& option) { return option.first == name; });
+  return found == run.start.options.end() ? "" : found->second;
+}
+
+// What helps small classes, or what the run has done for them: a sentence after a space.
+std::string against_imbalance(const RunRecord& run) {
+  const std::string sample = option_of(run, "sample"), weights = option_of(run, "class-weights");
+  if (sample == "balanced") return " `--sample balanced` drew all classes equally often.";
+  if (weights == "balanced" || weights == "sqrt")
+    return " `--class-weights " + weights + "` gave the images of small classes more weight.";
+  return " To favor small classes, train with `--sample balanced` or `--class-weights balanced`, "
+         "and `--best-by macro-recall`.";
+}
+
 class Finder {
  public:
   explicit Finder(const RunRecord& run) : run_(run), summary_(summary_of(run)) {}
@@ -219,7 +235,8 @@ class Finder {
     else if (*largest >= kImbalance * *smallest)
       warn("The classes are uneven: " + name(largest) + " has " + grouped(*largest) +
            " training images, " + name(smallest) + " " + grouped(*smallest) +
-           ". Look at the recall of the small classes, not at the average.");
+           ". Look at the recall of the small classes, not at the average." +
+           against_imbalance(run_));
     const std::string unseen = unseen_classes(data);
     if (!unseen.empty())
       warn("No validation images of " + unseen + ": how well they are recognized is unknown.");

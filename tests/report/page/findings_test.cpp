@@ -162,10 +162,21 @@ TEST(Findings, WarnOfImbalanceEmptyClassesAndBadImages) {
   run.epochs[4].bad_train_images = 12;
   const std::string text = all_of(run, Judged::kWarning);
   EXPECT_HAS(text, "cat\u2069” has 3,000 training images, “\u2068dog\u2069” 40");
+  EXPECT_HAS(text, "train with `--sample balanced` or `--class-weights balanced`");
   EXPECT_HAS(text, "No validation images of “\u2068bird\u2069”");
   EXPECT_HAS(text, "12 training and 0 validation images could not be decoded");
   run.start.data.train_counts[1] = 0;
   EXPECT_HAS(all_of(run, Judged::kWarning), "dog\u2069” has no training images");
+}
+
+TEST(Findings, SayWhatWasDoneAgainstImbalance) {
+  RunRecord run = sample_run(5);
+  run.start.data.train_counts = {3000, 40};
+  run.start.options = {{"sample", "balanced"}, {"class-weights", "none"}};
+  EXPECT_HAS(all_of(run, Judged::kWarning), "`--sample balanced` drew all classes equally often");
+  EXPECT_LACKS(all_of(run, Judged::kWarning), "To favor small classes");
+  run.start.options = {{"sample", "shuffle"}, {"class-weights", "sqrt"}};
+  EXPECT_HAS(all_of(run, Judged::kWarning), "`--class-weights sqrt` gave the images");
 }
 
 TEST(Findings, WarnOfImagesThatTrainingSees) {

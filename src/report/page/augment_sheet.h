@@ -1,0 +1,27 @@
+// The page of `kiln inspect --augment`: what a model would see of some images.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/augment_set.h"
+
+namespace kiln {
+
+struct AugmentedImage {
+  std::string file, label;            // `label` is empty for images without classes
+  std::vector<std::string> variants;  // JPEG files, of epochs 1, 2, …
+};
+
+struct AugmentSheet {
+  std::string data_path;
+  Augment augment;
+  int height = 0, width = 0;  // of what the model sees; pictures may be smaller
+  long long seed = 1;
+  std::vector<AugmentedImage> images;
+};
+
+// One self-contained file.
+std::string augment_sheet_html(const AugmentSheet& sheet);
+
+}  // namespace kiln

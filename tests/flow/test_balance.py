@@ -1,0 +1,76 @@
+"""Classes of different sizes: what --class-weights, --sample and --best-by do to a run."""
+import json
+
+from flow import FlowTest, main
+
+
+class BalanceTest(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.train_images = self.copy_data()
+        counts = []
+        for folder, kept in zip(sorted(self.train_images.iterdir()), (99, 5, 3)):
+            images = sorted(folder.iterdir())
+            for image in images[kept:]:
+                image.unlink()
+            counts.append(min(kept, len(images)))
+        self.counts = counts
+
+    def run_of(self, name, **options):
+        """What training.json and metrics.jsonl say of a run, and its weights."""
+        result = self.train(train_data_path=self.train_images, trained_model_path=self.folder / name / "model",
+                            log_path=self.folder / name / "logs", batch_size=6, print_freq=1, learning_rate=.05, threads=1,
+                            **options)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        lines = (self.folder / name / "logs/metrics.jsonl").read_text().splitlines()
+        model = self.folder / name / "model"
+        return (json.loads((model / "training.json").read_text()), [json.loads(line) for line in lines],
+                (model / "model.safetensors").read_bytes(), result.stdout)
+
+    def test_weights_change_the_objective_and_not_the_reported_loss(self):
+        _, plain, weights, said = self.run_of("plain")
+        self.assertEqual(self.run_of("none", class_weights="none", sample="shuffle", best_by="top1")[2], weights)
+        self.assertNotIn("class weights", said)
+        _, balanced, changed, said = self.run_of("balanced", class_weights="balanced")
+        self.assertNotEqual(changed, weights)
+        all_images = sum(self.counts)
+        least, most = (f"{all_images / (3 * count):.3g} (" for count in (max(self.counts), min(self.counts)))
+        self.assertRegex(said, rf"class weights: +balanced, {least.replace('(', '[(]')}.*to {most.replace('(', '[(]')}")
+        first = [next(event["batch"] for event in events if event["event"] == "step") for events in (plain, balanced)]
+        self.assertEqual(first[0], first[1])
+
+    def test_balanced_epochs_have_as_many_images_and_repeat_to_the_bit(self):
+        options = {"sample": "balanced", "augment": "flip,vflip,rotate90,color", "epochs": 2}
+        _, told, weights, said = self.run_of("one", loader_threads=1, cache="none", **options)
+        self.assertIn("every class equally often", said)
+        self.assertEqual(self.run_of("many", loader_threads=3, cache="decoded", **options)[2], weights)
+        _, plain, other, _ = self.run_of("plain", **{**options, "sample": "shuffle"})
+        images = [[event["train"]["images"] for event in events if event["event"] == "epoch"] for events in (told, plain)]
+        self.assertEqual(images[0], images[1])
+        self.assertNotEqual(other, weights)
+        page = (self.folder / "plain/logs/report.html").read_text()
+        self.assertEqual("--class-weights balanced</code>" in page, max(self.counts) >= 10 * min(self.counts))
+
+    def test_the_kept_epoch_is_the_best_by_the_figure_asked_for(self):
+        figures = {"top1": lambda epoch: (epoch["top1"], -epoch["valid_loss"]),
+                   "loss": lambda epoch: -epoch["valid_loss"],
+                   "macro-recall": lambda epoch: (epoch["macro_recall"], epoch["top1"], -epoch["valid_loss"])}
+        for name, figure in figures.items():
+            with self.subTest(best_by=name):
+                training, told, _, _ = self.run_of(name, best_by=name, epochs=4, patience=9)
+                best = max(training["epochs"], key=figure)["epoch"]
+                self.assertEqual(training["saved_epoch"], best)
+                kept = [event["judgement"]["epoch"] for event in told if "judgement" in event]
+                self.assertEqual(kept[-1], best)
+
+    def test_the_text_of_early_stopping_names_the_rule(self):
+        result = self.train(epochs=40, patience=1, learning_rate=0.03, batch_size=16, best_by="macro-recall")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"Stopped early\. .*the one with the highest macro recall, is kept\.")
+
+    def test_options_that_contradict_each_other(self):
+        self.assert_fails(self.train(sample="balanced", class_weights="sqrt"), 2, 2, "--class-weights", "use one of the two")
+
+
+if __name__ == "__main__":
+    main()
