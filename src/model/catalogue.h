@@ -51,6 +51,9 @@ struct NetworkFamily {
 struct KnownNetwork {
   std::string_view name;  // torchvision's
   std::variant<ResNetShape, DenseNetShape> shape;
+  // The names of torchvision's files with ImageNet weights, which hold the first eight digits of
+  // their SHA-256; the second is of its newer recipe, where there is one.
+  std::array<std::string_view, 2> published;
 
   const NetworkFamily& family() const;
 };

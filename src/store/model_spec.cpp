@@ -20,6 +20,11 @@ std::string scalar_at(const YAML::Node& root, const char* key) {
   return node.IsDefined() && node.IsScalar() ? node.Scalar() : std::string();
 }
 
+Error meta_fault(const std::string& where, const std::string& fault) {
+  return Error(ErrorCode::kInvalidModelDirectory,
+               "'" + where + "' " + fault + ". Give a folder written by 'kiln init-model'.");
+}
+
 constexpr std::size_t kMaxSpec = 1 << 16;
 constexpr int kMaxClasses = 1'000'000;
 constexpr std::string_view kModulePrefix =
@@ -224,28 +229,32 @@ std::string yaml_list(const std::array<double, 3>& values) {
 
 }  // namespace
 
-DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
-  const auto fail = [&](const std::string& fault) {
-    return Error(
-        ErrorCode::kInvalidModelDirectory,
-        "'" + meta_path.string() + "' " + fault + ". Give a folder written by 'kiln init-model'.");
-  };
+DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& where) {
+  if (yaml.size() > kMaxMeta) throw meta_fault(where, "is larger than 64 KiB");
   try {
-    const YAML::Node root = YAML::Load(read_file(meta_path, kMaxMeta));
-    if (!root.IsMap()) throw fail("is not a mapping");
+    const YAML::Node root = YAML::Load(std::string(yaml));
+    if (!root.IsMap()) throw meta_fault(where, "is not a mapping");
     DirectoryMeta meta{scalar_at(root, "type"), scalar_at(root, "model")};
-    if (meta.type.empty()) throw fail("has no key 'type'");
-    if (meta.type == "ModelDirectory" && meta.model_spec.empty()) throw fail("has no key 'model'");
+    if (meta.type.empty()) throw meta_fault(where, "has no key 'type'");
+    if (meta.type == "ModelDirectory" && meta.model_spec.empty())
+      throw meta_fault(where, "has no key 'model'");
     if (!meta.model_spec.empty() && !is_file_name(meta.model_spec)) {
-      throw fail("has the path '" + meta.model_spec + "' instead of a file name");
+      throw meta_fault(where, "has the path '" + meta.model_spec + "' instead of a file name");
     }
     return meta;
   } catch (const YAML::Exception& fault) {
-    throw fail(std::string("is not valid YAML (") + fault.what() + ")");
+    throw meta_fault(where, std::string("is not valid YAML (") + fault.what() + ")");
+  }
+}
+
+DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path) {
+  const std::string where = meta_path.string();
+  try {
+    return parse_directory_meta(read_file(meta_path, kMaxMeta), where);
   } catch (const std::length_error&) {
-    throw fail("is larger than 64 KiB");
+    throw meta_fault(where, "is larger than 64 KiB");
   } catch (const std::system_error& fault) {
-    throw fail("cannot be read (" + fault.code().message() + ")");
+    throw meta_fault(where, "cannot be read (" + fault.code().message() + ")");
   }
 }
 

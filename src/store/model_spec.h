@@ -41,7 +41,8 @@ struct DirectoryMeta {
   std::string model_spec;  // file name of the model specification
 };
 
-// Throws Error kInvalidModelDirectory naming the file and its fault.
+// Throw Error kInvalidModelDirectory naming the file and its fault; `where` is its path.
+DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& where);
 DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path);
 
 // `model_spec.yaml`.

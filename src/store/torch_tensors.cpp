@@ -1,5 +1,6 @@
 #include "store/torch_tensors.h"
 
+#include <array>
 #include <cstring>
 #include <string>
 #include <unordered_set>
@@ -105,10 +106,27 @@ std::string row_major_bytes(const Layout& layout, std::string_view storage, std:
   return out;
 }
 
+// Training programs save their state dict beside an epoch, an optimizer and so on. Of several the
+// first of these names counts.
+constexpr std::array<std::string_view, 3> kWrappers{"state_dict", "model", "model_state_dict"};
+
+const PickleValue& unwrapped(const PickleValue& object) {
+  if (object.kind != PickleKind::kDict) return object;
+  for (const std::string_view wrapper : kWrappers) {
+    for (std::size_t i = 0; i + 1 < object.items.size(); i += 2) {
+      const PickleValue &key = *object.items[i], &value = *object.items[i + 1];
+      if (key.kind == PickleKind::kString && key.text == wrapper && value.kind == PickleKind::kDict)
+        return value;
+    }
+  }
+  return object;
+}
+
 }  // namespace
 
-StateDict collect_tensors(const PickleValue& root, const StorageBytes& storage_bytes,
+StateDict collect_tensors(const PickleValue& object, const StorageBytes& storage_bytes,
                           std::uint64_t max_bytes) {
+  const PickleValue& root = unwrapped(object);
   if (root.kind != PickleKind::kDict) {
     throw FormatFault("it contains " + std::string(describe(root.kind)) +
                       ", not a state dict; save model.state_dict()");
