@@ -1,0 +1,165 @@
+#include "weights/starting_weights.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "weights/model_weights.h"
+#include "weights/network_kernels.h"
+
+namespace kiln {
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::unique_ptr<ImageModel> seeded(std::uint64_t seed, int num_classes,
+                                   bool with_output_layer = false,
+                                   const std::string& name = "resnet18") {
+  torch::manual_seed(seed);
+  return make_image_model(
+      {.model_name = name, .num_classes = num_classes, .with_output_layer = with_output_layer});
+}
+
+at::Tensor tensor_of(const ImageModel& model, const std::string& name) {
+  for (const NamedTensor& item : model.state())
+    if (item.name == name) return item.tensor.detach();
+  ADD_FAILURE() << name;
+  return {};
+}
+
+WeightSource source_of(const ImageModel& model, Names classes = {}) {
+  WeightSource source;
+  source.where = "w";
+  source.kind = "a state dict";
+  source.state = to_state_dict(model);
+  source.classes = std::move(classes);
+  return source;
+}
+
+std::string load(ImageModel& model, const Names& classes, WeightSource source) {
+  return load_weights(model, known_network("resnet18"), classes, std::move(source));
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void expect_equal(const at::Tensor& a, const at::Tensor& b) {
+  EXPECT_TRUE(at::equal(a, b));
+}
+
+// Everything but the last layers.
+void expect_same_backbone(const ImageModel& a, const ImageModel& b) {
+  for (const NamedTensor& item : a.state())
+    if (!item.name.starts_with("model.fc.") && !item.name.starts_with("out_linear"))
+      expect_equal(item.tensor, tensor_of(b, item.name));
+}
+
+TEST(NetworkKernels, AreThoseOfTheNetworks) {
+  for (const char* name :
+       {"resnet18", "resnet50", "resnext50_32x4d", "densenet121", "densenet161"}) {
+    std::map<std::string, std::vector<std::int64_t>> kernels, convolutions;
+    for (const Kernel& kernel : kernels_of(known_network(name)))
+      kernels[kernel.name] = kernel.shape;
+    for (const NamedTensor& item : seeded(1, 2, false, name)->state())
+      if (item.tensor.dim() == 4) convolutions[item.name] = item.tensor.sizes().vec();
+    EXPECT_EQ(kernels, convolutions) << name;
+  }
+}
+
+TEST(LoadWeights, TakesAllForTheSameClasses) {
+  const auto theirs = seeded(1, 3), own = seeded(2, 3);
+  const std::string text = load(*own, {"a", "b", "c"}, source_of(*theirs, {"a", "b", "c"}));
+  EXPECT_TRUE(contains(text, "122 of 122 tensors from 'w' (a state dict)")) << text;
+  EXPECT_FALSE(contains(text, "fresh"));
+  for (const NamedTensor& item : theirs->state())
+    expect_equal(item.tensor, tensor_of(*own, item.name));
+}
+
+TEST(LoadWeights, LeavesALastLayerOfOtherClassesFresh) {
+  const auto theirs = seeded(1, 1000), own = seeded(2, 3), before = seeded(2, 3);
+  const std::string text = load(*own, {"a", "b", "c"}, source_of(*theirs));
+  EXPECT_TRUE(contains(text, "120 of 122 tensors")) << text;
+  EXPECT_TRUE(contains(text, "fresh: fc.weight, fc.bias; the last layer is fresh, since")) << text;
+  expect_same_backbone(*own, *theirs);
+  expect_equal(tensor_of(*own, "model.fc.weight"), tensor_of(*before, "model.fc.weight"));
+}
+
+TEST(LoadWeights, KeepsTheRowsOfKnownClasses) {
+  const auto theirs = seeded(1, 2), own = seeded(2, 3), before = seeded(2, 3);
+  load(*own, {"b", "new", "a"}, source_of(*theirs, {"a", "b"}));
+  for (const char* name : {"model.fc.weight", "model.fc.bias"}) {
+    const at::Tensor ours = tensor_of(*own, name), given = tensor_of(*theirs, name);
+    expect_equal(ours[0], given[1]);
+    expect_equal(ours[1], tensor_of(*before, name)[1]);
+    expect_equal(ours[2], given[0]);
+  }
+}
+
+TEST(LoadWeights, JoinsTheTwoLastLayersOfTheDesigner) {
+  const auto theirs = seeded(1, 3, /*with_output_layer=*/true), own = seeded(2, 3);
+  load(*own, {"c", "a", "b"}, source_of(*theirs, {"a", "b", "c"}));
+  theirs->train(false);
+  own->train(false);
+  const torch::NoGradGuard no_grad;
+  const at::Tensor images = torch::randn({2, 3, 32, 32});
+  const at::Tensor wanted = theirs->forward(images).index_select(1, torch::tensor({2, 0, 1}));
+  EXPECT_TRUE(at::allclose(own->forward(images), wanted, 1e-4, 1e-4));
+}
+
+TEST(LoadWeights, KeepsTheTwoLastLayersWhereTheyAreAskedFor) {
+  const auto theirs = seeded(1, 2, true), own = seeded(2, 2, true);
+  load(*own, {"b", "a"}, source_of(*theirs, {"a", "b"}));
+  expect_equal(tensor_of(*own, "model.fc.weight"), tensor_of(*theirs, "model.fc.weight"));
+  expect_equal(tensor_of(*own, "out_linear_model.bias")[0],
+               tensor_of(*theirs, "out_linear_model.bias")[1]);
+  const auto published = seeded(3, 1000), fresh = seeded(2, 2, true);
+  const auto tuned = seeded(2, 2, true);
+  const std::string text = load(*tuned, {"a", "b"}, source_of(*published));
+  EXPECT_TRUE(contains(text, "fresh: out_linear_model.weight, out_linear_model.bias")) << text;
+  expect_equal(tensor_of(*tuned, "model.fc.bias"), tensor_of(*published, "model.fc.bias"));
+  expect_equal(tensor_of(*tuned, "out_linear_model.bias"),
+               tensor_of(*fresh, "out_linear_model.bias"));
+}
+
+TEST(LoadWeights, KeepsTheThousandOutputsForNoDataYet) {
+  const auto theirs = seeded(1, 3, true), own = seeded(2, 1000);
+  const std::string text = load(*own, {}, source_of(*theirs, {"a", "b", "c"}));
+  EXPECT_TRUE(contains(text, "122 of 122")) << text;
+  EXPECT_TRUE(contains(text, "output layer, which is for their classes, is left out")) << text;
+  expect_equal(tensor_of(*own, "model.fc.weight"), tensor_of(*theirs, "model.fc.weight"));
+  const auto small = seeded(1, 3), again = seeded(2, 1000);
+  EXPECT_TRUE(contains(load(*again, {}, source_of(*small)), "3 outputs instead of 1000"));
+}
+
+TEST(LoadWeights, NamesWhatItLeavesOutAndForgivesMissingCounters) {
+  const auto theirs = seeded(1, 2), own = seeded(2, 2);
+  WeightSource source = source_of(*theirs);
+  std::erase_if(source.state, [](const StoredTensor& tensor) {
+    return tensor.name.ends_with("num_batches_tracked");
+  });
+  source.state.push_back({"model.head.bias", DType::kFloat32, {1}, std::string(4, 0)});
+  const std::string text = load(*own, {"a", "b"}, std::move(source));
+  EXPECT_TRUE(contains(text, "taken to be the same in the same order; left out: head.bias"))
+      << text;
+  expect_same_backbone(*own, *theirs);
+}
+
+TEST(LoadWeights, CopiesNothingWhereSomethingIsMissing) {
+  const auto theirs = seeded(1, 2), own = seeded(2, 2), before = seeded(2, 2);
+  WeightSource source = source_of(*theirs);
+  std::erase_if(source.state,
+                [](const StoredTensor& tensor) { return tensor.name == "model.bn1.running_var"; });
+  try {
+    load(*own, {"a", "b"}, std::move(source));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_TRUE(contains(error.message(), "missing: model.bn1.running_var")) << error.message();
+  }
+  expect_same_backbone(*own, *before);
+}
+
+}  // namespace
+}  // namespace kiln

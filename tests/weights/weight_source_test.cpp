@@ -1,0 +1,192 @@
+#include "weights/weight_source.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/archive/archive.h"
+#include "data/scratch_folder.h"
+#include "store/checkpoint.h"
+#include "store/state_dict_file.h"
+#include "weights/packed_model.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+StoredTensor tensor(const std::string& name, float value = 1) {
+  return {
+      name, DType::kFloat32, {1}, std::string(reinterpret_cast<const char*>(&value), sizeof value)};
+}
+
+Names names_in(const StateDict& state) {
+  Names names;
+  for (const StoredTensor& item : state) names.push_back(item.name);
+  return names;
+}
+
+Names own_names(const Names& names) {
+  StateDict state;
+  for (const std::string& name : names) state.push_back(tensor(name));
+  to_own_names(state);
+  return names_in(state);
+}
+
+TEST(ToOwnNames, TakesOffWhatWrapsANetwork) {
+  const Names own = {"model.conv1.weight", "model.fc.bias"};
+  EXPECT_EQ(own_names({"conv1.weight", "fc.bias"}), own);
+  EXPECT_EQ(own_names(own), own);
+  EXPECT_EQ(own_names({"module.conv1.weight", "module.fc.bias"}), own);
+  EXPECT_EQ(own_names({"_orig_mod.module.conv1.weight", "_orig_mod.module.fc.bias"}), own);
+  EXPECT_EQ(own_names({"module.model.conv1.weight", "module.model.fc.bias"}), own);
+  EXPECT_EQ(own_names({"model.fc.bias", "out_linear_model.bias"}),
+            (Names{"model.fc.bias", "out_linear_model.bias"}));
+  EXPECT_EQ(own_names({"features.denseblock1.denselayer2.norm.1.weight"}),
+            (Names{"model.features.denseblock1.denselayer2.norm1.weight"}));
+}
+
+class Sources : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::string& bytes) const {
+    const fs::path path = folder_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path.string();
+  }
+
+  static TrainedModel model() {
+    TrainedModel model{.spec = {.model_name = "resnet18", .num_classes = 2, .normalization = {}},
+                       .state = {tensor("model.fc.bias", 3)},
+                       .labels = {"cat", "dog"},
+                       .preprocessing = {.height = 8, .width = 8, .normalization = {}},
+                       .calibration = {},
+                       .schema_json = "{}",
+                       .samples_json = "{}",
+                       .training_json = "{}"};
+    model.preprocessing.normalization.mean = {0.1, 0.2, 0.3};
+    return model;
+  }
+
+  // As SageMaker packs /opt/ml/model.
+  static std::string tar_of_model(const std::string& prefix) {
+    std::string tar;
+    for (const OutputFile& file : trained_model_files(model()))
+      tar += tar_member(prefix + file.name, file.bytes);
+    return tar + tar_end();
+  }
+
+  std::string write_gzip(const std::string& name, const std::string& bytes) const {
+    const std::string path = (folder_ / name).string();
+    archive* writer = archive_write_new();
+    archive_write_add_filter(writer, ARCHIVE_FILTER_GZIP);
+    archive_write_set_format_raw(writer);
+    archive_write_open_filename(writer, path.c_str());
+    archive_entry* entry = archive_entry_new();
+    archive_entry_set_filetype(entry, AE_IFREG);
+    archive_write_header(writer, entry);
+    archive_write_data(writer, bytes.data(), bytes.size());
+    archive_write_close(writer);
+    archive_entry_free(entry);
+    archive_write_free(writer);
+    return path;
+  }
+
+  static std::string fault_of(const fs::path& path) {
+    try {
+      read_weight_source(path);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidModelDirectory);
+      return error.message();
+    }
+    return "no fault";
+  }
+
+  static void expect_the_model(const WeightSource& source) {
+    EXPECT_TRUE(source.trained);
+    EXPECT_EQ(names_in(source.state), (Names{"model.fc.bias"}));
+    EXPECT_EQ(source.classes, (Names{"cat", "dog"}));
+    ASSERT_TRUE(source.normalization);
+    EXPECT_EQ(source.normalization->mean[2], 0.3);
+  }
+
+  const ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
+};
+
+TEST_F(Sources, AStateDictSaysNothingOfClasses) {
+  for (const std::string& bytes :
+       {write_torch_zip({tensor("fc.bias")}), write_safetensors({tensor("fc.bias")})}) {
+    const WeightSource source = read_weight_source(write("w.pth", bytes));
+    EXPECT_EQ(names_in(source.state), (Names{"model.fc.bias"}));
+    EXPECT_TRUE(source.classes.empty());
+    EXPECT_FALSE(source.normalization);
+    EXPECT_FALSE(source.trained);
+  }
+}
+
+TEST_F(Sources, AModelDirectoryKnowsItsClasses) {
+  write_directory(folder_ / "m", trained_model_files(model()));
+  expect_the_model(read_weight_source(folder_ / "m"));
+  ModelDirectory untrained;
+  untrained.state = {tensor("model.fc.bias")};
+  EXPECT_FALSE(weights_of(untrained, "u").trained);
+}
+
+TEST_F(Sources, AModelMayBePacked) {
+  fs::create_directories(folder_ / "channel");
+  expect_the_model(read_weight_source(write_gzip("channel/model.tar.gz", tar_of_model(""))));
+  expect_the_model(read_weight_source(folder_ / "channel"));
+  EXPECT_EQ(read_model(folder_ / "channel").spec.model_name, "resnet18");
+  expect_the_model(read_weight_source(write_gzip("inside.tgz", tar_of_model("out/model/"))));
+  expect_the_model(read_weight_source(write("plain.tar", tar_of_model(""))));
+}
+
+TEST_F(Sources, ATarWithoutAModelIsRefused) {
+  EXPECT_NE(fault_of(write("no.tar", tar_member("a.txt", "a") + tar_end())).find("_meta.yaml"),
+            std::string::npos);
+  const std::string whole = read_file(write_gzip("whole.tar.gz", tar_of_model("")));
+  EXPECT_NE(fault_of(write("cut.tar.gz", whole.substr(0, whole.size() / 2))).find("truncated"),
+            std::string::npos);
+  EXPECT_NE(
+      fault_of(write("evil.tar", tar_member("../_meta.yaml", "a") + tar_end())).find("bad name"),
+      std::string::npos);
+  EXPECT_NE(fault_of(write_gzip("text.gz", "text")).find("no tar"), std::string::npos);
+}
+
+TEST_F(Sources, ACheckpointSaysWhatItsRecordSays) {
+  const StateDict state = {tensor("model.fc.bias")};
+  const TensorView weight{"model.model.fc.bias", DType::kFloat32, {1}, state[0].bytes};
+  const TensorView momentum{"optimizer.momentum", DType::kFloat32, {1}, state[0].bytes};
+  {
+    CheckpointFolder checkpoints(folder_ / "c", 1);
+    checkpoints.write({.state_json = "{}",
+                       .record = R"({"event":"start","data":{"classes":["x","y"],)"
+                                 R"("mean":[0.5,0.5,0.25],"std":[1,1,1]}})"
+                                 "\n{}\n",
+                       .tensors = {weight, momentum},
+                       .best = {}});
+  }
+  const WeightSource source = read_weight_source(folder_ / "c");
+  EXPECT_EQ(names_in(source.state), (Names{"model.fc.bias"}));
+  EXPECT_EQ(source.classes, (Names{"x", "y"}));
+  ASSERT_TRUE(source.normalization);
+  EXPECT_EQ(source.normalization->mean[2], 0.25);
+  EXPECT_TRUE(source.trained);
+  EXPECT_EQ(source.kind, "checkpoint-000001");
+}
+
+TEST_F(Sources, OtherThingsAreRefused) {
+  EXPECT_NE(fault_of(folder_ / "nowhere.pth").find("cannot be read"), std::string::npos);
+  EXPECT_NE(fault_of(folder_).find("it has no _meta.yaml"), std::string::npos);
+  EXPECT_NE(fault_of(write("photo.jpg", "\xff\xd8\xff\xe0 JFIF")).find("begins neither"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln
