@@ -70,9 +70,8 @@ int lead_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Process& 
 
 int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process) {
   const SageMakerJob job = open_sagemaker_job(arguments, process.log);
-  require_faultless(job.invocation, process);  // before a model is created or hosts connect
+  require_faultless(job.invocation, process);  // before hosts connect
   process.error_info.reset();                  // which was for a run that has not started
-  if (const int code = prepare_sagemaker_model(job); code != 0) return code;
   if (job.hosts.size() == 1) return dispatch(job.invocation, process);
   const SshPlace place = open_ssh_place(job);
   return job.leads() ? lead_sagemaker_job(job, place, process)

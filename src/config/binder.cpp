@@ -125,14 +125,23 @@ int Binder::position(const char* name) const {
 }
 
 void Binder::report_if_missing(const Option& option) {
-  const auto& mentioned = raw_.mentioned;
-  if (!option.required || std::find(mentioned.begin(), mentioned.end(), &option) != mentioned.end())
+  const auto is_mentioned = [&](const Option* other) {
+    return std::find(raw_.mentioned.begin(), raw_.mentioned.end(), other) != raw_.mentioned.end();
+  };
+  const Option* instead = option.instead.empty() ? nullptr : find_option(command_, option.instead);
+  if (instead != nullptr && given(option.name.c_str()) && given(instead->name.c_str()))
+    fault(instead->name.c_str(), ErrorCode::kParameterParsing,
+          "--" + option.name + " and --" + instead->name +
+              " are both given, but say the same in two ways: leave one of them out.");
+  if (!option.required || is_mentioned(&option) || (instead != nullptr && is_mentioned(instead)))
     return;
   std::string purpose = option.help;
   if (purpose.ends_with('.')) purpose.pop_back();
-  raw_.faults.add(kMissingPosition, Error(ErrorCode::kParameterParsing,
-                                          "--" + option.name + " " + option.value_name +
-                                              " is missing (" + purpose + "): add it."));
+  raw_.faults.add(
+      kMissingPosition,
+      Error(ErrorCode::kParameterParsing,
+            "--" + option.name + " " + option.value_name + " is missing (" + purpose + "): add it" +
+                (instead == nullptr ? "" : ", or --" + instead->name) + "."));
 }
 
 namespace {

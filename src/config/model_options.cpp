@@ -6,38 +6,56 @@
 namespace kiln {
 namespace {
 
+Option model_name(std::string help) {
+  return {.name = "model-name",
+          .value_name = "MODEL",
+          .default_text = "",
+          .unit = "",
+          .group = kModel,
+          .help = std::move(help),
+          .kind = ValueKind::kModelName,
+          .choices = network_names()};
+}
+
+Option weights(const std::string& last_layer) {
+  return optional_path(
+      "weights", "FILE", "", kModel,
+      "Weights to begin with: a state dict of torchvision or timm (.pth or .safetensors), a model "
+      "directory, SageMaker's model.tar.gz, or a checkpoint. " +
+          last_layer);
+}
+
+Option zero_init_residual() {
+  return yes_or_no("zero-init-residual", ValueKind::kSwitch, "False", kModel,
+                   "ResNet only: zero-initialize the last BatchNorm of every residual branch.");
+}
+
+Option memory_efficient() {
+  return yes_or_no("memory-efficient", ValueKind::kSwitch, "False", kModel,
+                   "DenseNet only: recompute activations in the backward pass to save memory.");
+}
+
 std::vector<Option> init_model_options() {
-  Option model_name = {
-      .name = "model-name",
-      .value_name = "MODEL",
-      .default_text = "",
-      .unit = "",
-      .group = kModel,
-      .help = "Network architecture; the flag name may be omitted.",
-      .kind = ValueKind::kModelName,
-      .required = true,
-      .positional = true,
-      .choices = network_names(),
-  };
+  Option name = model_name("Network architecture; the flag name may be omitted.");
+  name.required = true;
+  name.positional = true;
   return {
-      model_name,
+      name,
       required_path("untrained-model-path", "DIR",
                     "Output folder for the UntrainedModelDirectory."),
-      optional_path("weights", "FILE", "", kModel,
-                    "Pretrained weights: a torchvision state dict (.pth), a .safetensors file or a "
-                    "checkpoint, including the 1000-class head."),
+      weights("A last layer of other than 1000 outputs is left out."),
       yes_or_no("pretrained", ValueKind::kBoolean, "", kModel,
                 "True requires --weights, since nothing is downloaded. Default: True if --weights "
                 "is given."),
-      yes_or_no("zero-init-residual", ValueKind::kSwitch, "False", kModel,
-                "ResNet only: zero-initialize the last BatchNorm of every residual branch."),
-      yes_or_no("memory-efficient", ValueKind::kSwitch, "False", kModel,
-                "DenseNet only: recompute activations in the backward pass to save memory."),
+      zero_init_residual(),
+      memory_efficient(),
       seed(kModel, "Seed for the initial weights."),
   };
 }
 
-void check_family(Binder& binder, const InitModelConfig& config) {
+// Of InitModelConfig or NetworkConfig.
+template <typename Config>
+void check_family(Binder& binder, const Config& config) {
   const KnownNetwork* network =
       find_network(config.model_name);  // an unknown one is already reported
   if (network == nullptr) return;
@@ -53,11 +71,23 @@ void check_family(Binder& binder, const InitModelConfig& config) {
   }
 }
 
-void check_pretrained(Binder& binder, bool pretrained) {
+// "resnet50-0676ba61.pth, or resnet50-11ad3fa6.pth of its newer recipe".
+std::string published_files(const KnownNetwork& network) {
+  const auto& [file, newer] = network.published;
+  return std::string(file) +
+         (newer.empty() ? "" : ", or " + std::string(newer) + " of its newer recipe");
+}
+
+void check_pretrained(Binder& binder, const std::string& model_name, bool pretrained) {
+  const KnownNetwork* network = find_network(model_name);
   if (pretrained && !binder.given("weights")) {
-    binder.fault("pretrained", ErrorCode::kFailedToDownloadFiles,
-                 "--pretrained is True, but pretrained weights are not downloaded: give the file "
-                 "with --weights, or set --pretrained False.");
+    binder.fault(
+        "pretrained", ErrorCode::kFailedToDownloadFiles,
+        "--pretrained is True, but weights are fetched only where you name them: give a "
+        "file with --weights" +
+            (network == nullptr ? ""
+                                : " (torchvision publishes " + published_files(*network) + ")") +
+            ", or set --pretrained False.");
   }
   if (binder.given("weights") && binder.given("pretrained") && !pretrained) {
     binder.fault("pretrained", ErrorCode::kParameterParsing,
@@ -74,12 +104,57 @@ Command bind_init_model(Binder& binder) {
   config.memory_efficient = binder.boolean("memory-efficient");
   config.random_seed = binder.integer("random-seed");
   check_family(binder, config);
-  check_pretrained(binder, binder.boolean("pretrained"));
+  check_pretrained(binder, config.model_name, binder.boolean("pretrained"));
   config.pretrained = binder.given("weights");
   return config;
 }
 
+HeadChoice head_choice(const std::string& word) {
+  if (word == "torchvision") return HeadChoice::kTorchvision;
+  return word == "designer" ? HeadChoice::kDesigner : HeadChoice::kAuto;
+}
+
 }  // namespace
+
+std::vector<TrainOption> network_options() {
+  Option name = model_name(
+      "Network to train, in place of --untrained-model-path: with --weights, or from fresh ones.");
+  Option head = choice(
+      "head", {"auto", "torchvision", "designer"}, kModel,
+      "Last layers of a network with given weights. torchvision: one layer for the classes, under "
+      "torchvision's names. designer: the 1000 outputs are kept, and a linear layer follows. auto: "
+      "designer where --untrained-model-path has pretrained weights, else torchvision.");
+  // What they bring is compared itself when a run resumes.
+  return {
+      {Effect::kFree, name},
+      {Effect::kFree, weights("What fits is taken; other classes get a fresh last layer.")},
+      {Effect::kFree, zero_init_residual()},
+      {Effect::kFree, memory_efficient()},
+      {Effect::kFree, head},
+  };
+}
+
+NetworkConfig bind_network(Binder& binder) {
+  NetworkConfig config;
+  config.model_name = binder.choice("model-name");
+  config.weights = binder.path("weights");
+  config.zero_init_residual = binder.boolean("zero-init-residual");
+  config.memory_efficient = binder.boolean("memory-efficient");
+  config.head = head_choice(binder.choice("head"));
+  check_family(binder, config);
+  if (!config.model_name.empty() && config.head == HeadChoice::kDesigner && config.weights.empty())
+    binder.fault("head", ErrorCode::kParameterParsing,
+                 "--head designer keeps the 1000 outputs of given weights, and there are none: give "
+                 "them with --weights, or leave --head out.");
+  if (!config.model_name.empty() || binder.given("model-name")) return config;
+  for (const char* option : {"weights", "zero-init-residual", "memory-efficient"})
+    if (binder.given(option))
+      binder.fault(option, ErrorCode::kParameterParsing,
+                   std::string("--") + option +
+                       " needs the name of the network: give it with --model-name instead of "
+                       "--untrained-model-path.");
+  return config;
+}
 
 CommandInfo init_model_command() {
   return {"init-model", "Create a DenseNet or ResNet with fresh or pretrained weights.",

@@ -50,6 +50,9 @@ struct TrainOption {
   Option option;
 };
 
+void check_train_paths(Binder& binder, const TrainConfig& config);  // train_paths.cpp
+std::vector<TrainOption> network_options();                         // model_options.cpp
+NetworkConfig bind_network(Binder& binder);
 std::vector<TrainOption> checkpoint_options();  // checkpoint_options.cpp
 CheckpointConfig bind_checkpoint(Binder& binder);
 std::vector<TrainOption> fine_tuning_options();  // fine_tuning_options.cpp

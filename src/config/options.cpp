@@ -110,7 +110,8 @@ std::string wrapped(const std::string& text, std::size_t column, std::size_t ind
 
 std::string facts(const Option& option) {
   std::vector<std::string> parts;
-  if (option.required) parts.push_back("required");
+  if (option.required)
+    parts.push_back(option.instead.empty() ? "required" : "required, or --" + option.instead);
   if (!option.default_text.empty()) parts.push_back("default " + option.default_text);
   const std::string range = range_text(option);
   // The choices are already in the left column.

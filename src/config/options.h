@@ -62,6 +62,9 @@ struct Option {
   std::string help;
   ValueKind kind = ValueKind::kPath;
   bool required = false;
+  // Names the option that may be given in its place, but not beside it; empty: none. For a required
+  // one.
+  std::string instead = {};
   bool positional = false;  // its name may be omitted
   bool repeatable = false;  // may be given several times, each adding a value
   std::int64_t minimum = 0;

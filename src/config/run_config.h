@@ -34,9 +34,23 @@ struct RateScaling {
   double of(int num_ranks) const;
 };
 
+// The last layers of a network that is trained from given weights: one for the classes, or
+// ImageNet's 1000 outputs and a linear layer behind them, as in the designer's component.
+enum class HeadChoice { kAuto, kTorchvision, kDesigner };
+
+// The network to train, and its first weights, where no directory has them.
+struct NetworkConfig {
+  std::string model_name;  // empty: that of untrained_model_path
+  std::string weights;     // a path or an address; empty: fresh ones
+  bool zero_init_residual = false;
+  bool memory_efficient = false;
+  HeadChoice head = HeadChoice::kAuto;
+};
+
 // What is read, and how images become pixels.
 struct DataConfig {
   std::string untrained_model_path, train_path, valid_path;
+  NetworkConfig network;
   std::string index_path;  // empty: in the user's cache
   int image_size = 0;      // 0: auto
   Augment augment = Augment::kNone;

@@ -1,7 +1,5 @@
 #include "config/sagemaker_job.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "base/text.h"
@@ -13,6 +11,8 @@ namespace kiln {
 namespace {
 
 using Words = std::vector<std::string>;
+
+constexpr std::string_view kSeed = "random-seed";  // an option of both commands
 
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ErrorCode::kParameterParsing, message);
@@ -57,9 +57,13 @@ class Translation {
     if (is_place(of_train))
       fail("The hyperparameter '" + name +
            "' is a path, and paths come from the job's channels: remove it.");
-    if (of_train != nullptr) train_words_.push_back("--" + of_train->name + "=" + text);
-    if (of_model != nullptr) model_words_.push_back("--" + of_model->name + "=" + text);
-    if (of_train == nullptr) of_model_alone_ = name;
+    const bool of_network = of_model != nullptr && !same_name(name, kSeed);
+    Words& words = of_network ? network_words_ : train_words_;
+    if (of_train != nullptr) words.push_back("--" + of_train->name + "=" + text);
+    if (!of_network) return;
+    of_network_ = name;
+    model_words_.push_back("--" + of_model->name + "=" + text);
+    says_pretrained_ = says_pretrained_ || of_train == nullptr;
   }
 
   [[noreturn]] void refuse_unknown(const std::string& name) const {
@@ -122,43 +126,42 @@ class Translation {
       fail(
           "The channel 'model' is sharded across the hosts (ShardedByS3Key), but each host needs "
           "the whole model: use FullyReplicated.");
-    std::error_code absent;
-    if (std::filesystem::exists(folder_of_channel("model") / "model.tar.gz", absent))
-      fail(
-          "The channel 'model' contains model.tar.gz, the packed output of a job: unpack it (tar "
-          "-xzf model.tar.gz) and point the channel to the folder with its files.");
-    if (!of_model_alone_.empty())
-      fail("The hyperparameter '" + of_model_alone_ +
+    if (!of_network_.empty())
+      fail("The hyperparameter '" + of_network_ +
            "' describes a new network, but the channel 'model' already provides one: remove one of "
            "them.");
   }
 
-  // Next to the channels, or in the folder for temporary files if that is not writable.
-  std::string place_of_new_model() const {
-    const bool is_ours = ::access(folder_.c_str(), W_OK) == 0;
-    return ((is_ours ? folder_ : std::filesystem::temp_directory_path()) / "untrained-model")
-        .string();
-  }
-
+  // The channel may hold a network made by init-model, or what an earlier job left, packed or not.
   void add_model() {
     if (tree_.channels.contains("model")) {
       train_words_.push_back("--untrained-model-path=" + folder_of_channel("model").string());
-      model_words_.clear();
       check_model_channel();
       return;
     }
-    const std::string path = "--untrained-model-path=" + place_of_new_model();
-    train_words_.push_back(path);
-    if (parse_arguments(init_model_, model_words_).find("model-name") != nullptr) {
-      model_words_.insert(model_words_.begin() + 1, path);
+    train_words_.insert(train_words_.end(), network_words_.begin(), network_words_.end());
+    Words given = {"train"};
+    given.insert(given.end(), own_.begin(), own_.end());
+    if (parse_arguments(init_model_, model_words_).find("model-name") != nullptr ||
+        parse_arguments(train_, given).find("model-name") != nullptr) {
+      check_pretrained();
       return;
     }
-    model_words_.clear();
+    // Not also reported as missing.
+    train_words_.push_back("--untrained-model-path=" + folder_of_channel("model").string());
     if (std::none_of(tree_.unreadable.begin(), tree_.unreadable.end(),
                      [](const std::string& name) { return same_name(name, "model-name"); }))
       fail(
           "There is no model to train: add the channel 'model', or the hyperparameter "
           "'model-name', such as resnet50.");
+  }
+
+  // What only init-model has.
+  void check_pretrained() {
+    if (!says_pretrained_) return;
+    Words words = model_words_;
+    words.push_back("--untrained-model-path=" + (folder_ / "model").string());
+    of_model_ = parse_command_line(words).problems;
   }
 
   // Replicated training images with sharded validation images are not supported.
@@ -207,24 +210,21 @@ class Translation {
     add_checkpoints(given);
     if (tree_.hosts.size() == 1 && ranks_per_host_ > 1 && given.find("ranks") == nullptr)
       train_words_.push_back("--ranks=" + std::to_string(ranks_per_host_));
-    SageMakerJob job{.preparation = model_words_,
-                     .command = {},
+    SageMakerJob job{.command = {},
                      .invocation = {},
                      .hosts = tree_.hosts,
                      .current_host = tree_.current_host,
                      .network_interface = tree_.network_interface,
                      .warnings = warnings_};
     if (problems_.empty()) job.command = with_launch();
-    check_commands(job);
+    check_command(job);
     return job;
   }
 
-  // Their faults are reported together with those of the job.
-  void check_commands(SageMakerJob& job) const {
-    Problems of_model;
-    if (!job.preparation.empty()) of_model = parse_command_line(job.preparation).problems;
+  // Its faults are reported together with those of the job.
+  void check_command(SageMakerJob& job) const {
     job.invocation = parse_command_line(problems_.empty() ? job.command : train_words_);
-    job.invocation.problems = joined({problems_, of_model, job.invocation.problems});
+    job.invocation.problems = joined({problems_, of_model_, job.invocation.problems});
   }
 
   Words with_launch() const {
@@ -246,10 +246,13 @@ class Translation {
   SageMakerTree tree_;
   Problems problems_;
   Words train_words_ = {"train"}, model_words_ = {"init-model"};
+  Words network_words_;  // for train, where no channel provides the network
   Words warnings_;
-  bool has_images_ = true;      // both image channels exist
-  Words in_parts_;              // the path options whose channels are sharded across hosts
-  std::string of_model_alone_;  // a hyperparameter that only init-model has
+  bool has_images_ = true;        // both image channels exist
+  Words in_parts_;                // the path options whose channels are sharded across hosts
+  std::string of_network_;        // a hyperparameter that describes a new network
+  bool says_pretrained_ = false;  // there is one that only init-model has
+  Problems of_model_;
 };
 
 }  // namespace

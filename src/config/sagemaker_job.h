@@ -1,7 +1,7 @@
 // Translates an Amazon SageMaker training job to the equivalent kiln command lines, so that the
 // rest of the program need not know about SageMaker. Hyperparameters are options of train and
 // init-model, with `-` or `_`; channels are the inputs: train or training; validation, valid or
-// test; model, without which init-model creates the network. The model goes to model/, logs to
+// test; model, without which a hyperparameter names the network. The model goes to model/, logs to
 // output/data/logs and checkpoints to checkpoints/, where the job has it, unless overridden.
 #pragma once
 
@@ -14,8 +14,6 @@
 namespace kiln {
 
 struct SageMakerJob {
-  // `init-model …` if no channel provides a model: for every host. Empty otherwise.
-  std::vector<std::string> preparation;
   // `train …`, or `launch … -- train …` on several hosts: for the leading host. Empty if the job
   // itself has faults.
   std::vector<std::string> command;

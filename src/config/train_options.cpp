@@ -16,11 +16,14 @@ std::vector<TrainOption> component_options() {
                           .kind = ValueKind::kNumber,
                           .minimum = 0,
                           .maximum = 1000};
+  Option model = required_path("untrained-model-path", "DIR",
+                               "UntrainedModelDirectory to train, as written by `kiln init-model`, "
+                               "or a trained model to go on "
+                               "from: its folder or model.tar.gz.");
+  model.instead = "model-name";
   return {
 
-      {Effect::kFree,
-       required_path("untrained-model-path", "DIR",
-                     "UntrainedModelDirectory to train, as written by `kiln init-model`.")},
+      {Effect::kFree, model},
       {Effect::kFree,
        required_path("train-data-path", "DIR",
                      "Training images: an ImageDirectory, class folders, a COCO folder, an archive "
@@ -123,6 +126,7 @@ void append(std::vector<TrainOption>& options, const std::vector<TrainOption>& m
 
 std::vector<Option> train_options() {
   std::vector<TrainOption> options = component_options();
+  append(options, network_options());
   append(
       options,
       {{Effect::kFree,
@@ -157,7 +161,9 @@ std::vector<Option> train_options() {
        {Effect::kResult,
         choice("normalization", {"auto", "half", "imagenet"}, kImages,
                "Mean and standard deviation for normalization. half: 0.5 and 0.5. imagenet: those "
-               "of ImageNet. auto: imagenet for pretrained models, else half.")},
+               "of ImageNet. auto: those that given weights were trained with, or imagenet where "
+               "they do "
+               "not say; half for fresh ones.")},
        {Effect::kFree, choice("on-bad-image", {"skip", "fail"}, kImages,
                               "Skip images that cannot be decoded, or fail at the first one.")},
        {Effect::kFree,
@@ -249,6 +255,7 @@ void check_cache(Binder& binder, const DataConfig& config) {
 DataConfig bind_data(Binder& binder) {
   DataConfig config;
   config.untrained_model_path = binder.path("untrained-model-path");
+  config.network = bind_network(binder);
   config.train_path = binder.path("train-data-path");
   config.valid_path = binder.path("valid-data-path");
   config.index_path = binder.path("index");
@@ -326,42 +333,6 @@ OutputConfig bind_output(Binder& binder) {
   return config;
 }
 
-// From inputs and the model.
-void keep_apart(Binder& binder, const char* name, const std::string& path,
-                const TrainConfig& config) {
-  const DataConfig& data = config.data;
-  require_apart(binder, name, path, "untrained-model-path", data.untrained_model_path);
-  require_apart(binder, name, path, "train-data-path", data.train_path);
-  require_apart(binder, name, path, "valid-data-path", data.valid_path);
-  require_apart(binder, name, path, "trained-model-path", config.output.trained_model_path);
-}
-
-// It may lie among the logs, but not hold them.
-void check_explain(Binder& binder, const TrainConfig& config) {
-  const std::string &path = config.output.explain, &logs = config.output.log_path;
-  keep_apart(binder, "explain", path, config);
-  require_apart(binder, "explain", path, "checkpoint-path", config.checkpoint.path);
-  if (lies_inside(logs, path))
-    binder.fault("explain", ErrorCode::kParameterParsing,
-                 "--explain '" + path + "' would hold --log-path '" + logs +
-                     "' and must hold nothing but pictures: choose a separate folder, such as '" +
-                     logs + "/mistakes'.");
-}
-
-void check_paths(Binder& binder, const DataConfig& data, const OutputConfig& output) {
-  const std::string& model = output.trained_model_path;
-  require_apart(binder, "trained-model-path", model, "untrained-model-path",
-                data.untrained_model_path);
-  require_apart(binder, "trained-model-path", model, "train-data-path", data.train_path);
-  require_apart(binder, "trained-model-path", model, "valid-data-path", data.valid_path);
-  if (lies_inside(output.log_path, model)) {
-    binder.fault(output.log_path_given ? "log-path" : "trained-model-path",
-                 ErrorCode::kParameterParsing,
-                 "--log-path '" + output.log_path + "' is inside --trained-model-path '" + model +
-                     "', which must hold nothing but the model: give --log-path another folder.");
-  }
-}
-
 Command bind_train(Binder& binder) {
   TrainConfig config{.data = bind_data(binder),
                      .optimization = bind_optimization(binder),
@@ -372,9 +343,7 @@ Command bind_train(Binder& binder) {
                      .overridden = binder.overridden()};
   binder.path("config");
   check_fine_tuning(binder, config);
-  check_paths(binder, config.data, config.output);
-  keep_apart(binder, "checkpoint-path", config.checkpoint.path, config);
-  check_explain(binder, config);
+  check_train_paths(binder, config);
   return config;
 }
 
@@ -390,10 +359,11 @@ void check_eval_size(int short_side, int crop) {
 }
 
 CommandInfo train_command() {
-  return {"train", "Train a model on labeled images and write a ModelDirectory.",
-          "--untrained-model-path DIR --train-data-path DIR --valid-data-path DIR "
-          "--trained-model-path DIR [options]",
-          train_options(), bind_train};
+  return {
+      "train", "Train a model on labeled images and write a ModelDirectory.",
+      "--untrained-model-path DIR (or --model-name MODEL [--weights FILE]) --train-data-path DIR "
+      "--valid-data-path DIR --trained-model-path DIR [options]",
+      train_options(), bind_train};
 }
 
 }  // namespace kiln

@@ -10,12 +10,33 @@
 #include "run/rank_agreement.h"
 #include "train/replicas.h"
 #include "weights/model_weights.h"
+#include "weights/resolve_weights.h"
+#include "weights/starting_weights.h"
 
 namespace kiln {
 namespace {
 
-// Stored weights if they are pretrained, else fresh ones from the seed.
-std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const TrainingInputs& inputs,
+void take_weights(ImageModel& model, TrainingInputs& inputs) {
+  const bool trained = inputs.weights->trained;
+  inputs.weights_text =
+      load_weights(model, known_network(inputs.untrained.spec.model_name), inputs.train.classes,
+                   *std::exchange(inputs.weights, std::nullopt)) +
+      (trained ? "; momentum and schedule begin anew" : "");
+}
+
+// The stored ones are used if they are pretrained.
+void use_untrained(ImageModel& model, const std::string& where, const TrainingInputs& inputs) {
+  const ModelSpec& spec = inputs.untrained.spec;
+  const StateDict& state = inputs.untrained.state;
+  if (spec.pretrained)
+    load_pretrained(model, state, where);
+  else
+    check_untrained(model, known_network(spec.model_name), state, where);
+}
+
+// Fresh weights from the seed, then given ones as far as there are some. Draws the same numbers in
+// any case.
+std::unique_ptr<ImageModel> build_model(const TrainConfig& config, TrainingInputs& inputs,
                                         const Device& device) {
   const ModelSpec& spec = inputs.untrained.spec;
   torch::manual_seed(static_cast<std::uint64_t>(config.optimization.random_seed));
@@ -24,23 +45,38 @@ std::unique_ptr<ImageModel> build_model(const TrainConfig& config, const Trainin
                                  .with_output_layer = spec.pretrained,
                                  .memory_efficient = spec.memory_efficient,
                                  .zero_init_residual = spec.zero_init_residual});
-  const std::string where = config.data.untrained_model_path + "/" + spec.model_file;
-  if (spec.pretrained)
-    load_pretrained(*model, inputs.untrained.state, where);
-  else
-    check_untrained(*model, known_network(spec.model_name), inputs.untrained.state, where);
+  if (inputs.weights)
+    take_weights(*model, inputs);
+  else if (!config.data.untrained_model_path.empty())
+    use_untrained(*model, config.data.untrained_model_path + "/" + spec.model_file, inputs);
   model->prepare(torch_device(device));
   return model;
 }
 
 // The paths that this rank reads itself.
-DataConfig part_of_rank(const DataConfig& config, bool reads_images) {
+DataConfig part_of_rank(const DataConfig& config, bool reads_images, bool leads) {
   DataConfig part = config;
+  if (!leads) part.network.weights.clear();
   if (!reads_images) {
     part.train_path.clear();
     part.valid_path.clear();
   }
   return part;
+}
+
+// Of the network and its first weights.
+std::string print_of_model(const TrainingInputs& inputs) {
+  std::string print = print_of(inputs.untrained);
+  if (inputs.weights) print += " " + print_of(*inputs.weights);
+  return print;
+}
+
+// What the other ranks need to know of weights that rank 0 alone has read.
+void share_weights(World& world, const DataConfig& config, TrainingJob& job) {
+  if (config.network.weights.empty()) return;
+  job.model_print = world.broadcast(job.model_print);
+  const Normalization normalization = world.broadcast(job.inputs.normalization);
+  if (!world.leads()) take_normalization(normalization, job.inputs);
 }
 
 void check_sync_batch_norm(const RanksConfig& config, const TrainingInputs& inputs) {
@@ -60,9 +96,16 @@ void read_inputs(TrainingJob& job) {
   const bool is_shard = config.data.has_train_shard;
   world.agree([&] {
     Problems problems;
-    inputs = read_training_inputs(part_of_rank(config.data, reads_images), problems);
+    DataConfig part = part_of_rank(config.data, reads_images, world.leads());
+    problems.collect([&] {
+      std::string& weights = part.network.weights;
+      const std::string given = std::exchange(weights, "");
+      if (!given.empty()) weights = resolve_weights(given, job.log).string();
+    });
+    inputs = read_training_inputs(part, problems);
     if (reads_images && problems.empty())
       problems.collect([&] { choose_transforms(config.data, inputs); });
+    job.model_print = print_of_model(inputs);  // the weights go as soon as they are taken
     if (reads_images && problems.empty() && !is_shard)
       problems.collect([&] { job.model = build_model(config, inputs, job.device); });
     problems.collect(
@@ -75,15 +118,16 @@ void read_inputs(TrainingJob& job) {
       problems.collect([&] { job.explanations.emplace(config.output.explain); });
     problems.throw_if_any();
   });
+  share_weights(world, config.data, job);
   share_datasets(world, config.data, inputs);
   divide_images(world, config, inputs);
   world.agree([&] {
     if (!job.model) job.model = build_model(config, inputs, job.device);
   });
-  job.model_print = print_of(inputs.untrained);
   job.train_print = print_of(inputs.train);
   job.valid_print = print_of(inputs.valid);
   inputs.untrained.state = {};
+  inputs.weights.reset();
 }
 
 Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs, int num_ranks,

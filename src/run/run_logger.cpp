@@ -115,15 +115,21 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
   const OptimizationConfig& config = job.config.optimization;
   const TrainingInputs& inputs = job.inputs;
   const ModelSpec& spec = inputs.untrained.spec;
+  const bool has_weights = !inputs.weights_text.empty() || !job.config.data.network.weights.empty();
   const int num_ranks = job.world.size();
   const double peak = job.recipe.schedule.peak;
   const long long global_batch = job.epoch_plan(1).step.images();
   TextPairs plan;
   plan_data(inputs, plan);
-  plan.emplace_back("model",
-                    spec.model_name + ", " + grouped(num_parameters) + " parameters, " +
-                        (spec.pretrained ? "pretrained weights" : "fresh weights from the seed"));
-  plan.emplace_back("normalization", inputs.normalization_name);
+  plan.emplace_back("model", spec.model_name + ", " + grouped(num_parameters) + " parameters, " +
+                                 (has_weights       ? "given weights"
+                                  : spec.pretrained ? "pretrained weights"
+                                                    : "fresh weights from the seed"));
+  if (!inputs.weights_text.empty()) plan.emplace_back("weights", inputs.weights_text);
+  plan.emplace_back(
+      "normalization",
+      inputs.normalization_name +
+          (inputs.normalization_reason.empty() ? "" : " (" + inputs.normalization_reason + ")"));
   plan.emplace_back("device", job.device.description +
                                   formatted(", %d compute and %d loader threads",
                                             at::get_num_threads(), job.loader_threads.first) +

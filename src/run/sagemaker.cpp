@@ -1,35 +1,15 @@
 #include "run/sagemaker.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdlib>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "launch/supervised_process.h"
 #include "parallel/device/nvidia_driver.h"
 #include "platform/failure_note.h"
 #include "platform/sagemaker.h"
 
 namespace kiln {
 namespace {
-
-// kiln with these arguments; its exit code.
-int run_kiln(const std::vector<std::string>& arguments) {
-  std::vector<std::string> words = {"kiln"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  pid_t child = -1;
-  int status = 0;
-  if (::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, exec_words(words).data(),
-                    environ) != 0 ||
-      ::waitpid(child, &status, 0) != child)
-    throw Error(ErrorCode::kFailedToCompleteOperation,
-                "Cannot start a process for kiln init-model: resource limit reached. Raise the "
-                "limit on processes.");
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
 
 void set_unless_given(const char* name, const std::string& value) {
   ::setenv(name, value.c_str(), /*overwrite=*/0);
@@ -43,14 +23,9 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
   const char* name = std::getenv("TRAINING_JOB_NAME");
   log.info(formatted("SageMaker job %s, host %s of %zu", name == nullptr ? "(unnamed)" : name,
                      job.current_host.c_str(), job.hosts.size()));
-  for (const std::vector<std::string>& words : {job.preparation, job.command})
-    if (!words.empty()) log.info("as: kiln " + shell_words(words));
+  if (!job.command.empty()) log.info("as: kiln " + shell_words(job.command));
   for (const std::string& warning : job.warnings) log.warning(warning);
   return job;
-}
-
-int prepare_sagemaker_model(const SageMakerJob& job) {
-  return job.preparation.empty() ? 0 : run_kiln(job.preparation);
 }
 
 SshPlace open_ssh_place(const SageMakerJob& job) {

@@ -14,10 +14,6 @@ namespace kiln {
 // sagemaker_job() throws.
 SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& log);
 
-// Creates the network if no channel provides one, in a separate process, since LibTorch must not be
-// used here before the GPU module is loaded. Returns its exit code; it has reported its failure.
-int prepare_sagemaker_model(const SageMakerJob& job);
-
 // With several hosts: sets up ssh between them. The key is KILN_HOSTS_KEY, or else
 // /etc/kiln/hosts_key of an image built for such jobs.
 SshPlace open_ssh_place(const SageMakerJob& job);

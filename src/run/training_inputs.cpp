@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "data/dataset/image_index.h"
@@ -45,19 +46,25 @@ void choose_valid_pixels(const DataConfig& config, TrainingInputs& inputs) {
 }
 
 void choose_normalization(const DataConfig& config, TrainingInputs& inputs) {
-  const bool imagenet =
-      config.normalization == NormalizationChoice::kImagenet ||
-      (config.normalization == NormalizationChoice::kAuto && inputs.untrained.spec.pretrained);
-  inputs.normalization_name = imagenet ? "imagenet" : "half";
+  inputs.normalization_reason = "";
+  if (config.normalization != NormalizationChoice::kAuto) {
+    const bool imagenet = config.normalization == NormalizationChoice::kImagenet;
+    inputs.normalization = imagenet ? kImagenet : Normalization{};
+  } else if (inputs.weights && inputs.weights->normalization) {
+    inputs.normalization = *inputs.weights->normalization;
+    inputs.normalization_reason = "as the weights were trained";
+  } else if (inputs.weights) {
+    inputs.normalization = kImagenet;
+    inputs.normalization_reason = "the weights do not say theirs";
+  } else {
+    inputs.normalization = inputs.untrained.spec.pretrained ? kImagenet : Normalization{};
+  }
 }
 
-// Follows from the option values alone. Erased pixels become 0 after normalization.
+// What follows from the option values and the normalization. Erased pixels become 0 after it.
 void settle_pixels(const DataConfig& config, TrainingInputs& inputs) {
-  inputs.normalization = inputs.normalization_name == "imagenet" ? kImagenet : Normalization{};
   inputs.pixels.augment = config.augment;
-  for (std::size_t c = 0; c < 3; ++c)
-    inputs.pixels.erased[c] =
-        static_cast<std::uint8_t>(std::lround(inputs.normalization.mean[c] * 255));
+  take_normalization(inputs.normalization, inputs);
 }
 
 // The size of the last feature map, in pixels.
@@ -80,13 +87,37 @@ void check_image_sizes(TrainingInputs& inputs) {
   final_map_pixels(inputs, inputs.valid_pixels.output, "Validation", "--eval-crop");
 }
 
-void note_trained_model(const std::string& path, TrainingInputs& inputs) {
-  const ModelSpec& spec = inputs.untrained.spec;
-  if (!spec.num_classes) return;
-  inputs.notes.push_back("'" + path + "' is a trained model: " +
-                         (spec.pretrained
-                              ? "its output layer is replaced by a fresh one"
-                              : "its weights are ignored, and training starts from fresh weights"));
+// A trained one, or one whose 1000 outputs are to become another last layer, is a source of
+// weights.
+void read_untrained(const DataConfig& config, TrainingInputs& inputs) {
+  const HeadChoice head = config.network.head;
+  inputs.untrained = read_model(config.untrained_model_path);
+  ModelSpec& spec = inputs.untrained.spec;
+  const bool was_pretrained = spec.pretrained, was_trained = spec.num_classes.has_value();
+  if (head != HeadChoice::kAuto) spec.pretrained = head == HeadChoice::kDesigner;
+  const bool has_weights = was_trained || was_pretrained;
+  if (spec.pretrained && !has_weights)
+    throw Error(ErrorCode::kUserError,
+                "--head designer keeps the 1000 outputs of given weights, but those in "
+                "--untrained-model-path '" +
+                    config.untrained_model_path + "' are fresh: leave --head out.");
+  if (!was_trained && was_pretrained == spec.pretrained) return;
+  ModelDirectory source = std::move(inputs.untrained);
+  inputs.untrained = {};
+  inputs.untrained.spec = source.spec;
+  source.spec.pretrained = was_pretrained;
+  inputs.weights = weights_of(std::move(source), config.untrained_model_path);
+}
+
+// The network that --model-name describes.
+void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
+  inputs.untrained.spec = {.model_name = config.model_name,
+                           .pretrained = config.head == HeadChoice::kDesigner,
+                           .memory_efficient = config.memory_efficient,
+                           .zero_init_residual = config.zero_init_residual,
+                           .num_classes = {},
+                           .normalization = {}};
+  if (!config.weights.empty()) inputs.weights = read_weight_source(config.weights);
 }
 
 }  // namespace
@@ -108,10 +139,8 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
     if (!inputs.train.samples.empty() && !config.has_train_shard)
       map_classes(inputs.train, inputs.valid);
   });
-  collect(config.untrained_model_path, [&] {
-    inputs.untrained = read_model_directory(config.untrained_model_path);
-    note_trained_model(config.untrained_model_path, inputs);
-  });
+  collect(config.untrained_model_path, [&] { read_untrained(config, inputs); });
+  collect(config.network.model_name, [&] { read_network(config.network, inputs); });
   return inputs;
 }
 
@@ -123,6 +152,16 @@ void choose_transforms(const DataConfig& config, TrainingInputs& inputs) {
   settle_pixels(config, inputs);
 }
 
+void take_normalization(const Normalization& normalization, TrainingInputs& inputs) {
+  inputs.normalization = normalization;
+  inputs.normalization_name = normalization == kImagenet         ? "imagenet"
+                              : normalization == Normalization{} ? "half"
+                                                                 : "given";
+  for (std::size_t c = 0; c < 3; ++c)
+    inputs.pixels.erased[c] = static_cast<std::uint8_t>(
+        std::lround(std::clamp(inputs.normalization.mean[c], 0.0, 1.0) * 255));
+}
+
 Preprocessing preprocessing_of(const TrainingInputs& inputs) {
   const TransformSpec& plan = inputs.valid_pixels;
   return {plan.output.height, plan.output.width, plan.short_side, plan.keep_exact,
@@ -130,8 +169,7 @@ Preprocessing preprocessing_of(const TrainingInputs& inputs) {
 }
 
 TransformChoice transform_choice(const TrainingInputs& inputs) {
-  return {inputs.pixels, inputs.valid_pixels, inputs.smallest_batch,
-          inputs.normalization_name == "imagenet"};
+  return {inputs.pixels, inputs.valid_pixels, inputs.smallest_batch, inputs.normalization};
 }
 
 void take_transform_choice(const DataConfig& config, const TransformChoice& choice,
@@ -139,7 +177,7 @@ void take_transform_choice(const DataConfig& config, const TransformChoice& choi
   inputs.pixels = choice.pixels;
   inputs.valid_pixels = choice.valid_pixels;
   inputs.smallest_batch = choice.smallest_batch;
-  inputs.normalization_name = choice.by_imagenet ? "imagenet" : "half";
+  inputs.normalization = choice.normalization;
   inputs.size_reason = "as rank 0 chose";
   settle_pixels(config, inputs);
 }

@@ -7,6 +7,7 @@
 #include "data/loader/batch_loader.h"
 #include "data/loader/sampler.h"
 #include "store/model_directory.h"
+#include "weights/weight_source.h"
 
 namespace kiln {
 
@@ -15,12 +16,19 @@ struct TrainingInputs {
   std::int64_t steps_per_epoch = 0;
   std::int64_t images_per_epoch() const { return steps_per_epoch * train_shard.images_per_step(); }
   Dataset train, valid;  // validation labels are ids of training classes
+  // The network that is trained and written: its specification, and where it comes from a directory
+  // of untrained weights, these. `pretrained` there: with the 1000 outputs and the layer behind
+  // them.
   ModelDirectory untrained;
+  // First weights from elsewhere: of --weights, which rank 0 alone reads, or of a trained model.
+  std::optional<WeightSource> weights;
+  std::string weights_text;  // what of them was taken, for the log
   TransformSpec pixels, valid_pixels;
   std::string size_reason;  // for the log
   Normalization normalization;
-  std::string normalization_name;  // "half" or "imagenet"
-  int smallest_batch = 1;          // 2 if BatchNorm sees a 1x1 map
+  std::string normalization_name;    // "half", "imagenet" or "given"
+  std::string normalization_reason;  // for the log
+  int smallest_batch = 1;            // 2 if BatchNorm sees a 1x1 map
   // Warnings before training begins; notes about a dataset are in that dataset.
   std::vector<std::string> notes;
 };
@@ -33,6 +41,9 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
 // network.
 void choose_transforms(const DataConfig& config, TrainingInputs& inputs);
 
+// Takes how rank 0, which has read the weights, normalizes.
+void take_normalization(const Normalization& normalization, TrainingInputs& inputs);
+
 // The preprocessing of validation images, for the trained model.
 Preprocessing preprocessing_of(const TrainingInputs& inputs);
 
@@ -44,7 +55,7 @@ void check_batch_size(const OptimizationConfig& config, const TrainingInputs& in
 struct TransformChoice {
   TransformSpec pixels, valid_pixels;
   int smallest_batch = 1;
-  bool by_imagenet = false;  // how pixels are normalized
+  Normalization normalization;
   bool operator==(const TransformChoice&) const = default;
 };
 TransformChoice transform_choice(const TrainingInputs& inputs);

@@ -86,6 +86,12 @@ TEST(InitModel, PretrainedNeedsWeights) {
   EXPECT_NE(fault(init_model({"resnet18", "--pretrained", "True"}), &code).find("--weights"),
             std::string::npos);
   EXPECT_EQ(code, ErrorCode::kFailedToDownloadFiles);
+  EXPECT_NE(fault(init_model({"resnet50", "--pretrained", "True"}))
+                .find("resnet50-0676ba61.pth, or resnet50-11ad3fa6.pth of its newer recipe"),
+            std::string::npos);
+  EXPECT_NE(fault(init_model({"densenet161", "--pretrained", "True"}))
+                .find("publishes densenet161-8d451a50.pth)"),
+            std::string::npos);
   EXPECT_TRUE(
       parse_as<InitModelConfig>(init_model({"resnet18", "--pretrained=True", "--weights", "w"}))
           .pretrained);

@@ -99,7 +99,6 @@ TEST_F(SageMaker, IsDetectedForTrainWithoutPaths) {
 
 TEST_F(SageMaker, MapsChannelsAndOutputsToOptions) {
   EXPECT_EQ(command(), paths({}));
-  EXPECT_TRUE(job().preparation.empty());
   EXPECT_TRUE(job().leads());
 }
 
@@ -121,15 +120,26 @@ TEST_F(SageMaker, AddsArgumentsOfTheContainer) {
   EXPECT_EQ(command(0, {"train", "--epochs", "3"}), paths({"--epochs", "3"}));
 }
 
-TEST_F(SageMaker, CreatesTheModelWithoutAModelChannel) {
+TEST_F(SageMaker, NamesTheNetworkWithoutAModelChannel) {
   write("inputdataconfig", R"({"train": {}, "validation": {}})");
-  write("hyperparameters", R"({"model_name": "resnet18", "random_seed": "7"})");
-  const std::string place = "--untrained-model-path=" + (folder_ / "untrained-model").string();
-  EXPECT_EQ(job().preparation,
-            (Words{"init-model", place, "--model-name=resnet18", "--random-seed=7"}));
-  EXPECT_TRUE(contains(command(), place));
-  EXPECT_TRUE(contains(command(), "--random-seed=7"));
-  EXPECT_FALSE(contains(command(), "--model-name=resnet18"));
+  write("hyperparameters",
+        R"({"model_name": "resnet18", "random_seed": "7", "weights": "/w/r.pth",
+            "pretrained": "True"})");
+  EXPECT_EQ(fault(), "no fault");
+  for (const char* word : {"--model-name=resnet18", "--random-seed=7", "--weights=/w/r.pth"})
+    EXPECT_TRUE(contains(command(), word)) << word;
+  for (const std::string& word : command())
+    EXPECT_FALSE(word.starts_with("--untrained-model-path")) << word;
+  write("hyperparameters", "{}");
+  EXPECT_TRUE(contains(command(0, {"train", "--model-name", "resnet18"}), "resnet18"));
+}
+
+TEST_F(SageMaker, PretrainedWithoutAFileIsAFault) {
+  write("inputdataconfig", R"({"train": {}, "validation": {}})");
+  write("hyperparameters", R"({"model_name": "resnet34", "pretrained": "True"})");
+  const std::vector<Error> all = problems().errors();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_NE(all[0].message().find("resnet34-b627a593.pth"), std::string::npos);
 }
 
 TEST_F(SageMaker, StartsARankForEachGpu) {
@@ -219,11 +229,7 @@ TEST_F(SageMaker, RefusesPipes) {
   EXPECT_NE(fault().find("The channel 'model' uses Pipe mode"), std::string::npos);
 }
 
-TEST_F(SageMaker, NeedsTheWholeModelUnpacked) {
-  fs::create_directories(folder_ / "input/data/model");
-  std::ofstream(folder_ / "input/data/model/model.tar.gz") << "packed";
-  EXPECT_NE(fault().find("unpack it (tar -xzf model.tar.gz)"), std::string::npos);
-  fs::remove(folder_ / "input/data/model/model.tar.gz");
+TEST_F(SageMaker, NeedsTheWholeModel) {
   write("inputdataconfig",
         R"({"train": {}, "validation": {}, "model": {"S3DistributionType": "ShardedByS3Key"}})");
   EXPECT_EQ(fault(), "no fault") << "one host has all";

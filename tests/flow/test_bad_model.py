@@ -2,9 +2,7 @@
 nothing makes the program take more memory than the file is large.
 
 A run for each code, and for what hostile files try; their many faults are in tests/store/."""
-import html
 import io
-import json
 import os
 import pickle
 import resource
@@ -53,22 +51,6 @@ class ModelTest(FlowTest):
     def test_wrong_kinds_of_directory(self):
         self.assert_fails(self.train(untrained_model_path=self.folder / "nowhere"), 1, 2000, "nowhere")
         self.assert_fails(self.train(untrained_model_path=self.data / "train"), 1, 159, self.data / "train")
-
-    def test_a_trained_model_trains_from_fresh_weights_and_says_so(self):
-        made = []
-        for source, name, told in ((self.untrained, "first", False), (self.folder / "first", "again", True)):
-            target, logs = self.folder / name, self.folder / f"{name}-logs"
-            result = self.train(untrained_model_path=source, trained_model_path=target, log_path=logs)
-            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-            warning = f"'{source}' is a trained model: its weights are ignored"
-            self.assertEqual(result.stdout.count(f"warning: {warning}"), told)
-            events = [json.loads(line) for line in (logs / "metrics.jsonl").read_text().splitlines()]
-            warnings = [event["text"] for event in events if event["event"] == "warning"]
-            self.assertEqual(sum(text.startswith(warning) for text in warnings), told)
-            page = html.unescape((logs / "report.html").read_text())
-            self.assertEqual(warning in page[:page.index("</body>")], told)
-            made.append((target / "model").read_bytes())
-        self.assertTrue(made[0] == made[1], "the models differ")
 
     def test_what_may_not_be_read(self):
         for name, code in [(".", 2000), ("model", 159)]:

@@ -120,8 +120,29 @@ class InitModelTest(FlowTest):
         state["head.bias"] = state["fc.bias"]
         state["fc.weight"] = Tensor("Float", (10, 512), bytes(4 * 5120))
         write_zip(source, state)
-        self.assert_refused(self.init("resnet18", "--weights", source), 1, "missing: model.conv1.weight",
-                            "unexpected: model.head.bias", "[10, 512] instead of [1000, 512]")
+        state["layer1.0.conv1.weight"] = Tensor("Float", (64, 32, 3, 3), bytes(4 * 64 * 32 * 9))
+        write_zip(source, state)
+        self.assert_refused(self.init("resnet18", "--weights", source), 1, "not those of resnet18",
+                            "missing: model.conv1.weight", "[64, 32, 3, 3] instead of [64, 64, 3, 3]")
+
+    def test_other_last_layers_are_left_out_and_named(self):
+        state = self.fresh("resnet18")
+        state["head.bias"] = state["fc.bias"]
+        state["fc.weight"], state["fc.bias"] = Tensor("Float", (10, 512), bytes(4 * 5120)), Tensor("Float", (10,), bytes(40))
+        source = self.folder / "weights.pth"
+        write_zip(source, {f"module.{name}": tensor for name, tensor in state.items()})
+        result = self.init("resnet18", "--weights", source)
+        self.assert_made(result)
+        for words in ("120 of 122 tensors", "fresh: fc.weight, fc.bias", "10 outputs instead of 1000", "left out: head.bias"):
+            self.assertIn(words, result.stdout)
+        made = torchvision_names(self.made())
+        self.assertEqual(made["conv1.weight"], state["conv1.weight"])
+        self.assertEqual(made["fc.weight"].shape, (1000, 512))
+
+    def test_weights_of_another_network_are_refused_by_name(self):
+        write_zip(self.folder / "weights.pth", self.fresh("resnet34"))
+        self.assert_refused(self.init("resnet18", "--weights", self.folder / "weights.pth"), 1, "not those of resnet18",
+                            "those of resnet34: use that network")
 
     def test_files_that_are_no_weights(self):
         source = self.folder / "weights.pth"
@@ -164,7 +185,7 @@ class InitModelTest(FlowTest):
         trained = (self.folder / "model").rename(self.folder / "trained")
         result = self.train(untrained_model_path=trained)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(f"warning: '{trained}' is a trained model: its output layer", result.stdout)
+        self.assertIn(f"124 of 124 tensors from '{trained}' (a trained model)", result.stdout)
         self.assertLess(max(abs(a - b) for a, b in zip(before, after)), 1e-4)
 
 

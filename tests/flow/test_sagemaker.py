@@ -82,7 +82,29 @@ class SuccessTest(SageMakerTest):
         for definition in definitions:
             self.assertEqual(len(re.findall(definition["Regex"], result.stdout)), 1, definition)
 
-    def test_makes_the_model_where_no_channel_brings_one(self):
+    def test_goes_on_from_yesterdays_model(self):
+        """Incremental training: the channel `model` holds what a job left, as SageMaker packs it, or unpacked."""
+        self.lay_out({"learning-rate": "0.01", "save": "last"})
+        self.assert_trained(self.start())
+        yesterday = (self.tree / "model").rename(self.folder / "yesterday")
+        packed = self.folder / "packed"
+        packed.mkdir()
+        subprocess.run(["tar", "-czf", packed / "model.tar.gz", "-C", yesterday, "."], check=True)
+        made = []
+        for channel in (packed, yesterday):
+            with self.subTest(channel=channel.name):
+                link = self.tree / "input/data/model"
+                link.unlink()
+                link.symlink_to(channel)
+                result = self.start()
+                self.assert_trained(result)
+                self.assertRegex(result.stdout, r"weights: +122 of 122 tensors from '.*/model' \(a trained model\)")
+                self.assertIn("momentum and schedule begin anew", result.stdout)
+                made.append((self.tree / "model/model").read_bytes())
+                shutil.rmtree(self.tree / "model")
+        self.assertTrue(made[0] == made[1], "the models differ")
+
+    def test_trains_a_network_by_name_where_no_channel_brings_one(self):
         """What stands in the log after "as:" can be given to a shell."""
         self.tree = self.tree.rename(self.folder / "my ml")
         self.lay_out({"model_name": "\"resnet18\"", "random_seed": "1"}, with_model=False)
@@ -90,8 +112,8 @@ class SuccessTest(SageMakerTest):
         self.assert_trained(result)
         self.assertEqual(self.train().returncode, 0)
         self.assertEqual((self.tree / "model/model").read_bytes(), (self.folder / "model/model").read_bytes())
-        made, run = re.findall(r"as: kiln (.*)", result.stdout)
-        self.assertIn(f"--untrained-model-path={self.tree}/untrained-model", shlex.split(made))
+        run, = re.findall(r"as: kiln (.*)", result.stdout)
+        self.assertIn("--model-name=resnet18", shlex.split(run))
         self.assertIn(f"--log-path={self.tree}/output/data/logs", shlex.split(run))
 
     def test_starts_several_ranks(self):
@@ -179,11 +201,6 @@ class FailureTest(SageMakerTest):
         self.assertIn("batchsize", json.loads(info.read_text())["Exception"]["Message"])
         self.assertIn("zero", info.read_text())
 
-    def test_no_model_is_made_for_a_run_that_cannot_begin(self):
-        self.lay_out({"model_name": "resnet18", "epochs": "0"}, with_model=False)
-        self.assert_failed(self.start(), 1, "--epochs is 0")
-        self.assertFalse((self.tree / "untrained-model").exists())
-
     def test_a_long_value_leaves_room_for_the_advice(self):
         self.lay_out({"augment": "x" * 100000})
         self.assert_failed(self.start(), 2, "but must be none, flip, standard or strong")
@@ -215,18 +232,6 @@ class FailureTest(SageMakerTest):
         for folder in (self.tree / "output", self.tree / "output/data"):
             folder.chmod(0o777)
         return {"preexec": become_nobody if os.geteuid() == 0 else None}
-
-    def test_the_new_model_of_a_user_who_may_not_write_beside_it(self):
-        self.lay_out({"model_name": "resnet18"}, with_model=False)
-        settings = self.as_nobody()
-        temporary = self.folder / "temporary"
-        for folder in (temporary, self.tree / "model"):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(0o777)
-        self.tree.chmod(0o555)
-        result = self.start(more={"TMPDIR": str(temporary)}, **settings)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertTrue((temporary / "untrained-model/_meta.yaml").exists())
 
     def test_read_only_model_folder(self):
         self.lay_out()

@@ -1,5 +1,6 @@
 """From folders through train, score and evaluate, beside torchvision on the same weights (examples/predict.py): for a model from
-fresh and one from pretrained weights, each image's probabilities, and the loss and top-1 that kiln reported.
+fresh weights, one fine-tuned with torchvision's last layer and one with the designer's, each image's probabilities, and the loss
+and top-1 that kiln reported.
 predict_parity.py KILN. Exit code 77: no torchvision beside LibTorch.
 """
 import contextlib
@@ -23,16 +24,24 @@ FRESH = []
 PRETRAINED = ["--image-size", 32, "--eval-resize", 40, "--eval-crop", 32]
 
 
-def check(kiln, folder, data, name, weights, options):
+def check(kiln, folder, data, name, weights, options, by_name=False):
     def run(*arguments):
         subprocess.run([kiln, *map(str, arguments)], check=True, capture_output=True, cwd=folder)
-    run("init-model", name, "--untrained-model-path", "untrained", *weights)
-    run("train", "--untrained-model-path", "untrained", "--train-data-path", data / "train", "--valid-data-path", data / "val",
+    if by_name:
+        network = ["--model-name", name, *weights]
+    else:
+        run("init-model", name, "--untrained-model-path", "untrained", *weights)
+        network = ["--untrained-model-path", "untrained"]
+    run("train", *network, "--train-data-path", data / "train", "--valid-data-path", data / "val",
         "--trained-model-path", "model", "--epochs", 2, "--learning-rate", 0.01, "--save", "last", *options)
     photos = sorted(str(path) for path in (data / "val").rglob("*.*") if path.suffix in (".jpg", ".png"))
     told = json.loads((folder / "model/training.json").read_text())["epochs"][-1]
     predict = runpy.run_path(str(SCRIPT))
     how = json.loads((folder / "model/preprocessing.json").read_text())
+    if by_name:  # README's lines
+        state = torch.load(folder / "model/model", weights_only=True)
+        network = torchvision.models.get_model(name, weights=None, num_classes=3)
+        network.load_state_dict({key.removeprefix("model."): value for key, value in state.items()})
     with torch.inference_mode():
         logits = predict["load_network"](folder / "model")(torch.stack([predict["prepare"](photo, how) for photo in photos]))
     classes = sorted({Path(photo).parent.name for photo in photos})
@@ -85,6 +94,7 @@ def main(kiln):
         torch.save(torchvision.models.resnet18(weights=None).state_dict(), scratch / "resnet18.pth")
         check(kiln, scratch, scratch / "32", "resnet18", [], FRESH)
         check(kiln, scratch, scratch / "48", "resnet18", ["--weights", "resnet18.pth"], PRETRAINED)
+        check(kiln, scratch, scratch / "48", "resnet18", ["--weights", "resnet18.pth"], PRETRAINED, by_name=True)
 
 
 main(sys.argv[1])
