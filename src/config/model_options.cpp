@@ -143,9 +143,10 @@ NetworkConfig bind_network(Binder& binder) {
   config.head = head_choice(binder.choice("head"));
   check_family(binder, config);
   if (!config.model_name.empty() && config.head == HeadChoice::kDesigner && config.weights.empty())
-    binder.fault("head", ErrorCode::kParameterParsing,
-                 "--head designer keeps the 1000 outputs of given weights, and there are none: give "
-                 "them with --weights, or leave --head out.");
+    binder.fault(
+        "head", ErrorCode::kParameterParsing,
+        "--head designer keeps the 1000 outputs of given weights, and there are none: give "
+        "them with --weights, or leave --head out.");
   if (!config.model_name.empty() || binder.given("model-name")) return config;
   for (const char* option : {"weights", "zero-init-residual", "memory-efficient"})
     if (binder.given(option))

@@ -67,7 +67,7 @@ DataConfig part_of_rank(const DataConfig& config, bool reads_images, bool leads)
 // Of the network and its first weights.
 std::string print_of_model(const TrainingInputs& inputs) {
   std::string print = print_of(inputs.untrained);
-  if (inputs.weights) print += " " + print_of(*inputs.weights);
+  if (inputs.weights) print.append(" ").append(print_of(*inputs.weights));
   return print;
 }
 
