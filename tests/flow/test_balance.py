@@ -57,7 +57,7 @@ class BalanceTest(FlowTest):
                    "macro-recall": lambda epoch: (epoch["macro_recall"], epoch["top1"], -epoch["valid_loss"])}
         for name, figure in figures.items():
             with self.subTest(best_by=name):
-                training, told, _, _ = self.run_of(name, best_by=name, epochs=4, patience=9)
+                training, told, _, _ = self.run_of(name, best_by=name, epochs=3, patience=9)
                 best = max(training["epochs"], key=figure)["epoch"]
                 self.assertEqual(training["saved_epoch"], best)
                 kept = [event["judgement"]["epoch"] for event in told if "judgement" in event]
