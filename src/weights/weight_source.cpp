@@ -68,7 +68,7 @@ void add_facts_of_record(std::string_view record, WeightSource& source) {
     const auto mean = channels(data, "mean"), std = channels(data, "std");
     if (mean && std && std::all_of(std->begin(), std->end(), [](double s) { return s > 0; }))
       source.normalization = Normalization{*mean, *std};
-  } catch (const JsonFault&) {
+  } catch (const JsonFault&) {  // then nothing is known
   }
 }
 

@@ -126,11 +126,13 @@ class InitModelTest(FlowTest):
                             "missing: model.conv1.weight", "[64, 32, 3, 3] instead of [64, 64, 3, 3]")
 
     def test_other_last_layers_are_left_out_and_named(self):
+        """In a file of a training program, of a network that was wrapped."""
         state = self.fresh("resnet18")
         state["head.bias"] = state["fc.bias"]
         state["fc.weight"], state["fc.bias"] = Tensor("Float", (10, 512), bytes(4 * 5120)), Tensor("Float", (10,), bytes(40))
         source = self.folder / "weights.pth"
-        write_zip(source, {f"module.{name}": tensor for name, tensor in state.items()})
+        wrapped = {f"module.{name}": tensor for name, tensor in state.items()}
+        write_zip(source, {"epoch": 3, "arch": "resnet18", "state_dict": wrapped, "loss": 0.5})
         result = self.init("resnet18", "--weights", source)
         self.assert_made(result)
         for words in ("120 of 122 tensors", "fresh: fc.weight, fc.bias", "10 outputs instead of 1000", "left out: head.bias"):
