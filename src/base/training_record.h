@@ -166,11 +166,19 @@ struct JudgedImage {
   Thumbnail thumbnail;
 };
 
+// How images were judged by layers that had not learned from them, each fold by one.
+struct OutOfFoldRecord {
+  int folds = 0;               // 0: they were not
+  bool is_validation = false;  // there are no other validation images
+  Totals totals;
+};
+
 // Details of the validation of the epoch whose model is kept.
 struct ValidationDetails {
   int epoch = 0;  // 0: none
   ConfusionMatrix confusion;
   Calibration calibration;
+  OutOfFoldRecord out_of_fold;
   std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
   std::vector<JudgedImage> samples;     // evenly spaced over the validation set, right or wrong
 };

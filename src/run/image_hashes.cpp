@@ -14,6 +14,9 @@ namespace {
 
 std::vector<std::uint32_t> told_of_train(const TrainingJob& job) {
   const TrainingInputs& inputs = job.inputs;
+  if (job.uses_features)
+    return validation_indices(static_cast<std::uint32_t>(inputs.train.samples.size()),
+                              inputs.train_shard);
   if (job.config.optimization.sample == Sampling::kBalanced) {
     // Which images a rank has read depends on the epochs: each tells all that it has.
     std::vector<std::uint32_t> all(inputs.train.samples.size());

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
+#include "run/rank_agreement.h"
 #include "train/schedule.h"
 
 namespace kiln {
@@ -61,7 +62,7 @@ class Warnings {
     const std::string consequence =
         ": the validation accuracy then says nothing about new images. Use images that training "
         "does not see.";
-    if (!share_a_folder(inputs_)) return;
+    if (inputs_.judged_out_of_fold || !share_a_folder(inputs_)) return;
     if (train == valid)
       warn("training and validation data are the same, '" + train.string() + "'" + consequence);
     else if (is_inside(valid, train))
@@ -100,6 +101,7 @@ class Warnings {
 
   // A schedule of few steps changes little; more ranks make them fewer.
   void steps() {
+    if (job_.uses_features) return;
     const int batch = job_.config.optimization.batch_size;
     const int ranks = job_.world.size();
     if (ranks > 1 && inputs_.steps_per_epoch < kFewSteps)
@@ -152,6 +154,7 @@ class Warnings {
   }
 
   void schedule() {
+    if (job_.uses_features) return;
     const SchedulePlan& plan = job_.recipe.schedule;
     if (plan.peak < kRateFloor)
       warn(formatted("the learning rate is below the schedule's minimum and will rise to %g",
@@ -182,8 +185,21 @@ bool share_a_folder(const TrainingInputs& inputs) {
   return is_inside(valid, train) || is_inside(train, valid);
 }
 
+long long tell_shared_images(const TrainingJob& job, long long num_valid) {
+  const TrainingInputs& inputs = job.inputs;
+  const long long count =
+      count_valid_in_train(job.world, inputs.train.samples, inputs.valid.samples);
+  if (count == 0 || share_a_folder(inputs) || !job.world.leads()) return count;
+  job.log.warning(
+      formatted("%lld of %lld validation images are also training images, byte for byte: the "
+                "validation accuracy is optimistic. Remove them from one of the two.",
+                count, num_valid));
+  return count;
+}
+
 long long images_left_over(const TrainingJob& job) {
-  if (job.config.data.has_train_shard || job.config.optimization.sample == Sampling::kBalanced)
+  if (job.config.data.has_train_shard || job.uses_features ||
+      job.config.optimization.sample == Sampling::kBalanced)
     return 0;
   return static_cast<long long>(job.inputs.train.samples.size()) -
          job.inputs.steps_per_epoch * job.epoch_plan(1).step.images();

@@ -5,6 +5,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "data/dataset/image_bytes.h"
+#include "features/head_fit.h"
 #include "process/binding.h"
 #include "run/class_counts.h"
 #include "run/rank_agreement.h"
@@ -87,6 +91,48 @@ void check_sync_batch_norm(const RanksConfig& config, const TrainingInputs& inpu
                 "--memory-efficient, or omit --sync-batch-norm.");
 }
 
+Dataset copy_of(const Dataset& set) {
+  Dataset copy = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);
+  copy.root = set.root;
+  copy.name = set.name;
+  open_archives(copy);
+  return copy;
+}
+
+// The head alone learns, and images always look the same.
+bool uses_features(const TrainingJob& job) {
+  return job.config.optimization.freeze == Freeze::kBackbone &&
+         job.config.data.augment == Augment::kNone && !job.config.data.has_train_shard &&
+         job.model->head().size() == 2;
+}
+
+void check_folds(const TrainingJob& job) {
+  if (job.config.optimization.folds == 0 || job.uses_features) return;
+  throw Error(ErrorCode::kUserError,
+              "--folds cannot be used with a network that ends in two linear layers, as one does "
+              "that `kiln init-model --pretrained True` made: leave --folds out.");
+}
+
+// Rank 0 holds the features of all images.
+void check_feature_memory(const TrainingJob& job) {
+  constexpr double kShare = 0.5;  // of what is available
+  if (!job.uses_features || !job.world.leads()) return;
+  const TrainingInputs& inputs = job.inputs;
+  const auto num_images = static_cast<std::int64_t>(
+      inputs.train.samples.size() + (inputs.judged_out_of_fold ? 0 : inputs.valid.samples.size()));
+  const double needed = fit_memory(num_images, job.model->head()[0].tensor.size(1),
+                                   static_cast<std::int64_t>(inputs.train.classes.size()));
+  const double limit = kShare * static_cast<double>(available_memory_bytes());
+  if (needed <= limit) return;
+  throw Error(
+      ErrorCode::kUserError,
+      formatted("With --freeze backbone and --augment none the features of all %s images "
+                "are kept in memory, which takes %s, more than half of what is available: "
+                "use --augment flip, with which the last layer learns in epochs, or fewer "
+                "images.",
+                grouped(num_images).c_str(), bytes_text(static_cast<long long>(needed)).c_str()));
+}
+
 // Reads this rank's inputs; all their faults are reported together.
 void read_inputs(TrainingJob& job) {
   const TrainConfig& config = job.config;
@@ -120,9 +166,18 @@ void read_inputs(TrainingJob& job) {
   });
   share_weights(world, config.data, job);
   share_datasets(world, config.data, inputs);
+  if (config.optimization.folds > 0 && inputs.valid.samples.empty()) {
+    inputs.judged_out_of_fold = true;
+    world.agree([&] { inputs.valid = copy_of(inputs.train); });
+  }
   divide_images(world, config, inputs);
   world.agree([&] {
     if (!job.model) job.model = build_model(config, inputs, job.device);
+  });
+  job.uses_features = uses_features(job);
+  world.agree([&] {
+    check_folds(job);
+    check_feature_memory(job);
   });
   job.train_print = print_of(inputs.train);
   job.valid_print = print_of(inputs.valid);
@@ -165,7 +220,10 @@ void open_loaders(TrainingJob& job) {
   job.uploader = open_uploader(inputs.pixels);
   if (inputs.valid_pixels.output != inputs.pixels.output)
     job.valid_uploader = open_uploader(inputs.valid_pixels);
-  job.world.agree([&] { job.cache = choose_cache(config.data, inputs, job.world.local_size()); });
+  job.world.agree([&] {
+    job.cache = job.uses_features ? CacheChoice{.reason = "off, as each image is read once"}
+                                  : choose_cache(config.data, inputs, job.world.local_size());
+  });
   job.loaders = std::make_unique<TrainingLoaders>(
       config, inputs, job.loader_threads, job.cache,
       host_batch_layout(

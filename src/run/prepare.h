@@ -42,6 +42,7 @@ struct TrainingJob {
   LoaderThreadCount loader_threads;
   TrainingInputs inputs;
   Recipe recipe;
+  bool uses_features = false;                     // run/frozen_run in place of epochs
   std::unique_ptr<ImageModel> model;              // until begin() takes it
   std::optional<OutputFolder> output;             // of the model; rank 0
   std::optional<ExplanationFolder> explanations;  // if asked for; rank 0

@@ -111,7 +111,25 @@ void plan_balance(const TrainingJob& job, TextPairs& plan) {
     plan.emplace_back("sampling", "balanced, every class equally often in each epoch");
 }
 
-TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
+// What is trained, of a network that is frozen in part.
+std::string frozen_text(const TrainingJob& job, const TrainState& state, long long num_parameters) {
+  long long num_trained = 0;
+  for (const NamedTensor& item : state.model->trained_parameters())
+    num_trained += item.tensor.numel();
+  const bool is_norm = job.recipe.freeze == Freeze::kNorm;
+  return std::string(is_norm ? "BatchNorm" : "the backbone") + "; " + grouped(num_trained) +
+         " of " + grouped(num_parameters) + " parameters are trained";
+}
+
+std::string feature_plan(const TrainingJob& job) {
+  const OptimizationConfig& config = job.config.optimization;
+  return "each image once through the frozen network, then the last layer is fitted to the " +
+         std::string("features, with a penalty chosen on images out of fold") +
+         (config.folds > 0 ? formatted("; %d folds", config.folds) : "") +
+         formatted("; seed %lld", static_cast<long long>(config.random_seed));
+}
+
+TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num_parameters) {
   const OptimizationConfig& config = job.config.optimization;
   const TrainingInputs& inputs = job.inputs;
   const ModelSpec& spec = inputs.untrained.spec;
@@ -126,6 +144,8 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
                                   : spec.pretrained ? "pretrained weights"
                                                     : "fresh weights from the seed"));
   if (!inputs.weights_text.empty()) plan.emplace_back("weights", inputs.weights_text);
+  if (job.recipe.freeze != Freeze::kNone)
+    plan.emplace_back("frozen", frozen_text(job, state, num_parameters));
   plan.emplace_back(
       "normalization",
       inputs.normalization_name +
@@ -145,6 +165,10 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
             (job.bound_to == 0 ? "" : formatted(", each bound to %d processors", job.bound_to)) +
             formatted("; global batch of %lld images, learning rate %g x %g = %g", global_batch,
                       config.learning_rate, peak / config.learning_rate, peak));
+  if (job.uses_features) {
+    plan.emplace_back("plan", feature_plan(job));
+    return plan;
+  }
   std::string steps = formatted(
       "%d epochs of %lld steps of %lld images, learning rate %g, "
       "warm-up %d epochs, patience %d, seed %lld",
@@ -153,6 +177,8 @@ TextPairs plan_of(const TrainingJob& job, long long num_parameters) {
   if (const long long left_over = images_left_over(job); left_over > 0)
     steps += formatted("; %lld of %zu images left over in each epoch, different ones each time",
                        left_over, inputs.train.samples.size());
+  if (const double factor = job.recipe.optimizer.head_rate; factor != 1)
+    steps += formatted("; learning rate of the last layer %g", peak * factor);
   plan.emplace_back("plan", std::move(steps));
   plan_balance(job, plan);
   return plan;
@@ -196,11 +222,11 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   for (const at::Tensor& parameter : state.model->parameters())
     start.num_parameters += parameter.numel();
   start.num_ranks = job.world.size();
-  start.num_epochs = job.config.optimization.epochs;
-  start.steps_per_epoch = static_cast<int>(job.inputs.steps_per_epoch);
+  start.num_epochs = job.uses_features ? 1 : job.config.optimization.epochs;
+  start.steps_per_epoch = job.uses_features ? 0 : static_cast<int>(job.inputs.steps_per_epoch);
   start.global_batch = static_cast<int>(job.epoch_plan(1).step.images());
   start.data = data_record(job);
-  start.plan = plan_of(job, start.num_parameters);
+  start.plan = plan_of(job, state, start.num_parameters);
   for (const std::string& idle : idle_gpus(job.world, job.device))
     start.plan.emplace_back("idle", idle + ": use `kiln train --ranks auto` to use all of them");
   return start;

@@ -16,6 +16,11 @@ struct TrainingInputs {
   std::int64_t steps_per_epoch = 0;
   std::int64_t images_per_epoch() const { return steps_per_epoch * train_shard.images_per_step(); }
   Dataset train, valid;  // validation labels are ids of training classes
+  // Which training images belong together, a number for each; empty: none do. Of rank 0.
+  std::vector<std::uint32_t> train_groups;
+  // With --folds and no validation images: `valid` is a copy of `train`, whose images are judged by
+  // heads that have not seen them.
+  bool judged_out_of_fold = false;
   // The network that is trained and written: its specification, and where it comes from a directory
   // of untrained weights, these. `pretrained` there: with the 1000 outputs and the layer behind
   // them.

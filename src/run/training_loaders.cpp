@@ -223,6 +223,13 @@ BatchLoader TrainingLoaders::validation(int epoch) {
   return take(next_validation_);
 }
 
+BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order, int batch_size) {
+  BatchLoader::Plan wanted = plan(inputs_.valid_pixels, 0);
+  wanted.order = std::move(order);
+  wanted.batch_size = batch_size;
+  return {set, pool_, std::move(wanted)};
+}
+
 long long TrainingLoaders::most_memory_bytes() const {
   const std::size_t batch_pair =
       plan(inputs_.pixels, 0).batch_bytes() + plan(inputs_.valid_pixels, 0).batch_bytes();

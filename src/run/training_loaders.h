@@ -56,6 +56,8 @@ class TrainingLoaders {
   // before the next of its kind is created, which reuses its memory.
   BatchLoader training(int epoch, int steps_done);
   BatchLoader validation(int epoch);
+  // These images of one of the two sets, as validation sees them; nothing of them is cached.
+  BatchLoader once(Dataset& set, std::vector<std::uint32_t> order, int batch_size);
   // Starts loading ahead as far as threads are free; training() and validation() return the
   // loaders.
   void begin_training(int epoch);

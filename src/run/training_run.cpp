@@ -10,10 +10,10 @@
 #include "base/text.h"
 #include "run/checkpoints.h"
 #include "run/class_counts.h"
+#include "run/frozen_run.h"
 #include "run/kept_model.h"
 #include "run/plan_warnings.h"
 #include "run/prepare.h"
-#include "run/rank_agreement.h"
 #include "run/run_faults.h"
 #include "run/run_logger.h"
 #include "run/vote.h"
@@ -173,19 +173,6 @@ ValidationDetails judge_kept(TrainingRun& run, const Validation& result, int epo
   return details;
 }
 
-// After the first epoch, when both sets have been read.
-void count_shared_images(TrainingRun& run, EpochRecord& record) {
-  const TrainingInputs& inputs = run.job.inputs;
-  const long long count =
-      count_valid_in_train(run.job.world, inputs.train.samples, inputs.valid.samples);
-  record.valid_in_train = count;
-  if (count == 0 || share_a_folder(inputs) || !run.job.world.leads()) return;
-  run.job.log.warning(
-      formatted("%lld of %lld validation images are also training images, byte for byte: the "
-                "validation accuracy is optimistic. Remove them from one of the two.",
-                count, static_cast<long long>(record.valid.count)));
-}
-
 // Runs until the last epoch, early stopping or a stop signal; from wherever the state is.
 Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& checkpoints) {
   const DataConfig& data = job.config.data;
@@ -224,7 +211,8 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& che
 
     // -------------------------------- keep, tell, stop --------------------------------
     job.loaders->adapt_threads();
-    if (epoch == 1) count_shared_images(run, record);
+    if (epoch == 1)  // now both sets have been read
+      record.valid_in_train = tell_shared_images(job, record.valid.count);
     record.bad_train_images = state.bad_train.num_bad;
     record.bad_valid_images = state.bad_valid.num_bad;
     const bool kept = keep_if_best(state, record, job.config.optimization, job.world.leads());
@@ -308,15 +296,18 @@ int run_training(const TrainConfig& config, Process& process) {
     begin_record(*job, *state, log);
     log.watch_memory(memory_plan(*job, *state));
     auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
-    const Stop stop = train(*job, *state, log, *checkpoints);
+    const Stop stop = job->uses_features
+                          ? Stop{.signal = train_on_features(*job, *state, log).stop_signal}
+                          : train(*job, *state, log, *checkpoints);
     if (stop.signal != 0)
-      log.stopped_early(
-          "signal",
-          "Stopped by signal " + std::to_string(stop.signal) + "." +
-              (config.checkpoint.path.empty() ? "" : " The same command continues this run."));
+      log.stopped_early("signal", "Stopped by signal " + std::to_string(stop.signal) + "." +
+                                      (config.checkpoint.path.empty() || job->uses_features
+                                           ? ""
+                                           : " The same command continues this run."));
     if (stop.patience)
       log.stopped_early("patience", "Stopped early. " + patience_text(*job, *state));
     world.enter("writing the last checkpoint", /*patient=*/true);
+    if (job->uses_features) checkpoints->forgo_the_last();  // its model has been used up
     checkpoints->finish(stop.signal != 0 ? "" : stop.patience ? "patience" : "epochs");
     checkpoints.reset();
     world.enter("saving", /*patient=*/true);

@@ -219,10 +219,17 @@ void visit_fields(Is<Calibration> auto& calibration, auto&& field) {
   field("answers", calibration.answers);
 }
 
+void visit_fields(Is<OutOfFoldRecord> auto& judged, auto&& field) {
+  field("folds", judged.folds);
+  field("is_validation", judged.is_validation);
+  field("totals", judged.totals);
+}
+
 void visit_fields(Is<ValidationDetails> auto& details, auto&& field) {
   field("epoch", details.epoch);
   field("confusion", details.confusion);
   field("calibration", details.calibration);
+  field("out_of_fold", details.out_of_fold);
   field("most_wrong", details.most_wrong);
   field("samples", details.samples);
 }

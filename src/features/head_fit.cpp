@@ -1,0 +1,166 @@
+#include "features/head_fit.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "features/softmax_regression.h"
+
+namespace kiln {
+namespace {
+
+// The penalties that are tried, from the strongest, each half a decade below the one before.
+constexpr double kStrongestPenalty = 10;
+constexpr int kMostPenalties = 13;
+constexpr double kDefaultPenalty = 0.01;
+// Weaker ones are not tried once the loss has risen so often.
+constexpr int kMostRises = 2;
+// To compare penalties it need not be exact.
+constexpr double kPathTolerance = 3e-4, kTolerance = 1e-5;
+
+double penalty_number(int i) {
+  return kStrongestPenalty * std::pow(10, -0.5 * i);
+}
+
+at::Tensor as_tensor(const std::vector<std::int32_t>& values) {
+  return at::tensor(std::vector<std::int64_t>(values.begin(), values.end()), at::kLong);
+}
+
+void require_finite(const at::Tensor& rows) {
+  const auto bad = rows.size(0) - rows.isfinite().all(1).sum().item<std::int64_t>();
+  if (bad > 0)
+    throw Error(
+        ErrorCode::kFailedToCompleteOperation,
+        "The features of " + std::to_string(bad) +
+            " images are not finite numbers: the network's weights are damaged, or its "
+            "numbers overflow in this --precision. Use --precision fp32, or other weights.");
+}
+
+// The layers of all folds along the path of penalties, each beginning where it was.
+class Path {
+ public:
+  Path(at::Tensor coordinates, const std::vector<std::int32_t>& labels, int num_classes,
+       const Folds& folds)
+      : coordinates_(std::move(coordinates)),
+        labels_(as_tensor(labels)),
+        num_classes_(num_classes),
+        rows_(static_cast<std::size_t>(folds.count)),
+        layers_(rows_.size(), zeros()),
+        losses_(rows_.size()),
+        least_elsewhere_(rows_.size(), std::numeric_limits<double>::infinity()),
+        judged_(at::empty({coordinates_.size(0), num_classes}, at::kFloat)) {
+    std::vector<std::vector<std::int64_t>> rows(rows_.size());
+    for (std::size_t i = 0; i < folds.of.size(); ++i)
+      rows[static_cast<std::size_t>(folds.of[i])].push_back(static_cast<std::int64_t>(i));
+    for (std::size_t fold = 0; fold < rows.size(); ++fold)
+      rows_[fold] = at::tensor(rows[fold], at::kLong);
+  }
+
+  at::Tensor zeros() const {
+    return at::zeros({coordinates_.size(1) + 1, num_classes_}, at::kDouble);
+  }
+
+  // The best penalty, or nothing if it was stopped.
+  bool walk(const std::function<bool()>& is_stopped) {
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0, rises = 0; i < kMostPenalties && rises < kMostRises; ++i) {
+      const double loss = try_penalty(penalty_number(i), is_stopped);
+      if (is_stopped()) return false;
+      rises = loss < least ? 0 : rises + 1;
+      if (loss >= least) continue;
+      least = loss;
+      penalty = penalty_number(i);
+      start = at::stack(layers_).mean(0);
+    }
+    return true;
+  }
+
+  WeightedImages images(at::Tensor weights) const {
+    weights.div_(weights.sum());
+    return {coordinates_, labels_, std::move(weights)};
+  }
+  at::Tensor even_weights() const { return at::ones({coordinates_.size(0)}, at::kDouble); }
+  const at::Tensor& judged() const { return judged_; }
+
+  double penalty = kDefaultPenalty;
+  at::Tensor start;  // for the fit to all images
+
+ private:
+  // The sum of the losses of all images, each of which its own layer has not seen.
+  double try_penalty(double penalty_tried, const std::function<bool()>& is_stopped) {
+    std::vector<at::Tensor> logits;
+    double sum = 0;
+    for (std::size_t fold = 0; fold < rows_.size() && !is_stopped(); ++fold) {
+      at::Tensor weights = even_weights();
+      weights.index_fill_(0, rows_[fold], 0.0);
+      layers_[fold] = fit_softmax(images(std::move(weights)), layers_[fold],
+                                  {penalty_tried, kPathTolerance, is_stopped});
+      logits.push_back(logits_of(coordinates_.index_select(0, rows_[fold]), layers_[fold]));
+      const at::Tensor labels = labels_.index_select(0, rows_[fold]).unsqueeze(1);
+      losses_[fold] = -logits.back().log_softmax(1).gather(1, labels).sum().item<double>();
+      sum += losses_[fold];
+    }
+    if (logits.size() == rows_.size()) keep_better(logits, sum);
+    return sum;
+  }
+
+  // An image must not choose the penalty by which it is judged.
+  void keep_better(const std::vector<at::Tensor>& logits, double sum) {
+    for (std::size_t fold = 0; fold < rows_.size(); ++fold) {
+      const double elsewhere = sum - losses_[fold];
+      if (elsewhere >= least_elsewhere_[fold]) continue;
+      least_elsewhere_[fold] = elsewhere;
+      judged_.index_copy_(0, rows_[fold], logits[fold].to(at::kFloat));
+    }
+  }
+
+  at::Tensor coordinates_, labels_;
+  std::int64_t num_classes_;
+  std::vector<at::Tensor> rows_;    // of each fold
+  std::vector<at::Tensor> layers_;  // fitted without it
+  std::vector<double> losses_;      // of its images, with the last penalty
+  std::vector<double> least_elsewhere_;
+  at::Tensor judged_;
+};
+
+}  // namespace
+
+HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& folds,
+                 const std::function<bool()>& is_stopped) {
+  const torch::NoGradGuard no_grad;
+  require_finite(images.rows);
+  const FeatureSpace space(images.rows);
+  Path path(space.coordinates(), images.labels, num_classes, folds);
+  HeadFit fit;
+  path.start = path.zeros();
+  if (folds.count > 0) {
+    if (!path.walk(is_stopped)) return {};
+    fit.is_chosen = true;
+    fit.out_of_fold_logits = path.judged();
+  }
+  fit.penalty = path.penalty;
+  const at::Tensor weights = fit_softmax(path.images(path.even_weights()), path.start,
+                                         {fit.penalty, kTolerance, is_stopped});
+  if (is_stopped()) return {};
+  const FeatureSpace::Layer layer = space.layer_of(weights);
+  fit.weight = layer.weight;
+  fit.bias = layer.bias;
+  return fit;
+}
+
+at::Tensor head_logits(const at::Tensor& rows, const HeadFit& head) {
+  return at::linear(rows, head.weight, head.bias);
+}
+
+double fit_memory(std::int64_t num_images, std::int64_t num_features, std::int64_t num_classes) {
+  // Features in float32 and twice in float64, and some tables of logits.
+  return static_cast<double>(num_images) *
+         (20.0 * static_cast<double>(num_features) + 40.0 * static_cast<double>(num_classes));
+}
+
+}  // namespace kiln

@@ -1,0 +1,77 @@
+#include "features/lbfgs.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+#include <vector>
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMemory = 10;      // steps that are remembered
+constexpr double kSufficient = 1e-4;     // of the decrease that the slope promises
+constexpr double kShortestStep = 1e-12;  // below it, rounding hides any decrease
+
+double product(const at::Tensor& a, const at::Tensor& b) {
+  return a.dot(b).item<double>();
+}
+
+// A step that was taken and how the gradient changed with it: what is known of the curvature.
+struct Memory {
+  at::Tensor step, change;
+  double curvature = 0;  // step . change
+};
+
+// Where to go: the gradient, divided by the curvature as far as it is known.
+at::Tensor direction(const at::Tensor& gradient, const std::deque<Memory>& memories) {
+  at::Tensor way = gradient.neg();
+  if (memories.empty()) return way.div_(std::max(1.0, gradient.norm().item<double>()));
+  std::vector<double> shares;
+  for (auto past = memories.rbegin(); past != memories.rend(); ++past) {
+    shares.push_back(product(past->step, way) / past->curvature);
+    way.sub_(past->change, shares.back());
+  }
+  const Memory& last = memories.back();
+  way.mul_(last.curvature / product(last.change, last.change));
+  for (const Memory& past : memories) {
+    way.add_(past.step, shares.back() - product(past.change, way) / past.curvature);
+    shares.pop_back();
+  }
+  return way;
+}
+
+}  // namespace
+
+at::Tensor minimize(const Objective& objective, const at::Tensor& start, const MinimizePlan& plan) {
+  const torch::NoGradGuard no_grad;
+  std::deque<Memory> memories;
+  at::Tensor place = start;
+  Evaluation now = objective(place);
+  for (int step = 0; step < plan.most_steps; ++step) {
+    if (now.gradient.abs().max().item<double>() <= plan.tolerance) break;
+    if (plan.is_stopped && plan.is_stopped()) break;
+    const at::Tensor way = direction(now.gradient, memories);
+    const double slope = product(now.gradient, way);
+    double length = 1;
+    at::Tensor next = place + way;
+    Evaluation there = objective(next);
+    // Not "greater": of a value that is not a number the step is halved, too.
+    while (!(there.value <= now.value + kSufficient * length * slope) && length > kShortestStep) {
+      length /= 2;
+      next = place + way * length;
+      there = objective(next);
+    }
+    if (length <= kShortestStep) break;
+    Memory memory{next - place, there.gradient - now.gradient, 0};
+    memory.curvature = product(memory.step, memory.change);
+    if (memory.curvature > 0) memories.push_back(std::move(memory));
+    if (memories.size() > kMemory) memories.pop_front();
+    place = std::move(next);
+    now = std::move(there);
+  }
+  return place;
+}
+
+}  // namespace kiln

@@ -1,0 +1,92 @@
+#include "features/softmax_regression.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+#include "features/lbfgs.h"
+
+namespace kiln {
+namespace {
+
+// Up to here it takes less time to find the directions than they save.
+constexpr std::int64_t kMostDirections = 1000;
+// Of the largest, below which a variance is rounding.
+constexpr double kNoVariance = 1e-12;
+
+at::Tensor weights_part(const at::Tensor& weights) {
+  return weights.narrow(0, 0, weights.size(0) - 1);
+}
+
+at::Tensor bias_part(const at::Tensor& weights) {
+  return weights.select(0, weights.size(0) - 1);
+}
+
+// The mean cross-entropy with the penalties, and its gradient.
+Evaluation penalized_loss(const WeightedImages& images, const at::Tensor& weights, double penalty) {
+  const at::Tensor w = weights_part(weights), b = bias_part(weights);
+  const at::Tensor logs = logits_of(images.coordinates, weights).log_softmax(1);
+  const at::Tensor of_labels = logs.gather(1, images.labels.unsqueeze(1)).squeeze(1);
+  const double loss = -of_labels.dot(images.weights).item<double>();
+  at::Tensor excess = logs.exp();  // of the probabilities over those that would be right
+  excess.scatter_add_(1, images.labels.unsqueeze(1),
+                      at::full({excess.size(0), 1}, -1.0, at::kDouble));
+  excess.mul_(images.weights.unsqueeze(1));
+  at::Tensor gradient = at::empty_like(weights);
+  weights_part(gradient).copy_(images.coordinates.t().mm(excess) + penalty * w);
+  bias_part(gradient).copy_(excess.sum(0) + kBiasPenalty * b);
+  const double penalties = 0.5 * penalty * w.square().sum().item<double>() +
+                           0.5 * kBiasPenalty * b.square().sum().item<double>();
+  return {loss + penalties, gradient};
+}
+
+}  // namespace
+
+FeatureSpace::FeatureSpace(const at::Tensor& features) {
+  const torch::NoGradGuard no_grad;
+  coordinates_ = features.to(at::kDouble);
+  mean_ = coordinates_.mean(0);
+  const at::Tensor variance = coordinates_.var(0, /*unbiased=*/false);
+  // A feature that is the same for all images says nothing: it becomes 0.
+  const at::Tensor varies = variance > kNoVariance * mean_.square();
+  scale_ = at::where(varies, variance.clamp_min(1e-300).rsqrt(), at::zeros_like(variance));
+  coordinates_ = (coordinates_ - mean_).mul_(scale_);
+  const std::int64_t num_images = features.size(0);
+  if (num_images >= features.size(1) || num_images > kMostDirections) return;
+  const auto [squares, images] = at::linalg_eigh(coordinates_.mm(coordinates_.t()));
+  const double largest = squares.max().item<double>();
+  const at::Tensor kept = (squares > kNoVariance * largest).nonzero().squeeze(1);
+  if (kept.size(0) == 0) return;
+  const at::Tensor lengths = squares.index_select(0, kept).sqrt();
+  const at::Tensor basis = images.index_select(1, kept);
+  directions_ = coordinates_.t().mm(basis) / lengths;
+  coordinates_ = basis * lengths;
+}
+
+FeatureSpace::Layer FeatureSpace::layer_of(const at::Tensor& weights) const {
+  const torch::NoGradGuard no_grad;
+  const at::Tensor along = weights_part(weights);
+  const at::Tensor w =
+      (directions_.defined() ? directions_.mm(along) : along) * scale_.unsqueeze(1);  // [D, C]
+  const at::Tensor bias = bias_part(weights) - mean_.unsqueeze(0).mm(w).squeeze(0);
+  return {w.t().to(at::kFloat).contiguous(), bias.to(at::kFloat).contiguous()};
+}
+
+at::Tensor fit_softmax(const WeightedImages& images, const at::Tensor& start,
+                       const RegressionPlan& plan) {
+  const at::IntArrayRef shape = start.sizes();
+  const Objective objective = [&](const at::Tensor& place) {
+    Evaluation found = penalized_loss(images, place.view(shape), plan.penalty);
+    found.gradient = found.gradient.view({-1});
+    return found;
+  };
+  return minimize(objective, start.reshape({-1}),
+                  {.tolerance = plan.tolerance, .is_stopped = plan.is_stopped})
+      .view(shape);
+}
+
+at::Tensor logits_of(const at::Tensor& coordinates, const at::Tensor& weights) {
+  return at::addmm(bias_part(weights), coordinates, weights_part(weights));
+}
+
+}  // namespace kiln

@@ -1,0 +1,292 @@
+#include "run/frozen_run.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/system.h"
+#include "base/text.h"
+#include "features/feature_pass.h"
+#include "features/folds.h"
+#include "features/head_fit.h"
+#include "run/gathered_features.h"
+#include "run/kept_model.h"
+#include "run/plan_warnings.h"
+#include "run/run_faults.h"
+#include "run/vote.h"
+#include "train/loss.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kSmallestBatch = 64;  // of a pass without gradients, which needs little memory
+constexpr int kFoldsForPenalty = 5;
+
+at::Tensor as_tensor(const std::vector<std::int32_t>& labels) {
+  return torch::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), torch::kInt64);
+}
+
+Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labels) {
+  MetricSums sums{at::Device(at::kCPU)};
+  const at::Tensor truth = as_tensor(labels);
+  sums.add(logits, truth, reported_loss(logits, truth), 1);
+  return sums.totals();
+}
+
+std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFeatures& images) {
+  const auto [confidences, guesses] = logits.softmax(1).max(1);
+  std::vector<Prediction> predictions;
+  for (std::size_t i = 0; i < images.labels.size(); ++i) {
+    const auto row = static_cast<std::int64_t>(i);
+    predictions.push_back({images.samples[i], images.labels[i],
+                           static_cast<std::int32_t>(guesses[row].item<std::int64_t>()),
+                           confidences[row].item<float>()});
+  }
+  return predictions;
+}
+
+// One set of images, and where its faults go.
+struct ImageSet {
+  Dataset& data;
+  const Shard& shard;
+  BadImageLedger ledger;
+  bool is_training;
+};
+
+// On rank 0: logits of images that the layers had not seen.
+struct Judgment {
+  at::Tensor logits;
+  const LabeledFeatures* images = nullptr;
+
+  HostLogits host() const { return {logits.to(torch::kFloat32).contiguous(), images->labels}; }
+};
+
+class FeatureRun {
+ public:
+  FeatureRun(TrainingJob& job, TrainState& state, RunLogger& log)
+      : job_(job),
+        state_(state),
+        log_(log),
+        uploader_(torch_device(job.device), job.inputs.valid_pixels.output, batch_size(),
+                  job.inputs.normalization) {}
+
+  int run();
+  OutOfFold take_out_of_fold();
+
+ private:
+  int batch_size() const { return std::max(kSmallestBatch, job_.config.optimization.batch_size); }
+  bool leads() const { return job_.world.leads(); }
+  bool validates() const { return !job_.inputs.judged_out_of_fold; }
+
+  int read(ImageSet set, LabeledFeatures& result);
+  void tell_progress(const FeaturePass& pass, int num_batches, bool is_training) const;
+  int fit();
+  HeadFit fit_here() const;
+  Judgment judgment() const;
+  void finish();
+  void count_images();
+  void keep(const Judgment& judged);
+  void tell_result() const;
+
+  TrainingJob& job_;
+  TrainState& state_;
+  RunLogger& log_;
+  DeviceUploader uploader_;
+  std::vector<NamedTensor> weights_;  // before BatchNorm is folded, on rank 0
+  LabeledFeatures train_, valid_;     // of all ranks, on rank 0
+  HeadFit head_;                      // on rank 0
+  Stopwatch watch_;
+  double wait_seconds_ = 0, pass_seconds_ = 0, fit_seconds_ = 0;
+  EpochRecord record_;
+};
+
+int FeatureRun::run() {
+  const TrainingInputs& inputs = job_.inputs;
+  const DataConfig& data = job_.config.data;
+  if (leads()) weights_ = copied_weights(*state_.model);
+  state_.model->fold_batch_norm();
+  record_.epoch = 1;
+
+  job_.world.enter("features of the training images");
+  if (const int signal = read({job_.inputs.train,
+                               inputs.train_shard,
+                               {"training", inputs.train, false, data, state_.bad_train},
+                               /*is_training=*/true},
+                              train_))
+    return signal;
+  record_.train_seconds = watch_.seconds();
+  if (validates()) {
+    job_.world.enter("features of the validation images");
+    if (const int signal = read({job_.inputs.valid,
+                                 inputs.valid_shard,
+                                 {"validation", inputs.valid, false, data, state_.bad_valid},
+                                 /*is_training=*/false},
+                                valid_))
+      return signal;
+    record_.valid_seconds = watch_.seconds() - record_.train_seconds;
+  }
+  pass_seconds_ = watch_.seconds();
+  if (const int signal = fit()) return signal;
+  finish();
+  return 0;
+}
+
+int FeatureRun::read(ImageSet set, LabeledFeatures& result) {
+  World& world = job_.world;
+  const auto count = static_cast<std::uint32_t>(set.data.samples.size());
+  std::vector<std::uint32_t> mine = validation_indices(count, set.shard);
+  const auto num_images = static_cast<std::int64_t>(mine.size());
+  BatchLoader loader = job_.loaders->once(set.data, std::move(mine), batch_size());
+  FeaturePass pass(*state_.model, loader, uploader_, job_.recipe.precision, num_images);
+  std::vector<BadImage> faults;
+  while (stop_signal() == 0 && pass.step()) {
+    world.at("batch " + std::to_string(pass.steps_done()));
+    tell_progress(pass, loader.num_batches(), set.is_training);
+    for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
+    if (world.size() == 1) set.ledger.note(std::exchange(faults, {}), /*leads=*/true, job_.log);
+  }
+  const Vote all = vote(world, ballot(!faults.empty()));
+  if (all.has_bad_images) set.ledger.note_everywhere(faults, world, job_.log);
+  if (all.stop_signal != 0) return all.stop_signal;
+  wait_seconds_ += loader.wait_seconds();
+  if (set.is_training) record_.num_steps = pass.steps_done();
+  result = gathered(world, pass.take());
+  return 0;
+}
+
+void FeatureRun::tell_progress(const FeaturePass& pass, int num_batches, bool is_training) const {
+  if (!is_training) return log_.validating(1, pass.steps_done(), num_batches);
+  StepRecord timing;
+  timing.epoch = timing.num_epochs = 1;
+  timing.step = pass.steps_done();
+  timing.num_steps = num_batches;
+  timing.elapsed_seconds = watch_.seconds();
+  timing.epoch_images_per_second = static_cast<double>(pass.images_done()) / timing.elapsed_seconds;
+  log_.progress(timing);
+}
+
+// The ranks wait for rank 0, which has all features.
+int FeatureRun::fit() {
+  count_images();
+  job_.world.agree([&] { check_epoch(record_); });
+  if (validates()) record_.valid_in_train = tell_shared_images(job_, record_.valid.count);
+  job_.world.enter("fitting the head", /*patient=*/true);
+  const Stopwatch watch;
+  job_.world.agree([&] {
+    if (leads()) head_ = fit_here();
+  });
+  fit_seconds_ = watch.seconds();
+  record_.train_seconds += fit_seconds_;
+  return vote(job_.world, ballot(false)).stop_signal;
+}
+
+HeadFit FeatureRun::fit_here() const {
+  const OptimizationConfig& config = job_.config.optimization;
+  std::vector<std::uint32_t> groups;
+  if (!job_.inputs.train_groups.empty())
+    for (const std::uint32_t sample : train_.samples)
+      groups.push_back(job_.inputs.train_groups[sample]);
+  const Folds folds =
+      divided_into_folds(train_.labels, groups, config.folds > 0 ? config.folds : kFoldsForPenalty,
+                         static_cast<std::uint64_t>(config.random_seed));
+  if (config.folds > 0 && folds.count < config.folds)
+    throw Error(ErrorCode::kInvalidDataset,
+                formatted("--folds is %d, but the training images are only %d that need not stay "
+                          "together: use fewer folds, or more images or groups.",
+                          config.folds, std::max(1, folds.count)));
+  return fit_head(train_, static_cast<int>(job_.inputs.train.classes.size()), folds,
+                  [] { return stop_signal() != 0; });
+}
+
+// So far only the counts, as all ranks know them.
+void FeatureRun::count_images() {
+  record_.train.count = job_.world.broadcast(train_.size());
+  record_.valid.count = validates() ? job_.world.broadcast(valid_.size()) : record_.train.count;
+}
+
+// By what the run is judged.
+Judgment FeatureRun::judgment() const {
+  if (!validates()) return {head_.out_of_fold_logits, &train_};
+  return {head_logits(valid_.rows, head_), &valid_};
+}
+
+void FeatureRun::finish() {
+  Judgment judged;
+  if (leads()) {
+    record_.train = totals_of(head_logits(train_.rows, head_), train_.labels);
+    judged = judgment();
+    record_.valid = totals_of(judged.logits, judged.images->labels);
+  } else {
+    record_.train = record_.valid = {};
+  }
+  set_summed_numbers(job_.world.sum(summed_numbers(record_.valid)), record_.valid);
+  set_summed_numbers(job_.world.sum(summed_numbers(record_)), record_);
+  job_.world.agree([&] { check_epoch(record_); });
+  const double images_per_second = static_cast<double>(record_.train.count) / record_.train_seconds;
+  record_.train_images_per_second = record_.average_images_per_second = images_per_second;
+  record_.data_wait_seconds = record_.times.data_wait = wait_seconds_;
+  record_.times.forward = std::max(0.0, pass_seconds_ - wait_seconds_);
+  record_.times.optimizer = fit_seconds_;
+  record_.bad_train_images = state_.bad_train.num_bad;
+  record_.bad_valid_images = state_.bad_valid.num_bad;
+  keep(judged);
+}
+
+void FeatureRun::keep(const Judgment& judged) {
+  World& world = job_.world;
+  BestEpoch& best = state_.progress.best;
+  best = {.epoch = 1, .valid = record_.valid, .calibration = {}, .weights = {}};
+  const bool has_folds = job_.config.optimization.folds > 0;
+  HostLogits logits;
+  std::vector<Prediction> predictions;
+  if (leads()) {
+    const std::vector<NamedTensor> head = state_.model->head();
+    for (NamedTensor& weight : weights_) {
+      if (weight.name == head[0].name) weight.tensor = head_.weight;
+      if (weight.name == head[1].name) weight.tensor = head_.bias;
+    }
+    best.weights = std::move(weights_);
+    predictions = predictions_of(judged.logits, *judged.images);
+    logits = (has_folds ? Judgment{head_.out_of_fold_logits, &train_} : judged).host();
+  }
+  world.agree([&] { best.calibration = calibrate(world, logits); });
+  ValidationDetails details =
+      judge(world, predictions, job_.inputs.valid, job_.inputs.valid_pixels, 1);
+  details.calibration = best.calibration;
+  if (has_folds && leads())
+    details.out_of_fold = {job_.config.optimization.folds, /*is_validation=*/!validates(),
+                           totals_of(head_.out_of_fold_logits, train_.labels)};
+  if (leads()) tell_result();
+  log_.epoch(record_, &details);
+  state_.progress.epochs_done = 1;
+}
+
+void FeatureRun::tell_result() const {
+  const long long num_images = train_.size() + valid_.size();
+  job_.log.info(
+      formatted("features:         %s images x %s in %.1f s; fitted in %.1f s with a penalty of "
+                "%.3g (%s)",
+                grouped(num_images).c_str(), grouped(train_.rows.size(1)).c_str(), pass_seconds_,
+                fit_seconds_, head_.penalty,
+                head_.is_chosen ? "the best for images out of fold" : "too few images to choose"));
+}
+
+OutOfFold FeatureRun::take_out_of_fold() {
+  if (!leads() || job_.config.optimization.folds == 0) return {};
+  return {head_.out_of_fold_logits.softmax(1), std::move(train_.labels), std::move(train_.rows),
+          std::move(train_.samples)};
+}
+
+}  // namespace
+
+FrozenResult train_on_features(TrainingJob& job, TrainState& state, RunLogger& log) {
+  FeatureRun run(job, state, log);
+  const int signal = run.run();
+  if (signal != 0) return {signal, {}};
+  return {0, run.take_out_of_fold()};
+}
+
+}  // namespace kiln
