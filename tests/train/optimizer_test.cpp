@@ -54,6 +54,40 @@ TEST(Sgd, DecaysTheGroupsThatAskForItAndLeavesOtherTensorsAlone) {
   EXPECT_TRUE(torch::equal(frozen, start));
 }
 
+TEST(Sgd, AGroupMayHaveARateOfItsOwn) {
+  const at::Tensor start = torch::ones({2, 1, 1, 1});
+  const at::Tensor slow = parameter(start), fast = parameter(start);
+  ParameterGroup head = group_of("b", fast, 0);
+  head.rate = 10;
+  const auto optimizer = make_optimizer({}, {group_of("a", slow, 0), head});
+  slow.grad().fill_(1);
+  fast.grad().fill_(1);
+  optimizer->step(0.01);
+  EXPECT_TRUE(torch::allclose((start - fast), 10 * (start - slow)));
+  EXPECT_FALSE(torch::equal(slow, start));
+}
+
+// Of a network whose backbone is frozen the head alone has momentum.
+TEST(Groups, HoldWhatIsTrained) {
+  const auto model = make_image_model({.model_name = "resnet18", .num_classes = 3});
+  model->freeze(Freeze::kBackbone);
+  const std::vector<at::Tensor> gradients = {torch::zeros({3, 512}), torch::zeros({3})};
+  for (const double head_rate : {1.0, 5.0}) {
+    const auto groups = groups_of(*model, gradients, {.head_rate = head_rate});
+    ASSERT_EQ(groups.size(), 1U);
+    EXPECT_EQ(groups[0].rate, head_rate);
+    EXPECT_EQ(make_optimizer({}, groups)->state().size(), 2U);
+  }
+  model->freeze(Freeze::kNone);
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& tensor : model->parameters()) all.push_back(torch::zeros_like(tensor));
+  const auto groups = groups_of(*model, all, {.head_rate = 5});
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_EQ(groups[0].rate, 1);
+  EXPECT_EQ(groups[1].parameters.size(), 2U);
+  EXPECT_EQ(groups[0].parameters.size() + 2, all.size());
+}
+
 TEST(Sgd, GoesOnFromTheStateOfAnother) {
   torch::manual_seed(4);
   const at::Tensor target = torch::randn({4, 3, 3, 3});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "base/text.h"
 #include "report/record/run_summary.h"
@@ -67,6 +68,12 @@ Trend trend_of(const RunRecord& run, const RunSummary& summary) {
   if (last.epoch - lowest.epoch >= 2 && last.valid.loss() > kLossRise * lowest.valid.loss())
     return Trend::kLossRising;
   return Trend::kSteady;
+}
+
+bool is_set_to(const RunStart& start, std::string_view option, std::string_view value) {
+  return std::any_of(start.options.begin(), start.options.end(), [&](const auto& pair) {
+    return pair.first == option && pair.second == value;
+  });
 }
 
 // Whether the accuracy is above that of always answering the largest class, by more than chance.
@@ -149,9 +156,11 @@ class Finder {
   void how_sure() {
     const Totals& valid = summary_.best->valid;
     const Interval interval = top1_interval(valid);
-    const std::string range = "With " + grouped(valid.count) +
-                              " validation images, the true top-1 lies between " +
-                              percent_range(interval) + " with a confidence of 95 %";
+    out_of_fold();
+    const bool are_folds = run_.details.out_of_fold.is_validation;
+    const std::string range =
+        "With " + grouped(valid.count) + (are_folds ? " images" : " validation images") +
+        ", the true top-1 lies between " + percent_range(interval) + " with a confidence of 95 %";
     if (interval.high - interval.low > 2 * kWideInterval)
       warn(range + ": too few images to tell small differences.");
     else
@@ -160,6 +169,21 @@ class Finder {
       note(
           "The best epoch was selected on these same images, so its accuracy is slightly "
           "optimistic; use a held-out test set for an unbiased estimate.");
+  }
+
+  void out_of_fold() {
+    const OutOfFoldRecord& judged = run_.details.out_of_fold;
+    if (judged.folds == 0) return;
+    if (judged.is_validation)
+      return good(
+          formatted("Every image was judged by a layer that had learned from the images of "
+                    "the other %d folds alone: the accuracy owes nothing to the choice of "
+                    "validation images.",
+                    judged.folds - 1));
+    note(formatted("Out of fold, in %d parts, ", judged.folds) +
+         percent(judged.totals.top1_accuracy()) + " of the " + grouped(judged.totals.count) +
+         " training images are right; the true share lies between " +
+         percent_range(top1_interval(judged.totals)) + ".");
   }
 
   void trend() {
@@ -323,6 +347,10 @@ class Adviser {
 
   // No better than a constant answer: few steps, a bad learning rate, or too few images.
   void begin_to_learn() {
+    if (is_set_to(run_.start, "freeze", "backbone"))
+      return add(
+          "Train the whole network (`--freeze none`), or start from weights of images that "
+          "are more like these: its features do not tell these classes apart.");
     if (run_.start.steps_per_epoch > 0 && run_.start.steps_per_epoch < kFewSteps)
       add(formatted("An epoch has only %d steps: lower `--batch-size`, or use fewer ranks.",
                     run_.start.steps_per_epoch));

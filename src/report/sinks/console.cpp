@@ -122,11 +122,18 @@ class Console : public RunSink {
       result("macro recall", percent(macro->recall) +
                                  formatted(", macro F1 %.3f (means over the classes)", macro->f1));
     result("validation loss", formatted("%.5f", valid.loss()));
+    const OutOfFoldRecord& judged = run.details.out_of_fold;
+    if (judged.folds > 0)
+      result("out of fold",
+             accuracy_text(judged.totals.top1_accuracy(), top1_interval(judged.totals)) +
+                 formatted(" of %s training images, in %d folds",
+                           grouped(judged.totals.count).c_str(), judged.folds));
     const Calibration& calibration = run.details.calibration;
     if (!calibration.answers.empty())
-      result("temperature", formatted("%.3f (of the softmax, fitted on the validation images, so a "
-                                      "little optimistic there)",
-                                      calibration.temperature));
+      result(
+          "temperature",
+          formatted("%.3f (of the softmax, fitted on the %s images, so a little optimistic there)",
+                    calibration.temperature, judged.folds > 0 ? "out-of-fold" : "validation"));
     result("images/s", formatted("%.1f", summary_of(run).images_per_second));
     if (run.start.data.augment != "none") result("augmentation", run.start.data.augment);
     result("total time",

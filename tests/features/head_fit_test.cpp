@@ -1,0 +1,90 @@
+#include "features/head_fit.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kClasses = 3;
+const auto kGoOn = [] { return false; };
+
+// Classes whose centers are this far apart.
+LabeledFeatures images(std::int64_t count, double distance, std::uint64_t seed) {
+  torch::manual_seed(8);
+  const at::Tensor centers = torch::randn({kClasses, 20}) * distance;
+  torch::manual_seed(seed);
+  LabeledFeatures result;
+  result.rows = torch::randn({count, 20});
+  for (std::int64_t i = 0; i < count; ++i) {
+    result.labels.push_back(static_cast<std::int32_t>(i % kClasses));
+    result.samples.push_back(static_cast<std::uint32_t>(i));
+    result.rows[i] += centers[i % kClasses];
+  }
+  return result;
+}
+
+double share_right(const at::Tensor& logits, const std::vector<std::int32_t>& labels) {
+  const at::Tensor truth =
+      torch::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), torch::kInt64);
+  return logits.argmax(1).eq(truth).to(torch::kDouble).mean().item<double>();
+}
+
+HeadFit fit(const LabeledFeatures& given) {
+  return fit_head(given, kClasses, divided_into_folds(given.labels, {}, 5, 1), kGoOn);
+}
+
+TEST(HeadFit, LearnsAndSaysOutOfFoldWhatNewImagesShow) {
+  const LabeledFeatures known = images(240, 0.5, 1), fresh = images(3000, 0.5, 2);
+  const HeadFit head = fit(known);
+  const double truth = share_right(head_logits(fresh.rows, head), fresh.labels);
+  EXPECT_GT(truth, 0.7);
+  EXPECT_TRUE(head.is_chosen);
+  EXPECT_NEAR(share_right(head.out_of_fold_logits, known.labels), truth, 0.07);
+}
+
+// Images without a pattern: what is seen can be learned by heart, but not what is not.
+TEST(HeadFit, OutOfFoldNothingIsLearnedFromNoise) {
+  const LabeledFeatures noise = images(150, 0, 3);
+  const HeadFit head = fit(noise);
+  EXPECT_LT(share_right(head.out_of_fold_logits, noise.labels), 0.5);
+  EXPECT_GE(head.penalty, 0.3);
+}
+
+TEST(HeadFit, IsTheSameEachTime) {
+  const LabeledFeatures known = images(60, 0.5, 1);
+  const HeadFit one = fit(known), other = fit(known);
+  EXPECT_TRUE(torch::equal(one.weight, other.weight));
+  EXPECT_TRUE(torch::equal(one.out_of_fold_logits, other.out_of_fold_logits));
+}
+
+TEST(HeadFit, AnImageOfItsOwnClassAndOneImageAreNoFault) {
+  LabeledFeatures few = images(7, 0.5, 1);
+  few.labels = {0, 0, 0, 0, 0, 0, 2};  // none of class 1
+  EXPECT_TRUE(fit(few).weight.isfinite().all().item<bool>());
+  const LabeledFeatures one = images(1, 0.5, 1);
+  const HeadFit head = fit(one);
+  EXPECT_FALSE(head.is_chosen);
+  EXPECT_FALSE(head.out_of_fold_logits.defined());
+  EXPECT_TRUE(head.weight.isfinite().all().item<bool>());
+}
+
+TEST(HeadFit, RefusesFeaturesThatAreNoNumbers) {
+  LabeledFeatures bad = images(30, 0.5, 1);
+  bad.rows[3][4] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(fit(bad), Error);
+}
+
+TEST(HeadFit, StopsWhenItIsTold) {
+  const LabeledFeatures known = images(60, 0.5, 1);
+  const HeadFit head =
+      fit_head(known, kClasses, divided_into_folds(known.labels, {}, 5, 1), [] { return true; });
+  EXPECT_FALSE(head.weight.defined());
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,114 @@
+"""A network that is trained only in part: its head on features, in epochs, and with a rate of its own."""
+import shutil
+import signal
+
+from flow import FlowTest, kiln, main, seen_images
+from resumed_runs import Job, differences
+
+
+class FreezeTest(FlowTest):
+    def job(self, name, **options):
+        return Job(self.folder / name, self.untrained, self.data, **{"freeze": "backbone", "checkpoint_path": None, **options})
+
+    def ended(self, job):
+        code, output = job.run()
+        self.assertEqual(code, 0, output)
+        return output
+
+
+class FeaturesTest(FreezeTest):
+    def test_the_head_is_fitted_and_everything_is_reported(self):
+        job = self.job("run", log_path="logs")
+        output = self.ended(job)
+        self.assertRegex(output, r"features: +\d+ images x 512 in .* with a penalty of ")
+        (epoch,) = job.events("epoch")
+        self.assertGreaterEqual(epoch["train"]["top1"] / epoch["train"]["images"], 0.6)  # features of random weights
+        self.assertEqual(epoch["train"]["images"], len(list((self.data / "train").rglob("*.png"))))
+        for name in ("report.html", "epochs.csv"):
+            self.assertTrue((job.folder / "logs" / name).exists(), name)
+        train, valid = seen_images(job.folder / "model")
+        self.assertEqual(len(train | valid), len(list(self.data.rglob("*.png"))))
+        evaluated = kiln("evaluate", job.folder / "model", "--data-path", self.data / "val", "--device", "cpu",
+                         "--output-path", self.folder / "evaluation")
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        share = epoch["valid"]["top1"] / epoch["valid"]["images"]
+        self.assertIn(f"{100 * share:.1f} %", evaluated.stdout)
+
+    def test_it_is_the_same_each_time(self):
+        jobs = [self.job("one"), self.job("two")]
+        for job in jobs:
+            self.ended(job)
+        self.assertEqual(*[(job.folder / "model/model").read_bytes() for job in jobs])
+
+    def test_folds(self):
+        job = self.job("run", folds=5)
+        output = self.ended(job)
+        self.assertRegex(output, r"out of fold +\d+\.\d % \(95 % interval .* of \d+ training images, in 5 folds")
+        self.assertIn("fitted on the out-of-fold images", output)
+        self.assertIn("in 5 parts", (job.folder / "logs/report.html").read_text())
+
+    def test_two_ranks_have_the_model_of_one(self):
+        one, two = self.job("one"), self.job("two", ranks=2)
+        self.ended(one)
+        self.ended(two)
+        epochs = [job.events("epoch")[0] for job in (one, two)]
+        for part in ("train", "valid"):
+            self.assertEqual(epochs[0][part]["images"], epochs[1][part]["images"])
+            self.assertAlmostEqual(epochs[0][part]["loss_sum"], epochs[1][part]["loss_sum"],
+                                   delta=0.01 * epochs[0][part]["images"])
+        self.assertEqual(*[seen_images(job.folder / "model") for job in (one, two)])
+
+    def test_bad_images_are_left_out(self):
+        data = self.folder / "spoiled"
+        shutil.copytree(self.data, data)
+        for part in ("train", "val"):
+            path = sorted((data / part).rglob("*.png"))[0]
+            path.write_bytes(path.read_bytes()[:60])
+        job = Job(self.folder / "run", self.untrained, data, freeze="backbone", checkpoint_path=None, max_bad_images="20%")
+        self.ended(job)
+        (epoch,) = job.events("epoch")
+        self.assertEqual((epoch["bad_train_images"], epoch["bad_valid_images"]), (1, 1))
+
+
+class EpochsTest(FreezeTest):
+    """With augmentation the head learns in epochs."""
+
+    def test_a_frozen_backbone_resumes_to_the_bit(self):
+        options = {"augment": "flip", "head_learning_rate": 0.02, "checkpoint_path": "checkpoints"}
+        straight, resumed = self.job("straight", **options), self.job("resumed", **options)
+        self.ended(straight)
+        code, output = resumed.stop_after(5, signal.SIGTERM)
+        self.assertEqual(code, 128 + signal.SIGTERM, output)
+        self.ended(resumed)
+        self.assertEqual(differences(straight, resumed), [])
+
+    def test_what_is_frozen_is_that_of_the_start(self):
+        one, other = self.job("one", augment="flip"), self.job("other")
+        self.assertIn("frozen:", self.ended(one))
+        self.ended(other)
+        weights = [(job.folder / "model/model").read_bytes() for job in (one, other)]
+        self.assertNotEqual(*weights)
+        self.assertEqual(*map(len, weights))
+        # All but the head is the same.
+        blocks = [[file[at:at + 65536] for at in range(0, len(file), 65536)] for file in weights]
+        self.assertLessEqual(sum(a != b for a, b in zip(*blocks)), 8)
+
+    def test_frozen_norms_train(self):
+        output = self.ended(self.job("run", freeze="norm", epochs=1))
+        self.assertRegex(output, r"frozen: +BatchNorm; [\d,]+ of [\d,]+ parameters are trained")
+
+
+class RefusalTest(FreezeTest):
+    def test_options_that_do_not_go_together(self):
+        for options, expected in (({"freeze": "none", "folds": 5}, "--folds needs --freeze backbone"),
+                                  ({"folds": 5, "augment": "flip"}, "--folds needs --freeze backbone"),
+                                  ({"folds": 1}, "--folds is 1"),
+                                  ({"sync_batch_norm": True}, "--sync-batch-norm has nothing to synchronize")):
+            with self.subTest(**options):
+                code, output = self.job("run", **options).run()
+                self.assertEqual(code, 2, output)
+                self.assertIn(expected, output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+// What is frozen stays as it is, and takes no gradient.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <set>
+
+#include "model/image_model.h"
+
+namespace kiln {
+namespace {
+
+std::unique_ptr<ImageModel> model_of(const ModelOptions& options, Freeze what) {
+  torch::manual_seed(1);
+  auto model = make_image_model(options);
+  model->prepare(at::kCPU);
+  model->freeze(what);
+  return model;
+}
+
+at::Tensor some_images() {
+  torch::manual_seed(2);
+  return torch::randn({2, 3, 32, 32}).contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+std::vector<at::Tensor> copies(const std::vector<NamedTensor>& items) {
+  std::vector<at::Tensor> tensors;
+  for (const NamedTensor& item : items) tensors.push_back(item.tensor.detach().clone());
+  return tensors;
+}
+
+std::vector<std::string> names(const std::vector<NamedTensor>& items) {
+  std::vector<std::string> all;
+  for (const NamedTensor& item : items) all.push_back(item.name);
+  return all;
+}
+
+// A training pass, after which the buffers are those of before.
+void expect_frozen_pass(ImageModel& model) {
+  const std::vector<at::Tensor> before = copies(model.buffers());
+  EXPECT_FALSE(before.empty());
+  model.train(true);
+  model.forward(some_images()).square().sum().backward();
+  for (const NamedTensor& item : model.named_parameters())
+    EXPECT_EQ(item.tensor.grad().defined(), item.tensor.requires_grad()) << item.name;
+  const std::vector<NamedTensor> after = model.buffers();
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(torch::equal(before[i], after[i].tensor)) << after[i].name;
+}
+
+TEST(Freeze, OfABackboneLeavesTheHead) {
+  const auto resnet = model_of({.model_name = "resnet18", .num_classes = 4}, Freeze::kBackbone);
+  EXPECT_EQ(names(resnet->trained_parameters()),
+            (std::vector<std::string>{"model.fc.weight", "model.fc.bias"}));
+  expect_frozen_pass(*resnet);
+  const auto densenet =
+      model_of({.model_name = "densenet121", .num_classes = 4}, Freeze::kBackbone);
+  EXPECT_EQ(names(densenet->trained_parameters()),
+            (std::vector<std::string>{"model.classifier.weight", "model.classifier.bias"}));
+  const auto designers = model_of(
+      {.model_name = "resnet18", .num_classes = 4, .with_output_layer = true}, Freeze::kBackbone);
+  EXPECT_EQ(names(designers->trained_parameters()),
+            (std::vector<std::string>{"model.fc.weight", "model.fc.bias", "out_linear_model.weight",
+                                      "out_linear_model.bias"}));
+  expect_frozen_pass(*designers);
+}
+
+TEST(Freeze, OfNormsLeavesTheRest) {
+  const auto model = model_of({.model_name = "resnet18", .num_classes = 4}, Freeze::kNorm);
+  std::size_t num_norms = 0;
+  for (const NamedTensor& item : model->named_parameters()) {
+    const bool is_of_norm = item.tensor.dim() == 1 && item.name.find("fc.") == std::string::npos;
+    num_norms += is_of_norm ? 1 : 0;
+    EXPECT_EQ(item.tensor.requires_grad(), !is_of_norm) << item.name;
+  }
+  EXPECT_EQ(num_norms, 40U);
+  expect_frozen_pass(*model);
+}
+
+// Backward computes the frozen layers again as forward had them.
+TEST(Freeze, OfNormsHoldsInAMemoryEfficientDenseNet) {
+  std::vector<at::Tensor> gradients[2];
+  for (const bool is_efficient : {false, true}) {
+    const auto model =
+        model_of({.model_name = "densenet121", .num_classes = 4, .memory_efficient = is_efficient},
+                 Freeze::kNorm);
+    expect_frozen_pass(*model);
+    for (const NamedTensor& item : model->trained_parameters())
+      gradients[is_efficient ? 1 : 0].push_back(item.tensor.grad());
+  }
+  ASSERT_EQ(gradients[0].size(), gradients[1].size());
+  for (std::size_t i = 0; i < gradients[0].size(); ++i)
+    EXPECT_TRUE(torch::allclose(gradients[0][i], gradients[1][i], 1e-4, 1e-6)) << i;
+}
+
+TEST(PooledFeatures, AreWhatTheHeadClassifies) {
+  const auto model = model_of({.model_name = "resnet18", .num_classes = 4}, Freeze::kNone);
+  model->train(false);
+  const at::NoGradGuard no_grad;
+  const at::Tensor images = some_images(), features = model->pooled_features(images);
+  EXPECT_EQ(features.sizes(), (std::vector<std::int64_t>{2, 512}));
+  const std::vector<NamedTensor> head = model->head();
+  ASSERT_EQ(head.size(), 2U);
+  EXPECT_TRUE(
+      torch::equal(at::linear(features, head[0].tensor, head[1].tensor), model->forward(images)));
+}
+
+TEST(Buffers, AreWhatIsNoParameter) {
+  const auto model = model_of({.model_name = "resnet18", .num_classes = 4}, Freeze::kBackbone);
+  std::set<std::string> found;
+  for (const std::string& name : names(model->buffers()))
+    found.insert(name.substr(name.rfind('.')));
+  EXPECT_EQ(found,
+            (std::set<std::string>{".running_mean", ".running_var", ".num_batches_tracked"}));
+}
+
+}  // namespace
+}  // namespace kiln
