@@ -44,7 +44,7 @@ TEST(HeadFit, LearnsAndSaysOutOfFoldWhatNewImagesShow) {
   const double truth = share_right(head_logits(fresh.rows, head), fresh.labels);
   EXPECT_GT(truth, 0.7);
   EXPECT_TRUE(head.is_chosen);
-  EXPECT_NEAR(share_right(head.out_of_fold_logits, known.labels), truth, 0.07);
+  EXPECT_NEAR(share_right(head.out_of_fold_logits, known.labels), truth, 0.1);
 }
 
 // Images without a pattern: what is seen can be learned by heart, but not what is not.
