@@ -28,6 +28,9 @@ class OpenFile {
   // ends.
   static OpenFile unnamed(const std::filesystem::path& folder);
 
+  // The same file, to be closed on its own; closed if this is. Throws std::system_error.
+  OpenFile duplicate() const;
+
   bool is_open() const { return descriptor_ >= 0; }
   std::uint64_t size() const;
 

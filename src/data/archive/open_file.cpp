@@ -159,6 +159,14 @@ OpenFile OpenFile::unnamed(const std::filesystem::path& folder) {
   return file;
 }
 
+OpenFile OpenFile::duplicate() const {
+  OpenFile file;
+  if (!is_open()) return file;
+  file.descriptor_ = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  if (file.descriptor_ < 0) fail(errno, "an open archive");
+  return file;
+}
+
 std::uint64_t OpenFile::size() const {
   struct stat info {};
   if (::fstat(descriptor_, &info) != 0) fail(errno, "fstat");

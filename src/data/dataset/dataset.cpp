@@ -155,17 +155,24 @@ void SampleTable::reserve(std::size_t count, std::size_t name_bytes) {
   sizes_.reserve(size() + count);
 }
 
-void SampleTable::remove_unlabeled() {
+SampleTable SampleTable::only(const std::vector<bool>& keep) const {
   SampleTable kept;
   for (std::size_t i = 0; i < size(); ++i) {
-    if (labels_[i] < 0) continue;
+    if (!keep[i]) continue;
     if (members_.empty()) {
       kept.push_back((*this)[i]);
     } else {
       kept.push_back((*this)[i], members_[i]);
     }
+    if (!hashes_.empty()) kept.hashes_.push_back(hashes_[i]);
   }
-  *this = std::move(kept);
+  return kept;
+}
+
+void SampleTable::remove_unlabeled() {
+  std::vector<bool> keep(size());
+  for (std::size_t i = 0; i < size(); ++i) keep[i] = labels_[i] >= 0;
+  *this = only(keep);
 }
 
 void SampleTable::shrink_to_fit() {
@@ -253,6 +260,27 @@ void open_archives(Dataset& set) {
     if (archive.file.is_open()) continue;
     archive.file = open_archive({.root = set.root, .name = set.name}, archive.name);
   }
+}
+
+void share_archives(const Dataset& from, Dataset& to) {
+  to.archives.clear();
+  for (const ImageArchive& archive : from.archives)
+    to.archives.push_back({archive.name, archive.file.duplicate()});
+}
+
+Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
+  Dataset part;
+  part.kind = set.kind;
+  part.root = set.root;
+  part.name = set.name;
+  part.classes = set.classes;
+  part.samples = set.samples.only(keep);
+  share_archives(set, part);
+  part.list_name = set.list_name;
+  part.schema_json = set.schema_json;
+  part.samples_json = set.samples_json;
+  part.stamps = set.stamps;
+  return part;
 }
 
 Dataset read_labeled_dataset(const fs::path& root, const std::string& name) {

@@ -62,6 +62,8 @@ class SampleTable {
 
   void set_label(std::size_t i, int label) { labels_[i] = label; }
   void set_size(std::size_t i, ImageSize size) { sizes_[i] = size; }
+  // The samples `i` with keep[i], in order, with their ids and hashes.
+  SampleTable only(const std::vector<bool>& keep) const;
   void remove_unlabeled();
   void shrink_to_fit();
   std::size_t memory_bytes() const;
@@ -145,6 +147,14 @@ Dataset read_dataset(const std::filesystem::path& root, const std::string& name)
 
 // Opens the archives that are not yet open. Error kInvalidDataset.
 void open_archives(Dataset& set);
+
+// For another part of the same dataset: it has the same archives, open where they are open in
+// `from`, and what was unpacked is not unpacked again. Throws std::system_error.
+void share_archives(const Dataset& from, Dataset& to);
+
+// Another dataset with some of the images, and with everything else as it is, but without notes.
+// Throws std::system_error.
+Dataset part_of(const Dataset& set, const std::vector<bool>& keep);
 
 // For a folder without labels whose images lie deeper than in class folders, such as the parent of
 // train and val: which folder to give. Else empty.

@@ -1,0 +1,48 @@
+#include "data/split/groups.h"
+
+#include <unordered_map>
+
+#include "base/path_pattern.h"
+#include "data/split/union_find.h"
+
+namespace kiln {
+
+DuplicatePairs find_duplicates(const ScannedImages& scanned) {
+  DuplicatePairs pairs;
+  std::unordered_map<std::uint64_t, std::uint32_t> first_of;
+  std::vector<LookPrint> looks = scanned.looks;
+  for (std::uint32_t i = 0; i < scanned.hashes.size(); ++i) {
+    if (scanned.hashes[i] == 0) continue;
+    const auto [first, is_new] = first_of.emplace(scanned.hashes[i], i);
+    if (is_new) continue;
+    pairs.exact.emplace_back(first->second, i);
+    if (!looks.empty()) looks[i] = {};
+  }
+  pairs.near = near_duplicates(looks);
+  return pairs;
+}
+
+std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& pairs,
+                                     const std::string& group_by) {
+  const auto count = static_cast<std::uint32_t>(set.samples.size());
+  UnionFind united(count);
+  for (const auto* list : {&pairs.exact, &pairs.near})
+    for (const auto& [a, b] : *list) united.unite(a, b);
+  if (!group_by.empty()) {
+    const PathPattern pattern(group_by);
+    std::unordered_map<std::string, std::uint32_t> first_of;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const std::string group = pattern.group_of(set.samples.file_name(i));
+      if (!group.empty()) united.unite(first_of.emplace(group, i).first->second, i);
+    }
+  }
+  std::vector<std::uint32_t> groups(count);
+  std::uint32_t num_groups = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t root = united.root_of(i);  // the lowest of its group
+    groups[i] = root == i ? num_groups++ : groups[root];
+  }
+  return groups;
+}
+
+}  // namespace kiln

@@ -1,0 +1,138 @@
+#include "data/split/image_scan.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/content_hash.h"
+#include "base/system.h"
+#include "data/dataset/image_bytes.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kLeastSide = 128;
+constexpr std::size_t kBeginning = 16 << 10;
+constexpr std::size_t kPortion = 16;  // images that a thread takes at a time
+
+class Progress {
+ public:
+  Progress(const ScanPlan& plan, std::size_t all) : plan_(plan), all_(all) {}
+
+  void add(std::size_t count) {
+    if (!plan_.progress) return;
+    const std::scoped_lock lock(mutex_);
+    plan_.progress(done_ += count, all_);
+  }
+
+ private:
+  const ScanPlan& plan_;
+  std::size_t all_, done_ = 0;
+  std::mutex mutex_;
+};
+
+// Calls work(k) for every k below `count`; a thread does some in a row, so that its own memory,
+// which `make` returns with the work, is used again.
+template <typename Make>
+void for_each_image(std::size_t count, const ScanPlan& plan, Progress& progress, Make&& make) {
+  in_parallel((count + kPortion - 1) / kPortion, plan.num_threads, [&](std::size_t portion) {
+    auto work = make();
+    const std::size_t begin = portion * kPortion, end = std::min(count, begin + kPortion);
+    for (std::size_t i = begin; i < end; ++i) work(i);
+    progress.add(end - begin);
+  });
+}
+
+// The bytes of image `i` up to `limit`, or none.
+bool read(const Dataset& set, std::size_t i, std::size_t limit, std::string& bytes) {
+  try {
+    read_first_bytes(set, i, limit, bytes);
+    return true;
+  } catch (const ImageFault&) {
+    return false;
+  }
+}
+
+// Leaves the pixels in `image`, in the memory of `part`.
+void decode_small(const std::string& bytes, ImagePart& part, Image& image) {
+  part.pixels.swap(image.pixels);
+  const auto whole_image = [](ImageSize whole) {
+    const int side = std::min(whole.height, whole.width);
+    return WantedPart{{0, 0, whole}, std::max(1.0, static_cast<double>(side) / kLeastSide)};
+  };
+  decode_part(bytes, whole_image, part);
+  image.size = part.region.size;
+  image.pixels.swap(part.pixels);
+  image.pixels.resize(static_cast<std::size_t>(image.size.height) *
+                      static_cast<std::size_t>(image.size.width) * 3);
+}
+
+void scan_whole_images(Dataset& set, const ScanPlan& plan, ScannedImages& found) {
+  set.samples.keep_hashes();
+  found.looks.resize(set.samples.size());
+  Progress progress(plan, set.samples.size());
+  for_each_image(set.samples.size(), plan, progress, [&] {
+    return [&, bytes = std::string(), part = ImagePart(), image = Image()](std::size_t i) mutable {
+      if (!read(set, i, SIZE_MAX, bytes)) return;
+      found.hashes[i] = content_hash(bytes);
+      try {
+        decode_small(bytes, part, image);
+      } catch (const ImageFault&) {
+        return;
+      }
+      found.looks[i] = look_of(image);
+      if (plan.visit) plan.visit(i, image);
+      set.samples.set_hash(i, found.hashes[i]);
+    };
+  });
+}
+
+// The images that begin like another one.
+std::vector<std::uint32_t> with_equal_beginnings(const std::vector<std::uint64_t>& hashes) {
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
+  for (std::uint32_t i = 0; i < hashes.size(); ++i)
+    if (hashes[i] != 0) order.emplace_back(hashes[i], i);
+  std::sort(order.begin(), order.end());
+  std::vector<std::uint32_t> images;
+  for (std::size_t k = 0; k < order.size(); ++k)
+    if ((k > 0 && order[k - 1].first == order[k].first) ||
+        (k + 1 < order.size() && order[k + 1].first == order[k].first))
+      images.push_back(order[k].second);
+  return images;
+}
+
+void scan_beginnings(const Dataset& set, const ScanPlan& plan, ScannedImages& found) {
+  std::vector<std::uint64_t> beginnings(set.samples.size());
+  Progress progress(plan, set.samples.size());
+  const auto hash_into = [&](std::vector<std::uint64_t>& hashes, std::size_t i, std::size_t limit,
+                             std::string& bytes) {
+    if (read(set, i, limit, bytes)) hashes[i] = content_hash(bytes);
+  };
+  for_each_image(set.samples.size(), plan, progress, [&] {
+    return [&, bytes = std::string()](std::size_t i) mutable {
+      hash_into(beginnings, i, kBeginning, bytes);
+    };
+  });
+  const std::vector<std::uint32_t> alike = with_equal_beginnings(beginnings);
+  Progress again(plan, alike.size());
+  for_each_image(alike.size(), plan, again, [&] {
+    return [&, bytes = std::string()](std::size_t k) mutable {
+      hash_into(found.hashes, alike[k], SIZE_MAX, bytes);
+    };
+  });
+}
+
+}  // namespace
+
+ScannedImages scan_images(Dataset& set, const ScanPlan& plan) {
+  ScannedImages found;
+  found.hashes.resize(set.samples.size());
+  if (set.samples.size() <= kMostDecodedImages)
+    scan_whole_images(set, plan, found);
+  else
+    scan_beginnings(set, plan, found);
+  return found;
+}
+
+}  // namespace kiln

@@ -1,0 +1,40 @@
+// One pass over the images of a dataset: what their bytes are, and what they look like.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "data/dataset/dataset.h"
+#include "data/image/image.h"
+#include "data/split/near_duplicates.h"
+
+namespace kiln {
+
+// Of more images only the bytes are read, and of most of them only the first.
+constexpr std::size_t kMostDecodedImages = 20'000;
+
+struct ScanPlan {
+  int num_threads = 1;
+  // Of every image that can be decoded: all of it, at full, half or quarter resolution, but with
+  // 128 pixels on the shorter side if the file has as many. May be empty; any thread.
+  std::function<void(std::size_t i, const Image& image)> visit = {};
+  // How many images are done, of how many. May be empty; one thread at a time.
+  std::function<void(std::size_t done, std::size_t all)> progress = {};
+};
+
+// By image.
+struct ScannedImages {
+  std::vector<std::uint64_t> hashes;  // content_hash() of the bytes; 0: unknown
+  std::vector<LookPrint> looks;       // empty: more than kMostDecodedImages
+};
+
+// Up to kMostDecodedImages are read and decoded; the hashes of those that decode stay in
+// `set.samples`, for the loader. Of more images a hash is known only where another image begins
+// with the same 16 KiB, `visit` is not called, and the samples keep nothing. An image that cannot
+// be read has no hash, one that cannot be decoded no print: the loader will say why. Throws
+// std::system_error if memory or descriptors are exhausted.
+ScannedImages scan_images(Dataset& set, const ScanPlan& plan);
+
+}  // namespace kiln

@@ -1,0 +1,34 @@
+// Which of many things belong together, when told two at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+namespace kiln {
+
+// The root of a set is its lowest member.
+class UnionFind {
+ public:
+  explicit UnionFind(std::size_t count) : parents_(count) {
+    std::iota(parents_.begin(), parents_.end(), std::uint32_t{0});
+  }
+
+  std::uint32_t root_of(std::uint32_t i) {
+    while (parents_[i] != i) i = parents_[i] = parents_[parents_[i]];
+    return i;
+  }
+
+  void unite(std::uint32_t a, std::uint32_t b) {
+    a = root_of(a);
+    b = root_of(b);
+    parents_[std::max(a, b)] = std::min(a, b);
+  }
+
+ private:
+  std::vector<std::uint32_t> parents_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,149 @@
+#include "data/split/split_dataset.h"
+
+#include <gtest/gtest.h>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "data/image/image.h"
+#include "data/make_image.h"
+#include "data/scratch_folder.h"
+#include "data/write/demo_data.h"
+
+namespace kiln {
+namespace {
+
+class SplitDatasetTest : public testing::Test {
+ protected:
+  void draw(const std::string& name, int index) const {
+    folder_.put(name, test::encode_png(
+                          draw_demo_image(index % 10, 48, 3, static_cast<std::uint64_t>(index))));
+  }
+  void draw_classes(int count) const {
+    for (int i = 0; i < count; ++i) {
+      draw("cat/p" + std::to_string(i / 2) + "_" + std::to_string(i) + ".png", i);
+      draw("dog/p" + std::to_string(i / 2) + "_" + std::to_string(i) + ".png", 100 + i);
+    }
+  }
+  SplitDataset split(const SplitRequest& request = {}) const {
+    return split_dataset(read_labeled_dataset(folder_.path(), "Dataset"), request,
+                         {.num_threads = 2});
+  }
+  std::string fault(const SplitRequest& request = {}) const {
+    return error_of([&] { split(request); }).message();
+  }
+  std::size_t number_of(const SplitDataset& split, const std::string& name) const {
+    std::size_t i = 0;
+    while (i < split.set.samples.size() && split.set.samples.file_name(i) != name) ++i;
+    return i;
+  }
+
+  ScratchFolder folder_;
+};
+
+void expect_word(const std::string& text, const std::string& word) {
+  EXPECT_NE(text.find(word), text.npos) << text;
+}
+
+TEST_F(SplitDatasetTest, KeepsCopiesTogetherAndTheirHashes) {
+  draw_classes(10);
+  const Image image = draw_demo_image(0, 96, 3, 7);
+  folder_.put("cat/large.png", test::encode_png(image));
+  folder_.put("cat/again.png", test::encode_png(image));
+  folder_.put("dog/jpeg.jpg", encode_jpeg(image, 60));
+  folder_.put("dog/broken.png", "no image");
+  const SplitDataset made = split();
+  ASSERT_EQ(made.duplicates.exact.size(), 1U);
+  ASSERT_EQ(made.duplicates.near.size(), 1U);
+  const std::size_t one = number_of(made, "cat/large.png"), copy = number_of(made, "cat/again.png"),
+                    jpeg = number_of(made, "dog/jpeg.jpg");
+  EXPECT_EQ(made.groups[one], made.groups[copy]);
+  EXPECT_EQ(made.groups[one], made.groups[jpeg]);
+  EXPECT_EQ(made.sides[one], made.sides[jpeg]);
+  EXPECT_EQ(made.set.samples.hash(one), content_hash(test::encode_png(image)));
+  EXPECT_EQ(made.set.samples.hash(number_of(made, "dog/broken.png")), 0U);
+  expect_word(made.summary, "(20 % of each class; 1 group of duplicates kept together)");
+}
+
+TEST_F(SplitDatasetTest, DoesNotDependOnThreadsOrNames) {
+  draw_classes(6);
+  const SplitDataset made = split();
+  Dataset set = read_labeled_dataset(folder_.path(), "Dataset");
+  EXPECT_EQ(split_dataset(std::move(set), {}, {.num_threads = 1}).sides, made.sides);
+  std::filesystem::rename(folder_ / "cat", folder_ / "cat2");
+  EXPECT_EQ(split().sides, made.sides);
+}
+
+TEST_F(SplitDatasetTest, GroupsByThePath) {
+  draw_classes(20);
+  const SplitDataset made = split({.group_by = "(p\\d+)_"});
+  for (std::size_t i = 0; i + 1 < 20; i += 2) EXPECT_EQ(made.sides[i], made.sides[i + 1]);
+  expect_word(made.summary, "as far as 10 groups of several images permit");
+}
+
+TEST_F(SplitDatasetTest, SaysWhyNothingCanBeSplit) {
+  draw("cat/1.png", 1);
+  draw("cat/2.png", 2);
+  expect_word(fault(), "one class, 'cat'");
+  std::filesystem::remove(folder_ / "cat/2.png");
+  draw("dog/1.png", 3);
+  expect_word(fault(), "only one image");
+  draw("dog/2.png", 4);
+  expect_word(fault({.group_by = "png"}), "puts its 3 images into one group,");
+  expect_word(fault({.group_by = "^\\w+"}), "into one group for each class");
+  expect_word(fault({.group_by = "bird"}), "matches no path");
+}
+
+TEST_F(SplitDatasetTest, TellsTheFaultsOfBothFilesTogether) {
+  draw_classes(3);
+  folder_.put("split.csv", "path\n");
+  folder_.put("labels.csv", "path\n");
+  Problems problems;
+  problems.collect(
+      [&] { split({.split_file = folder_ / "split.csv", .labels_file = folder_ / "labels.csv"}); });
+  EXPECT_EQ(problems.errors().size(), 2U);
+  problems = {};
+  problems.collect([&] { split({.split_file = folder_ / "nowhere.csv"}); });
+  ASSERT_EQ(problems.errors().size(), 1U);
+  expect_word(problems.errors()[0].message(), "nowhere.csv' cannot be read");
+}
+
+TEST_F(SplitDatasetTest, NotesCopiesWithOtherLabels) {
+  draw_classes(4);
+  std::filesystem::copy(folder_ / "cat/p0_0.png", folder_ / "dog/x.png");
+  const SplitDataset made = split();
+  ASSERT_FALSE(made.set.notes.empty());
+  expect_word(made.set.notes.back(), "'cat/p0_0.png' and 'dog/x.png'");
+}
+
+TEST(ScanImages, OfManyReadsWholeOnlyWhatBeginsAlike) {
+  ScratchFolder folder;
+  folder.put("cat/0.png", std::string(20'000, 'a') + "1");
+  folder.put("cat/1.png", std::string(20'000, 'a') + "2");
+  folder.put("cat/2.png", std::string(20'000, 'a') + "1");
+  Dataset set = read_labeled_dataset(folder.path(), "Dataset");
+  while (set.samples.size() <= kMostDecodedImages)
+    set.samples.push_back({.file_name = "cat/gone", .label = 0, .id = 0, .size = {}});
+  const ScannedImages scanned = scan_images(set, {.num_threads = 4});
+  EXPECT_TRUE(scanned.looks.empty());
+  EXPECT_EQ(scanned.hashes[0], scanned.hashes[2]);
+  EXPECT_NE(scanned.hashes[0], scanned.hashes[1]);
+  EXPECT_EQ(find_duplicates(scanned).exact, (std::vector<ImagePair>{{0, 2}}));
+}
+
+TEST(PartOf, KeepsSizesIdsAndHashes) {
+  Dataset set;
+  set.classes = {"cat"};
+  for (int i = 0; i < 3; ++i)
+    set.samples.push_back(
+        {.file_name = std::to_string(i), .label = 0, .id = i, .size = ImageSize{8, i}});
+  set.samples.keep_hashes();
+  set.samples.set_hash(2, 42);
+  const Dataset part = part_of(set, {true, false, true});
+  ASSERT_EQ(part.samples.size(), 2U);
+  EXPECT_EQ(part.samples[1].id, 2);
+  EXPECT_EQ(part.samples[1].file_name, "2");
+  EXPECT_EQ(part.samples.hash(1), 42U);
+}
+
+}  // namespace
+}  // namespace kiln
