@@ -53,6 +53,9 @@ struct TrainOption {
 void check_train_paths(Binder& binder, const TrainConfig& config);  // train_paths.cpp
 std::vector<TrainOption> network_options();                         // model_options.cpp
 NetworkConfig bind_network(Binder& binder);
+std::vector<TrainOption> split_options();  // split_options.cpp
+SplitConfig bind_split(Binder& binder, bool has_shards);
+
 std::vector<TrainOption> checkpoint_options();  // checkpoint_options.cpp
 CheckpointConfig bind_checkpoint(Binder& binder);
 std::vector<TrainOption> fine_tuning_options();  // fine_tuning_options.cpp

@@ -47,9 +47,20 @@ struct NetworkConfig {
   HeadChoice head = HeadChoice::kAuto;
 };
 
+// How one dataset becomes training and validation images.
+struct SplitConfig {
+  std::string data_path;  // empty: the two are given separately
+  double valid_fraction = 0.2;
+  std::string group_by;  // a regular expression; empty: none
+  std::string file;      // a split.csv; empty: none
+  std::string labels;    // a file of labels; empty: none
+};
+
 // What is read, and how images become pixels.
 struct DataConfig {
+  // With split.data_path, both data paths are that one.
   std::string untrained_model_path, train_path, valid_path;
+  SplitConfig split;
   NetworkConfig network;
   std::string index_path;  // empty: in the user's cache
   int image_size = 0;      // 0: auto

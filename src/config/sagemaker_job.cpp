@@ -20,7 +20,8 @@ constexpr std::string_view kSeed = "random-seed";  // an option of both commands
 
 // Its value is a path in SageMaker's folder.
 bool is_place(const Option* option) {
-  return option != nullptr && option->required && option->kind == ValueKind::kPath;
+  return option != nullptr && option->kind == ValueKind::kPath &&
+         (option->required || option->name == "data-path");
 }
 
 class Translation {
@@ -265,7 +266,7 @@ bool is_sagemaker_start(const std::vector<std::string>& arguments,
     return false;
   const RawArguments raw = parse_arguments(*find_command("train"), arguments);
   return !raw.help && std::none_of(raw.mentioned.begin(), raw.mentioned.end(),
-                                   [](const Option* option) { return option->required; });
+                                   [](const Option* option) { return is_place(option); });
 }
 
 SageMakerJob sagemaker_job(const std::filesystem::path& folder,

@@ -21,15 +21,18 @@ std::vector<TrainOption> component_options() {
                                "or a trained model to go on "
                                "from: its folder or model.tar.gz.");
   model.instead = "model-name";
+  Option train_data = required_path(
+      "train-data-path", "DIR",
+      "Training images: an ImageDirectory, class folders, a COCO folder, an archive or a folder of "
+      "shards.");
+  Option valid_data =
+      required_path("valid-data-path", "DIR", "Validation images, in the same forms.");
+  train_data.instead = valid_data.instead = "data-path";
   return {
 
       {Effect::kFree, model},
-      {Effect::kFree,
-       required_path("train-data-path", "DIR",
-                     "Training images: an ImageDirectory, class folders, a COCO folder, an archive "
-                     "or a folder of shards.")},
-      {Effect::kFree,
-       required_path("valid-data-path", "DIR", "Validation images, in the same forms.")},
+      {Effect::kFree, train_data},
+      {Effect::kFree, valid_data},
       {Effect::kFree,
        required_path("trained-model-path", "DIR", "Output folder for the ModelDirectory.")},
       {Effect::kFree, integer("epochs", "5", 1, kMillion, "epochs", kTraining,
@@ -222,6 +225,7 @@ std::vector<Option> train_options() {
                       "Folder for pictures of the mistakes on validation images that the report "
                       "shows: where in the image the saved model saw its answer.")},
        {Effect::kFree, plain()}});
+  append(options, split_options());
   append(options, balance_options());
   append(options, fine_tuning_options());
   append(options, checkpoint_options());
@@ -280,6 +284,9 @@ DataConfig bind_data(Binder& binder) {
   config.has_train_shard = sharding != "rank";
   config.has_valid_shard = sharding == "none";
   config.scan_each = binder.choice("scan") == "each" || config.has_train_shard;
+  config.split = bind_split(binder, config.has_train_shard);
+  if (!config.split.data_path.empty())
+    config.train_path = config.valid_path = config.split.data_path;
   return config;
 }
 

@@ -5,14 +5,21 @@
 namespace kiln {
 namespace {
 
+void keep_from_data(Binder& binder, const char* name, const std::string& path,
+                    const DataConfig& data) {
+  if (!data.split.data_path.empty())
+    return require_apart(binder, name, path, "data-path", data.split.data_path);
+  require_apart(binder, name, path, "train-data-path", data.train_path);
+  require_apart(binder, name, path, "valid-data-path", data.valid_path);
+}
+
 // From inputs and the model.
 void keep_apart(Binder& binder, const char* name, const std::string& path,
                 const TrainConfig& config) {
   const DataConfig& data = config.data;
   require_apart(binder, name, path, "untrained-model-path", data.untrained_model_path);
   require_apart(binder, name, path, "weights", data.network.weights);
-  require_apart(binder, name, path, "train-data-path", data.train_path);
-  require_apart(binder, name, path, "valid-data-path", data.valid_path);
+  keep_from_data(binder, name, path, data);
   require_apart(binder, name, path, "trained-model-path", config.output.trained_model_path);
 }
 
@@ -33,8 +40,7 @@ void check_paths(Binder& binder, const DataConfig& data, const OutputConfig& out
   require_apart(binder, "trained-model-path", model, "untrained-model-path",
                 data.untrained_model_path);
   require_apart(binder, "trained-model-path", model, "weights", data.network.weights);
-  require_apart(binder, "trained-model-path", model, "train-data-path", data.train_path);
-  require_apart(binder, "trained-model-path", model, "valid-data-path", data.valid_path);
+  keep_from_data(binder, "trained-model-path", model, data);
   if (lies_inside(output.log_path, model)) {
     binder.fault(output.log_path_given ? "log-path" : "trained-model-path",
                  ErrorCode::kParameterParsing,

@@ -75,7 +75,8 @@ class Warnings {
 
   void swapped_data() {
     const DataConfig& data = job_.config.data;
-    if (data.has_train_shard || data.has_valid_shard || num_valid() <= num_train()) return;
+    if (data.has_train_shard || data.has_valid_shard || inputs_.is_split) return;
+    if (num_valid() <= num_train()) return;
     warn(
         formatted("there are more validation images (%s) than training images (%s): are "
                   "--train-data-path and --valid-data-path swapped?",
@@ -180,6 +181,7 @@ std::vector<std::string> plan_warnings(const TrainingJob& job) {
 }
 
 bool share_a_folder(const TrainingInputs& inputs) {
+  if (inputs.is_split) return false;
   const auto [train, valid] = real_roots(inputs);
   if (train.empty() || valid.empty()) return false;
   return is_inside(valid, train) || is_inside(train, valid);

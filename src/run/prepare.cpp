@@ -12,6 +12,7 @@
 #include "process/binding.h"
 #include "run/class_counts.h"
 #include "run/rank_agreement.h"
+#include "run/split_inputs.h"
 #include "train/replicas.h"
 #include "weights/model_weights.h"
 #include "weights/resolve_weights.h"
@@ -148,7 +149,9 @@ void read_inputs(TrainingJob& job) {
       const std::string given = std::exchange(weights, "");
       if (!given.empty()) weights = resolve_weights(given, job.log).string();
     });
-    inputs = read_training_inputs(part, problems);
+    inputs = read_training_inputs(part, problems,
+                                  static_cast<std::uint64_t>(config.optimization.random_seed),
+                                  scan_plan(job.loader_threads.first, job.log));
     if (reads_images && problems.empty())
       problems.collect([&] { choose_transforms(config.data, inputs); });
     job.model_print = print_of_model(inputs);  // the weights go as soon as they are taken
@@ -280,6 +283,9 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Lo
   job->recipe = recipe_of(config.optimization, job->inputs, world.size(), job->precision.precision);
   job->recipe.loss.class_weights = class_weights_of(*job);
   check_resumed_inputs(*job);
+  world.agree([&] {
+    if (world.leads()) write_split(config.output, job->inputs, log);
+  });
   return job;
 }
 

@@ -244,6 +244,7 @@ void share_datasets(World& world, const DataConfig& config, TrainingInputs& inpu
   inputs.valid.name = "Validation dataset";
   world.agree([&] {
     open_archives(inputs.train);
+    if (inputs.is_split) share_archives(inputs.train, inputs.valid);
     open_archives(inputs.valid);
   });
 }

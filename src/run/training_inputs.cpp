@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "data/dataset/image_index.h"
 #include "model/catalogue.h"
+#include "run/split_inputs.h"
 
 namespace kiln {
 namespace {
@@ -120,25 +121,36 @@ void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
   if (!config.weights.empty()) inputs.weights = read_weight_source(config.weights);
 }
 
+void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Problems& problems) {
+  const bool with_sizes = config.image_size == 0;
+  if (!config.train_path.empty())
+    problems.collect([&] {
+      inputs.train = read_indexed_dataset(config.train_path, "Training dataset",
+                                          {config.index_path, with_sizes});
+    });
+  if (!config.valid_path.empty())
+    problems.collect([&] {
+      const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
+      inputs.valid =
+          read_indexed_dataset(config.valid_path, "Validation dataset", {index, with_sizes});
+      if (!inputs.train.samples.empty() && !config.has_train_shard)
+        map_classes(inputs.train, inputs.valid);
+    });
+}
+
 }  // namespace
 
-TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems) {
+TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems,
+                                    std::uint64_t seed, const ScanPlan& scan) {
   TrainingInputs inputs;
-  const bool with_sizes = config.image_size == 0;
   const auto collect = [&problems](const std::string& path, auto&& read) {
     if (!path.empty()) problems.collect(read);
   };
-  collect(config.train_path, [&] {
-    inputs.train = read_indexed_dataset(config.train_path, "Training dataset",
-                                        {config.index_path, with_sizes});
-  });
-  collect(config.valid_path, [&] {
-    const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
-    inputs.valid =
-        read_indexed_dataset(config.valid_path, "Validation dataset", {index, with_sizes});
-    if (!inputs.train.samples.empty() && !config.has_train_shard)
-      map_classes(inputs.train, inputs.valid);
-  });
+  inputs.is_split = !config.split.data_path.empty();
+  if (inputs.is_split)
+    collect(config.train_path, [&] { read_split_inputs(config, seed, scan, inputs); });
+  else
+    read_both_datasets(config, inputs, problems);
   collect(config.untrained_model_path, [&] { read_untrained(config, inputs); });
   collect(config.network.model_name, [&] { read_network(config.network, inputs); });
   return inputs;

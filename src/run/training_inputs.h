@@ -6,16 +6,27 @@
 #include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/sampler.h"
+#include "data/split/split_dataset.h"
 #include "store/model_directory.h"
 #include "weights/weight_source.h"
 
 namespace kiln {
 
+// The split of --data-path, on ranks that have read it.
+struct InputSplit {
+  std::string csv;      // the contents of split.csv
+  std::string summary;  // for the log
+  // Of groups_of(), by image of `train` and of `valid`; empty with --split.
+  std::vector<std::uint32_t> train_groups, valid_groups;
+};
+
 struct TrainingInputs {
   Shard train_shard, valid_shard;  // among all ranks, or those with the same shard
   std::int64_t steps_per_epoch = 0;
   std::int64_t images_per_epoch() const { return steps_per_epoch * train_shard.images_per_step(); }
-  Dataset train, valid;  // validation labels are ids of training classes
+  Dataset train, valid;   // validation labels are ids of training classes
+  bool is_split = false;  // they are parts of one dataset
+  std::optional<InputSplit> split;
   // Which training images belong together, a number for each; empty: none do. Of rank 0.
   std::vector<std::uint32_t> train_groups;
   // With --folds and no validation images: `valid` is a copy of `train`, whose images are judged by
@@ -40,7 +51,9 @@ struct TrainingInputs {
 
 // Reads training data, validation data and model. Faults are added to `problems` in this order, to
 // be reported with others. Empty paths, from an invalid command line, are skipped.
-TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems);
+// `seed` and `scan` are for --data-path.
+TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems,
+                                    std::uint64_t seed = 1, const ScanPlan& scan = {});
 
 // Fills in the rest, from valid inputs. Error kInvalidDataset: the images are too small for the
 // network.

@@ -1,0 +1,100 @@
+// `kiln train`: the options of one dataset that is split into training and validation images.
+#include <stdexcept>
+#include <string>
+
+#include "base/path_pattern.h"
+#include "config/binder.h"
+#include "config/option_rows.h"
+
+namespace kiln {
+namespace {
+
+constexpr const char* kOfSplit[] = {"valid-fraction", "group-by", "split", "labels"};
+
+void check_form(Binder& binder, bool has_shards) {
+  const bool is_split = binder.given("data-path");
+  for (const char* option : kOfSplit)
+    if (!is_split && binder.given(option))
+      binder.fault(option, ErrorCode::kParameterParsing,
+                   std::string("--") + option +
+                       " needs --data-path, the dataset that is split: give it in place of "
+                       "--train-data-path and --valid-data-path.");
+  if (has_shards && is_split)
+    binder.fault("data-path", ErrorCode::kParameterParsing,
+                 "--data-path cannot be used with --shard-by none or train, where each host has "
+                 "other images and would split them without knowing the others' duplicates and "
+                 "groups: give --train-data-path and --valid-data-path.");
+}
+
+void check_pattern(Binder& binder, const std::string& pattern) {
+  try {
+    const PathPattern valid(pattern);
+  } catch (const std::invalid_argument& fault) {
+    binder.fault("group-by", ErrorCode::kParameterParsing,
+                 "--group-by '" + pattern + "' cannot be used as a regular expression: " +
+                     fault.what() + ". An example is '(patient[0-9]+)_'.");
+  }
+}
+
+}  // namespace
+
+std::vector<TrainOption> split_options() {
+  const Option data_path = optional_path(
+      "data-path", "DIR", "", kPaths,
+      "All images, in the same forms, in place of --train-data-path and --valid-data-path: they "
+      "are split. Copies of an image stay on one side: the same bytes always, other sizes and "
+      "qualities of up to 20000 images. The log folder gets split.csv, which says what went "
+      "where.");
+  const Option fraction = {.name = "valid-fraction",
+                           .value_name = "X",
+                           .default_text = "0.2",
+                           .unit = "",
+                           .group = kPaths,
+                           .help =
+                               "Share of each class of --data-path that validates, at least "
+                               "one image. Which, follows from the images and --random-seed: "
+                               "images that are added later move only a few others.",
+                           .kind = ValueKind::kShare};
+  return {
+      {Effect::kFree, data_path},
+      {Effect::kResult, fraction},
+      {Effect::kResult,
+       optional_path("group-by", "REGEX", "", kPaths,
+                     "Regular expression (ECMAScript) for the paths of images in --data-path. "
+                     "Images with the same first capture group, or the same match where there is "
+                     "none, stay on one side; others are on their own.")},
+      {Effect::kFree,
+       optional_path("split", "FILE", "", kPaths,
+                     "A split.csv of an earlier run, or another CSV file with the columns path and "
+                     "set (train or valid), which says where each image of --data-path goes.")},
+      {Effect::kFree,
+       optional_path("labels", "FILE", "", kPaths,
+                     "CSV file with the columns path and label that corrects labels of --data-path "
+                     "before it is split. A new label is a new class; images with an empty label "
+                     "are left out.")},
+  };
+}
+
+SplitConfig bind_split(Binder& binder, bool has_shards) {
+  SplitConfig config;
+  config.data_path = binder.path("data-path");
+  config.valid_fraction = binder.share("valid-fraction").value_or(config.valid_fraction);
+  config.group_by = binder.path("group-by");
+  config.file = binder.path("split");
+  config.labels = binder.path("labels");
+  check_form(binder, has_shards);
+  check_pattern(binder, config.group_by);
+  if (config.valid_fraction >= 1)
+    binder.fault("valid-fraction", ErrorCode::kNotInRangeValue,
+                 "--valid-fraction is 1, which leaves nothing to train on, but must be less than "
+                 "1, such as 0.2.");
+  for (const char* option : {"valid-fraction", "group-by"})
+    if (binder.given("split") && binder.given(option))
+      binder.fault(option, ErrorCode::kParameterParsing,
+                   std::string("--") + option +
+                       " and --split are both given, but the file already says where each image "
+                       "goes: omit one of them.");
+  return config;
+}
+
+}  // namespace kiln
