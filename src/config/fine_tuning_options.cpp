@@ -22,6 +22,10 @@ void check_folds(Binder& binder, const TrainConfig& config) {
     binder.fault("folds", ErrorCode::kParameterParsing,
                  "--folds divides images that all ranks see, but with --shard-by none or train "
                  "each host has images of its own: use --shard-by rank, or leave --folds out.");
+  if (binder.given("data-path") && binder.given("valid-fraction"))
+    binder.fault("valid-fraction", ErrorCode::kParameterParsing,
+                 "--folds judges every image of --data-path, so that none is set aside: leave "
+                 "--valid-fraction out, or --folds.");
 }
 
 }  // namespace
@@ -61,12 +65,14 @@ void bind_fine_tuning(Binder& binder, OptimizationConfig& config) {
   config.folds = binder.small_integer("folds");
 }
 
-void check_fine_tuning(Binder& binder, const TrainConfig& config) {
+void settle_fine_tuning(Binder& binder, TrainConfig& config) {
   if (config.optimization.freeze != Freeze::kNone && config.ranks.sync_batch_norm)
     binder.fault("sync-batch-norm", ErrorCode::kParameterParsing,
                  "--sync-batch-norm has nothing to synchronize, since --freeze also freezes "
                  "BatchNorm: leave one of the two out.");
   check_folds(binder, config);
+  SplitConfig& split = config.data.split;
+  split.all_train = config.optimization.folds > 0 && split.file.empty();
 }
 
 }  // namespace kiln

@@ -60,7 +60,7 @@ std::vector<TrainOption> checkpoint_options();  // checkpoint_options.cpp
 CheckpointConfig bind_checkpoint(Binder& binder);
 std::vector<TrainOption> fine_tuning_options();  // fine_tuning_options.cpp
 void bind_fine_tuning(Binder& binder, OptimizationConfig& config);
-void check_fine_tuning(Binder& binder, const TrainConfig& config);
+void settle_fine_tuning(Binder& binder, TrainConfig& config);
 
 // Options for classes of different sizes.
 std::vector<TrainOption> balance_options();  // balance_options.cpp

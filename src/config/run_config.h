@@ -51,6 +51,7 @@ struct NetworkConfig {
 struct SplitConfig {
   std::string data_path;  // empty: the two are given separately
   double valid_fraction = 0.2;
+  bool all_train = false;  // with --folds: then none is for validation alone
   std::string group_by;  // a regular expression; empty: none
   std::string file;      // a split.csv; empty: none
   std::string labels;    // a file of labels; empty: none

@@ -349,7 +349,7 @@ Command bind_train(Binder& binder) {
                      .effective_options = binder.effective_options(),
                      .overridden = binder.overridden()};
   binder.path("config");
-  check_fine_tuning(binder, config);
+  settle_fine_tuning(binder, config);
   check_train_paths(binder, config);
   return config;
 }

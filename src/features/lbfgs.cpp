@@ -48,7 +48,7 @@ at::Tensor minimize(const Objective& objective, const at::Tensor& start, const M
   const torch::NoGradGuard no_grad;
   std::deque<Memory> memories;
   at::Tensor place = start;
-  Evaluation now = objective(place);
+  ValueAndGradient now = objective(place);
   for (int step = 0; step < plan.most_steps; ++step) {
     if (now.gradient.abs().max().item<double>() <= plan.tolerance) break;
     if (plan.is_stopped && plan.is_stopped()) break;
@@ -56,7 +56,7 @@ at::Tensor minimize(const Objective& objective, const at::Tensor& start, const M
     const double slope = product(now.gradient, way);
     double length = 1;
     at::Tensor next = place + way;
-    Evaluation there = objective(next);
+    ValueAndGradient there = objective(next);
     // Not "greater": of a value that is not a number the step is halved, too.
     while (!(there.value <= now.value + kSufficient * length * slope) && length > kShortestStep) {
       length /= 2;

@@ -8,13 +8,13 @@
 
 namespace kiln {
 
-struct Evaluation {
+struct ValueAndGradient {
   double value = 0;
   at::Tensor gradient;  // of the shape of the argument; not changed later
 };
 
 // float64 [n] -> its value.
-using Objective = std::function<Evaluation(const at::Tensor& at)>;
+using Objective = std::function<ValueAndGradient(const at::Tensor& at)>;
 
 struct MinimizePlan {
   double tolerance = 1e-5;  // of the largest component of the gradient

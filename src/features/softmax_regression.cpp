@@ -23,7 +23,8 @@ at::Tensor bias_part(const at::Tensor& weights) {
 }
 
 // The mean cross-entropy with the penalties, and its gradient.
-Evaluation penalized_loss(const WeightedImages& images, const at::Tensor& weights, double penalty) {
+ValueAndGradient penalized_loss(const WeightedImages& images, const at::Tensor& weights,
+                                double penalty) {
   const at::Tensor w = weights_part(weights), b = bias_part(weights);
   const at::Tensor logs = logits_of(images.coordinates, weights).log_softmax(1);
   const at::Tensor of_labels = logs.gather(1, images.labels.unsqueeze(1)).squeeze(1);
@@ -76,7 +77,7 @@ at::Tensor fit_softmax(const WeightedImages& images, const at::Tensor& start,
                        const RegressionPlan& plan) {
   const at::IntArrayRef shape = start.sizes();
   const Objective objective = [&](const at::Tensor& place) {
-    Evaluation found = penalized_loss(images, place.view(shape), plan.penalty);
+    ValueAndGradient found = penalized_loss(images, place.view(shape), plan.penalty);
     found.gradient = found.gradient.view({-1});
     return found;
   };

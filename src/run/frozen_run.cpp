@@ -186,9 +186,8 @@ int FeatureRun::fit() {
 HeadFit FeatureRun::fit_here() const {
   const OptimizationConfig& config = job_.config.optimization;
   std::vector<std::uint32_t> groups;
-  if (!job_.inputs.train_groups.empty())
-    for (const std::uint32_t sample : train_.samples)
-      groups.push_back(job_.inputs.train_groups[sample]);
+  if (const auto& split = job_.inputs.split; split && !split->train_groups.empty())
+    for (const std::uint32_t sample : train_.samples) groups.push_back(split->train_groups[sample]);
   const Folds folds =
       divided_into_folds(train_.labels, groups, config.folds > 0 ? config.folds : kFoldsForPenalty,
                          static_cast<std::uint64_t>(config.random_seed));

@@ -57,7 +57,7 @@ void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanP
   SplitDataset split =
       split_dataset(read_indexed_dataset(options.data_path, "Dataset",
                                          {config.index_path, config.image_size == 0}),
-                    {.fraction = options.valid_fraction,
+                    {.fraction = options.all_train ? 0 : options.valid_fraction,
                      .group_by = options.group_by,
                      .seed = seed,
                      .split_file = options.file,

@@ -27,8 +27,6 @@ struct TrainingInputs {
   Dataset train, valid;   // validation labels are ids of training classes
   bool is_split = false;  // they are parts of one dataset
   std::optional<InputSplit> split;
-  // Which training images belong together, a number for each; empty: none do. Of rank 0.
-  std::vector<std::uint32_t> train_groups;
   // With --folds and no validation images: `valid` is a copy of `train`, whose images are judged by
   // heads that have not seen them.
   bool judged_out_of_fold = false;

@@ -58,7 +58,7 @@ TEST(Lbfgs, FindsTheMinimumOfAnIllConditionedParabola) {
   const at::Tensor target = torch::linspace(-1, 1, 30, torch::kDouble);
   const Objective parabola = [&](const at::Tensor& at) {
     const at::Tensor away = at - target;
-    return Evaluation{0.5 * (scales * away.square()).sum().item<double>(), scales * away};
+    return ValueAndGradient{0.5 * (scales * away.square()).sum().item<double>(), scales * away};
   };
   const at::Tensor start = torch::zeros({30}, torch::kDouble);
   const at::Tensor found = minimize(parabola, start, {.tolerance = 1e-6});

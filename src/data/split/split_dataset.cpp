@@ -134,12 +134,17 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
                      .groups = split.groups,
                      .num_classes = set.classes.size()};
   for (std::size_t i = 0; i < set.samples.size(); ++i) images.labels[i] = set.samples.label(i);
-  split.sides = choose_sides(images, request.fraction);
-  if (std::count(split.sides.begin(), split.sides.end(), Side::kValid) == 0)
+  const bool is_divided = request.fraction > 0;
+  if (is_divided)
+    split.sides = choose_sides(images, request.fraction);
+  else
+    split.sides.assign(set.samples.size(), Side::kTrain);
+  if (is_divided && std::count(split.sides.begin(), split.sides.end(), Side::kValid) == 0)
     fail_unsplittable(split, request);
   const std::size_t num_copied = count_groups(groups_of(set, split.duplicates, ""));
   const std::size_t num_groups = request.group_by.empty() ? 0 : count_groups(split.groups);
-  return formatted("%.3g %% of each class", 100 * request.fraction) +
+  return (is_divided ? formatted("%.3g %% of each class", 100 * request.fraction)
+                     : std::string("all train, and each is judged out of fold")) +
          (num_groups > 0
               ? ", as far as " + plural(num_groups, "group", "groups") + " of several images permit"
               : "") +

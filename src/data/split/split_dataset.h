@@ -14,7 +14,7 @@
 namespace kiln {
 
 struct SplitRequest {
-  double fraction = 0.2;      // of each class, for validation
+  double fraction = 0.2;      // of each class, for validation; 0: all images train
   std::string group_by = {};  // base/path_pattern.h; empty: none
   std::uint64_t seed = 1;
   std::string split_file = {};   // a path; empty: choose_sides()
