@@ -43,6 +43,17 @@ void forget_empty_temporary_folders() {
   }
 }
 
+std::filesystem::path user_cache_folder() {
+  const auto folder_of = [](const char* variable) {
+    const char* value = std::getenv(variable);  // XDG base directories must be absolute
+    return value != nullptr && *value == '/' ? std::filesystem::path(value)
+                                             : std::filesystem::path();
+  };
+  const std::filesystem::path cache = folder_of("XDG_CACHE_HOME"), home = folder_of("HOME");
+  if (!cache.empty()) return cache;
+  return home.empty() ? home : home / ".cache";
+}
+
 namespace {
 
 // MKL ends a process in a removed folder while LibTorch is loaded, naming a library. This comes

@@ -23,6 +23,10 @@ void open_standard_descriptors();
 // now on. Before threads start.
 void forget_empty_temporary_folders();
 
+// Where this user's programs keep what can be had again: $XDG_CACHE_HOME, else ~/.cache; empty if
+// neither variable holds an absolute path.
+std::filesystem::path user_cache_folder();
+
 // CPUs available to this process: the affinity mask, limited by the cgroup quota. At least 1.
 int usable_cpus();
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
@@ -163,14 +162,8 @@ void forget_wrong_sizes(Dataset& set) {
 }  // namespace
 
 fs::path index_in_cache(const fs::path& root) {
-  const auto folder_of = [](const char* variable) {
-    const char* value = std::getenv(variable);  // XDG base directories must be absolute
-    return value != nullptr && *value == '/' ? fs::path(value) : fs::path();
-  };
-  fs::path cache = folder_of("XDG_CACHE_HOME");
-  if (cache.empty()) cache = folder_of("HOME");
+  const fs::path cache = user_cache_folder();
   if (cache.empty()) return {};
-  if (cache == folder_of("HOME")) cache /= ".cache";
   std::error_code fault;
   const fs::path real = fs::weakly_canonical(root, fault);
   if (fault) return {};

@@ -1,0 +1,198 @@
+#include "fetch/fetch_file.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <system_error>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "base/url.h"
+#include "fetch/cache_entry.h"
+#include "fetch/http_download.h"
+#include "fetch/part_file.h"
+#include "fetch/sha256.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostRedirects = 10, kMostVainAttempts = 4;
+constexpr double kFirstPause = 0.5, kLongestPause = 60;
+constexpr std::size_t kNameDigits = 8;
+
+[[noreturn]] void fail(const std::string& url, const std::string& reason,
+                       const std::string& advice) {
+  throw Error(ErrorCode::kFailedToDownloadFiles,
+              "'" + shown_url(url) + "' cannot be fetched: " + reason + ". " + advice);
+}
+
+// What the file's SHA-256 must begin with, and who says so.
+struct Expected {
+  std::string digits;  // empty: nobody does
+  std::string source;
+
+  bool allows(const std::string& hash) const { return hash.starts_with(digits); }
+};
+
+Expected expected_of(const FetchRequest& request) {
+  if (!request.sha256.empty()) return {request.sha256, "--weights-sha256"};
+  return {digits_in_name(file_name_of_url(request.url)), "its name"};
+}
+
+// Whether the cache has the file, and the right one.
+bool is_in_cache(const CacheEntry& entry, const Expected& expected, Log& log) {
+  const std::string recorded = entry.read().sha256;
+  std::error_code fault;
+  if (recorded.empty() || !fs::exists(entry.file(), fault)) return false;
+  std::string hash;
+  try {
+    hash = sha256_of_file(entry.file());
+  } catch (const std::system_error&) {
+  }
+  const std::string place = "The file in the cache, " + quoted_path(entry.file()) + ", ";
+  if (hash != recorded) {
+    log.info(place + "is damaged. It is fetched again.");
+    return false;
+  }
+  if (!expected.allows(hash)) {
+    log.info(place + "is another than " + expected.source + " says. It is fetched again.");
+    return false;
+  }
+  log.info("Not fetched again: it is in the cache, " + quoted_path(entry.file()));
+  return true;
+}
+
+// One call of fetch_file(), under the entry's lock.
+class Fetch {
+ public:
+  Fetch(const FetchRequest& request, CacheEntry& entry, Log& log)
+      : request_(request), part_(entry, request.url, request.max_bytes, log), log_(log) {}
+
+  // Until the part is whole.
+  void run() {
+    double pause = kFirstPause;
+    for (int vain_attempts = 0;;) {
+      const std::uint64_t before = part_.most_bytes();
+      const DownloadEnd end = attempt();
+      if (end.kind == DownloadEnd::Kind::kWhole) return;
+      if (end.kind == DownloadEnd::Kind::kFinal) fail(end.failure, "Check the address.");
+      const bool is_vain = part_.most_bytes() == before;
+      vain_attempts = is_vain ? vain_attempts + 1 : 0;
+      if (!is_vain) pause = kFirstPause;
+      const double wait = std::max(pause, end.retry_after_s);
+      if (vain_attempts == kMostVainAttempts || wait > kLongestPause)
+        fail(end.failure, "Try again later: the same command goes on where this one ended.");
+      log_.info("The transfer failed (" + end.failure + "); another attempt in " +
+                duration_text(wait) + ".");
+      std::this_thread::sleep_for(std::chrono::duration<double>(wait));
+      pause = std::min(2 * pause, kLongestPause);
+    }
+  }
+
+  // SHA-256 of what is on the disk.
+  std::string finish() { return part_.finish(); }
+
+ private:
+  [[noreturn]] void fail(const std::string& reason, const std::string& advice) const {
+    kiln::fail(request_.url, reason, advice);
+  }
+
+  // Goes through redirects.
+  DownloadEnd attempt() {
+    std::string url = request_.url;
+    for (int num_redirects = 0;;) {
+      const DownloadEnd end = download_.send({.url = url,
+                                              .from = part_.size(),
+                                              .validator = part_.validator(),
+                                              .stall_s = request_.stall_s},
+                                             part_);
+      if (end.kind == DownloadEnd::Kind::kBeginAnew) {
+        part_.forget();  // so that this comes once
+      } else if (end.kind == DownloadEnd::Kind::kRedirect) {
+        if (++num_redirects > kMostRedirects)
+          fail("it leads through more than " + std::to_string(kMostRedirects) + " redirects",
+               "Check the address.");
+        check_redirect(url, end.location);
+        url = end.location;
+      } else {
+        return end;
+      }
+    }
+  }
+
+  void check_redirect(const std::string& from, const std::string& to) const {
+    std::string fault = fault_of_url(to);
+    if (fault.empty() && is_plain_http(to) && !is_plain_http(from))
+      fault = "http:// is not encrypted, as https:// was";
+    if (!fault.empty())
+      fail("it leads to '" + shown_url(to) + "', which is not followed (" + fault + ")",
+           "Give the address of the file itself.");
+  }
+
+  const FetchRequest& request_;
+  HttpDownload download_;
+  PartFile part_;
+  Log& log_;
+};
+
+void refuse_other_hash(const FetchRequest& request, const Expected& expected,
+                       const std::string& hash) {
+  const std::string advice =
+      request.sha256.empty()
+          ? "If these digits are no hash, give the whole one with --weights-sha256."
+          : "Check the address and the hash.";
+  throw Error(ErrorCode::kFailedToDownloadFiles,
+              "What '" + shown_url(request.url) + "' brought has the SHA-256 " + hash + ", but " +
+                  expected.source + " says " + expected.digits +
+                  ": it is damaged or another file, and was removed. " + advice);
+}
+
+void tell_hash(const Expected& expected, const std::string& hash, Log& log) {
+  log.info("SHA-256 " + hash +
+           (expected.digits.empty() ? ", compared with nothing: next time, "
+                                      "--weights-sha256 can compare it"
+                                    : ", as " + expected.source + " says"));
+}
+
+}  // namespace
+
+std::string digits_in_name(const std::string& file_name) {
+  const std::size_t dash = file_name.rfind('-');
+  const std::size_t end = dash == file_name.npos ? dash : file_name.find('.', dash);
+  if (end == file_name.npos || end - dash != kNameDigits + 1) return "";
+  std::string digits = file_name.substr(dash + 1, kNameDigits);
+  if (digits.find_first_not_of("0123456789abcdef") != digits.npos) return "";
+  const bool is_number = digits.find_first_not_of("0123456789") == digits.npos;
+  const bool is_date = is_number && (digits.starts_with("19") || digits.starts_with("20"));
+  return is_date ? "" : digits;
+}
+
+fs::path fetch_file(const FetchRequest& request, Log& log) {
+  const std::string fault = fault_of_url(request.url);
+  if (!fault.empty()) fail(request.url, fault, "Check the address.");
+  const Expected expected = expected_of(request);
+  CacheEntry entry(weights_cache_folder(), request.url);
+  const std::string known = entry.read().sha256;
+  if (is_in_cache(entry, expected, log)) return entry.file();  // also of a read-only cache
+  entry.lock(log);
+  const bool has_changed = entry.read().sha256 != known;  // by another process
+  if (has_changed && is_in_cache(entry, expected, log)) return entry.file();
+  Fetch fetch(request, entry, log);
+  fetch.run();
+  const std::string hash = fetch.finish();
+  if (!expected.allows(hash)) {
+    std::error_code fault_of_removal;
+    fs::remove(entry.part(), fault_of_removal);
+    entry.write({});
+    refuse_other_hash(request, expected, hash);
+  }
+  keep(entry, hash);
+  tell_hash(expected, hash, log);
+  return entry.file();
+}
+
+}  // namespace kiln

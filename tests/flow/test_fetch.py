@@ -1,0 +1,435 @@
+"""`--weights https://…`: what is fetched from good, bad and slow servers, and what stays in the cache. What concerns the
+transfer alone goes through kiln_fetch_tool, which starts at once; the rest through `kiln init-model`."""
+import errno
+import hashlib
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from fetch_server import FileServer, Proxy, make_authority
+from flow import KILN, FlowTest, become_nobody, kiln, main
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOOL = os.environ.get("KILN_FETCH_TOOL", str(pathlib.Path(KILN).parent / "kiln_fetch_tool"))
+FAULTS = os.environ.get("KILN_FAULTS", str(pathlib.Path(KILN).parent / "tests/faults/libkiln_faults.so"))
+CONTENT = random.Random(1).randbytes(3_000_000)
+HASH = hashlib.sha256(CONTENT).hexdigest()
+NAME = f"net-{HASH[:8]}.pth"
+
+
+def answer_until(size, times=1):
+    """Cuts the first answers off after that many bytes of the file."""
+    left = [times]
+
+    def misbehave(handler):
+        if left[0] == 0:
+            return False
+        left[0] -= 1
+        handler.answer(stop_at=size)
+        return True
+    return misbehave
+
+
+class FetchTest(FlowTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.keys = pathlib.Path(tempfile.mkdtemp(prefix="kiln-keys-"))
+        cls.addClassCleanup(shutil.rmtree, cls.keys, ignore_errors=True)
+        make_authority(cls.keys)
+
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / "cache/kiln/weights"
+
+    def server(self, content=CONTENT, certificate="server.pem", **settings):
+        server = FileServer(content, certificate and self.keys / certificate, **settings)
+        self.addCleanup(server.stop)
+        return server
+
+    def environment(self, **more):
+        kept = {name: value for name, value in os.environ.items()
+                if not name.lower().endswith("_proxy") and name not in ("CURL_CA_BUNDLE", "SSL_CERT_DIR")}
+        return {**kept, "SSL_CERT_FILE": str(self.keys / "ca.pem"), "XDG_CACHE_HOME": str(self.folder / "cache"), **more}
+
+    def fetch(self, url, *more, preexec=None, **environment):
+        """With the tool; `more`: hash or "-", seconds until a stall, largest size."""
+        return subprocess.run([TOOL, url, *map(str, more)], capture_output=True, text=True, timeout=60, preexec_fn=preexec,
+                              env=self.environment(**environment))
+
+    def files(self):
+        """In the cache, by the ends of their names."""
+        names = {path.name: path for path in self.cache.iterdir()} if self.cache.is_dir() else {}
+        return {re.sub(r"^[0-9a-f]{8}-", "", name): path for name, path in names.items()}
+
+    def assert_fetched(self, result, content=CONTENT):
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        path = pathlib.Path(result.stdout.splitlines()[-1])
+        self.assertEqual(path.read_bytes(), content)
+        self.assertEqual({path, pathlib.Path(f"{path}.fetch")}, set(self.files().values()))
+
+    def assert_not_fetched(self, result, *words, code=162):
+        """Refused, and no file has the name of a whole one."""
+        self.assertEqual(result.returncode, 3 if code == 160 else 1, result.stdout + result.stderr)
+        for word in (f"error {code}: ", *map(str, words)):
+            self.assertIn(word, result.stderr)
+        self.assertEqual([name for name in self.files() if not name.endswith((".part", ".fetch"))], [])
+
+    # ---- transfers ----
+
+    def test_the_second_time_it_is_in_the_cache(self):
+        server = self.server()
+        result = self.fetch(f"{server.url}/models/{NAME}?signature=geheim")
+        self.assert_fetched(result)
+        self.assertIn(HASH, result.stdout)
+        self.assertIn("3 MB", result.stdout)
+        self.assertNotIn("geheim", result.stdout)
+        again = self.fetch(f"{server.url}/models/{NAME}?signature=geheim")
+        self.assert_fetched(again)
+        self.assertIn("cache", again.stdout)
+        self.assertEqual((len(server.requests), server.bytes_sent), (1, len(CONTENT)))
+        self.assertEqual(server.requests[0][0], f"/models/{NAME}?signature=geheim")
+
+    def test_a_damaged_file_in_the_cache_is_fetched_again(self):
+        server = self.server()
+        self.assert_fetched(self.fetch(f"{server.url}/{NAME}"))
+        self.files()[NAME].write_bytes(CONTENT[:-1] + b"x")
+        result = self.fetch(f"{server.url}/{NAME}")
+        self.assert_fetched(result)
+        self.assertEqual(result.stdout.count("damaged"), 1)
+        self.assertEqual(len(server.requests), 2)
+
+    def test_a_cache_that_cannot_be_written_gives_what_it_has(self):
+        server = self.server()
+        self.assert_fetched(self.fetch(f"{server.url}/{NAME}"))
+        self.cache.chmod(0o555)
+        self.addCleanup(self.cache.chmod, 0o755)
+        self.folder.chmod(0o755)
+        preexec = None
+        if os.geteuid() == 0:
+            self.need_nobody()
+            preexec = become_nobody
+        self.assert_fetched(self.fetch(f"{server.url}/{NAME}", preexec=preexec))
+        self.assertEqual(len(server.requests), 1)
+        result = self.fetch(f"{server.url}/other.pth", preexec=preexec)
+        self.assertEqual(result.returncode, 3, result.stdout)
+        self.assertIn("XDG_CACHE_HOME", result.stderr)
+
+    def test_two_at_once_fetch_once(self):
+        def slowly(handler):
+            time.sleep(0.5)
+            return False
+        server = self.server(misbehave=slowly)
+        both = [subprocess.Popen([TOOL, f"{server.url}/{NAME}"], env=self.environment(), stdout=subprocess.PIPE, text=True)
+                for _ in range(2)]
+        texts = [process.communicate(timeout=60)[0] for process in both]
+        self.assertEqual([process.returncode for process in both], [0, 0], texts)
+        self.assertEqual(len(server.requests), 1)
+        self.assertEqual(sum("Waiting for another process" in text for text in texts), 1)
+
+    def test_what_breaks_off_goes_on_where_it_was(self):
+        server = self.server(misbehave=answer_until(1_000_000))
+        self.assert_fetched(self.fetch(f"{server.url}/{NAME}"))
+        self.assertEqual((len(server.requests), server.bytes_sent), (2, len(CONTENT)))
+        headers = server.requests[1][1]
+        self.assertEqual((headers["Range"], headers["If-Range"]), ("bytes=1000000-", '"1"'))
+
+    def test_a_server_without_ranges_sends_all_again(self):
+        server = self.server(misbehave=answer_until(1_000_000), ranges=False)
+        self.assert_fetched(self.fetch(f"{server.url}/{NAME}"))
+        self.assertEqual((len(server.requests), server.bytes_sent), (2, 1_000_000 + len(CONTENT)))
+
+    def test_a_server_that_does_not_know_its_file_again_is_asked_for_all(self):
+        for etag in ("", 'W/"1"'):
+            with self.subTest(etag=etag):
+                shutil.rmtree(self.cache, ignore_errors=True)
+                server = self.server(misbehave=answer_until(1_000_000), etag=etag)
+                self.assert_fetched(self.fetch(f"{server.url}/{NAME}"))
+                self.assertNotIn("Range", server.requests[1][1])
+
+    def test_a_file_that_changes_meanwhile_is_fetched_anew(self):
+        """Also from servers that do not know If-Range, or answer that nothing is left."""
+        for kind in ("If-Range", "other tag", "shorter", "other part"):
+            with self.subTest(kind=kind):
+                other = random.Random(2).randbytes(500_000 if kind == "shorter" else 2_000_000)
+                left = [True]
+
+                def misbehave(handler, kind=kind, other=other, left=left):
+                    if left[0]:
+                        handler.answer(stop_at=1_000_000)
+                        handler.server.owner.content, handler.server.owner.etag, left[0] = other, '"2"', False
+                        return True
+                    if "Range" not in handler.headers or kind == "If-Range":
+                        return False
+                    if kind == "shorter":
+                        handler.say(416)
+                        return True
+                    begin = 1_000_000 if kind == "other tag" else 5
+                    handler.send_response(206)
+                    handler.send_header("ETag", '"2"' if kind == "other tag" else '"1"')
+                    handler.send_header("Content-Range", f"bytes {begin}-1999999/2000000")
+                    handler.send_header("Content-Length", str(2_000_000 - begin))
+                    handler.end_headers()
+                    handler.wfile.write(bytes(2_000_000 - begin))
+                    return True
+                server = self.server(misbehave=misbehave)
+                server.http.owner = server
+                shutil.rmtree(self.cache, ignore_errors=True)
+                self.assert_fetched(self.fetch(f"{server.url}/net.pth"), other)
+
+    def test_transient_failures_pass(self):
+        answers = [(503, {}), (429, {"Retry_After": 1})]
+
+        def misbehave(handler):
+            if not answers:
+                return False
+            status, headers = answers.pop(0)
+            handler.say(status, **headers)
+            return True
+        server = self.server(misbehave=misbehave)
+        begin = time.monotonic()
+        self.assert_fetched(self.fetch(f"{server.url}/{NAME}"))
+        self.assertGreater(time.monotonic() - begin, 1.4)
+        self.assertEqual(len(server.requests), 3)
+
+    def test_failures_that_last_are_told(self):
+        server = self.server(misbehave=lambda handler: handler.say(500 if "500" in handler.path else 404) or True)
+        self.assert_not_fetched(self.fetch(f"{server.url}/{NAME}"), "HTTP status 404", server.url)
+        self.assertEqual(set(self.files()), {NAME + ".fetch"})
+        self.assertEqual(len(server.requests), 1)
+        self.assert_not_fetched(self.fetch(f"{server.url}/500/{NAME}"), "HTTP status 500")
+        self.assertEqual(len(server.requests), 5)
+
+    def test_a_stall_ends_and_the_rest_comes_later(self):
+        def hang(handler):
+            handler.answer(stop_at=1_000_000)
+            server.released.wait()
+            return True
+        server = self.server(misbehave=hang)
+        url = f"{server.url}/{NAME}"
+        process = subprocess.Popen([TOOL, url, "-", "1"], env=self.environment(), stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        for line in process.stdout:
+            if "failed" in line:
+                break
+        self.assertIn("1 s", line)
+        server.misbehave = lambda handler: False
+        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(server.bytes_sent, len(CONTENT))
+
+    def test_a_kill_leaves_the_part_and_the_next_run_its_rest(self):
+        def hang(handler):
+            handler.answer(stop_at=1_000_000)
+            server.released.wait()
+            return True
+        server = self.server(misbehave=hang)
+        url = f"{server.url}/{NAME}"
+        command = [KILN, "init-model", "resnet18", "--untrained-model-path", self.folder / "made", "--weights", url]
+        process = subprocess.Popen(command, env=self.environment(), stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        last = time.monotonic() + 30
+        while sum(path.stat().st_size for name, path in self.files().items() if name.endswith(".part")) < 1_000_000:
+            self.assertLess(time.monotonic(), last)
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20), 143)
+        self.assertEqual(set(self.files()), {NAME + ".part", NAME + ".fetch"})
+        self.assertFalse((self.folder / "made/_meta.yaml").exists())
+        server.misbehave = lambda handler: False
+        self.assert_fetched(self.fetch(url))
+        self.assertEqual(server.bytes_sent, len(CONTENT))
+
+    def test_no_way_to_see_the_end(self):
+        def unknown(handler):
+            handler.answer(**{"Content-Length": None})
+            return True
+        server = self.server(misbehave=unknown)
+        self.assert_not_fetched(self.fetch(f"{server.url}/{NAME}"), "how long the file is")
+
+    def test_an_empty_file(self):
+        self.assert_not_fetched(self.fetch(f"{self.server(content=b'').url}/net.pth"), "empty")
+
+    # ---- hashes ----
+
+    def test_another_hash_removes_the_file(self):
+        server = self.server()
+        wrong = "0" * 64
+        result = self.fetch(f"{server.url}/net.pth", wrong)
+        self.assert_not_fetched(result, wrong, HASH, "--weights-sha256")
+        self.assertEqual(set(self.files()), {"net.pth.fetch"})
+        result = self.fetch(f"{server.url}/net-12345678.pth")
+        self.assert_not_fetched(result, "12345678", HASH, "its name", "--weights-sha256")
+        self.assert_fetched_as("net-12345678.pth", self.fetch(f"{server.url}/net-12345678.pth", HASH))
+        self.assert_fetched_as("net-20240131.pth", self.fetch(f"{server.url}/net-20240131.pth"))
+
+    def assert_fetched_as(self, name, result):
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.files()[name].read_bytes(), CONTENT)
+
+    def test_a_hash_that_the_cached_file_has_not(self):
+        server = self.server()
+        self.assert_fetched(self.fetch(f"{server.url}/net.pth"))
+        server.content, server.etag = CONTENT[::-1], '"2"'
+        result = self.fetch(f"{server.url}/net.pth", hashlib.sha256(CONTENT[::-1]).hexdigest())
+        self.assert_fetched(result, CONTENT[::-1])
+
+    # ---- where from ----
+
+    def test_redirects(self):
+        target = self.server()
+
+        def leading_to(place):
+            return self.server(misbehave=lambda handler: handler.say(302, Location=place) or True)
+        self.assert_fetched(self.fetch(f"{leading_to(target.url + '/file').url}/{NAME}"))
+        plain = self.server(certificate=None)
+        result = self.fetch(f"{leading_to(plain.url).url}/x.pth")
+        self.assertIn(f"it leads to '{plain.url}/', which is not followed", result.stderr)
+        result = self.fetch(f"{leading_to('ftp://127.0.0.1/x').url}/x.pth")
+        self.assertIn("ftp://127.0.0.1/x", result.stderr)
+        self.assertEqual(plain.requests, [])
+        round_and_round = self.server(misbehave=lambda handler: handler.say(307, Location=handler.path + "x") or True)
+        result = self.fetch(f"{round_and_round.url}/x")
+        self.assertIn("more than 10 redirects", result.stderr)
+        self.assertEqual(len(round_and_round.requests), 11)
+
+    def test_plain_http_is_for_this_machine(self):
+        server = self.server(certificate=None)
+        proxy = self.proxy()
+        self.assert_fetched(self.fetch(f"{server.url}/{NAME}", http_proxy=proxy.url, ALL_PROXY=proxy.url))
+        self.assertEqual(proxy.targets, [])
+        for url in ("http://example.org/x.pth", "http://localhost@example.org/x.pth", "ftp://localhost/x.pth",
+                    "s3://bucket/x.pth", "https:///x.pth", "https://user:word@localhost/x.pth"):
+            with self.subTest(url=url):
+                result = self.fetch(url)
+                self.assertEqual(result.returncode, 1, result.stdout)
+                self.assertIn("cannot be fetched", result.stderr)
+                self.assertNotIn("word@", result.stderr)
+
+    def test_certificates(self):
+        """The authority is named by SSL_CERT_FILE or CURL_CA_BUNDLE, the latter first."""
+        server, own = self.server(), self.server(certificate="self.pem")
+        self.assert_not_fetched(self.fetch(f"{own.url}/{NAME}"), "certificate", "SSL_CERT_FILE")
+        self.assert_not_fetched(self.fetch(f"{server.url}/{NAME}", SSL_CERT_FILE=""), "SSL_CERT_FILE")
+        self.assert_not_fetched(self.fetch(f"{server.url}/{NAME}", SSL_CERT_FILE="/nowhere.pem"), "SSL_CERT_FILE")
+        other_name = server.url.replace("localhost", "127.0.0.1")
+        self.assert_not_fetched(self.fetch(f"{other_name}/{NAME}"), "certificate")
+        self.assertEqual(own.requests + server.requests, [])
+        both = {"CURL_CA_BUNDLE": str(self.keys / "ca.pem"), "SSL_CERT_FILE": "/nowhere.pem"}
+        self.assert_fetched_as(NAME, self.fetch(f"{server.url}/{NAME}", **both))
+
+    def proxy(self, **settings):
+        proxy = Proxy(**settings)
+        self.addCleanup(proxy.stop)
+        return proxy
+
+    def test_proxies(self):
+        server, proxy, closed = self.server(), self.proxy(), self.proxy(refuses=403)
+        self.assert_fetched(self.fetch(f"{server.url}/{NAME}", https_proxy=proxy.url))
+        self.assertEqual(proxy.targets, [server.url.removeprefix("https://")])
+        result = self.fetch(f"{server.url}/x.pth", https_proxy=closed.url)
+        self.assertIn("proxy in https_proxy or ALL_PROXY cannot be used: it answers with HTTP status 403", result.stderr)
+        self.assertNotIn("geheim", result.stdout + result.stderr)
+        self.assertEqual(len(closed.targets), 1)
+        self.assertEqual(self.fetch(f"{server.url}/y.pth", https_proxy=closed.url, no_proxy="localhost").returncode, 0)
+
+    # ---- where to ----
+
+    def test_a_full_disk(self):
+        server = self.server()
+        fault = {"LD_PRELOAD": FAULTS, "KILN_FAULT_PROGRAM": os.path.realpath(TOOL),
+                 "KILN_FAULT": f"write {errno.ENOSPC} 8 from {self.cache}"}
+        result = self.fetch(f"{server.url}/{NAME}", **fault)
+        self.assert_not_fetched(result, os.strerror(errno.ENOSPC), "XDG_CACHE_HOME", code=160)
+        sent = server.bytes_sent
+        self.assert_fetched(self.fetch(f"{server.url}/{NAME}"))
+        self.assertLess(server.bytes_sent - sent, len(CONTENT))
+
+    def test_a_disk_that_is_too_small_is_told_before(self):
+        room = self.folder / "cache"
+        room.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(room)], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest("mounting a small tmpfs needs more rights")
+        self.addCleanup(subprocess.run, ["umount", str(room)])
+        self.assert_not_fetched(self.fetch(f"{self.server().url}/{NAME}"), "3 MB", "are free", code=160)
+        self.assertEqual(set(self.files()), {NAME + ".fetch"})
+
+    def test_a_file_that_is_too_large(self):
+        server = self.server()
+        self.assert_not_fetched(self.fetch(f"{server.url}/{NAME}", "-", 60, 2_000_000), "3,000,000 bytes", "2 MB")
+
+        def in_chunks(handler):
+            handler.send_response(200)
+            handler.send_header("Transfer-Encoding", "chunked")
+            handler.end_headers()
+            for at in range(0, len(CONTENT), 100_000):
+                handler.wfile.write(b"186a0\r\n" + CONTENT[at:at + 100_000] + b"\r\n")
+            handler.wfile.write(b"0\r\n\r\n")
+            return True
+        server.misbehave = in_chunks
+        self.assert_not_fetched(self.fetch(f"{server.url}/{NAME}", "-", 60, 2_000_000), "more than the 2 MB")
+        self.assert_fetched(self.fetch(f"{server.url}/{NAME}"))
+
+    def test_no_place_for_a_cache(self):
+        url = f"{self.server().url}/{NAME}"
+        self.assert_not_fetched(self.fetch(url, XDG_CACHE_HOME="", HOME=""), "XDG_CACHE_HOME", code=160)
+        self.assert_not_fetched(self.fetch(url, XDG_CACHE_HOME="/proc/nowhere"), "XDG_CACHE_HOME", code=160)
+        self.assertEqual(self.fetch(url, XDG_CACHE_HOME="", HOME=str(self.folder)).returncode, 0)
+        self.assertTrue(any((self.folder / ".cache/kiln/weights").iterdir()))
+
+    # ---- the program ----
+
+    def init(self, *more):
+        return kiln("init-model", "resnet18", "--untrained-model-path", self.folder / "made", *more,
+                    environment=self.environment())
+
+    def test_init_model(self):
+        source = self.untrained / "model"
+        content = source.read_bytes()
+        good = hashlib.sha256(content).hexdigest()
+        server = self.server(content=content)
+        for _ in range(2):
+            made = self.init("--weights", f"{server.url}/net.pth", "--weights-sha256", good.upper())
+            self.assertEqual(made.returncode, 0, made.stderr)
+            self.assertEqual((self.folder / "made/model").read_bytes(), content)
+        self.assertEqual(len(server.requests), 1)
+        result = self.init("--weights", f"{server.url}/net.pth", "--weights-sha256", "0" * 64)
+        self.assert_refused(result, 1, "0" * 64, good)
+        self.assertEqual(len(server.requests), 2)
+        result = self.init("--weights", source, "--weights-sha256", "0" * 64)
+        self.assert_refused(result, 1, "0" * 64, good)
+        self.assert_refused(self.init("--weights", "http://example.org/x.pth"), 2, "not encrypted")
+
+    def test_nothing_is_fetched_for_an_output_that_cannot_be(self):
+        (self.folder / "made").mkdir()
+        (self.folder / "made/thesis.tex").write_text("precious")
+        server = self.server()
+        self.assert_refused(self.init("--weights", f"{server.url}/{NAME}"), 3, "thesis.tex")
+        self.assertEqual(server.requests, [])
+
+    def test_the_names_are_torchvisions(self):
+        source = os.environ.get("KILN_PARITY_PACKAGES") or ROOT / ".deps/parity"
+        models = pathlib.Path(source) / "torchvision/models"
+        if not models.is_dir():
+            self.skipTest(f"no torchvision in {source}: run environment/install.sh")
+        text = (models / "resnet.py").read_text() + (models / "densenet.py").read_text()
+        published = set(re.findall(r"https://download\.pytorch\.org/models/([\w.-]+)", text))
+        listed = re.findall(r"`([a-z0-9_]+-[0-9a-f]{8}\.pth)`", (ROOT / "docs/weights.md").read_text())
+        self.assertEqual(set(listed) - published, set())
+        known = re.findall(r'"([a-z0-9_]+-[0-9a-f]{8}\.pth)"', (ROOT / "src/model/catalogue.cpp").read_text())
+        self.assertEqual(len(known), 13)
+        for name in known:
+            self.assertIn(name, listed)
+            self.assertRegex(text, rf'IMAGENET1K_V1 = Weights\(\s*url="https://download\.pytorch\.org/models/{re.escape(name)}"')
+
+
+if __name__ == "__main__":
+    main()
