@@ -6,11 +6,13 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
+#include "fetch/resolve_weights.h"
 #include "model/image_model.h"
 #include "store/model_directory.h"
 #include "weights/model_weights.h"
-#include "weights/resolve_weights.h"
 #include "weights/starting_weights.h"
 #include "weights/weight_source.h"
 
@@ -26,8 +28,9 @@ std::unique_ptr<ImageModel> make_fresh(const InitModelConfig& config) {
 
 // For no data yet: with the 1000 outputs.
 std::string take_weights(const InitModelConfig& config, ImageModel& model, Log& log) {
-  return load_weights(model, known_network(config.model_name), /*classes=*/{},
-                      read_weight_source(resolve_weights(config.weights, log)));
+  return load_weights(
+      model, known_network(config.model_name), /*classes=*/{},
+      read_weight_source(resolve_weights(config.weights, config.weights_sha256, log)));
 }
 
 void print_result(const InitModelConfig& config, const ImageModel& model, const std::string& taken,
@@ -46,11 +49,14 @@ void print_result(const InitModelConfig& config, const ImageModel& model, const 
 
 int run(const InitModelConfig& config, Process& process) {
   const bool has_weights = !config.weights.empty();
+  end_on_stop_signals();
   const std::unique_ptr<ImageModel> model = make_fresh(config);
   Problems problems;
   std::string taken;
+  const auto check_output = [&] { prepare_model_output(config.untrained_model_path); };
+  if (is_url(config.weights)) check_output();  // before what may take long
   if (has_weights) problems.collect([&] { taken = take_weights(config, *model, process.log); });
-  problems.collect([&] { prepare_model_output(config.untrained_model_path); });
+  problems.collect(check_output);
   problems.throw_if_any();
   const ModelSpec spec{.model_name = config.model_name,
                        .pretrained = has_weights,

@@ -21,7 +21,8 @@ Option weights(const std::string& last_layer) {
   return optional_path(
       "weights", "FILE", "", kModel,
       "Weights to begin with: a state dict of torchvision or timm (.pth or .safetensors), a model "
-      "directory, SageMaker's model.tar.gz, or a checkpoint. " +
+      "directory, SageMaker's model.tar.gz, or a checkpoint; or the https:// address of a file, "
+      "which is fetched once and kept in ~/.cache/kiln/weights. " +
           last_layer);
 }
 
@@ -44,6 +45,7 @@ std::vector<Option> init_model_options() {
       required_path("untrained-model-path", "DIR",
                     "Output folder for the UntrainedModelDirectory."),
       weights("A last layer of other than 1000 outputs is left out."),
+      weights_sha256(),
       yes_or_no("pretrained", ValueKind::kBoolean, "", kModel,
                 "True requires --weights, since nothing is downloaded. Default: True if --weights "
                 "is given."),
@@ -100,6 +102,7 @@ Command bind_init_model(Binder& binder) {
   config.model_name = binder.choice("model-name");
   config.untrained_model_path = binder.path("untrained-model-path");
   config.weights = binder.path("weights");
+  config.weights_sha256 = bind_weights_sha256(binder, config.weights);
   config.zero_init_residual = binder.boolean("zero-init-residual");
   config.memory_efficient = binder.boolean("memory-efficient");
   config.random_seed = binder.integer("random-seed");
@@ -128,6 +131,7 @@ std::vector<TrainOption> network_options() {
   return {
       {Effect::kFree, name},
       {Effect::kFree, weights("What fits is taken; other classes get a fresh last layer.")},
+      {Effect::kFree, weights_sha256()},
       {Effect::kFree, zero_init_residual()},
       {Effect::kFree, memory_efficient()},
       {Effect::kFree, head},
@@ -138,6 +142,7 @@ NetworkConfig bind_network(Binder& binder) {
   NetworkConfig config;
   config.model_name = binder.choice("model-name");
   config.weights = binder.path("weights");
+  config.weights_sha256 = bind_weights_sha256(binder, config.weights);
   config.zero_init_residual = binder.boolean("zero-init-residual");
   config.memory_efficient = binder.boolean("memory-efficient");
   config.head = head_choice(binder.choice("head"));
@@ -148,7 +153,7 @@ NetworkConfig bind_network(Binder& binder) {
         "--head designer keeps the 1000 outputs of given weights, and there are none: give "
         "them with --weights, or leave --head out.");
   if (!config.model_name.empty() || binder.given("model-name")) return config;
-  for (const char* option : {"weights", "zero-init-residual", "memory-efficient"})
+  for (const char* option : {"weights", "weights-sha256", "zero-init-residual", "memory-efficient"})
     if (binder.given(option))
       binder.fault(option, ErrorCode::kParameterParsing,
                    std::string("--") + option +

@@ -67,6 +67,12 @@ std::vector<TrainOption> balance_options();  // balance_options.cpp
 // `config.save` is set.
 void bind_balance(Binder& binder, OptimizationConfig& config);
 
+// --weights-sha256 of each command that has --weights: weight_options.cpp
+Option weights_sha256();
+// In lowercase; empty: not given. Faults: `weights` is a URL that is not fetched; a hash that is
+// none; a hash without weights.
+std::string bind_weights_sha256(Binder& binder, const std::string& weights);
+
 // Sets each option's role on a designer's canvas.
 void place_on_canvas(std::vector<CommandInfo>& commands);
 

@@ -40,8 +40,8 @@ enum class HeadChoice { kAuto, kTorchvision, kDesigner };
 
 // The network to train, and its first weights, where no directory has them.
 struct NetworkConfig {
-  std::string model_name;  // empty: that of untrained_model_path
-  std::string weights;     // a path or an address; empty: fresh ones
+  std::string model_name;               // empty: that of untrained_model_path
+  std::string weights, weights_sha256;  // a path or a URL, and its hash; empty: fresh ones
   bool zero_init_residual = false;
   bool memory_efficient = false;
   HeadChoice head = HeadChoice::kAuto;
@@ -180,7 +180,8 @@ struct LaunchConfig {
 };
 
 struct InitModelConfig {
-  std::string model_name, untrained_model_path, weights;
+  std::string model_name, untrained_model_path;
+  std::string weights, weights_sha256;  // a path or a URL, and its hash; empty: none
   bool pretrained = false;
   bool memory_efficient = false;
   bool zero_init_residual = false;

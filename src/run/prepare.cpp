@@ -9,13 +9,13 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "features/head_fit.h"
+#include "fetch/resolve_weights.h"
 #include "process/binding.h"
 #include "run/class_counts.h"
 #include "run/rank_agreement.h"
 #include "run/split_inputs.h"
 #include "train/replicas.h"
 #include "weights/model_weights.h"
-#include "weights/resolve_weights.h"
 #include "weights/starting_weights.h"
 
 namespace kiln {
@@ -147,7 +147,7 @@ void read_inputs(TrainingJob& job) {
     problems.collect([&] {
       std::string& weights = part.network.weights;
       const std::string given = std::exchange(weights, "");
-      if (!given.empty()) weights = resolve_weights(given, job.log).string();
+      if (!given.empty()) weights = resolve_weights(given, part.network.weights_sha256, job.log);
     });
     inputs = read_training_inputs(part, problems,
                                   static_cast<std::uint64_t>(config.optimization.random_seed),

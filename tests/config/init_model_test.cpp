@@ -103,5 +103,24 @@ TEST(InitModel, PretrainedNeedsWeights) {
   EXPECT_EQ(fault(init_model({"resnet18", "--pretrained", "False"})), "no fault");
 }
 
+TEST(InitModel, WeightsFromAUrl) {
+  const std::string hash(64, 'a'), upper(64, 'A');
+  const auto config = parse_as<InitModelConfig>(init_model(
+      {"resnet18", "--weights", "https://host/x.pth", "--weights-sha256", upper.c_str()}));
+  EXPECT_EQ(config.weights, "https://host/x.pth");
+  EXPECT_EQ(config.weights_sha256, hash);
+  ErrorCode code{};
+  for (const char* url : {"http://host/x.pth", "s3://bucket/x.pth", "https://a:b@host/x.pth"}) {
+    EXPECT_NE(fault(init_model({"resnet18", "--weights", url}), &code).find("is not fetched"),
+              std::string::npos);
+    EXPECT_EQ(code, ErrorCode::kParameterParsing);
+  }
+  EXPECT_NE(
+      fault(init_model({"resnet18", "--weights", "x", "--weights-sha256", "0676ba61"})).find("64"),
+      std::string::npos);
+  EXPECT_NE(fault(init_model({"resnet18", "--weights-sha256", hash.c_str()})).find("names none"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace kiln

@@ -2,6 +2,7 @@
 transfer alone goes through kiln_fetch_tool, which starts at once; the rest through `kiln init-model`."""
 import errno
 import hashlib
+import json
 import os
 import pathlib
 import random
@@ -422,13 +423,15 @@ class FetchTest(FlowTest):
             self.skipTest(f"no torchvision in {source}: run environment/install.sh")
         text = (models / "resnet.py").read_text() + (models / "densenet.py").read_text()
         published = set(re.findall(r"https://download\.pytorch\.org/models/([\w.-]+)", text))
-        listed = re.findall(r"`([a-z0-9_]+-[0-9a-f]{8}\.pth)`", (ROOT / "docs/weights.md").read_text())
-        self.assertEqual(set(listed) - published, set())
-        known = re.findall(r'"([a-z0-9_]+-[0-9a-f]{8}\.pth)"', (ROOT / "src/model/catalogue.cpp").read_text())
-        self.assertEqual(len(known), 13)
-        for name in known:
-            self.assertIn(name, listed)
-            self.assertRegex(text, rf'IMAGENET1K_V1 = Weights\(\s*url="https://download\.pytorch\.org/models/{re.escape(name)}"')
+        rows = re.findall(r"^\| (\w+) \| `(\1-[0-9a-f]{8}\.pth)` .*?(?:`(\1-[0-9a-f]{8}\.pth)`.*)?$",
+                          (ROOT / "docs/weights.md").read_text(), re.M)
+        schema = json.loads(kiln("describe", "--command", "init-model", "--format", "json-schema").stdout)
+        self.assertEqual([network for network, _, _ in rows], schema["properties"]["model-name"]["enum"])
+        for network, *names in rows:
+            names = [name for name in names if name]
+            for number, name in enumerate(names, 1):
+                self.assertRegex(text, rf'IMAGENET1K_V{number} = Weights\(\s*url="[^"]*/{re.escape(name)}"')
+            self.assertEqual(len(names), sum(name.startswith(network + "-") for name in published))
 
 
 if __name__ == "__main__":
