@@ -16,7 +16,7 @@ TEST(PathPattern, GivesTheFirstCaptureGroupElseTheMatch) {
 }
 
 TEST(PathPattern, RefusesWhatIsNoPattern) {
-  for (const std::string pattern :
+  for (const std::string& pattern :
        {std::string("("), std::string("[a"), std::string("a{2,1}"), std::string("*"),
         std::string("(a)\\1"), std::string("(a?){1001}"), std::string("((a?){40}){40}"),
         std::string(kMaxPatternBytes + 1, 'a')})

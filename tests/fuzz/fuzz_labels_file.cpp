@@ -1,4 +1,5 @@
 // --labels.
+#include "base/error.h"
 #include "data/split/labels_file.h"
 #include "fuzz/fuzz.h"
 

@@ -1,6 +1,7 @@
 // split.csv, and the pattern of --group-by beside it: the part before a line "--".
 #include <stdexcept>
 
+#include "base/error.h"
 #include "base/path_pattern.h"
 #include "data/split/split_file.h"
 #include "fuzz/fuzz.h"
