@@ -23,12 +23,12 @@ class Families {
     return a != b;
   }
 
- private:
   std::uint32_t first_of(std::uint32_t i) {
     while (parents_[i] != i) i = parents_[i] = parents_[parents_[i]];
     return i;
   }
 
+ private:
   std::vector<std::uint32_t> parents_;
 };
 
@@ -56,6 +56,15 @@ std::vector<ImageCopy> find_copies(std::span<const std::uint64_t> hashes,
            std::tuple(b.same_class, !b.is_exact, b.first, b.other);
   });
   return copies;
+}
+
+std::vector<std::uint32_t> families_of(
+    std::size_t num_images, std::span<const std::pair<std::uint32_t, std::uint32_t>> pairs) {
+  Families families(num_images);
+  for (const auto& [first, other] : pairs) families.unite(first, other);
+  std::vector<std::uint32_t> firsts;
+  for (std::uint32_t i = 0; i < num_images; ++i) firsts.push_back(families.first_of(i));
+  return firsts;
 }
 
 }  // namespace kiln

@@ -14,14 +14,14 @@ constexpr double kFarOut = 3, kLeastRange = 1e-3;
 
 using Rows = std::vector<std::uint32_t>;
 
-std::vector<Rows> rows_by_class(const LabeledFeatures& images) {
+std::vector<Rows> rows_by_class(const FeatureRows& images) {
   std::vector<Rows> rows(images.num_classes);
   for (std::size_t i = 0; i < images.labels.size(); ++i)
     rows[static_cast<std::size_t>(images.labels[i])].push_back(static_cast<std::uint32_t>(i));
   return rows;
 }
 
-std::span<const float> row_of(const LabeledFeatures& images, std::uint32_t i) {
+std::span<const float> row_of(const FeatureRows& images, std::uint32_t i) {
   return images.features.subspan(i * images.num_features, images.num_features);
 }
 
@@ -41,7 +41,7 @@ Rows evenly_taken(const Rows& rows) {
 // The nearest of some images to each of some others: their distances, the largest first.
 class NearestNeighbors {
  public:
-  NearestNeighbors(const LabeledFeatures& images, const Rows& queries)
+  NearestNeighbors(const FeatureRows& images, const Rows& queries)
       : images_(images), queries_(queries), nearest_(queries.size()) {}
 
   void look_among(std::span<const std::uint32_t> others) {
@@ -86,7 +86,7 @@ class NearestNeighbors {
     std::push_heap(nearest.begin(), nearest.end());
   }
 
-  const LabeledFeatures& images_;
+  const FeatureRows& images_;
   const Rows& queries_;
   std::vector<std::vector<float>> nearest_;
   std::vector<float> lanes_;  // [D, kLane], of length 1
@@ -101,7 +101,7 @@ double quantile(std::vector<float>& values, double share) {
 
 }  // namespace
 
-std::vector<float> neighbor_distances(const LabeledFeatures& images) {
+std::vector<float> neighbor_distances(const FeatureRows& images) {
   std::vector<float> distances(images.labels.size());
   for (const Rows& rows : rows_by_class(images)) {
     NearestNeighbors nearest(images, rows);
@@ -111,7 +111,7 @@ std::vector<float> neighbor_distances(const LabeledFeatures& images) {
   return distances;
 }
 
-std::vector<Outlier> find_outliers(const LabeledFeatures& images) {
+std::vector<Outlier> find_outliers(const FeatureRows& images) {
   const std::vector<float> distances = neighbor_distances(images);
   std::vector<Outlier> outliers;
   for (const Rows& rows : rows_by_class(images)) {

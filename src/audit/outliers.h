@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-struct LabeledFeatures {
+struct FeatureRows {
   std::span<const float> features;       // [N, D], row by row
   std::span<const std::int32_t> labels;  // [N], from 0 to num_classes - 1
   std::size_t num_features = 0;
@@ -31,9 +31,9 @@ constexpr std::size_t kFewestOfClass = 8;
 // Those whose distance lies more than three interquartile ranges above the upper quartile of their
 // class (Tukey's "far out"), the farthest first. Takes time N * n * D for classes of n images, one
 // thread; 2,000 images of a class and 512 features: about a second.
-std::vector<Outlier> find_outliers(const LabeledFeatures& images);
+std::vector<Outlier> find_outliers(const FeatureRows& images);
 
 // The mean distances by which they are judged, [N]; 0 for the only image of a class.
-std::vector<float> neighbor_distances(const LabeledFeatures& images);
+std::vector<float> neighbor_distances(const FeatureRows& images);
 
 }  // namespace kiln

@@ -21,6 +21,11 @@ int dispatch(const Invocation& invocation, Process& process);
 // The same for the program's arguments: a command line, or a start by SageMaker.
 int run_program(const std::vector<std::string>& arguments, Process& process);
 
+// `kiln audit`: the labeled images that deserve a look, as a page and files in a folder. Faults of
+// model, images and output are thrown together. Throws Error kInvalidDataset for images of a single
+// class, and where they cannot be divided into folds.
+int run(const AuditConfig& config, Process& process);
+
 // `kiln bench collective`: times all-reduce against MPI's own on the same data.
 // Starts the ranks if requested, or joins those already started, of which there must be several
 // (Error kUserError otherwise). Rank 0 prints one JSON object; its medians are rank 0's times from

@@ -13,8 +13,8 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "commands/commands.h"
+#include "commands/report_folder.h"
 #include "commands/scoring_progress.h"
-#include "data/dataset/folder_entries.h"
 #include "data/dataset/image_source.h"
 #include "predict/explanations.h"
 #include "predict/model_evaluation.h"
@@ -46,20 +46,6 @@ struct Parts {
   std::optional<ExplanationFolder> explanations;
 };
 
-// A folder that is empty, or holds an earlier evaluation.
-OutputFolder open_output(const std::string& path) {
-  std::error_code failure;
-  const bool is_folder = fs::is_directory(path, failure);
-  if (is_folder && !fs::exists(fs::path(path) / kEvaluationFileName, failure))
-    for (const FolderEntry& entry : FolderEntries(path))
-      if (!entry.name.starts_with(".") && entry.name != "lost+found")
-        throw Error(ErrorCode::kFailedToWriteOutputs,
-                    "--output-path " + quoted_path(path) +
-                        " holds other things than an evaluation, such as '" +
-                        std::string(entry.name) + "'. Give another folder, or empty it.");
-  return OutputFolder(path);
-}
-
 // Throws the faults of all parts together.
 void open_parts(const EvaluateConfig& config, Parts& parts) {
   parts.device = choose_device(config.prediction.device);
@@ -71,7 +57,10 @@ void open_parts(const EvaluateConfig& config, Parts& parts) {
           std::make_unique<Predictor>(path, torch_device(parts.device), parts.precision.precision));
     });
   problems.collect([&] { parts.set = read_every_image(config.data_path, "Images"); });
-  problems.collect([&] { parts.output.emplace(open_output(config.output_path)); });
+  problems.collect([&] {
+    parts.output.emplace(
+        open_report_folder(config.output_path, kEvaluationFileName, "an evaluation"));
+  });
   if (!config.explain.empty())
     problems.collect(
         [&] { parts.explanations.emplace(config.explain, config.trained_model_paths.size()); });

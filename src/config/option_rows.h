@@ -82,6 +82,7 @@ void place_on_canvas(std::vector<CommandInfo>& commands);
 CommandInfo train_command();             // train_options.cpp
 CommandInfo score_command();             // score_options.cpp
 CommandInfo evaluate_command();          //
+CommandInfo audit_command();             //
 CommandInfo launch_command();            // launch_options.cpp
 CommandInfo init_model_command();        // model_options.cpp
 CommandInfo convert_command();           // data_options.cpp

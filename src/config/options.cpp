@@ -17,6 +17,7 @@ std::vector<CommandInfo> build_table() {
       train_command(),
       score_command(),
       evaluate_command(),
+      audit_command(),
       launch_command(),
       init_model_command(),
       convert_command(),

@@ -230,6 +230,19 @@ struct EvaluateConfig {
   OptionTexts effective_options;
 };
 
+struct AuditConfig {
+  std::string data_path, output_path;
+  // The backbone: a trained model, or a network and its weights.
+  std::string trained_model_path, model_name, weights;
+  int image_size = 0;    // 0: the trained model's, or else 224
+  std::string group_by;  // a regular expression; empty: none
+  int folds = 5;
+  int top = 200;  // pictures of a list
+  std::int64_t random_seed = 1;
+  PredictionConfig prediction;
+  OptionTexts effective_options;
+};
+
 struct ConvertConfig {
   std::string input_path, output_path;
 };
@@ -324,9 +337,9 @@ struct VersionRequest {};
 
 // commands/commands.h has a run() for each.
 using Command =
-    std::variant<TrainConfig, ScoreConfig, EvaluateConfig, LaunchConfig, InitModelConfig,
-                 ConvertConfig, PackConfig, DemoDataConfig, InspectConfig, BenchCollectiveConfig,
-                 BenchLoaderConfig, BenchStepConfig, WatchConfig, DescribeConfig, ReportConfig,
-                 CompareConfig, HelpRequest, VersionRequest>;
+    std::variant<TrainConfig, ScoreConfig, EvaluateConfig, AuditConfig, LaunchConfig,
+                 InitModelConfig, ConvertConfig, PackConfig, DemoDataConfig, InspectConfig,
+                 BenchCollectiveConfig, BenchLoaderConfig, BenchStepConfig, WatchConfig,
+                 DescribeConfig, ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -1,6 +1,10 @@
-// `kiln score` and `kiln evaluate`: their options, and the structs that they become.
+// `kiln score`, `kiln evaluate` and `kiln audit`: their options, and the structs that they become.
+#include <stdexcept>
+
+#include "base/path_pattern.h"
 #include "config/binder.h"
 #include "config/option_rows.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -189,7 +193,93 @@ Command bind_evaluate(Binder& binder) {
   return config;
 }
 
+std::vector<Option> audit_options() {
+  std::vector<Option> options = {
+      required_path("data-path", "PATH",
+                    "Labeled images, in any form that train reads. They are only read."),
+      required_path("output-path", "DIR",
+                    "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier "
+                    "audit there is replaced, unless its doubtful.csv has been edited."),
+      optional_path("trained-model-path", "DIR", "", kModel,
+                    "ModelDirectory of a trained model, of these classes or others: what it sees "
+                    "in images is used, not its answers."),
+      {.name = "model-name",
+       .value_name = "MODEL",
+       .default_text = "",
+       .unit = "",
+       .group = kModel,
+       .help = "Network of --weights, in place of --trained-model-path.",
+       .kind = ValueKind::kModelName,
+       .choices = network_names()},
+      optional_path("weights", "FILE", "", kModel,
+                    "Weights of the network, of any classes: what train takes as --weights."),
+      integer("image-size", "auto", 16, 2048, "pixels", kImages,
+              "Side of the images as the network sees them. auto: as the trained model was "
+              "trained, or else 224."),
+      integer("folds", "5", 2, 100, "", kAnswers,
+              "Parts of the images; each is judged by a model that has learned from the others."),
+      optional_path("group-by", "REGEX", "", kAnswers,
+                    "Images whose paths match with the same text (that of the first group, if "
+                    "there is one) are judged together, such as those of one person. Copies "
+                    "always are."),
+      integer("top", "200", 1, 10'000, "images", kAnswers,
+              "Pictures of each list on the page, the most doubtful first. The files have all."),
+      seed(kAnswers, "Seed for the parts."),
+  };
+  return with_prediction_options(std::move(options));
+}
+
+void check_backbone(Binder& binder, const AuditConfig& config) {
+  const bool has_model = binder.given("trained-model-path"), has_name = binder.given("model-name"),
+             has_weights = binder.given("weights");
+  if (has_model && (has_name || has_weights))
+    binder.fault(has_name ? "model-name" : "weights", ErrorCode::kParameterParsing,
+                 "--trained-model-path brings its network and weights: leave --model-name and "
+                 "--weights out.");
+  if (!has_model && !(has_name && has_weights))
+    binder.fault("trained-model-path", ErrorCode::kParameterParsing,
+                 "A network that knows images is missing: give --trained-model-path DIR, or "
+                 "--model-name MODEL and --weights FILE.");
+  if (config.group_by.empty()) return;
+  binder.check("group-by", [&] {
+    try {
+      PathPattern{config.group_by};
+    } catch (const std::invalid_argument& fault) {
+      throw Error(ErrorCode::kParameterParsing,
+                  "--group-by '" + config.group_by + "' " + fault.what() + ".");
+    }
+  });
+}
+
+Command bind_audit(Binder& binder) {
+  AuditConfig config;
+  config.data_path = binder.path("data-path");
+  config.output_path = binder.path("output-path");
+  config.trained_model_path = binder.path("trained-model-path");
+  config.model_name = binder.choice("model-name");
+  config.weights = binder.path("weights");
+  config.image_size = binder.small_integer("image-size");
+  config.group_by = binder.path("group-by");
+  config.folds = binder.small_integer("folds");
+  config.top = binder.small_integer("top");
+  config.random_seed = binder.integer("random-seed");
+  config.prediction = bind_prediction(binder);
+  config.effective_options = binder.effective_options();
+  check_backbone(binder, config);
+  require_apart(binder, "output-path", config.output_path, "data-path", config.data_path);
+  require_apart(binder, "output-path", config.output_path, "trained-model-path",
+                config.trained_model_path);
+  return config;
+}
+
 }  // namespace
+
+CommandInfo audit_command() {
+  return {"audit",
+          "Find labels that are probably wrong, copies, outliers, and dark or blurred images.",
+          "--data-path PATH --trained-model-path DIR --output-path DIR [options]", audit_options(),
+          bind_audit};
+}
 
 CommandInfo evaluate_command() {
   return {"evaluate",

@@ -25,7 +25,7 @@ struct TwoClouds {
         features.push_back(static_cast<float>((d == i % 2 ? 5 : 0) + random.uniform()));
     }
   }
-  LabeledFeatures view() const { return {features, labels, kFeatures, 2}; }
+  FeatureRows view() const { return {features, labels, kFeatures, 2}; }
 };
 
 TEST(Outliers, AnImageLikeNoOtherOfItsClassIsOne) {

@@ -243,7 +243,7 @@ TEST(CommandLine, UnknownCommandsAreFaults) {
   for (const char* word : {"test", "eval", "validate"})
     EXPECT_NE(fault({word}).find("`kiln evaluate`"), std::string::npos) << word;
   EXPECT_NE(fault({"zebra"}).find(
-                "train, score, evaluate, launch, init-model, convert, pack, demo-data, bench "
+                "train, score, evaluate, audit, launch, init-model, convert, pack, demo-data, bench "
                 "loader, bench step, bench collective, watch, inspect, report, compare "
                 "or describe"),
             std::string::npos);

@@ -3,12 +3,16 @@
 #include <map>
 #include <utility>
 
+#include "base/content_hash.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "report/record/run_json.h"
 #include "report/record/run_summary.h"
 
 namespace kiln {
 namespace {
+
+constexpr const char* kDoubtfulHash = "doubtful_csv_hash";
 
 Json class_json(const AuditedClass& audited) {
   return {{"label", audited.name},
@@ -105,6 +109,7 @@ std::string audit_json(const AuditRecord& record) {
                {"precision", record.precision},
                {"options", as_json(record.options)},
                {"versions", as_json(record.versions)}};
+  json[kDoubtfulHash] = hex_digits(content_hash(doubtful_csv(record)));
   json["classes"] = list_json(record.classes, class_json);
   json["doubtful"] = list_json(record.doubtful, doubtful_json);
   json["duplicates"] = list_json(record.copies, copy_json);
@@ -127,6 +132,16 @@ std::string doubtful_csv(const AuditRecord& record) {
   for (const OddImage& odd : record.outliers) rows.add(odd.image, odd.kind);
   for (const OddImage& odd : record.flawed) rows.add(odd.image, odd.kind);
   return rows.text();
+}
+
+bool was_edited(std::string_view doubtful_csv, std::string_view audit_json) {
+  try {
+    const nlohmann::json json = parse_json(audit_json);
+    const auto hash = json.is_object() ? json.find(kDoubtfulHash) : json.end();
+    return hash != json.end() && *hash != hex_digits(content_hash(doubtful_csv));
+  } catch (const JsonFault&) {
+    return false;
+  }
 }
 
 std::string duplicates_csv(const AuditRecord& record) {

@@ -1,0 +1,16 @@
+// The output folder of a command that writes a page and files.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/output_folder.h"
+
+namespace kiln {
+
+// A folder that is new, empty, or holds an earlier report, which `valid_file` shows; `what` names
+// it: "an evaluation". Throws Error kFailedToWriteOutputs.
+OutputFolder open_report_folder(const std::string& path, std::string_view valid_file,
+                                const std::string& what);
+
+}  // namespace kiln
