@@ -1,0 +1,179 @@
+"""`kiln audit`: turned labels, copies and dark images that are planted here, found in the files that it writes."""
+import csv
+import json
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+
+from flow import FlowTest, files_below, kiln, main
+
+FILES = {"audit.html", "audit.json", "doubtful.csv", "duplicates.csv"}
+SHARE = 0.05  # of the labels, turned
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def pillow():
+    packages = pathlib.Path(__file__).parents[2] / ".deps/parity"
+    if str(packages) not in sys.path:
+        sys.path.insert(0, str(packages))
+    try:
+        from PIL import Image
+    except ImportError:
+        return None
+    return Image
+
+
+class AuditTest(FlowTest):
+    @classmethod
+    def setUpClass(cls):
+        """A backbone that was trained on other drawings, of more classes."""
+        super().setUpClass()
+        cls.made = pathlib.Path(tempfile.mkdtemp(prefix="kiln-audit-"))
+        cls.addClassCleanup(shutil.rmtree, cls.made, ignore_errors=True)
+        for words in (["demo-data", "--output-path", cls.made / "others", "--images", 300, "--classes", 5, "--random-seed", 9],
+                      ["demo-data", "--output-path", cls.made / "drawn", "--images", 300, "--classes", 3],
+                      ["train", "--untrained-model-path", cls.untrained, "--train-data-path", cls.made / "others/train",
+                       "--valid-data-path", cls.made / "others/val", "--trained-model-path", cls.made / "model", "--log-path",
+                       cls.made / "logs", "--epochs", 4, "--batch-size", 16, "--learning-rate", "0.02", "--device", "cpu"]):
+            done = kiln(*words)
+            assert done.returncode == 0, done.stderr
+
+    def setUp(self):
+        super().setUp()
+        self.photos = self.folder / "photos"
+        shutil.copytree(self.made / "drawn/train", self.photos)
+
+    def audit(self, *options, data=None, output="audit", model="model"):
+        return kiln("audit", "--data-path", data or self.photos, "--trained-model-path", self.made / model, "--output-path",
+                    self.folder / output, "--device", "cpu", *options)
+
+    def audited(self, *options, **places):
+        result = self.audit(*options, **places)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        folder = self.folder / places.get("output", "audit")
+        self.assertEqual(set(files_below(folder)), FILES)
+        return folder, json.loads((folder / "audit.json").read_text())
+
+    def turn_labels(self):
+        """Moves a share of the images into another class: path there -> true class."""
+        draw = random.Random(4)
+        images = sorted(path for path in self.photos.rglob("*.*"))
+        classes = sorted(path.name for path in self.photos.iterdir())
+        turned = {}
+        for path in draw.sample(images, round(SHARE * len(images))):
+            truth = path.parent.name
+            wrong = draw.choice([name for name in classes if name != truth])
+            target = self.photos / wrong / ("turned-" + path.name)
+            path.rename(target)
+            turned[f"{wrong}/{target.name}"] = truth
+        return turned
+
+    def test_turned_labels_come_first(self):
+        turned = self.turn_labels()
+        before = files_below(self.photos)
+        folder, record = self.audited("--top", 5)
+        self.assertEqual(files_below(self.photos), before)
+        rows = rows_of(folder / "doubtful.csv")
+        self.assertEqual(list(rows[0]), ["path", "label", "suggested", "confidence", "reason"])
+        found = [row for row in rows[:len(turned)] if row["path"] in turned]
+        self.assertGreaterEqual(len(found) / len(turned), 0.8, rows)
+        right = [row for row in found if row["suggested"] == turned[row["path"]]]
+        self.assertGreaterEqual(len(right) / len(found), 0.8, found)
+        for row in rows:
+            self.assertEqual(row["path"].split("/")[0], row["label"])
+        doubtful = record["doubtful"]
+        self.assertEqual([image["path"] for image in doubtful], [row["path"] for row in rows[:len(doubtful)]])
+        scores = [image["self_confidence"] for image in doubtful]
+        self.assertEqual(scores, sorted(scores))
+        self.assertEqual(sum(entry["images"] for entry in record["classes"]), record["images"])
+        self.assertEqual(sum(entry["doubtful"] for entry in record["classes"]), len(doubtful))
+        page = (folder / "audit.html").read_text()
+        shown = page[page.index('id="doubtful"'):]
+        self.assertIn("doubtful.csv", page)
+        self.assertIn("--labels", page)
+        self.assertGreaterEqual(shown.count("data:image/jpeg;base64,"), 5)
+        # The same again, to the byte; and what a person has written stays.
+        first = (folder / "doubtful.csv").read_bytes()
+        self.audited()
+        self.assertEqual((folder / "doubtful.csv").read_bytes(), first)
+        edited = first.replace(b",label", b",checked", 1)
+        (folder / "doubtful.csv").write_bytes(edited)
+        self.assert_refused(self.audit(), 3, "has been edited")
+        self.assertEqual((folder / "doubtful.csv").read_bytes(), edited)
+
+    def test_planted_copies_are_found(self):
+        images = sorted(self.photos.rglob("*.png"))
+        other = next(path for path in self.photos.iterdir() if path != images[0].parent)
+        planted = {}
+
+        def plant(source, target):
+            planted[str(target.relative_to(self.photos))] = str(source.relative_to(self.photos))
+            return target
+
+        shutil.copy(images[0], plant(images[0], images[0].parent / "zz-plain.png"))
+        shutil.copy(images[1], plant(images[1], other / "zz-other.png"))
+        exact = len(planted)
+        image_kind = pillow()
+        if image_kind:
+            picture = image_kind.open(images[2]).convert("RGB")
+            picture.resize((48, 48), image_kind.Resampling.BICUBIC).save(plant(images[2], images[2].parent / "zz-resized.png"))
+            image_kind.open(images[3]).convert("RGB").save(plant(images[3], images[3].parent / "zz-recompressed.jpg"), quality=80)
+        folder, record = self.audited()
+        pairs = {frozenset((row["path"], row["other"])): row for row in rows_of(folder / "duplicates.csv")}
+        for number, pair in enumerate(planted.items()):
+            row = pairs.get(frozenset(pair))
+            self.assertIsNotNone(row, pair)
+            self.assertEqual(row["kind"], "exact" if number < exact else "near")
+            same = pair[0].split("/")[0] == pair[1].split("/")[0]
+            self.assertEqual(row["same_class"], str(same))
+        self.assertEqual(len(record["duplicates"]), len(pairs))
+        self.assertFalse(record["duplicates"][0]["same_class"])
+        listed = {row["path"]: row for row in rows_of(folder / "doubtful.csv")}
+        self.assertIn("copy of", listed[str((other / "zz-other.png").relative_to(self.photos))]["reason"])
+        if not image_kind:
+            self.skipTest("no Pillow: resized and recompressed copies were not tried")
+
+    def test_dark_and_empty_images_are_found(self):
+        image_kind = pillow()
+        if not image_kind:
+            self.skipTest("no Pillow to draw them")
+        first = sorted(self.photos.rglob("*.png"))[0]
+        image_kind.open(first).convert("RGB").point(lambda value: value // 6).save(first.parent / "zz-dark.png")
+        image_kind.new("RGB", (32, 32), (120, 130, 140)).save(first.parent / "zz-empty.png")
+        _, record = self.audited()
+        kinds = {pathlib.Path(image["path"]).name: image["kind"] for image in record["flawed"]}
+        self.assertEqual(kinds.get("zz-dark.png"), "dark")
+        self.assertEqual(kinds.get("zz-empty.png"), "nearly empty")
+
+    def test_a_bad_image_is_told(self):
+        broken = sorted(self.photos.rglob("*.png"))[0]
+        broken.write_bytes(b"no image")
+        _, record = self.audited("--max-bad-images", 1)
+        self.assertEqual(record["bad_images"], 1)
+        self.assertEqual([fault["path"] for fault in record["faults"]], [str(broken.relative_to(self.photos))])
+
+    def test_refusals(self):
+        one = self.folder / "one"
+        shutil.copytree(next(self.photos.iterdir()), one / "circle")
+        strange = self.folder / "strange"
+        (strange / "sub").mkdir(parents=True)
+        for places, code, word in ((dict(data=one), 1, "two classes"), (dict(output="strange"), 3, "holds other things"),
+                                   (dict(model="missing"), 1, "missing"), (dict(output="photos/audit"), 2, "--output-path")):
+            with self.subTest(**places):
+                self.assert_refused(self.audit(**places), code, word)
+        self.assert_refused(self.audit("--group-by", "."), 1, "--group-by")
+        self.assert_refused(self.audit("--group-by", "("), 2, "--group-by")
+        for path in self.photos.rglob("*.*"):
+            path.write_bytes(b"no image")
+        self.assert_refused(self.audit("--max-bad-images", "100%"), 1, "no image")
+        self.assertFalse((self.folder / "audit/audit.json").exists())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+#include "report/page/audit_page.h"
+
+#include <gtest/gtest.h>
+
+#include "report/record/audit_file.h"
+
+namespace kiln {
+namespace {
+
+AuditedImage image(const std::string& file, const std::string& label) {
+  return {file, label, {8, 8, "jpeg bytes"}};
+}
+
+AuditRecord sample() {
+  AuditRecord record;
+  record.num_images = 1000;
+  record.num_judged = 999;
+  record.num_agreed = 900;
+  record.num_folds = 5;
+  record.classes = {{"cat", 500, 30, "<dog>", 10, 1}, {"<dog>", 499, 10, "cat", 30, 1}};
+  record.doubtful = {{image("cat/a, b.png", "cat"), "<dog>", 0.9, 0.01},
+                     {image("dog/c.png", "<dog>"), "cat", 0.8, 0.1}};
+  record.copies = {{image("cat/d.png", "cat"), image("dog/c.png", "<dog>"), true},
+                   {image("cat/d.png", "cat"), image("cat/e.png", "cat"), false}};
+  record.outliers = {{image("cat/f.png", "cat"), "outlier", "far away", 4}};
+  record.flawed = {{image("cat/f.png", "cat"), "dark", "a reason", 2}};
+  return record;
+}
+
+TEST(AuditFile, DoubtfulHasARowAnImage) {
+  EXPECT_EQ(doubtful_csv(sample()),
+            "path,label,suggested,confidence,reason\n"
+            "\"cat/a, b.png\",cat,<dog>,0.9000,label\n"
+            "dog/c.png,<dog>,cat,0.8000,label; copy of cat/d.png in cat\n"
+            "cat/d.png,cat,,,copy of dog/c.png in <dog>\n"
+            "cat/f.png,cat,,,outlier; dark\n");
+}
+
+TEST(AuditFile, DuplicatesArePairs) {
+  EXPECT_EQ(duplicates_csv(sample()),
+            "path,other,kind,same_class\n"
+            "cat/d.png,dog/c.png,exact,False\n"
+            "cat/d.png,cat/e.png,near,True\n");
+}
+
+TEST(AuditFile, AnEditedListIsNoticed) {
+  const AuditRecord record = sample();
+  const std::string json = audit_json(record), csv = doubtful_csv(record);
+  EXPECT_FALSE(was_edited(csv, json));
+  EXPECT_TRUE(was_edited(csv + "x,cat,,,\n", json));
+  for (const char* unknown : {"", "[]", "{}", "7"}) EXPECT_FALSE(was_edited(csv, unknown));
+}
+
+TEST(AuditPage, ShowsEachListAndEscapesNames) {
+  const std::string page = audit_html(sample());
+  for (const char* id : {"doubtful", "copies", "outliers", "flawed", "noise", "trust", "next"})
+    EXPECT_NE(page.find("<section id=\"" + std::string(id) + "\""), std::string::npos) << id;
+  EXPECT_EQ(page.find("<dog>"), std::string::npos);
+  EXPECT_NE(page.find("about 40 (4.0 %) are probably wrong"), std::string::npos);
+}
+
+TEST(AuditPage, ShowsNoMorePicturesThanAskedFor) {
+  AuditRecord record = sample();
+  record.num_shown = 1;
+  const std::string page = audit_html(record);
+  EXPECT_NE(page.find("Showing 1 of 2; all are in doubtful.csv."), std::string::npos);
+}
+
+TEST(AuditPage, SaysHowSureItIs) {
+  AuditRecord record = sample();
+  EXPECT_EQ(audit_findings(record).back().judged, Judged::kGood);
+  record.num_agreed = 300;
+  EXPECT_EQ(audit_findings(record).front().judged, Judged::kWarning);
+}
+
+TEST(AuditPage, PartOfARunsReport) {
+  DataRecord data;
+  data.classes = {"cat", "<dog>"};
+  EXPECT_EQ(doubtful_html(data, {}), "");
+  const std::string html = doubtful_html(data, {{"a.png", 0, 1, 0.9, {8, 8, "jpeg bytes"}}});
+  EXPECT_NE(html.find("&lt;dog&gt;"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln
