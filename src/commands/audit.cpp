@@ -115,7 +115,7 @@ std::vector<std::int32_t> labels_of(const Dataset& set) {
   return labels;
 }
 
-std::vector<ImageCopy> copies_in(const Dataset& set, const ScannedImages& scanned, Log& log) {
+std::vector<ImageCopy> copies_in(const Dataset& set, const ImageLooks& scanned, Log& log) {
   Pairs near;
   if (set.samples.size() <= kMostForNearCopies)
     near = near_duplicates(scanned.looks);
@@ -174,7 +174,7 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   record.backbone = parts.backbone->description;
   record.num_shown = static_cast<std::size_t>(config.top);
   const int threads = config.prediction.loader_threads;
-  const ScannedImages scanned = scan_images(parts.set, threads > 0 ? threads : usable_cpus());
+  const ImageLooks scanned = look_at_images(parts.set, threads > 0 ? threads : usable_cpus());
   const std::vector<ImageCopy> copies = copies_in(parts.set, scanned, log);
   const LabeledFeatures features =
       compute_features(*parts.backbone, parts.set, config, parts.device, log, record.faults);

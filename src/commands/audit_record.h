@@ -18,7 +18,7 @@ namespace kiln {
 // What was found out about the images of `set`.
 struct AuditFindings {
   const Dataset& set;
-  const ScannedImages& scanned;
+  const ImageLooks& scanned;
   const std::vector<ImageCopy>& copies;
   // Rows of the judged images, and the image of each.
   const JudgedLabels& judged;

@@ -50,7 +50,7 @@ class Scan {
     }
   }
 
-  ScannedImages take() {
+  ImageLooks take() {
     if (failure_) std::rethrow_exception(failure_);
     return std::move(images_);
   }
@@ -68,7 +68,7 @@ class Scan {
   }
 
   const Dataset& set_;
-  ScannedImages images_;
+  ImageLooks images_;
   std::atomic<std::size_t> next_ = 0;
   std::mutex mutex_;
   std::exception_ptr failure_;
@@ -76,7 +76,7 @@ class Scan {
 
 }  // namespace
 
-ScannedImages scan_images(const Dataset& set, int num_threads) {
+ImageLooks look_at_images(const Dataset& set, int num_threads) {
   Scan scan(set);
   {
     std::vector<std::jthread> threads;

@@ -10,13 +10,13 @@
 
 namespace kiln {
 
-struct ScannedImages {
+struct ImageLooks {
   std::vector<std::uint64_t> hashes;    // [N], content_hash() of the bytes; 0: unreadable
   std::vector<ImageMeasures> measures;  // [N], not known of images that cannot be decoded
   std::vector<LookPrint> looks;         // [N], empty of the same
 };
 
 // Reads every image once, with so many threads.
-ScannedImages scan_images(const Dataset& set, int num_threads);
+ImageLooks look_at_images(const Dataset& set, int num_threads);
 
 }  // namespace kiln
