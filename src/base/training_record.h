@@ -180,6 +180,8 @@ struct ValidationDetails {
   Calibration calibration;
   OutOfFoldRecord out_of_fold;
   std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
+  // Of images judged out of fold, those whose labels are probably wrong, the most doubtful first.
+  std::vector<JudgedImage> doubtful;
   std::vector<JudgedImage> samples;     // evenly spaced over the validation set, right or wrong
 };
 

@@ -23,10 +23,10 @@
 #include "commands/report_folder.h"
 #include "features/folds.h"
 #include "features/head_fit.h"
+#include "process/versions.h"
 #include "report/page/audit_page.h"
 #include "report/record/audit_file.h"
 #include "run/prepare.h"
-#include "run/versions.h"
 #include "train/precision.h"
 
 namespace kiln {
@@ -181,8 +181,8 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   const Folds folds = divide(config, features, groups_of_images(config, parts.set, copies));
   record.num_folds = folds.count;
   const std::size_t num_classes = parts.set.classes.size();
-  const HeadFit head =
-      fit_head(features, static_cast<int>(num_classes), folds, [] { return false; });
+  const HeadFit head = fit_head(features, static_cast<int>(num_classes), folds,
+                                /*class_weights=*/{}, [] { return false; });
   const at::Tensor probabilities = head.out_of_fold_logits.softmax(1).contiguous();
   const at::Tensor rows = features.rows.contiguous();
   const JudgedLabels judged{numbers_of(probabilities), features.labels, num_classes};

@@ -8,12 +8,12 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "commands/scoring_progress.h"
+#include "fetch/resolve_weights.h"
 #include "model/catalogue.h"
-#include "run/prediction_faults.h"
+#include "predict/prediction_faults.h"
 #include "run/prepare.h"
 #include "run/training_loaders.h"
 #include "train/precision.h"
-#include "weights/resolve_weights.h"
 #include "weights/starting_weights.h"
 #include "weights/weight_source.h"
 
@@ -54,7 +54,7 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   std::optional<Preprocessing> stored;
   WeightSource source;
   if (config.trained_model_path.empty()) {
-    source = read_weight_source(resolve_weights(config.weights, log));
+    source = read_weight_source(resolve_weights(config.weights, config.weights_sha256, log));
   } else {
     ModelDirectory directory = read_model(config.trained_model_path);
     model_name = directory.spec.model_name;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "run/kept_model.h"
+#include "predict/thumbnail.h"
 
 namespace kiln {
 namespace {

@@ -52,9 +52,9 @@ struct SplitConfig {
   std::string data_path;  // empty: the two are given separately
   double valid_fraction = 0.2;
   bool all_train = false;  // with --folds: then none is for validation alone
-  std::string group_by;  // a regular expression; empty: none
-  std::string file;      // a split.csv; empty: none
-  std::string labels;    // a file of labels; empty: none
+  std::string group_by;    // a regular expression; empty: none
+  std::string file;        // a split.csv; empty: none
+  std::string labels;      // a file of labels; empty: none
 };
 
 // What is read, and how images become pixels.
@@ -233,7 +233,7 @@ struct EvaluateConfig {
 struct AuditConfig {
   std::string data_path, output_path;
   // The backbone: a trained model, or a network and its weights.
-  std::string trained_model_path, model_name, weights;
+  std::string trained_model_path, model_name, weights, weights_sha256;
   int image_size = 0;    // 0: the trained model's, or else 224
   std::string group_by;  // a regular expression; empty: none
   int folds = 5;

@@ -213,6 +213,7 @@ std::vector<Option> audit_options() {
        .choices = network_names()},
       optional_path("weights", "FILE", "", kModel,
                     "Weights of the network, of any classes: what train takes as --weights."),
+      weights_sha256(),
       integer("image-size", "auto", 16, 2048, "pixels", kImages,
               "Side of the images as the network sees them. auto: as the trained model was "
               "trained, or else 224."),
@@ -258,6 +259,7 @@ Command bind_audit(Binder& binder) {
   config.trained_model_path = binder.path("trained-model-path");
   config.model_name = binder.choice("model-name");
   config.weights = binder.path("weights");
+  config.weights_sha256 = bind_weights_sha256(binder, config.weights);
   config.image_size = binder.small_integer("image-size");
   config.group_by = binder.path("group-by");
   config.folds = binder.small_integer("folds");

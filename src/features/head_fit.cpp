@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -41,19 +42,28 @@ void require_finite(const at::Tensor& rows) {
             "numbers overflow in this --precision. Use --precision fp32, or other weights.");
 }
 
+// float64 [N]: what each image weighs; no weights of classes: 1.
+at::Tensor weights_of(const std::vector<std::int32_t>& labels,
+                      const std::vector<double>& class_weights) {
+  std::vector<double> weights(labels.size(), 1);
+  if (!class_weights.empty())
+    std::transform(labels.begin(), labels.end(), weights.begin(), [&](std::int32_t label) {
+      return class_weights[static_cast<std::size_t>(label)];
+    });
+  return at::tensor(weights, at::kDouble);
+}
+
 // The layers of all folds along the path of penalties, each beginning where it was.
 class Path {
  public:
-  Path(at::Tensor coordinates, const std::vector<std::int32_t>& labels, int num_classes,
-       const Folds& folds)
-      : coordinates_(std::move(coordinates)),
-        labels_(as_tensor(labels)),
+  Path(WeightedImages images, int num_classes, const Folds& folds)
+      : images_(std::move(images)),
         num_classes_(num_classes),
         rows_(static_cast<std::size_t>(folds.count)),
         layers_(rows_.size(), zeros()),
         losses_(rows_.size()),
         least_elsewhere_(rows_.size(), std::numeric_limits<double>::infinity()),
-        judged_(at::empty({coordinates_.size(0), num_classes}, at::kFloat)) {
+        judged_(at::empty({images_.labels.size(0), num_classes}, at::kFloat)) {
     std::vector<std::vector<std::int64_t>> rows(rows_.size());
     for (std::size_t i = 0; i < folds.of.size(); ++i)
       rows[static_cast<std::size_t>(folds.of[i])].push_back(static_cast<std::int64_t>(i));
@@ -62,7 +72,7 @@ class Path {
   }
 
   at::Tensor zeros() const {
-    return at::zeros({coordinates_.size(1) + 1, num_classes_}, at::kDouble);
+    return at::zeros({images_.coordinates.size(1) + 1, num_classes_}, at::kDouble);
   }
 
   // The best penalty, or nothing if it was stopped.
@@ -80,11 +90,13 @@ class Path {
     return true;
   }
 
-  WeightedImages images(at::Tensor weights) const {
+  // Those of all images but `left_out`, with sum 1.
+  WeightedImages images(const at::Tensor& left_out = {}) const {
+    at::Tensor weights = images_.weights.clone();
+    if (left_out.defined()) weights.index_fill_(0, left_out, 0.0);
     weights.div_(weights.sum());
-    return {coordinates_, labels_, std::move(weights)};
+    return {images_.coordinates, images_.labels, std::move(weights)};
   }
-  at::Tensor even_weights() const { return at::ones({coordinates_.size(0)}, at::kDouble); }
   const at::Tensor& judged() const { return judged_; }
 
   double penalty = kDefaultPenalty;
@@ -96,13 +108,13 @@ class Path {
     std::vector<at::Tensor> logits;
     double sum = 0;
     for (std::size_t fold = 0; fold < rows_.size() && !is_stopped(); ++fold) {
-      at::Tensor weights = even_weights();
-      weights.index_fill_(0, rows_[fold], 0.0);
-      layers_[fold] = fit_softmax(images(std::move(weights)), layers_[fold],
+      layers_[fold] = fit_softmax(images(rows_[fold]), layers_[fold],
                                   {penalty_tried, kPathTolerance, is_stopped});
-      logits.push_back(logits_of(coordinates_.index_select(0, rows_[fold]), layers_[fold]));
-      const at::Tensor labels = labels_.index_select(0, rows_[fold]).unsqueeze(1);
-      losses_[fold] = -logits.back().log_softmax(1).gather(1, labels).sum().item<double>();
+      const auto judged = [&](const at::Tensor& all) { return all.index_select(0, rows_[fold]); };
+      logits.push_back(logits_of(judged(images_.coordinates), layers_[fold]));
+      const at::Tensor of_labels =
+          logits.back().log_softmax(1).gather(1, judged(images_.labels).unsqueeze(1)).squeeze(1);
+      losses_[fold] = -of_labels.dot(judged(images_.weights)).item<double>();
       sum += losses_[fold];
     }
     if (logits.size() == rows_.size()) keep_better(logits, sum);
@@ -119,7 +131,7 @@ class Path {
     }
   }
 
-  at::Tensor coordinates_, labels_;
+  WeightedImages images_;
   std::int64_t num_classes_;
   std::vector<at::Tensor> rows_;    // of each fold
   std::vector<at::Tensor> layers_;  // fitted without it
@@ -131,11 +143,14 @@ class Path {
 }  // namespace
 
 HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& folds,
+                 const std::vector<double>& class_weights,
                  const std::function<bool()>& is_stopped) {
   const torch::NoGradGuard no_grad;
   require_finite(images.rows);
   const FeatureSpace space(images.rows);
-  Path path(space.coordinates(), images.labels, num_classes, folds);
+  Path path(
+      {space.coordinates(), as_tensor(images.labels), weights_of(images.labels, class_weights)},
+      num_classes, folds);
   HeadFit fit;
   path.start = path.zeros();
   if (folds.count > 0) {
@@ -144,8 +159,8 @@ HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& fo
     fit.out_of_fold_logits = path.judged();
   }
   fit.penalty = path.penalty;
-  const at::Tensor weights = fit_softmax(path.images(path.even_weights()), path.start,
-                                         {fit.penalty, kTolerance, is_stopped});
+  const at::Tensor weights =
+      fit_softmax(path.images(), path.start, {fit.penalty, kTolerance, is_stopped});
   if (is_stopped()) return {};
   const FeatureSpace::Layer layer = space.layer_of(weights);
   fit.weight = layer.weight;

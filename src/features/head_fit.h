@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <vector>
 
 #include "features/feature_pass.h"
 #include "features/folds.h"
@@ -20,10 +21,11 @@ struct HeadFit {
   at::Tensor out_of_fold_logits;
 };
 
-// Where there are no folds, the penalty is in the middle of those that are tried. Throws Error
+// Where there are no folds, the penalty is in the middle of those that are tried. `class_weights`:
+// of an image in the objective, by its class; empty: all 1. Throws Error
 // kFailedToCompleteOperation for features that are not finite.
 HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& folds,
-                 const std::function<bool()>& is_stopped);
+                 const std::vector<double>& class_weights, const std::function<bool()>& is_stopped);
 
 // float32 [N, C], host.
 at::Tensor head_logits(const at::Tensor& rows, const HeadFit& head);

@@ -7,11 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "audit/confident_learning.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "features/feature_pass.h"
 #include "features/folds.h"
 #include "features/head_fit.h"
+#include "predict/thumbnail.h"
+#include "run/class_counts.h"
 #include "run/gathered_features.h"
 #include "run/kept_model.h"
 #include "run/plan_warnings.h"
@@ -24,6 +27,7 @@ namespace {
 
 constexpr int kSmallestBatch = 64;  // of a pass without gradients, which needs little memory
 constexpr int kFoldsForPenalty = 5;
+constexpr std::size_t kMostDoubtful = 200, kMostDoubtfulShown = 24;  // in the record
 
 at::Tensor as_tensor(const std::vector<std::int32_t>& labels) {
   return torch::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), torch::kInt64);
@@ -85,19 +89,23 @@ class FeatureRun {
   void tell_progress(const FeaturePass& pass, int num_batches, bool is_training) const;
   int fit();
   HeadFit fit_here() const;
+  std::vector<double> class_weights() const;
+  int num_classes() const { return static_cast<int>(job_.inputs.train.classes.size()); }
   Judgment judgment() const;
   void finish();
   void count_images();
   void keep(const Judgment& judged);
+  std::vector<JudgedImage> doubtful_images() const;
   void tell_result() const;
 
   TrainingJob& job_;
   TrainState& state_;
   RunLogger& log_;
   DeviceUploader uploader_;
-  std::vector<NamedTensor> weights_;  // before BatchNorm is folded, on rank 0
-  LabeledFeatures train_, valid_;     // of all ranks, on rank 0
-  HeadFit head_;                      // on rank 0
+  std::vector<NamedTensor> weights_;     // before BatchNorm is folded, on rank 0
+  LabeledFeatures train_, valid_;        // of all ranks, on rank 0
+  HeadFit head_;                         // on rank 0
+  std::vector<Prediction> predictions_;  // of the images that judge it, on rank 0
   Stopwatch watch_;
   double wait_seconds_ = 0, pass_seconds_ = 0, fit_seconds_ = 0;
   EpochRecord record_;
@@ -196,8 +204,15 @@ HeadFit FeatureRun::fit_here() const {
                 formatted("--folds is %d, but the training images are only %d that need not stay "
                           "together: use fewer folds, or more images or groups.",
                           config.folds, std::max(1, folds.count)));
-  return fit_head(train_, static_cast<int>(job_.inputs.train.classes.size()), folds,
-                  [] { return stop_signal() != 0; });
+  return fit_head(train_, num_classes(), folds, class_weights(), [] { return stop_signal() != 0; });
+}
+
+// To draw each class equally often is, for a fit to all images at once, to weigh it.
+std::vector<double> FeatureRun::class_weights() const {
+  if (job_.config.optimization.sample != Sampling::kBalanced) return job_.recipe.loss.class_weights;
+  std::vector<long long> counts(static_cast<std::size_t>(num_classes()));
+  for (const std::int32_t label : train_.labels) ++counts[static_cast<std::size_t>(label)];
+  return weights_of_classes(ClassWeights::kBalanced, counts);
 }
 
 // So far only the counts, as all ranks know them.
@@ -218,11 +233,14 @@ void FeatureRun::finish() {
     record_.train = totals_of(head_logits(train_.rows, head_), train_.labels);
     judged = judgment();
     record_.valid = totals_of(judged.logits, judged.images->labels);
+    predictions_ = predictions_of(judged.logits, *judged.images);
   } else {
     record_.train = record_.valid = {};
   }
   set_summed_numbers(job_.world.sum(summed_numbers(record_.valid)), record_.valid);
   set_summed_numbers(job_.world.sum(summed_numbers(record_)), record_);
+  record_.macro = macro_scores(
+      job_.world.sum(class_counts(predictions_, static_cast<std::size_t>(num_classes()))));
   job_.world.agree([&] { check_epoch(record_); });
   const double images_per_second = static_cast<double>(record_.train.count) / record_.train_seconds;
   record_.train_images_per_second = record_.average_images_per_second = images_per_second;
@@ -237,10 +255,13 @@ void FeatureRun::finish() {
 void FeatureRun::keep(const Judgment& judged) {
   World& world = job_.world;
   BestEpoch& best = state_.progress.best;
-  best = {.epoch = 1, .valid = record_.valid, .calibration = {}, .weights = {}};
+  best = {.epoch = 1,
+          .valid = record_.valid,
+          .macro_recall = record_.macro->recall,
+          .calibration = {},
+          .weights = {}};
   const bool has_folds = job_.config.optimization.folds > 0;
   HostLogits logits;
-  std::vector<Prediction> predictions;
   if (leads()) {
     const std::vector<NamedTensor> head = state_.model->head();
     for (NamedTensor& weight : weights_) {
@@ -248,19 +269,42 @@ void FeatureRun::keep(const Judgment& judged) {
       if (weight.name == head[1].name) weight.tensor = head_.bias;
     }
     best.weights = std::move(weights_);
-    predictions = predictions_of(judged.logits, *judged.images);
     logits = (has_folds ? Judgment{head_.out_of_fold_logits, &train_} : judged).host();
   }
   world.agree([&] { best.calibration = calibrate(world, logits); });
   ValidationDetails details =
-      judge(world, predictions, job_.inputs.valid, job_.inputs.valid_pixels, 1);
+      judge(world, predictions_, job_.inputs.valid, job_.inputs.valid_pixels, 1);
   details.calibration = best.calibration;
-  if (has_folds && leads())
+  if (has_folds && leads()) {
     details.out_of_fold = {job_.config.optimization.folds, /*is_validation=*/!validates(),
                            totals_of(head_.out_of_fold_logits, train_.labels)};
+    details.doubtful = doubtful_images();
+  }
   if (leads()) tell_result();
   log_.epoch(record_, &details);
   state_.progress.epochs_done = 1;
+}
+
+std::vector<JudgedImage> FeatureRun::doubtful_images() const {
+  if (static_cast<std::size_t>(num_classes()) > kMostConfusionClasses) return {};
+  const at::Tensor probabilities = head_.out_of_fold_logits.softmax(1).contiguous();
+  const JudgedLabels judged{
+      {probabilities.const_data_ptr<float>(), static_cast<std::size_t>(probabilities.numel())},
+      train_.labels,
+      static_cast<std::size_t>(num_classes())};
+  const TrainingInputs& inputs = job_.inputs;
+  std::vector<JudgedImage> images;
+  for (const std::uint32_t row : probably_wrong(judged, estimate_label_noise(judged))) {
+    const std::uint32_t sample = train_.samples[row];
+    const std::int32_t best = judged.best(row);
+    images.push_back({std::string(inputs.train.samples.file_name(sample)), train_.labels[row], best,
+                      judged.row(row)[static_cast<std::size_t>(best)],
+                      images.size() < kMostDoubtfulShown
+                          ? thumbnail_of(inputs.train, sample, inputs.valid_pixels)
+                          : Thumbnail()});
+    if (images.size() == kMostDoubtful) break;
+  }
+  return images;
 }
 
 void FeatureRun::tell_result() const {

@@ -13,9 +13,9 @@ namespace kiln {
 using StorageBytes = std::function<std::string_view(const PickleValue& storage)>;
 
 // `object` must be a dictionary of names and tensors, or one that holds such a dictionary as
-// `state_dict`, `model` or `model_state_dict`; its other entries may be anything. Strided tensors (channels_last, views) are made
-// row-major. Throws FormatFault if a tensor has more elements than its storage or reaches beyond
-// it, or if all tensors together exceed `max_bytes`.
+// `state_dict`, `model` or `model_state_dict`; its other entries may be anything. Strided tensors
+// (channels_last, views) are made row-major. Throws FormatFault if a tensor has more elements than
+// its storage or reaches beyond it, or if all tensors together exceed `max_bytes`.
 StateDict collect_tensors(const PickleValue& object, const StorageBytes& storage_bytes,
                           std::uint64_t max_bytes);
 

@@ -35,7 +35,7 @@ double share_right(const at::Tensor& logits, const std::vector<std::int32_t>& la
 }
 
 HeadFit fit(const LabeledFeatures& given) {
-  return fit_head(given, kClasses, divided_into_folds(given.labels, {}, 5, 1), kGoOn);
+  return fit_head(given, kClasses, divided_into_folds(given.labels, {}, 5, 1), {}, kGoOn);
 }
 
 TEST(HeadFit, LearnsAndSaysOutOfFoldWhatNewImagesShow) {
@@ -81,8 +81,8 @@ TEST(HeadFit, RefusesFeaturesThatAreNoNumbers) {
 
 TEST(HeadFit, StopsWhenItIsTold) {
   const LabeledFeatures known = images(60, 0.5, 1);
-  const HeadFit head =
-      fit_head(known, kClasses, divided_into_folds(known.labels, {}, 5, 1), [] { return true; });
+  const HeadFit head = fit_head(known, kClasses, divided_into_folds(known.labels, {}, 5, 1), {},
+                                [] { return true; });
   EXPECT_FALSE(head.weight.defined());
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "report/page/trend.h"
 #include "report/record/run_summary.h"
 
 namespace kiln {
@@ -12,62 +13,13 @@ namespace {
 
 // From where on something is worth a sentence.
 constexpr double kWideInterval = 0.05;  // half of it
-constexpr double kOverfitGap = 0.10;    // training accuracy above validation accuracy
-constexpr double kLossRise = 1.05;      // last validation loss over the lowest
-constexpr double kStillRising = 0.005;  // top-1 gained in the last quarter of the epochs
 constexpr double kWeakRecall = 0.5;     // of a class, over the overall accuracy
 constexpr double kImbalance = 10;       // largest over smallest class
 constexpr double kFewCores = 0.8;       // of the time of the compute threads
-constexpr int kFewestEpochsForTrends = 4;
-constexpr int kFewSteps = 20;  // of an epoch
+constexpr int kFewSteps = 20;           // of an epoch
 
 std::string percent_range(const Interval& interval) {
   return percent(interval.low) + " and " + percent(interval.high);
-}
-
-// How training stands at its end. One of these, so that no two findings contradict each other.
-enum class Trend { kNone, kDiverged, kOverfitting, kLossRising, kImproving, kSteady };
-
-// Of validation; null where no loss is a number.
-const EpochRecord* lowest_loss(const std::vector<EpochRecord>& epochs) {
-  const EpochRecord* lowest = nullptr;
-  for (const EpochRecord& epoch : epochs)
-    if (std::isfinite(epoch.valid.loss()) &&
-        (lowest == nullptr || epoch.valid.loss() < lowest->valid.loss()))
-      lowest = &epoch;
-  return lowest;
-}
-
-// The first epoch whose loss is not a number; nullptr: none.
-const EpochRecord* diverged_epoch(const std::vector<EpochRecord>& epochs) {
-  for (const EpochRecord& epoch : epochs)
-    if (!std::isfinite(epoch.train.loss()) || !std::isfinite(epoch.valid.loss())) return &epoch;
-  return nullptr;
-}
-
-// The epoch since which top-1 may still be rising: a quarter of the epochs before the last.
-const EpochRecord& earlier_epoch(const std::vector<EpochRecord>& epochs) {
-  return epochs[epochs.size() - 1 - epochs.size() / 4];
-}
-
-Trend trend_of(const RunRecord& run, const RunSummary& summary) {
-  const auto& epochs = run.epochs;
-  if (epochs.empty()) return Trend::kNone;
-  if (diverged_epoch(epochs) != nullptr) return Trend::kDiverged;
-  if (epochs.size() < 2) return Trend::kNone;
-  const EpochRecord& last = *summary.last;
-  const double train = last.train.top1_accuracy(), valid = last.valid.top1_accuracy();
-  // A gap within the interval of the validation accuracy may be chance.
-  if (train - valid > kOverfitGap && train > top1_interval(last.valid).high)
-    return Trend::kOverfitting;
-  if (epochs.size() < kFewestEpochsForTrends) return Trend::kNone;
-  const bool improves = summary.best == summary.last &&
-                        valid - earlier_epoch(epochs).valid.top1_accuracy() >= kStillRising;
-  if (improves) return Trend::kImproving;
-  const EpochRecord& lowest = *lowest_loss(epochs);
-  if (last.epoch - lowest.epoch >= 2 && last.valid.loss() > kLossRise * lowest.valid.loss())
-    return Trend::kLossRising;
-  return Trend::kSteady;
 }
 
 bool is_set_to(const RunStart& start, std::string_view option, std::string_view value) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "report/page/audit_page.h"
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/record/run_file.h"
@@ -113,6 +114,7 @@ std::string report_html(const RunRecord& run) {
                            classes_html(run.start.data, run.details) +
                            confusion_html(run.start.data, run.details.confusion) +
                            mistakes_html(run.start.data, run.details.most_wrong) +
+                           doubtful_html(run.start.data, run.details.doubtful) +
                            warnings_html(run) + data_html(run) + settings_html(run);
   return page_html(run_title(run.start) + " – Kiln", headline_html(run) + element("main", main));
 }

@@ -231,6 +231,7 @@ void visit_fields(Is<ValidationDetails> auto& details, auto&& field) {
   field("calibration", details.calibration);
   field("out_of_fold", details.out_of_fold);
   field("most_wrong", details.most_wrong);
+  field("doubtful", details.doubtful);
   field("samples", details.samples);
 }
 
