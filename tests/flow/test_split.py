@@ -111,7 +111,7 @@ class FaultTest(DataPathTest):
     def test_faults_of_the_command_line(self):
         self.assert_fails(self.split(train_data_path=self.photos), 2, 2, "--train-data-path and --data-path are both given")
         self.assert_fails(self.split(data_path=None), 2, 2, "--train-data-path DIR is missing", "or --data-path")
-        self.assert_fails(self.split(valid_fraction=1), 2, 8, "--valid-fraction is 1")
+        self.assert_fails(self.split(valid_fraction=1), 1, 8, "--valid-fraction is 1")
         self.assert_fails(self.split(group_by="("), 2, 2, "--group-by '('")
         self.assert_fails(self.split(shard_by="none"), 2, 2, "--data-path cannot be used with --shard-by none")
 
