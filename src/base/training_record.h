@@ -93,6 +93,8 @@ struct StepRecord {
   Totals batch, so_far;
   double data_wait_share = 0;  // fraction of the epoch's time so far
   double elapsed_seconds = 0;  // of the epoch so far
+  // Not recorded: what a time limit leaves to the whole run.
+  std::optional<double> most_seconds_left = {};
 };
 
 // Seconds during which gradients were being all-reduced, and the part of them in which nothing else

@@ -46,6 +46,7 @@ class Watcher {
 
   void tell(const RunRecord& run, double quiet) {
     if (run.start.time != shown_start_) show_start(run.start);
+    if (run.start.num_epochs != shown_length_) show_length(run.start);
     if (run.interruptions.size() > shown_interruptions_) show_interruption(run);
     for (; shown_warnings_ < run.warnings.size(); ++shown_warnings_)
       log_.info("warning: " + run.warnings[shown_warnings_]);
@@ -66,8 +67,17 @@ class Watcher {
   void show_start(const RunStart& start) {
     shown_start_ = start.time;
     shown_epochs_ = shown_warnings_ = shown_interruptions_ = 0;
+    shown_length_ = start.num_epochs;
     log_.info(run_title(start) + ", " + std::to_string(start.num_epochs) + " epochs");
     console_->start(start);
+  }
+
+  // The number of epochs was decided meanwhile.
+  void show_length(const RunStart& start) {
+    shown_length_ = start.num_epochs;
+    for (const auto& [label, text] : start.plan)
+      if (label == kTimeLimitLabel)
+        console_->planned({.num_epochs = shown_length_, .reason = text});
   }
 
   // Its record was cut back: what comes is shown again.
@@ -89,6 +99,7 @@ class Watcher {
   Log& log_;
   std::unique_ptr<RunSink> console_;
   double shown_start_ = 0;
+  int shown_length_ = 0;
   std::size_t shown_epochs_ = 0, shown_warnings_ = 0, shown_interruptions_ = 0;
 };
 

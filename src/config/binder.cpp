@@ -82,6 +82,10 @@ CheckpointEvery Binder::every(const char* name) {
   return read<CheckpointEvery>(name, every_value);
 }
 
+double Binder::duration(const char* name) {
+  return read<double>(name, duration_value);
+}
+
 std::string Binder::choice(const char* name) {
   return read<std::string>(name, choice_value);
 }

@@ -30,6 +30,7 @@ class Binder {
   Allowance allowance(const char* name);
   RateScaling rate_scaling(const char* name);
   CheckpointEvery every(const char* name);
+  double duration(const char* name);  // seconds; 0: not given
   std::string choice(const char* name);
 
   // Options shared by several commands.
@@ -79,6 +80,7 @@ RateScaling rate_scaling_value(const Option& option, const std::string& text,
 CheckpointEvery every_value(const Option& option, const std::string& text,
                             const std::string& where);
 Augment augment_value(const Option& option, const std::string& text, const std::string& where);
+double duration_value(const Option& option, const std::string& text, const std::string& where);
 std::string choice_value(const Option& option, const std::string& text, const std::string& where);
 // Throws Error kParameterParsing for a placeholder that Kubeflow Pipelines did not substitute.
 void refuse_placeholder(const std::string& text, const std::string& where);

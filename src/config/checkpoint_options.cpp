@@ -1,4 +1,5 @@
-// When `kiln train` writes checkpoints, and which options a run that resumes may change.
+// When `kiln train` writes checkpoints, texts of time, and which options a run that resumes may
+// change.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +12,7 @@ namespace {
 
 const std::string kCheckpoints = "Checkpoints";
 
-// What a number of --checkpoint-every counts.
+// What a number with a unit counts.
 enum class Counted { kEpochs, kSteps, kTime };
 
 struct Unit {
@@ -28,6 +29,26 @@ constexpr std::array<Unit, 7> kUnits = {{
     {"min", Counted::kTime, 60},
     {"h", Counted::kTime, 3600},
 }};
+
+// "30min" in two.
+struct Count {
+  explicit Count(const std::string& item)
+      : number(item, 0, std::min(item.find_first_not_of("0123456789"), item.size())),
+        word(item, number.size()) {}
+
+  bool is_zero() const { return number.find_first_not_of('0') == number.npos; }
+
+  std::string number, word;  // either may be empty
+};
+
+const Unit* find_unit(const std::string& word) {
+  const auto* const unit =
+      std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& one) { return one.word == word; });
+  return unit == kUnits.end() ? nullptr : unit;
+}
+
+constexpr const char* kNotWhole =
+    "but its numbers must be whole: use a smaller unit, such as 30min instead of 0.5h";
 
 // Reads one --checkpoint-every.
 class EveryReader {
@@ -52,24 +73,20 @@ class EveryReader {
   }
 
   const Unit& unit_of(const std::string& item, const std::string& word) const {
-    if (word.starts_with('.'))
-      refuse(item,
-             "but its numbers must be whole: use a smaller unit, such as 30min instead of 0.5h");
-    for (const Unit& unit : kUnits)
-      if (unit.word == word) return unit;
+    if (word.starts_with('.')) refuse(item, kNotWhole);
+    if (const Unit* unit = find_unit(word)) return *unit;
     refuse(item,
            "but must be numbers with a unit, joined by commas, such as 1epoch,10min. The "
            "units are epoch, step, s, min and h");
   }
 
   void take(const std::string& item) {
-    const std::size_t end = std::min(item.find_first_not_of("0123456789"), item.size());
-    const std::string number = item.substr(0, end), word = item.substr(end);
-    if (!number.empty() && word.empty())
+    const Count count(item);
+    if (!count.number.empty() && count.word.empty())
       refuse(item, "a number without a unit: write " + item + "epochs, " + item + "steps, " + item +
                        "s, " + item + "min or " + item + "h");
-    const Unit& unit = unit_of(item, number.empty() ? item : word);
-    if (number.find_first_not_of('0') == number.npos)
+    const Unit& unit = unit_of(item, count.number.empty() ? item : count.word);
+    if (count.is_zero())
       refuse(item,
              "but its numbers must be at least 1: write 1step for a checkpoint after every step; "
              "without --checkpoint-path none is written");
@@ -77,7 +94,7 @@ class EveryReader {
     if (!earlier.empty())
       refuse(item, "but also '" + earlier + "', which counts the same: keep one of them");
     earlier = item;
-    set(unit, integer_value(option_, number, where_));
+    set(unit, integer_value(option_, count.number, where_));
   }
 
   void set(const Unit& unit, std::int64_t count) {
@@ -110,6 +127,8 @@ bool same_value(const Option& option, const std::string& a, const std::string& b
       return number_value(option, a, "") == number_value(option, b, "");
     case ValueKind::kChoice:
       return choice_value(option, a, "") == choice_value(option, b, "");
+    case ValueKind::kDuration:
+      return duration_value(option, a, "") == duration_value(option, b, "");
     case ValueKind::kBoolean:
     case ValueKind::kSwitch:
       return boolean_value(a, "") == boolean_value(b, "");
@@ -138,6 +157,23 @@ bool is_same_setting(const Option& option, const std::string& a, const std::stri
 CheckpointEvery every_value(const Option& option, const std::string& text,
                             const std::string& where) {
   return EveryReader(option, where).read(text);
+}
+
+double duration_value(const Option& option, const std::string& text, const std::string& where) {
+  const Count count(text);
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(ErrorCode::kParameterParsing,
+                where + " is " + (text.empty() ? "empty" : "'" + excerpt(text) + "'") + ", " +
+                    reason + ".");
+  };
+  if (!count.number.empty() && count.word.empty())
+    refuse("a number without a unit: write " + text + "s, " + text + "min or " + text + "h");
+  if (count.word.starts_with('.')) refuse(kNotWhole);
+  const Unit* unit = find_unit(count.word);
+  if (count.number.empty() || unit == nullptr || unit->counted != Counted::kTime)
+    refuse("but must be a number with a unit, such as 30min. The units are s, min and h");
+  if (count.is_zero()) refuse("but must be at least 1s");
+  return static_cast<double>(integer_value(option, count.number, where)) * unit->seconds;
 }
 
 std::vector<TrainOption> checkpoint_options() {

@@ -73,6 +73,12 @@ Option weights_sha256();
 // none; a hash without weights.
 std::string bind_weights_sha256(Binder& binder, const std::string& weights);
 
+std::vector<TrainOption> length_options();  // length_options.cpp
+// --epochs, --steps and --time-limit.
+void bind_length(Binder& binder, OptimizationConfig& config);
+// Every option as it is in effect: with a time limit --epochs has another default.
+OptionTexts effective_options(const Binder& binder, const OptimizationConfig& config);
+
 // Sets each option's role on a designer's canvas.
 void place_on_canvas(std::vector<CommandInfo>& commands);
 

@@ -210,6 +210,8 @@ std::string range_text(const Option& option) {
         text += (step == kAugmentStepNames.front() ? "" : ",") + std::string(step);
       return text;
     }
+    case ValueKind::kDuration:
+      return bounds + " s, min or h";
     case ValueKind::kChoice:
     case ValueKind::kModelName:
       return join_choices(option.choices);

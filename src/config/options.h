@@ -30,6 +30,7 @@ enum class ValueKind {
   kAllowance,       // a count, or a share such as 1%
   kEvery,           // counts of epochs, steps and time, such as 1epoch,10min
   kAugment,         // a set of operations, such as crop,flip (base/augment_set.h)
+  kDuration,        // a time with its unit, such as 30min
 };
 
 // What it means for a run that resumes if this option differs from before.

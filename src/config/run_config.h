@@ -86,9 +86,15 @@ enum class ClassWeights { kNone, kSqrt, kBalanced };
 // Which images an epoch has: each once, or as many of each class.
 enum class Sampling { kShuffle, kBalanced };
 
+// Of a run whose time is limited and that has no --epochs.
+inline constexpr int kMostEpochsInTime = 90;
+
 // How the weights are optimized, and which are saved.
 struct OptimizationConfig {
-  int epochs = 5;
+  int epochs = 5;  // at most, with a time limit; of which `steps` may train a part
+  bool epochs_given = false;
+  std::int64_t steps = 0;    // optimizer steps in all; 0: those of the epochs
+  double time_limit_s = 0;   // 0: none
   int batch_size = 16;       // per rank
   int accumulate = 1;        // batches per step
   int num_warmup_steps = 0;  // epochs, despite its name

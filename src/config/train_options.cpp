@@ -228,6 +228,7 @@ std::vector<Option> train_options() {
   append(options, split_options());
   append(options, balance_options());
   append(options, fine_tuning_options());
+  append(options, length_options());
   append(options, checkpoint_options());
   append(options, tracking_options());
   append(options, rank_options());
@@ -292,7 +293,7 @@ DataConfig bind_data(Binder& binder) {
 
 OptimizationConfig bind_optimization(Binder& binder) {
   OptimizationConfig config;
-  config.epochs = binder.small_integer("epochs");
+  bind_length(binder, config);
   config.batch_size = binder.small_integer("batch-size");
   config.accumulate = binder.small_integer("accumulate");
   config.num_warmup_steps = binder.small_integer("num-warmup-steps");
@@ -346,8 +347,9 @@ Command bind_train(Binder& binder) {
                      .ranks = bind_ranks(binder),
                      .output = bind_output(binder),
                      .checkpoint = bind_checkpoint(binder),
-                     .effective_options = binder.effective_options(),
+                     .effective_options = {},
                      .overridden = binder.overridden()};
+  config.effective_options = effective_options(binder, config.optimization);
   binder.path("config");
   settle_fine_tuning(binder, config);
   check_train_paths(binder, config);

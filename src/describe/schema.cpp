@@ -60,6 +60,8 @@ Json type_of(const Option& option) {
       return {{"type", "string"},
               {"pattern", "^(none|standard|strong|" + step + "(," + step + ")*)$"}};
     }
+    case ValueKind::kDuration:
+      return {{"type", "string"}, {"pattern", "^[0-9]+(s|min|h)$"}};
     case ValueKind::kPath:
       return {{"type", "string"}, {"minLength", 1}};
   }

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "run/class_counts.h"
 #include "run/rank_agreement.h"
 #include "run/split_inputs.h"
+#include "run/time_limit.h"
 #include "train/replicas.h"
 #include "weights/model_weights.h"
 #include "weights/starting_weights.h"
@@ -188,6 +190,17 @@ void read_inputs(TrainingJob& job) {
   inputs.weights.reset();
 }
 
+void check_steps(const TrainingJob& job) {
+  const OptimizationConfig& config = job.config.optimization;
+  const auto all = static_cast<long long>(job.inputs.steps_per_epoch) * job.asked_epochs();
+  if (job.uses_features || config.steps <= all) return;
+  throw Error(
+      ErrorCode::kUserError,
+      formatted("--steps is %lld, but --epochs %d are only %lld steps: give one of the two, "
+                "or more epochs.",
+                static_cast<long long>(config.steps), config.epochs, all));
+}
+
 Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs, int num_ranks,
                  Precision precision) {
   Recipe recipe;
@@ -195,7 +208,6 @@ Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs,
   recipe.freeze = config.freeze;
   if (config.head_learning_rate)
     recipe.optimizer.head_rate = *config.head_learning_rate / config.learning_rate;
-  recipe.schedule.epochs = config.epochs;
   recipe.schedule.warmup_epochs = config.num_warmup_steps;
   recipe.schedule.peak = config.learning_rate * config.lr_scaling.of(num_ranks);
   recipe.schedule.steps_per_epoch = static_cast<int>(inputs.steps_per_epoch);
@@ -246,6 +258,8 @@ void make_deterministic() {
 }  // namespace
 
 EpochPlan TrainingJob::epoch_plan(int epoch) const {
+  const std::int64_t steps = config.optimization.steps;
+  const std::int64_t before = (epoch - 1) * inputs.steps_per_epoch;
   return {.epoch = epoch,
           .schedule = recipe.schedule,
           .step = {.batch_size = config.optimization.batch_size,
@@ -254,7 +268,24 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
                    .smallest_batch = inputs.smallest_batch,
                    .train_on_empty_batches = config.ranks.sync_batch_norm && world.size() > 1,
                    .loss = recipe.loss,
-                   .precision = recipe.precision}};
+                   .precision = recipe.precision},
+          .most_steps = steps == 0 ? 0 : std::min(steps - before, inputs.steps_per_epoch)};
+}
+
+int TrainingJob::asked_epochs() const {
+  const OptimizationConfig& asked = config.optimization;
+  if (uses_features) return 1;
+  return asked.steps == 0 || asked.epochs_given ? asked.epochs : epochs_begun();
+}
+
+int TrainingJob::last_epoch() const {
+  if (uses_features || config.optimization.steps == 0) return num_epochs();
+  return std::min(num_epochs(), epochs_begun());
+}
+
+int TrainingJob::epochs_begun() const {
+  const std::int64_t steps = config.optimization.steps;
+  return static_cast<int>((steps + inputs.steps_per_epoch - 1) / inputs.steps_per_epoch);
 }
 
 bool TrainingJob::is_done() const {
@@ -282,10 +313,13 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Lo
   read_inputs(*job);
   job->recipe = recipe_of(config.optimization, job->inputs, world.size(), job->precision.precision);
   job->recipe.loss.class_weights = class_weights_of(*job);
+  job->recipe.schedule.epochs = job->asked_epochs();
+  world.agree([&] { check_steps(*job); });
   check_resumed_inputs(*job);
   world.agree([&] {
     if (world.leads()) write_split(config.output, job->inputs, log);
   });
+  add_choices(*job);
   return job;
 }
 
@@ -307,6 +341,7 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;
   if (job.resume) restore(job, *state);
+  if (state->progress.time_plan) take_time_plan(job, *state->progress.time_plan);
   open_loaders(job);  // last: the cache takes a share of the remaining memory
   return state;
 }

@@ -15,6 +15,7 @@
 #include "parallel/gradients/communicator.h"
 #include "parallel/ranks/world.h"
 #include "predict/explanations.h"
+#include "run/choices.h"
 #include "run/resume.h"
 #include "run/saved_run.h"
 #include "run/training_inputs.h"
@@ -51,6 +52,7 @@ struct TrainingJob {
   // What tells this run's inputs from those of others.
   DatasetPrint train_print, valid_print;
   std::string model_print;
+  std::vector<Choice> choices;  // made by this run; rank 0 tells them
   // From begin() on.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;
   CacheChoice cache;
@@ -58,6 +60,13 @@ struct TrainingJob {
   std::unique_ptr<TrainingLoaders> loaders;
 
   EpochPlan epoch_plan(int epoch) const;
+  // Over which the schedule runs: as asked for by --epochs or --steps, and what a time limit has
+  // left of them.
+  int asked_epochs() const;
+  int num_epochs() const { return recipe.schedule.epochs; }
+  // That is trained; --steps may end before the schedule does.
+  int last_epoch() const;
+  int epochs_begun() const;  // by --steps
   // The run has ended before, and its model is where it belongs. Then nothing else is prepared.
   bool is_done() const;
   DeviceUploader& validation_uploader() { return valid_uploader ? *valid_uploader : *uploader; }

@@ -55,15 +55,16 @@ std::vector<std::string> differing_options(const TrainingJob& job, const SavedRu
     differences.push_back("--precision was " + saved.precision + " and is now " + now + " (" +
                           job.precision.reason + ")");
   const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0);
-  if (job.config.optimization.epochs < reached)
-    differences.push_back(formatted("--epochs is %d, but the run has reached epoch %d",
-                                    job.config.optimization.epochs, reached));
+  const OptimizationConfig& length = job.config.optimization;
+  if ((length.steps == 0 || length.epochs_given) && length.epochs < reached)
+    differences.push_back(
+        formatted("--epochs is %d, but the run has reached epoch %d", length.epochs, reached));
   return differences;
 }
 
 bool is_finished(const TrainingJob& job, const SavedRun& saved) {
   return !saved.finished.empty() &&
-         std::to_string(job.config.optimization.epochs) == value_of(saved.options, "epochs");
+         value_of(job.config.effective_options, "epochs") == value_of(saved.options, "epochs");
 }
 
 // The record ends after the model is written, so a run killed in between has the one alone. A

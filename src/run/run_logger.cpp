@@ -16,9 +16,11 @@
 #include "report/page/page.h"
 #include "report/record/run_file.h"
 #include "report/sinks/sinks.h"
+#include "run/choices.h"
 #include "run/class_counts.h"
 #include "run/plan_warnings.h"
 #include "run/rank_agreement.h"
+#include "run/time_limit.h"
 
 namespace kiln {
 namespace {
@@ -167,24 +169,32 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
                       config.learning_rate, peak / config.learning_rate, peak));
   if (job.uses_features) {
     plan.emplace_back("plan", feature_plan(job));
+    tell_choices(job.choices, plan);
     return plan;
   }
-  std::string steps = formatted(
+  const std::optional<TimePlan> time = time_plan_of(job, state);
+  std::string steps = time && time->epochs == 0 ? "at most " : "";
+  steps += formatted(
       "%d epochs of %lld steps of %lld images, learning rate %g, "
       "warm-up %d epochs, patience %d, seed %lld",
-      config.epochs, static_cast<long long>(inputs.steps_per_epoch), global_batch, peak,
+      job.num_epochs(), static_cast<long long>(inputs.steps_per_epoch), global_batch, peak,
       config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed));
   if (const long long left_over = images_left_over(job); left_over > 0)
     steps += formatted("; %lld of %zu images left over in each epoch, different ones each time",
                        left_over, inputs.train.samples.size());
+  if (config.steps > 0)
+    steps += formatted("; %lld steps in all", static_cast<long long>(config.steps));
   if (const double factor = job.recipe.optimizer.head_rate; factor != 1)
     steps += formatted("; learning rate of the last layer %g", peak * factor);
   plan.emplace_back("plan", std::move(steps));
+  if (time) plan.emplace_back(kTimeLimitLabel, time_limit_text(job, *time));
   plan_balance(job, plan);
+  tell_choices(job.choices, plan);
   return plan;
 }
 
-void add_files(const std::filesystem::path& folder, RunReporter& reporter) {
+void add_files(const std::filesystem::path& folder, const std::function<std::string()>& repeat,
+               RunReporter& reporter) {
   if (::access(folder.c_str(), W_OK) != 0) return;  // already warned about
   if (is_record_in_use(folder / kRunFileName)) {
     reporter.add([&]() -> std::unique_ptr<RunSink> {
@@ -195,6 +205,7 @@ void add_files(const std::filesystem::path& folder, RunReporter& reporter) {
     return;
   }
   reporter.add([&] { return make_run_file(folder / kRunFileName); }, folder);
+  if (repeat) reporter.add([&] { return make_repeat_file(folder / kRepeatName, repeat); }, folder);
   reporter.add([&] { return make_epochs_csv(folder / kEpochsFileName); }, folder);
   reporter.add([&] { return make_tensorboard(folder / "tensorboard"); }, folder);
   reporter.add([&] { return make_html_report(folder / kReportName); }, folder);
@@ -222,7 +233,7 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   for (const at::Tensor& parameter : state.model->parameters())
     start.num_parameters += parameter.numel();
   start.num_ranks = job.world.size();
-  start.num_epochs = job.uses_features ? 1 : job.config.optimization.epochs;
+  start.num_epochs = job.num_epochs();
   start.steps_per_epoch = job.uses_features ? 0 : static_cast<int>(job.inputs.steps_per_epoch);
   start.global_batch = static_cast<int>(job.epoch_plan(1).step.images());
   start.data = data_record(job);
@@ -232,8 +243,9 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   return start;
 }
 
-void add_run_sinks(const OutputConfig& config, RunReporter& reporter) {
-  add_files(config.log_path, reporter);
+void add_run_sinks(const OutputConfig& config, const std::function<std::string()>& repeat,
+                   RunReporter& reporter) {
+  add_files(config.log_path, repeat, reporter);
   if (!config.kfp_executor_input.empty())
     reporter.add([&] { return make_kfp_artifact(config.kfp_executor_input); });
   if (!config.kfp_metrics.empty())
@@ -288,11 +300,16 @@ std::string RunLogger::record_text() const {
 }
 
 void RunLogger::add_sinks(const std::vector<std::string>& warnings) {
-  if (leads_) add_run_sinks(config_, reporter_);
+  if (leads_) add_run_sinks(config_, repeat_, reporter_);
   reporter_.add(
       [&] { return make_console(log_, std::filesystem::path(config_.log_path) / kReportName); });
   for (const std::string& warning : warnings)
     leads_ ? log_.warning(warning) : log_.info("warning: " + warning);
+}
+
+void RunLogger::planned(PlannedLength length) {
+  length.time = unix_seconds();
+  reporter_.planned(length);
 }
 
 void RunLogger::step(StepRecord record) {
@@ -307,7 +324,10 @@ void RunLogger::progress(const StepRecord& timing) {
   if (memory_)
     if (const std::string text = memory_->after_step(); !text.empty())
       leads_ ? log_.warning(text) : log_.info("warning: " + text);
-  reporter_.progress(timing);
+  if (time_limit_s_ == 0) return reporter_.progress(timing);
+  StepRecord limited = timing;
+  limited.most_seconds_left = std::max(0.0, time_limit_s_ - seconds_used());
+  reporter_.progress(limited);
 }
 
 void RunLogger::validating(int epoch, int step, int num_steps) {
@@ -370,7 +390,7 @@ RunEnd RunLogger::end_so_far() const {
   RunEnd end = end_;
   end.peak_memory_bytes = std::max<long long>(end.peak_memory_bytes, peak_memory_bytes());
   end.peak_device_bytes = std::max<long long>(end.peak_device_bytes, peak_device_memory(device_));
-  end.total_seconds = seconds_before_ + seconds_since_process_start();
+  end.total_seconds = seconds_used();
   return end;
 }
 

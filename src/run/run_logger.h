@@ -3,8 +3,10 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -24,8 +26,10 @@ namespace kiln {
 // Image counts include all shards. A collective.
 RunStart describe_run(const TrainingJob& job, const TrainState& state);
 
-// Adds the sinks of a run. One that fails to start is reported as a warning and omitted.
-void add_run_sinks(const OutputConfig& config, RunReporter& reporter);
+// Adds the sinks of a run; `repeat` writes repeat.yaml. One that fails to start is reported as a
+// warning and omitted.
+void add_run_sinks(const OutputConfig& config, const std::function<std::string()>& repeat,
+                   RunReporter& reporter);
 
 // How much of its cores this process gets.
 class CpuMeter {
@@ -51,6 +55,8 @@ class RunLogger {
   // The arguments must outlive it.
   RunLogger(const OutputConfig& config, bool leads, const Device& device, Log& log);
 
+  // Before start() or resume(): what `repeat.yaml` holds, whenever it is written. Rank 0 writes it.
+  void repeat_with(std::function<std::string()> text) { repeat_ = std::move(text); }
   // Warnings come first; those of ranks above 0 appear only in their log.
   void start(RunStart start, const std::vector<std::string>& warnings);
   // In place of start(), for a run that goes on from a checkpoint. Throws Error kInvalidDataset if
@@ -67,6 +73,12 @@ class RunLogger {
   std::exception_ptr advised(const std::exception_ptr& failure) const {
     return memory_ ? memory_->advised(failure) : failure;
   }
+  // How long this run has taken in all of its processes, as far as this rank knows; rank 0 does.
+  double seconds_used() const { return seconds_before_ + seconds_since_process_start(); }
+  // Of the whole run: the most that progress lines promise. Rank 0 has the run's clock.
+  void limit_time(double seconds) { time_limit_s_ = seconds; }
+  // The number of epochs, decided after start().
+  void planned(PlannedLength length);
   // A printed step; sums are over all ranks.
   void step(StepRecord record);
   // Of the kept epoch; on rank 0.
@@ -99,9 +111,11 @@ class RunLogger {
   GpuMeter gpu_meter_;
   CpuMeter cpu_;
   std::optional<MemoryWatch> memory_;
+  std::function<std::string()> repeat_;
   RunReporter reporter_;
   RunEnd end_;
   double seconds_before_ = 0;  // of this run in earlier processes
+  double time_limit_s_ = 0;    // 0: none
 };
 
 }  // namespace kiln

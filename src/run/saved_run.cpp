@@ -80,6 +80,14 @@ void visit_fields(Is<LossScale> auto& scale, auto&& field) {
   field("skipped_steps", scale.skipped_steps);
 }
 
+void visit_fields(Is<TimePlan> auto& plan, auto&& field) {
+  field("epochs", plan.epochs);
+  field("epoch_seconds", plan.epoch_seconds);
+  field("end_seconds", plan.end_seconds);
+  field("is_over", plan.is_over);
+  field("steps", plan.steps);
+}
+
 void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("time", run.time);
   field("started", run.started);
@@ -95,6 +103,7 @@ void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("epochs_done", run.progress.epochs_done);
   field("best", run.progress.best);
   field("early_stopping", run.progress.early_stopping);
+  field("time_plan", run.progress.time_plan);
 }
 
 namespace {}  // namespace

@@ -55,7 +55,8 @@ struct Machine {
 
 struct SavedRun {
   double time = 0, started = 0;  // Unix seconds: of the checkpoint, of the run
-  std::string finished;          // why training ended: "epochs" or "patience"; empty: it did not
+  std::string
+      finished;  // why training ended: "epochs", "patience", "time-limit"; empty: it did not
   Machine machine;
   OptionTexts options;
   std::string precision = "fp32";  // what auto chose, too

@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "run/checkpoints.h"
+#include "run/choices.h"
 #include "run/class_counts.h"
 #include "run/frozen_run.h"
 #include "run/kept_model.h"
@@ -16,6 +17,7 @@
 #include "run/prepare.h"
 #include "run/run_faults.h"
 #include "run/run_logger.h"
+#include "run/time_limit.h"
 #include "run/vote.h"
 #include "train/epoch.h"
 #include "train/evaluation.h"
@@ -30,6 +32,7 @@ struct TrainingRun {
   TrainState& state;
   RunLogger& log;
   Checkpoints& checkpoints;
+  TimeLimit& limit;
   BadImageLedger bad_train, bad_valid;
 };
 
@@ -37,8 +40,15 @@ constexpr double kManySkipped = 0.05;  // of an epoch's steps
 
 // Why training stops.
 struct Stop {
-  int signal = 0;         // 0: none
-  bool patience = false;  // ran out
+  int signal = 0;           // 0: none
+  bool patience = false;    // ran out
+  bool time_limit = false;  // is over, or fits no more epochs
+
+  // As a checkpoint and the record say it.
+  std::string reason() const {
+    if (signal != 0) return "signal";
+    return patience ? "patience" : time_limit ? "time-limit" : "";
+  }
 };
 
 // After a step, one all-reduce; returns the stop signal that all ranks act on, or 0.
@@ -48,6 +58,7 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
   StepRecord record;  // of a printed step
   Vote mine = ballot(!faults.empty());
   mine.wants_checkpoint = run.checkpoints.is_due(/*epoch_ended=*/false);
+  mine.is_out_of_time = run.limit.leaves_no_step_after_step();
   if (printed) {
     record = training.step_record();
     mine.has_diverged = training.first_nonfinite_step() != 0;
@@ -61,6 +72,7 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
     run.log.step(record);
   }
   run.log.progress(training.timing());
+  run.limit.note_vote(all.is_out_of_time);
   if (all.stop_signal != 0) {
     // A step without images that could not be waited for is no place to continue from.
     if (run.job.world.sum({loader.was_cut_short() ? 1.0 : 0.0}).front() > 0)
@@ -173,18 +185,26 @@ ValidationDetails judge_kept(TrainingRun& run, const Validation& result, int epo
   return details;
 }
 
-// Runs until the last epoch, early stopping or a stop signal; from wherever the state is.
-Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& checkpoints) {
+// A run out of time makes at least a step and a validation, and validates what it has begun.
+bool goes_on(const TrainState& state, const TrainingJob& job, const TimeLimit& limit) {
+  if (state.progress.epochs_done >= job.last_epoch()) return false;
+  if (state.progress.early_stopping.exhausted()) return false;
+  return !limit.is_over() || state.progress.best.epoch == 0 || state.epoch.steps > 0;
+}
+
+// Runs until the last epoch, early stopping, the end of the time or a stop signal; from wherever
+// the state is.
+Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& checkpoints,
+           TimeLimit& limit) {
   const DataConfig& data = job.config.data;
-  const int num_epochs = job.config.optimization.epochs;
   TrainingRun run{job,
                   state,
                   log,
                   checkpoints,
+                  limit,
                   {"training", job.inputs.train, data.has_train_shard, data, state.bad_train},
                   {"validation", job.inputs.valid, data.has_valid_shard, data, state.bad_valid}};
-  const EarlyStopping& early_stopping = state.progress.early_stopping;
-  while (state.progress.epochs_done < num_epochs && !early_stopping.exhausted()) {
+  while (goes_on(state, job, limit)) {
     const int epoch = state.progress.epochs_done + 1;
     EpochRecord record;
 
@@ -194,13 +214,14 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& che
       BatchLoader loader = job.loaders->training(epoch, state.epoch.steps);
       job.loaders->begin_validation(epoch);
       TrainEpoch training(state, loader, *job.uploader, job.epoch_plan(epoch));
-      while (training.step()) {
+      while (!(limit.is_over() && state.epoch.steps > 0) && training.step()) {
         job.world.at("step " + std::to_string(training.steps_done()));
         if (const int signal = vote_after_step(run, training, loader)) return {.signal = signal};
       }
       record = end_training(job.world, training);
     }
-    if (epoch < num_epochs) job.loaders->begin_training(epoch + 1);
+    const Stopwatch since_last_step;
+    if (epoch < job.last_epoch() && !limit.is_over()) job.loaders->begin_training(epoch + 1);
     join_training(run, record);
     warn_of_skipped_steps(record, job.world, job.log);
 
@@ -222,13 +243,18 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& che
     state.progress.epochs_done = epoch;
     state.progress.early_stopping.note(record.valid.loss());
     state.begin_epoch();
+    limit.end_epoch(record, since_last_step.seconds());
     Vote mine = ballot(false);
     mine.wants_checkpoint = checkpoints.is_due(/*epoch_ended=*/true);
+    mine.is_out_of_time = limit.leaves_no_step_after_epoch();
     const Vote all = vote(job.world, mine);
     if (all.stop_signal != 0) return {.signal = all.stop_signal};
+    limit.note_vote(all.is_out_of_time);
     if (all.wants_checkpoint) checkpoints.begin();
   }
-  return {.patience = state.progress.epochs_done < num_epochs};
+  const bool has_patience = !state.progress.early_stopping.exhausted();
+  if (!has_patience && state.progress.epochs_done < job.last_epoch()) return {.patience = true};
+  return {.time_limit = limit.has_ended_training()};
 }
 
 // "the one with the highest top-1".
@@ -248,8 +274,22 @@ std::string patience_text(const TrainingJob& job, const TrainState& state) {
          kept_text(job.config.optimization) + ", is kept.";
 }
 
+// Why training ended, where it was not the last epoch.
+void tell_stop(const Stop& stop, const TrainingJob& job, const TrainState& state,
+               const TimeLimit& limit, RunLogger& log) {
+  if (stop.signal != 0)
+    log.stopped_early(stop.reason(), "Stopped by signal " + std::to_string(stop.signal) + "." +
+                                         (job.config.checkpoint.path.empty() || job.uses_features
+                                              ? ""
+                                              : " The same command continues this run."));
+  if (stop.patience)
+    log.stopped_early(stop.reason(), "Stopped early. " + patience_text(job, state));
+  if (stop.time_limit) log.stopped_early(stop.reason(), limit.end_text());
+}
+
 // The plan of a run that begins, or where it goes on.
 void begin_record(TrainingJob& job, const TrainState& state, RunLogger& log) {
+  log.repeat_with([&job] { return repeat_text(job.config, job.choices); });
   const RunStart start = describe_run(job, state);
   std::vector<std::string> warnings = plan_warnings(job);
   if (!job.resume) return log.start(start, warnings);
@@ -296,19 +336,15 @@ int run_training(const TrainConfig& config, Process& process) {
     begin_record(*job, *state, log);
     log.watch_memory(memory_plan(*job, *state));
     auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
+    TimeLimit limit(*job, *state, log);
     const Stop stop = job->uses_features
                           ? Stop{.signal = train_on_features(*job, *state, log).stop_signal}
-                          : train(*job, *state, log, *checkpoints);
-    if (stop.signal != 0)
-      log.stopped_early("signal", "Stopped by signal " + std::to_string(stop.signal) + "." +
-                                      (config.checkpoint.path.empty() || job->uses_features
-                                           ? ""
-                                           : " The same command continues this run."));
-    if (stop.patience)
-      log.stopped_early("patience", "Stopped early. " + patience_text(*job, *state));
+                          : train(*job, *state, log, *checkpoints, limit);
+    tell_stop(stop, *job, *state, limit, log);
     world.enter("writing the last checkpoint", /*patient=*/true);
     if (job->uses_features) checkpoints->forgo_the_last();  // its model has been used up
-    checkpoints->finish(stop.signal != 0 ? "" : stop.patience ? "patience" : "epochs");
+    const std::string reason = stop.reason();
+    checkpoints->finish(stop.signal != 0 ? "" : reason.empty() ? "epochs" : reason);
     checkpoints.reset();
     world.enter("saving", /*patient=*/true);
     world.agree([&] { save(*job, std::move(state), log); });

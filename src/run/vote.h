@@ -15,6 +15,7 @@ struct Vote {
   bool has_bad_images = false;  // not reported yet
   bool has_diverged = false;    // a loss was not finite
   bool wants_checkpoint = false;
+  bool is_out_of_time = false;       // no step follows
   std::vector<double> numbers = {};  // summed over the ranks
 };
 

@@ -140,6 +140,7 @@ double TrainEpoch::rate_after(int steps) const {
 }
 
 bool TrainEpoch::step() {
+  if (plan_.most_steps > 0 && state_.epoch.steps >= plan_.most_steps) return false;
   const double next_rate = rate_after(state_.epoch.steps);
   if (!step_.run(*this, next_rate)) return false;
   learning_rate_ = next_rate;

@@ -71,6 +71,7 @@ struct EpochPlan {
   int epoch = 1;  // from 1
   SchedulePlan schedule;
   StepPlan step;
+  std::int64_t most_steps = 0;  // of this epoch, the last of a run; 0: all
 };
 
 // One epoch of training, a step at a time, with the clocks and the designer's measuring point
@@ -84,7 +85,8 @@ class TrainEpoch : private StepContext {
   TrainEpoch(TrainState& state, BatchLoader& loader, DeviceUploader& uploader,
              const EpochPlan& plan);
 
-  // Trains on the next batches, together with the other ranks; false when there are none.
+  // Trains on the next batches, together with the other ranks; false when there are none, or the
+  // plan asks for no more.
   bool step();
 
   int steps_done() const { return state_.epoch.steps; }

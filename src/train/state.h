@@ -44,10 +44,20 @@ struct BestEpoch {
   std::vector<NamedTensor> weights;
 };
 
+// What a time limit has decided so far. Plain values: part of the training state.
+struct TimePlan {
+  int epochs = 0;            // that fit, over which the schedule runs; 0: not decided yet
+  double epoch_seconds = 0;  // of which each was thought to take so many
+  double end_seconds = 0;    // from the last step of an epoch to its record; 0: not known yet
+  bool is_over = false;      // no step follows, though there are some left
+  std::int64_t steps = 0;    // that were made in all when it was over
+};
+
 struct Progress {
   int epochs_done = 0;
   BestEpoch best;
   EarlyStopping early_stopping;
+  std::optional<TimePlan> time_plan;  // of a run with a time limit
 };
 
 // Where an epoch's time went on this rank.

@@ -78,6 +78,7 @@ class RunFile : public RunSink {
     file_.emplace(own_path(), AppendedFile::Begin::kAtEnd);
     remove_next();
   }
+  void planned(const PlannedLength& length) override { file_->append(run_line(length)); }
   void step(const StepRecord& step) override { file_->append(run_line(step)); }
   void warning(const std::string& text) override { file_->append(run_line(text)); }
   void epoch(const EpochRecord& epoch, const ValidationDetails* details) override {

@@ -1,9 +1,9 @@
 // `metrics.jsonl`: a run, one line per event, flushed at once, so that it is complete up to the
 // moment a run is killed; and its reader.
 //
-// Every line is a JSON object with "event": "start", "step", "warning", "epoch", "resume" or "end",
-// and "time" in Unix seconds. Numbers that are not finite are the strings "NaN", "Infinity" and
-// "-Infinity".
+// Every line is a JSON object with "event": "start", "length", "step", "warning", "epoch", "resume"
+// or "end", and "time" in Unix seconds. Numbers that are not finite are the strings "NaN",
+// "Infinity" and "-Infinity".
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,7 @@ bool is_record_in_use(const std::filesystem::path& path);
 
 // The lines, each with its end, as one program writes them: the same event is the same text.
 std::string run_line(const RunStart& start);
+std::string run_line(const PlannedLength& length);
 std::string run_line(const StepRecord& step);
 std::string run_line(const std::string& warning);
 std::string run_line(const EpochRecord& epoch, const ValidationDetails* details);
@@ -51,6 +52,9 @@ std::string state_line(const std::string& sink, const std::string& state);  // R
 // one for the interruption.
 std::string resumed_text(const RunStart& start, std::string_view record_text,
                          const Interruption& interruption);
+
+// Puts a number of epochs that was decided later, and its reason, into the plan of a run.
+void note_length(RunStart& start, const PlannedLength& length);
 
 // Tells a sink what a record without faults says, up to its end, which is left out.
 void retell(std::string_view text, RunSink& sink);

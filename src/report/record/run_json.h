@@ -173,6 +173,12 @@ void visit_fields(Is<RunStart> auto& start, auto&& field) {
   field("data", start.data);
 }
 
+void visit_fields(Is<PlannedLength> auto& length, auto&& field) {
+  field("time", length.time);
+  field("num_epochs", length.num_epochs);
+  field("reason", length.reason);
+}
+
 void visit_fields(Is<ImageFaultRecord> auto& fault, auto&& field) {
   field("data_set", fault.data_set);
   field("file", fault.file);

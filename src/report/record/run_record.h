@@ -44,9 +44,19 @@ struct RunStart {
   DataRecord data;
 };
 
+// The number of epochs of a run that decides it after its start.
+struct PlannedLength {
+  double time = 0;  // Unix seconds
+  int num_epochs = 0;
+  std::string reason;  // as shown on the console: "30min: 12 epochs fit, …"
+};
+
+// The label of that reason in a run's plan.
+inline constexpr const char* kTimeLimitLabel = "time limit";
+
 enum class RunStatus {
   kRunning,   // or killed: the record has no end
-  kFinished,  // all epochs, or early stopping
+  kFinished,  // all epochs, early stopping, or the end of the time limit
   kStopped,   // by a signal
   kFailed,
 };
@@ -55,7 +65,7 @@ struct RunEnd {
   double time = 0;  // Unix seconds
   RunStatus status = RunStatus::kRunning;
   std::string failure;        // of kFailed: the message
-  std::string stopped_early;  // "", "patience" or "signal"
+  std::string stopped_early;  // "", "patience", "time-limit" or "signal"
   int saved_epoch = 0;        // 0: none
   std::string model_path;     // where the ModelDirectory is; empty: none was written
   std::vector<ImageFaultRecord> image_faults;

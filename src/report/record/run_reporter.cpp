@@ -98,6 +98,13 @@ std::string RunReporter::record_text() const {
   return text;
 }
 
+void RunReporter::planned(const PlannedLength& length) {
+  note_warnings();
+  note_length(run_.start, length);
+  run_.text += run_line(length);
+  notify_all([&](RunSink& sink) { sink.planned(length); });
+}
+
 void RunReporter::step(const StepRecord& step) {
   note_warnings();
   run_.steps.push_back(step);

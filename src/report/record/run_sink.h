@@ -29,6 +29,8 @@ class RunSink {
   // In place of start(), for a run that goes on from a checkpoint; `so_far` has its text, and ends
   // with an interruption. By default everything in the text is told again, in its order.
   virtual void resume(const RunRecord& so_far);
+  // The number of epochs is known now, and is not the one that start() told.
+  virtual void planned(const PlannedLength& /*length*/) {}
   virtual void step(const StepRecord& /*step*/) {}
   // After every step, printed or not, and after every validation batch: time and position only.
   virtual void progress(const StepRecord& /*timing*/) {}
@@ -68,6 +70,7 @@ class RunReporter {
   // already recorded are not recorded again. Throws Error kInvalidDataset, before anything is told,
   // if the text is not such a record.
   void resume(RunStart start, const std::string& record_text, Interruption interruption);
+  void planned(const PlannedLength& length);
   void step(const StepRecord& step);
   void progress(const StepRecord& timing);
   void validating(const StepRecord& at);

@@ -46,6 +46,11 @@ std::string add_run_line(std::string_view text, RunRecord* run) {
     *run = {};
     from_json(line, run->start);
   }
+  if (event == "length") {
+    PlannedLength length;
+    from_json(line, length);
+    note_length(run->start, length);
+  }
   if (event == "step") from_json(line, run->steps.emplace_back());
   if (event == "warning") run->warnings.push_back(line.at("text").get<std::string>());
   if (event == "epoch") {
@@ -80,6 +85,10 @@ std::size_t for_each_line(std::string_view text, Visit&& visit) {
 
 std::string run_line(const RunStart& start) {
   return line_of("start", as_json(start));
+}
+
+std::string run_line(const PlannedLength& length) {
+  return line_of("length", as_json(length));
 }
 
 std::string run_line(const StepRecord& step) {
@@ -152,6 +161,16 @@ RunRecord parse_run(std::string_view text) {
   add_run_lines(text, 0, &run);
   require_start(run);
   return run;
+}
+
+void note_length(RunStart& start, const PlannedLength& length) {
+  start.num_epochs = length.num_epochs;
+  for (auto& [label, text] : start.plan)
+    if (label == kTimeLimitLabel) {
+      text = length.reason;
+      return;
+    }
+  start.plan.emplace_back(kTimeLimitLabel, length.reason);
 }
 
 void retell(std::string_view text, RunSink& sink) {

@@ -58,6 +58,10 @@ class Console : public RunSink {
     log_.info(labeled("resuming:", kPlanColumn, resume_text(so_far.interruptions.back())));
   }
 
+  void planned(const PlannedLength& length) override {
+    log_.info(labeled(std::string(kTimeLimitLabel) + ":", kPlanColumn, length.reason));
+  }
+
   void step(const StepRecord& step) override {
     remember(step.so_far);
     log_.detail(iteration_line(step));

@@ -90,8 +90,9 @@ std::string rates_line(const EpochRecord& record) {
 
 std::string progress_line(const StepRecord& timing, const LiveLine& live) {
   const double share = share_of(timing);
-  const double seconds = timing.elapsed_seconds / share * (1 - share) +
-                         timing.elapsed_seconds / share * (timing.num_epochs - timing.epoch);
+  double seconds = timing.elapsed_seconds / share * (1 - share) +
+                   timing.elapsed_seconds / share * (timing.num_epochs - timing.epoch);
+  if (timing.most_seconds_left) seconds = std::min(seconds, *timing.most_seconds_left);
   const std::string begin = formatted(" %d/%d", timing.step, timing.num_steps);
   const std::string rate = formatted("  %.0f images/s", timing.epoch_images_per_second);
   const std::string loss = formatted("  loss %.4f", live.loss);

@@ -1,0 +1,44 @@
+// What a run chose itself, where its command leaves the choice: told with its reason in the first
+// lines, and written as a configuration file that repeats the run.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/run_config.h"
+#include "report/record/run_sink.h"
+
+namespace kiln {
+
+struct TrainingJob;
+
+struct Choice {
+  std::string option;     // without dashes
+  std::string value;      // as text of the option; empty: left to choose itself alike again
+  std::string reason;     // in few words
+  bool has_line = false;  // a line of the plan tells it already
+};
+
+// Whoever chooses adds it here; a later choice of the same option replaces the earlier one.
+void choose(std::vector<Choice>& choices, Choice choice);
+
+// Those that no line of the plan tells yet.
+void tell_choices(const std::vector<Choice>& choices, TextPairs& plan);
+
+// Those of prepare(). A collective.
+void add_choices(TrainingJob& job);
+
+inline constexpr const char* kRepeatName = "repeat.yaml";
+
+// A file for --config: the options that differ from their defaults, and what was chosen. It names
+// no output, and neither limit nor number of checkpoints, but the epochs and steps that were made.
+std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& choices);
+
+// Writes `text()` at the start of a run, again when its length is decided, and at its end.
+std::unique_ptr<RunSink> make_repeat_file(const std::filesystem::path& path,
+                                          std::function<std::string()> text);
+
+}  // namespace kiln

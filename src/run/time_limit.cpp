@@ -1,0 +1,194 @@
+#include "run/time_limit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kTrusted = 0.95;       // of the time that is left is planned
+constexpr int kFewEpochs = 3;           // fewer than these may end with a part of one
+constexpr double kPartWorthIt = 0.5;    // of an epoch
+constexpr double kReportSeconds = 0.5;  // for the page and the end of the record
+constexpr double kBytesPerSecond = 200e6;
+constexpr double kMostHeldBack = 0.25;  // of the limit, for the end of the run
+constexpr int kWarmUpSteps = 2;
+
+// The weights in the model and the best epoch's, and the last checkpoint with the optimizer's
+// state.
+long long bytes_at_the_end(const TrainingJob& job, const TrainState& state) {
+  long long weights = 0;
+  for (const NamedTensor& item : state.model->state())
+    weights += static_cast<long long>(item.tensor.nbytes());
+  return job.config.checkpoint.path.empty() ? weights : 4 * weights;
+}
+
+std::string limit_word(const TrainingJob& job) {
+  for (const auto& [name, text] : job.config.effective_options)
+    if (name == "time-limit") return text;
+  return {};
+}
+
+// Of this rank; what is left of a batch is one.
+double validation_batches(const TrainingJob& job) {
+  const auto images = static_cast<double>(job.inputs.valid.samples.size());
+  const int ranks = job.config.data.has_valid_shard ? 1 : job.world.size();
+  return std::ceil(images / ranks / job.config.optimization.batch_size);
+}
+
+}  // namespace
+
+double time_limit_of(const TrainingJob& job) {
+  return job.uses_features ? 0 : job.config.optimization.time_limit_s;
+}
+
+int epochs_that_fit(const TimeBudget& budget) {
+  const double whole = budget.train_seconds + budget.end_seconds;
+  const double left = std::max(0.0, budget.seconds_left * kTrusted);
+  const double most = std::max(0, budget.most_epochs - budget.epochs_done);
+  const double more = whole > 0 ? std::min(most, std::floor(left / whole)) : most;
+  int epochs = budget.epochs_done + static_cast<int>(more);
+  const double rest = left - more * whole - budget.end_seconds;
+  if (epochs < kFewEpochs && rest >= kPartWorthIt * budget.train_seconds) ++epochs;
+  return std::min(epochs, std::max(budget.most_epochs, budget.epochs_done));
+}
+
+double closing_seconds(double limit, long long bytes) {
+  return std::min(kMostHeldBack * limit,
+                  kReportSeconds + static_cast<double>(bytes) / kBytesPerSecond);
+}
+
+std::optional<TimePlan> time_plan_of(const TrainingJob& job, const TrainState& state) {
+  if (time_limit_of(job) == 0) return {};
+  return state.progress.time_plan.value_or(TimePlan{});
+}
+
+std::string time_limit_text(const TrainingJob& job, const TimePlan& plan) {
+  const std::string limit = limit_word(job);
+  if (plan.epochs == 0)
+    return limit + formatted("; how many epochs fit is decided after the first, at most %d",
+                             job.asked_epochs());
+  return limit +
+         formatted(": %d %s, of about ", plan.epochs,
+                   plan.epochs == 1 ? "epoch fits" : "epochs fit") +
+         duration_text(plan.epoch_seconds) + (plan.epochs == 1 ? "" : " each");
+}
+
+void take_time_plan(TrainingJob& job, const TimePlan& plan) {
+  const std::string reason = "--time-limit " + time_limit_text(job, plan);
+  if (plan.epochs > 0) {
+    job.recipe.schedule.epochs = plan.epochs;
+    choose(job.choices, {"epochs", std::to_string(plan.epochs), reason, /*has_line=*/true});
+    const std::int64_t steps = plan.epochs * job.inputs.steps_per_epoch;
+    if (job.config.optimization.steps > steps)
+      choose(job.choices, {"steps", std::to_string(steps), reason, /*has_line=*/true});
+  }
+  if (plan.steps > 0)
+    choose(job.choices, {"steps", std::to_string(plan.steps),
+                         "--time-limit " + limit_word(job) + " was over after them",
+                         /*has_line=*/true});
+}
+
+TimeLimit::TimeLimit(TrainingJob& job, TrainState& state, RunLogger& log)
+    : job_(job), state_(state), log_(log), limit_s_(time_limit_of(job)) {
+  if (!is_set()) return;
+  if (!state.progress.time_plan) state.progress.time_plan.emplace();
+  closing_s_ = closing_seconds(limit_s_, bytes_at_the_end(job, state));
+  log.limit_time(limit_s_);
+  if (!job.resume) return;
+  const bool is_over = has_more_steps() && seconds_left() < end_seconds();
+  note_vote(job.world.broadcast(static_cast<char>(is_over)) != 0);
+}
+
+double TimeLimit::seconds_left() const {
+  return limit_s_ - closing_s_ - log_.seconds_used();
+}
+
+// A validation image takes no longer than a training image, whatever both wait for.
+double TimeLimit::end_seconds() const {
+  if (plan().end_seconds > 0) return plan().end_seconds;
+  return validation_batches(job_) * step_seconds_ / job_.config.optimization.accumulate;
+}
+
+bool TimeLimit::has_more_steps() const {
+  const int epoch = state_.progress.epochs_done + 1;
+  const std::int64_t most = job_.epoch_plan(epoch).most_steps;
+  const std::int64_t steps = most > 0 ? most : job_.inputs.steps_per_epoch;
+  return epoch < job_.last_epoch() || (epoch == job_.last_epoch() && state_.epoch.steps < steps);
+}
+
+bool TimeLimit::leaves_no_step_after_step() {
+  if (!is_set() || !job_.world.leads()) return false;
+  ++steps_;
+  if (steps_ == kWarmUpSteps) since_second_ = {};
+  if (steps_ > kWarmUpSteps) step_seconds_ = since_second_.seconds() / (steps_ - kWarmUpSteps);
+  return seconds_left() < step_seconds_ + end_seconds();
+}
+
+bool TimeLimit::leaves_no_step_after_epoch() const {
+  return is_set() && job_.world.leads() && seconds_left() < step_seconds_ + end_seconds();
+}
+
+void TimeLimit::note_vote(bool is_out_of_time) {
+  if (!is_set() || !is_out_of_time || is_over() || !has_more_steps()) return;
+  plan().is_over = true;
+  if (state_.epoch.steps == 0 && state_.progress.epochs_done > 0) {  // all of them whole
+    plan().steps = state_.progress.epochs_done * job_.inputs.steps_per_epoch;
+    take_time_plan(job_, plan());
+  }
+  if (state_.progress.epochs_done == 0 && state_.epoch.steps == 1 && job_.world.leads())
+    job_.log.warning("--time-limit " + limit_word(job_) +
+                     " leaves no time for more than one step and one validation, which are made "
+                     "whatever they take, so that there is a model. Give it more time.");
+}
+
+void TimeLimit::end_epoch(const EpochRecord& record, double end_seconds) {
+  if (!is_set()) return;
+  steps_ = 0;
+  plan().end_seconds = end_seconds;
+  if (is_over()) {
+    plan().steps = (record.epoch - 1) * job_.inputs.steps_per_epoch + record.num_steps;
+    return take_time_plan(job_, plan());
+  }
+  if (plan().epochs == 0) decide(record);
+}
+
+void TimeLimit::decide(const EpochRecord& record) {
+  TimePlan decided = plan();
+  decided.epochs = epochs_that_fit({.epochs_done = record.epoch,
+                                    .most_epochs = job_.last_epoch(),
+                                    .seconds_left = seconds_left(),
+                                    .train_seconds = record.train_seconds,
+                                    .end_seconds = decided.end_seconds});
+  if (decided.epochs >= job_.last_epoch()) decided.epochs = job_.asked_epochs();
+  decided.epoch_seconds = record.train_seconds + decided.end_seconds;
+  plan() = job_.world.broadcast(decided);
+  take_time_plan(job_, plan());
+  log_.planned({.num_epochs = plan().epochs, .reason = time_limit_text(job_, plan())});
+  const SchedulePlan& schedule = job_.recipe.schedule;
+  if (schedule.warmup_epochs >= schedule.epochs && job_.world.leads())
+    job_.log.warning(
+        "warm-up takes all epochs that fit into --time-limit: the learning rate never "
+        "reaches its peak");
+}
+
+bool TimeLimit::has_ended_training() const {
+  if (!is_set()) return false;
+  return is_over() || (plan().epochs > 0 && plan().epochs < job_.asked_epochs() &&
+                       state_.progress.epochs_done >= plan().epochs);
+}
+
+std::string TimeLimit::end_text() const {
+  const std::string limit = "--time-limit " + limit_word(job_);
+  if (!is_over())
+    return formatted("Training ended after %d %s, as many as fit into ", plan().epochs,
+                     plan().epochs == 1 ? "epoch" : "epochs") +
+           limit + ".";
+  return formatted("Training ended in epoch %d, after %lld steps in all: ",
+                   state_.progress.epochs_done, static_cast<long long>(plan().steps)) +
+         limit + " leaves no time for more.";
+}
+
+}  // namespace kiln
