@@ -49,7 +49,8 @@ void tell_again(const kiln::RunRecord& run, const kiln::OutputConfig& config) {
                                       std::chrono::duration<double>(time - run.start.time)));
   };
   const double start = seconds_of([&] {
-    add_run_sinks(config, reporter);
+    add_run_sinks(
+        config, [] { return std::string(); }, reporter);
     reporter.start(run.start);
   });
   auto step = run.steps.begin();
