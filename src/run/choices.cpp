@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "base/files.h"
@@ -100,20 +101,30 @@ void add_machine(TrainingJob& job) {
                        /*has_line=*/true});
 }
 
-// One run's file, as it stands.
+// The file of an earlier run stays, as its record does, until this one has finished an epoch.
 class RepeatFile : public RunSink {
  public:
   RepeatFile(std::filesystem::path path, std::function<std::string()> text)
       : path_(std::move(path)), text_(std::move(text)) {}
 
   std::string_view name() const override { return kRepeatName; }
-  void start(const RunStart& /*start*/) override { write(); }
-  void resume(const RunRecord& /*so_far*/) override { write(); }
+  void start(const RunStart& /*start*/) override { begin(/*has_epoch=*/false); }
+  void resume(const RunRecord& so_far) override { begin(!so_far.epochs.empty()); }
   void planned(const PlannedLength& /*length*/) override { write(); }
+  void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) override {
+    is_own_ = true;
+    write();
+  }
   void end(const RunRecord& /*run*/) override { write(); }
 
  private:
+  void begin(bool has_epoch) {
+    std::error_code fault;
+    is_own_ = has_epoch || !std::filesystem::exists(path_, fault);
+    write();
+  }
   void write() {
+    if (!is_own_) return;
     std::string text = text_();
     if (text == written_) return;
     write_file_durably(path_, text);
@@ -123,6 +134,7 @@ class RepeatFile : public RunSink {
   const std::filesystem::path path_;
   const std::function<std::string()> text_;
   std::string written_;
+  bool is_own_ = false;
 };
 
 }  // namespace

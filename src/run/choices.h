@@ -37,7 +37,8 @@ inline constexpr const char* kRepeatName = "repeat.yaml";
 // no output, and neither limit nor number of checkpoints, but the epochs and steps that were made.
 std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& choices);
 
-// Writes `text()` at the start of a run, again when its length is decided, and at its end.
+// Writes `text()` at the start of a run, again when its length is decided, and at its end; where an
+// earlier run's file is, not before the first epoch.
 std::unique_ptr<RunSink> make_repeat_file(const std::filesystem::path& path,
                                           std::function<std::string()> text);
 

@@ -77,6 +77,20 @@ TEST(SavedRun, ReadsWhatItWrote) {
   EXPECT_EQ(again.ranks[0].train.hash, run.ranks[0].train.hash);
 }
 
+TEST(SavedRun, KeepsWhatATimeLimitHasDecided) {
+  SavedRun run = two_ranks();
+  EXPECT_FALSE(parse_saved_run(text_of(run)).progress.time_plan.has_value());
+  run.progress.time_plan = {
+      .epochs = 7, .epoch_seconds = 1.5, .end_seconds = 0.25, .is_over = true, .steps = 40};
+  const auto again = parse_saved_run(text_of(run)).progress.time_plan;
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->epochs, 7);
+  EXPECT_EQ(again->epoch_seconds, 1.5);
+  EXPECT_EQ(again->end_seconds, 0.25);
+  EXPECT_TRUE(again->is_over);
+  EXPECT_EQ(again->steps, 40);
+}
+
 TEST(SavedRun, KeepsALossThatIsNotThereYet) {
   SavedRun run = two_ranks();
   run.progress.early_stopping.previous_loss = std::numeric_limits<double>::infinity();

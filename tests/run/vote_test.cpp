@@ -23,6 +23,7 @@ TEST(Vote, OfSilentRanksIsSilent) {
   EXPECT_FALSE(all.has_bad_images);
   EXPECT_FALSE(all.has_diverged);
   EXPECT_FALSE(all.wants_checkpoint);
+  EXPECT_FALSE(all.is_out_of_time);
   EXPECT_TRUE(all.numbers.empty());
 }
 
@@ -32,6 +33,7 @@ TEST(Vote, WhatOneRankSaysAllHear) {
   EXPECT_TRUE(sum_of({{.has_bad_images = true}, {}, {}}).has_bad_images);
   EXPECT_TRUE(sum_of({{}, {.has_diverged = true}}).has_diverged);
   EXPECT_TRUE(sum_of({{.wants_checkpoint = true}, {}}).wants_checkpoint);
+  EXPECT_TRUE(sum_of({{.is_out_of_time = true}, {}}).is_out_of_time);
 }
 
 TEST(Vote, OfSeveralSignalsOneIsActedOn) {

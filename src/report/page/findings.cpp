@@ -103,6 +103,12 @@ class Finder {
     else if (end.stopped_early == "patience")
       note("Training stopped early, after " + reached +
            ": the validation loss had not fallen for as many epochs as `--patience` allows.");
+    else if (end.stopped_early == "time-limit")
+      note("`--time-limit` ended training, after " + reached +
+           (!run_.epochs.empty() && run_.epochs.back().num_steps < run_.start.steps_per_epoch
+                ? ", the last one in part"
+                : "") +
+           ".");
   }
 
   void how_sure() {

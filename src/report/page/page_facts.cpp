@@ -286,6 +286,8 @@ std::string settings_html(const RunRecord& run) {
     results.emplace_back("precision", start.precision + " (" + start.precision_reason + ")");
   results.emplace_back("images per step", std::to_string(start.global_batch));
   results.emplace_back("steps per epoch", std::to_string(start.steps_per_epoch));
+  for (const auto& [label, text] : start.plan)
+    if (label == kTimeLimitLabel) results.emplace_back(label, text);
   return section(
       "again", "Reproduce",
       element("pre tabindex=\"0\"", element("code id=\"command\"", escaped(start.command))) +

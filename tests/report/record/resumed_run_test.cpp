@@ -199,6 +199,19 @@ TEST_F(ResumedRun, KeepsItsFirstStartAndTakesTheNewOptions) {
   EXPECT_EQ(read.start.num_epochs, 7);
 }
 
+TEST_F(ResumedRun, KnowsTheLengthThatWasDecidedMeanwhile) {
+  RunReporter first(log_), second(log_);
+  first.start(run_.start);
+  first.planned({.time = 1, .num_epochs = 4, .reason = "30min: 4 epochs fit"});
+  const RunRecord read = parse_run(first.record_text());
+  EXPECT_EQ(read.start.num_epochs, 4);
+  EXPECT_EQ(read.start.plan.back().second, "30min: 4 epochs fit");
+  second.resume(read.start, first.record_text(), sample_interruption());
+  const RunRecord again = parse_run(second.record_text());
+  EXPECT_EQ(again.start.num_epochs, 4);
+  EXPECT_EQ(again.start.plan, read.start.plan) << "once";
+}
+
 TEST_F(ResumedRun, RecordsAWarningOnce) {
   RunReporter first(log_), second(log_);
   testing::internal::CaptureStdout();

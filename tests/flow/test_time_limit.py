@@ -1,0 +1,114 @@
+"""Runs that end by their time, and the file that repeats a run to the bit."""
+import json
+import re
+import signal
+
+from flow import FlowTest, kiln, main
+from resumed_runs import ENVIRONMENT, Job
+
+SLACK = 60  # seconds: other tests share the machine
+
+
+class LengthTest(FlowTest):
+    def job(self, name, **options):
+        endless = {"epochs": 100000, "patience": 100000, "checkpoint_every": "1step", **options}
+        return Job(self.folder / name, self.untrained, self.data, **endless)
+
+    def ended(self, job, *more):
+        code, output = job.run(*more)
+        self.assertEqual(code, 0, output)
+        return output
+
+    def record_of_end(self, job):
+        end = job.events("end")[-1]
+        self.assertEqual(end["status"], "finished")
+        self.assertEqual(end["stopped_early"], "time-limit")
+        self.assertEqual(kiln("inspect", job.folder / "model").returncode, 0)
+        return end
+
+    def assert_repeats(self, job):
+        """The file in the log folder makes the same model, and names no time."""
+        text = (job.folder / "logs/repeat.yaml").read_text()
+        self.assertNotRegex(text, "(?m)^time-limit")
+        words = ["train", "--config", "logs/repeat.yaml", "--trained-model-path", "model2", "--log-path", "logs2"]
+        again = kiln(*words, cwd=job.folder, environment=ENVIRONMENT)
+        self.assertEqual(again.returncode, 0, again.stdout + again.stderr)
+        models = [(job.folder / name / "model").read_bytes() for name in ("model", "model2")]
+        self.assertTrue(models[0] == models[1], text)
+        return text
+
+
+class TimeLimitTest(LengthTest):
+    def test_two_ranks_end_in_time_and_repeat(self):
+        job = self.job("run", ranks=2, batch_size=6, time_limit="6s")
+        output = self.ended(job)
+        self.assertIn("stopped early: time-limit", output)
+        self.assertLess(self.record_of_end(job)["total_seconds"], 6 + SLACK)
+        for length in job.events("length"):
+            self.assertGreaterEqual(length["num_epochs"], len(job.events("epoch")))
+        self.assertIn("time limit", output)
+        told = json.loads(kiln("inspect", job.folder / "checkpoints", "--json").stdout)
+        self.assertEqual(told["finished"], "time-limit")
+        before = (job.folder / "model/_meta.yaml").stat().st_mtime_ns
+        self.assertIn("nothing to do", self.ended(job))
+        self.assertEqual((job.folder / "model/_meta.yaml").stat().st_mtime_ns, before)
+        self.assertIn("\nranks: 2", self.assert_repeats(job))
+
+    def test_less_than_a_step_makes_one_and_a_model(self):
+        """And the step after which it struck is repeated."""
+        job = self.job("run", checkpoint_path=None, checkpoint_every=None, time_limit="1s", image_size=128)
+        output = self.ended(job)
+        self.record_of_end(job)
+        epochs = job.events("epoch")
+        self.assertEqual(len(epochs), 1)
+        if epochs[0]["num_steps"] == 1:
+            self.assertIn("leaves no time for more than one step", output)
+        text = self.assert_repeats(job)
+        self.assertEqual(int(re.search(r"(?m)^steps: (\d+)", text)[1]), epochs[0]["num_steps"])
+
+    def test_the_time_of_earlier_processes_counts(self):
+        job = self.job("run", time_limit="6s")
+        code, output = job.stop_after(4, signal.SIGKILL, checkpointed=True)
+        self.assertEqual(code, -signal.SIGKILL, output)
+        newest = max(job.folder.glob("checkpoints/checkpoint-*"))
+        usage, = (line for line in (newest / "metrics.jsonl").read_text().splitlines() if '"event":"usage"' in line)
+        output = self.ended(job)
+        self.assertIn("resuming:", output)
+        end = self.record_of_end(job)
+        self.assertGreater(end["total_seconds"], json.loads(usage)["total_seconds"])
+        self.assertLess(end["total_seconds"], 6 + SLACK)
+
+    def test_another_limit_is_refused_on_resuming(self):
+        job = self.job("run", epochs=1, time_limit="1h")
+        self.ended(job)
+        self.assertIn("nothing to do", self.ended(self.job("run", epochs=1, time_limit="60min")))
+        code, output = self.job("run", epochs=1, time_limit="2h").run()
+        self.assertEqual(code, 1, output)
+        self.assertIn("--time-limit", output)
+
+
+class RepeatTest(LengthTest):
+    def test_a_default_run(self):
+        job = self.job("run", epochs=2, patience=3, checkpoint_path=None, checkpoint_every=None)
+        self.ended(job)
+        text = self.assert_repeats(job)
+        self.assertIn("\nepochs: 2\n", text)
+        self.assertIn("\n# image-size: 32x32", text)
+        self.assertNotIn("model-path: model", text)
+
+    def test_steps_end_within_an_epoch(self):
+        job = self.job("run", epochs=None, steps=6)  # 4 an epoch
+        self.ended(job)
+        self.assertEqual([event["num_steps"] for event in job.events("epoch")], [4, 2])
+        self.assertEqual(job.events("end")[-1]["stopped_early"], "")
+        self.assertIn("nothing to do", self.ended(job))
+        self.assert_repeats(job)
+
+    def test_more_steps_than_epochs_have(self):
+        code, output = self.job("run", epochs=1, steps=6).run()
+        self.assertEqual(code, 1)
+        self.assertIn("--steps is 6", output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+#include "run/choices.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "config/command_line.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+TrainConfig config_of(std::vector<std::string> more) {
+  more.insert(more.begin(), {"train", "--untrained-model-path", "u", "--train-data-path", "t",
+                             "--valid-data-path", "v", "--trained-model-path", "o"});
+  const Invocation invocation = parse_command_line(more);
+  invocation.problems.throw_if_any();
+  return std::get<TrainConfig>(invocation.command);
+}
+
+// What the text means as a --config file.
+TrainConfig read_back(const std::string& text) {
+  const fs::path file = fs::temp_directory_path() / "kiln-choices-test.yaml";
+  std::ofstream(file) << text;
+  const Invocation invocation =
+      parse_command_line({"train", "--config", file.string(), "--trained-model-path", "o2"});
+  fs::remove(file);
+  invocation.problems.throw_if_any();
+  return std::get<TrainConfig>(invocation.command);
+}
+
+TEST(Choices, ALaterOneOfAnOptionReplacesTheEarlier) {
+  std::vector<Choice> choices;
+  choose(choices, {"epochs", "90", "at most"});
+  choose(choices, {"batch-size", "8", "few images"});
+  choose(choices, {"epochs", "12", "that fit"});
+  ASSERT_EQ(choices.size(), 2U);
+  EXPECT_EQ(choices[1].value, "12");
+}
+
+TEST(Choices, AreToldOnce) {
+  TextPairs plan;
+  tell_choices({{"batch-size", "8", "few images"}, {"precision", "fp32", "", true}}, plan);
+  EXPECT_EQ(plan, (TextPairs{{"batch-size", "8 (few images)"}}));
+}
+
+TEST(RepeatText, IsAConfigFileOfWhatIsNotTheDefault) {
+  const TrainConfig config =
+      config_of({"--learning-rate", "0.05", "--epochs", "7", "--log-path", "somewhere",
+                 "--checkpoint-path", "c", "--time-limit", "30min", "--batch-size", "16"});
+  const std::string text =
+      repeat_text(config, {{"epochs", "3", "that fit"}, {"steps", "40", "were made"}});
+  for (const char* gone : {"somewhere", "time-limit", "checkpoint", "batch-size", "epochs: 7"})
+    EXPECT_EQ(text.find(gone), std::string::npos) << gone;
+  const TrainConfig again = read_back(text);
+  EXPECT_EQ(again.optimization.learning_rate, 0.05);
+  EXPECT_EQ(again.optimization.epochs, 3);
+  EXPECT_EQ(again.optimization.steps, 40);
+  EXPECT_EQ(again.optimization.time_limit_s, 0);
+  EXPECT_EQ(again.data.train_path, "t");
+}
+
+TEST(RepeatText, KeepsPathsAsTheyAre) {
+  for (const std::string path : {"a b: #c", "it's", "\"quoted\"\\", "null",
+                                 "photos \xc3\xa9t\xc3\xa9", "-dash", "two\nlines"}) {
+    TrainConfig config = config_of({});
+    for (auto& [name, text] : config.effective_options)
+      if (name == "train-data-path") text = path;
+    EXPECT_EQ(read_back(repeat_text(config, {})).data.train_path, path);
+  }
+}
+
+TEST(RepeatText, NamesAChoiceWithoutAWordInAComment) {
+  const std::string text =
+      repeat_text(config_of({}), {{"image-size", "", "32x32, all images have this size"}});
+  EXPECT_NE(text.find("\n# image-size: 32x32"), std::string::npos) << text;
+  EXPECT_EQ(read_back(text).data.image_size, 0);
+}
+
+}  // namespace
+}  // namespace kiln
