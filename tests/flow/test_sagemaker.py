@@ -203,7 +203,7 @@ class FailureTest(SageMakerTest):
 
     def test_a_long_value_leaves_room_for_the_advice(self):
         self.lay_out({"augment": "x" * 100000})
-        self.assert_failed(self.start(), 2, "but must be none, flip, standard or strong")
+        self.assert_failed(self.start(), 2, "but must be none, standard, strong or a list of")
 
     def test_key_of_several_hosts(self):
         if shutil.which("ssh-keygen") is None:

@@ -62,7 +62,7 @@ class TrainTest(FlowTest):
         self.assertIs(training["stopped_early"], False)
         self.assertEqual(set(training["epochs"][0]),
                          {"epoch", "learning_rate", "train_images_per_second", "train_loss", "train_error", "valid_loss",
-                          "top1", "top5", "train_seconds", "valid_seconds", "data_wait_seconds", "communication", "skipped_steps"})
+                          "top1", "top5", "macro_recall", "macro_f1", "train_seconds", "valid_seconds", "data_wait_seconds", "communication", "skipped_steps"})
         data = training["data"]
         self.assertEqual(data["image_size"], [32, 32])
         self.assertEqual(data["counts"], {name: {"train": 16, "valid": 4} for name in data["classes"]})
