@@ -143,18 +143,25 @@ std::vector<std::uint32_t> groups_of_images(const AuditConfig& config, const Dat
   return families_of(set.samples.size(), pairs);
 }
 
+// Whether two classes have images in several parts: only those are known to who judges them.
+bool has_two_judged_classes(const std::vector<std::int32_t>& labels, const Folds& folds) {
+  std::map<std::int32_t, std::set<int>> parts;
+  for (std::size_t i = 0; i < labels.size(); ++i) parts[labels[i]].insert(folds.of[i]);
+  return std::count_if(parts.begin(), parts.end(),
+                       [](const auto& part) { return part.second.size() > 1; }) > 1;
+}
+
 Folds divide(const AuditConfig& config, const LabeledFeatures& features,
              const std::vector<std::uint32_t>& groups) {
   std::vector<std::uint32_t> of_rows;
   for (const std::uint32_t image : features.samples) of_rows.push_back(groups[image]);
   Folds folds = divided_into_folds(features.labels, of_rows, config.folds,
                                    static_cast<std::uint64_t>(config.random_seed));
-  if (folds.count >= 2 && std::set(features.labels.begin(), features.labels.end()).size() >= 2)
-    return folds;
+  if (folds.count >= 2 && has_two_judged_classes(features.labels, folds)) return folds;
   throw Error(ErrorCode::kInvalidDataset,
               "Images '" + config.data_path +
                   "' cannot be divided into parts that judge each other: those that can be decoded "
-                  "are of one class, or all belong together" +
+                  "are of one class, or those of a class all belong together" +
                   (config.group_by.empty() ? " as copies" : ", by --group-by or as copies") +
                   ". Give more images" + (config.group_by.empty() ? "." : ", or another pattern."));
 }

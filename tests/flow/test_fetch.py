@@ -389,8 +389,8 @@ class FetchTest(FlowTest):
     # ---- the program ----
 
     def init(self, *more):
-        return kiln("init-model", "resnet18", "--untrained-model-path", self.folder / "made", *more,
-                    environment=self.environment())
+        words = [KILN, "init-model", "resnet18", "--untrained-model-path", self.folder / "made", *more]
+        return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=60, env=self.environment())
 
     def test_init_model(self):
         source = self.untrained / "model"

@@ -8,7 +8,9 @@ from resumed_runs import Job, differences
 
 class FreezeTest(FlowTest):
     def job(self, name, **options):
-        return Job(self.folder / name, self.untrained, self.data, **{"freeze": "backbone", "checkpoint_path": None, **options})
+        if "checkpoint_path" not in options:
+            options |= {"checkpoint_path": None, "checkpoint_every": None}
+        return Job(self.folder / name, self.untrained, self.data, **{"freeze": "backbone", **options})
 
     def ended(self, job):
         code, output = job.run()
