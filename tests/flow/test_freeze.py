@@ -2,7 +2,7 @@
 import shutil
 import signal
 
-from flow import FlowTest, kiln, main, seen_images
+from flow import FlowTest, files_below, kiln, main, seen_images
 from resumed_runs import Job, differences
 
 
@@ -25,16 +25,16 @@ class FeaturesTest(FreezeTest):
         self.assertRegex(output, r"features: +\d+ images x 512 in .* with a penalty of ")
         (epoch,) = job.events("epoch")
         self.assertGreaterEqual(epoch["train"]["top1"] / epoch["train"]["images"], 0.6)  # features of random weights
-        self.assertEqual(epoch["train"]["images"], len(list((self.data / "train").rglob("*.png"))))
+        self.assertEqual(epoch["train"]["images"], len(files_below(self.data / "train")))
         for name in ("report.html", "epochs.csv"):
             self.assertTrue((job.folder / "logs" / name).exists(), name)
         train, valid = seen_images(job.folder / "model")
-        self.assertEqual(len(train | valid), len(list(self.data.rglob("*.png"))))
-        evaluated = kiln("evaluate", job.folder / "model", "--data-path", self.data / "val", "--device", "cpu",
+        self.assertEqual(len(train | valid), len(files_below(self.data)))
+        evaluated = kiln("evaluate", "--trained-model-path", job.folder / "model", "--data-path", self.data / "val", "--device", "cpu",
                          "--output-path", self.folder / "evaluation")
         self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
         share = epoch["valid"]["top1"] / epoch["valid"]["images"]
-        self.assertIn(f"{100 * share:.1f} %", evaluated.stdout)
+        self.assertIn(f"{100 * share:.2f} %", evaluated.stdout)
 
     def test_it_is_the_same_each_time(self):
         jobs = [self.job("one"), self.job("two")]
@@ -66,7 +66,8 @@ class FeaturesTest(FreezeTest):
         for part in ("train", "val"):
             path = sorted((data / part).rglob("*.png"))[0]
             path.write_bytes(path.read_bytes()[:60])
-        job = Job(self.folder / "run", self.untrained, data, freeze="backbone", checkpoint_path=None, max_bad_images="20%")
+        job = Job(self.folder / "run", self.untrained, data, freeze="backbone", checkpoint_path=None,
+                  checkpoint_every=None, max_bad_images="20%")
         self.ended(job)
         (epoch,) = job.events("epoch")
         self.assertEqual((epoch["bad_train_images"], epoch["bad_valid_images"]), (1, 1))

@@ -94,7 +94,7 @@ def main(kiln):
         torch.save(torchvision.models.resnet18(weights=None).state_dict(), scratch / "resnet18.pth")
         check(kiln, scratch, scratch / "32", "resnet18", [], FRESH)
         check(kiln, scratch, scratch / "48", "resnet18", ["--weights", "resnet18.pth"], PRETRAINED)
-        check(kiln, scratch, scratch / "48", "resnet18", ["--weights", "resnet18.pth"], PRETRAINED, by_name=True)
+        check(kiln, scratch, scratch / "32", "resnet18", ["--weights", "resnet18.pth"], FRESH, by_name=True)
 
 
 main(sys.argv[1])
