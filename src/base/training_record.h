@@ -184,7 +184,7 @@ struct ValidationDetails {
   std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
   // Of images judged out of fold, those whose labels are probably wrong, the most doubtful first.
   std::vector<JudgedImage> doubtful;
-  std::vector<JudgedImage> samples;     // evenly spaced over the validation set, right or wrong
+  std::vector<JudgedImage> samples;  // evenly spaced over the validation set, right or wrong
 };
 
 struct ImageFaultRecord {
