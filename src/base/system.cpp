@@ -49,9 +49,10 @@ std::filesystem::path user_cache_folder() {
     return value != nullptr && *value == '/' ? std::filesystem::path(value)
                                              : std::filesystem::path();
   };
-  const std::filesystem::path cache = folder_of("XDG_CACHE_HOME"), home = folder_of("HOME");
+  std::filesystem::path cache = folder_of("XDG_CACHE_HOME");
   if (!cache.empty()) return cache;
-  return home.empty() ? home : home / ".cache";
+  const std::filesystem::path home = folder_of("HOME");
+  return home.empty() ? std::filesystem::path() : home / ".cache";
 }
 
 namespace {

@@ -77,7 +77,7 @@ class Fetch {
     double pause = kFirstPause;
     for (int vain_attempts = 0;;) {
       const std::uint64_t before = part_.most_bytes();
-      const DownloadEnd end = attempt();
+      DownloadEnd end = attempt();
       if (end.kind == DownloadEnd::Kind::kWhole) return;
       if (end.kind == DownloadEnd::Kind::kFinal) fail(end.failure, "Check the address.");
       const bool is_vain = part_.most_bytes() == before;

@@ -75,6 +75,7 @@ class DoubtfulRows {
     std::string text = "path,label,suggested,confidence,reason\n";
     for (const std::vector<std::string>& row : rows_) {
       std::vector<std::string> fields;
+      fields.reserve(row.size());
       for (const std::string& field : row) fields.push_back(csv_field(field));
       text += joined(fields, ",") + "\n";
     }
