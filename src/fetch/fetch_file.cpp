@@ -77,7 +77,7 @@ class Fetch {
     double pause = kFirstPause;
     for (int vain_attempts = 0;;) {
       const std::uint64_t before = part_.most_bytes();
-      DownloadEnd end = attempt();
+      const DownloadEnd end = attempt();
       if (end.kind == DownloadEnd::Kind::kWhole) return;
       if (end.kind == DownloadEnd::Kind::kFinal) fail(end.failure, "Check the address.");
       const bool is_vain = part_.most_bytes() == before;
@@ -105,11 +105,11 @@ class Fetch {
   DownloadEnd attempt() {
     std::string url = request_.url;
     for (int num_redirects = 0;;) {
-      const DownloadEnd end = download_.send({.url = url,
-                                              .from = part_.size(),
-                                              .validator = part_.validator(),
-                                              .stall_s = request_.stall_s},
-                                             part_);
+      DownloadEnd end = download_.send({.url = url,
+                                        .from = part_.size(),
+                                        .validator = part_.validator(),
+                                        .stall_s = request_.stall_s},
+                                       part_);
       if (end.kind == DownloadEnd::Kind::kBeginAnew) {
         part_.forget();  // so that this comes once
       } else if (end.kind == DownloadEnd::Kind::kRedirect) {
