@@ -63,7 +63,7 @@ def ways(options, weights):
         "from scratch": ["--epochs", options.epochs, "--patience", 1000, "--batch-size", 16, "--learning-rate", 0.02,
                          "--augment", "flip"],
         "frozen features": [*taken, "--freeze", "backbone"],
-        "fine-tuned": [*taken, "--auto", "False", "--epochs", options.epochs, "--patience", 1000, "--batch-size", 16,
+        "fine-tuned": [*taken, "--epochs", options.epochs, "--patience", 1000, "--batch-size", 16,
                        "--learning-rate", 0.01, "--augment", "flip"],
     }
 
