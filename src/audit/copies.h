@@ -24,9 +24,4 @@ std::vector<ImageCopy> find_copies(std::span<const std::uint64_t> hashes,
                                    std::span<const std::pair<std::uint32_t, std::uint32_t>> near,
                                    std::span<const std::int32_t> labels);
 
-// Which images belong together: for each of `num_images` the first one of its family. Those of a
-// pair are of one.
-std::vector<std::uint32_t> families_of(
-    std::size_t num_images, std::span<const std::pair<std::uint32_t, std::uint32_t>> pairs);
-
 }  // namespace kiln

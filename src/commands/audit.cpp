@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/output_folder.h"
-#include "base/path_pattern.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "commands/audit_backbone.h"
@@ -21,6 +20,7 @@
 #include "commands/audit_scan.h"
 #include "commands/commands.h"
 #include "commands/report_folder.h"
+#include "data/split/groups.h"
 #include "features/folds.h"
 #include "features/head_fit.h"
 #include "process/versions.h"
@@ -40,8 +40,6 @@ constexpr const char* kDuplicatesName = "duplicates.csv";
 // Above it near copies are not sought.
 constexpr std::size_t kMostForNearCopies = 20'000;
 constexpr std::size_t kNamed = 5;
-
-using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 // What the command reads and writes.
 struct Parts {
@@ -116,7 +114,7 @@ std::vector<std::int32_t> labels_of(const Dataset& set) {
 }
 
 std::vector<ImageCopy> copies_in(const Dataset& set, const ImageLooks& scanned, Log& log) {
-  Pairs near;
+  std::vector<ImagePair> near;
   if (set.samples.size() <= kMostForNearCopies)
     near = near_duplicates(scanned.looks);
   else
@@ -128,19 +126,10 @@ std::vector<ImageCopy> copies_in(const Dataset& set, const ImageLooks& scanned, 
 // Copies, and images of one --group-by group, are judged by models that have seen none of them.
 std::vector<std::uint32_t> groups_of_images(const AuditConfig& config, const Dataset& set,
                                             const std::vector<ImageCopy>& copies) {
-  Pairs pairs;
-  for (const ImageCopy& copy : copies) pairs.emplace_back(copy.first, copy.other);
-  if (!config.group_by.empty()) {
-    const PathPattern pattern(config.group_by);
-    std::map<std::string, std::uint32_t> firsts;
-    for (std::uint32_t i = 0; i < set.samples.size(); ++i) {
-      const std::string group = pattern.group_of(set.samples.file_name(i));
-      if (group.empty()) continue;
-      const auto [first, is_new] = firsts.emplace(group, i);
-      if (!is_new) pairs.emplace_back(first->second, i);
-    }
-  }
-  return families_of(set.samples.size(), pairs);
+  DuplicatePairs pairs;
+  for (const ImageCopy& copy : copies)
+    (copy.is_exact ? pairs.exact : pairs.near).emplace_back(copy.first, copy.other);
+  return groups_of(set, pairs, config.group_by);
 }
 
 // Whether two classes have images in several parts: only those are known to who judges them.

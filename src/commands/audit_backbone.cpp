@@ -11,6 +11,7 @@
 #include "fetch/resolve_weights.h"
 #include "model/catalogue.h"
 #include "predict/prediction_faults.h"
+#include "predict/predictor.h"
 #include "run/prepare.h"
 #include "run/training_loaders.h"
 #include "train/precision.h"
@@ -20,18 +21,10 @@
 namespace kiln {
 namespace {
 
-// Of weights that do not say how they were trained: ImageNet's, as nearly all published ones.
-constexpr Normalization kImagenet{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 constexpr int kUsualSize = 224, kAnyClasses = 1000;
 
 TransformSpec pixels_of_size(int size) {
   return {.output = {size, size}, .short_side = usual_short_side(size)};
-}
-
-TransformSpec pixels_of(const Preprocessing& stored) {
-  return {.output = {stored.height, stored.width},
-          .short_side = stored.resize_short_side,
-          .keep_exact = stored.keep_exact_size};
 }
 
 // Images of any size can be seen.
@@ -62,7 +55,8 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
     source = weights_of(std::move(directory), config.trained_model_path);
   }
   const KnownNetwork& network = known_network(model_name);
-  backbone.normalization = source.normalization.value_or(kImagenet);
+  // Weights that do not say: ImageNet's, as nearly all published ones.
+  backbone.normalization = source.normalization.value_or(kImagenetNormalization);
   backbone.pixels = pixels_of_size(config.image_size > 0 ? config.image_size : kUsualSize);
   if (stored) {
     backbone.normalization = stored->normalization;

@@ -6,17 +6,6 @@
 namespace kiln {
 namespace {
 
-Option model_name(std::string help) {
-  return {.name = "model-name",
-          .value_name = "MODEL",
-          .default_text = "",
-          .unit = "",
-          .group = kModel,
-          .help = std::move(help),
-          .kind = ValueKind::kModelName,
-          .choices = network_names()};
-}
-
 Option weights(const std::string& last_layer) {
   return optional_path(
       "weights", "FILE", "", kModel,
@@ -37,7 +26,7 @@ Option memory_efficient() {
 }
 
 std::vector<Option> init_model_options() {
-  Option name = model_name("Network architecture; the flag name may be omitted.");
+  Option name = network_name("Network architecture; the flag name may be omitted.");
   name.required = true;
   name.positional = true;
   return {
@@ -120,7 +109,7 @@ HeadChoice head_choice(const std::string& word) {
 }  // namespace
 
 std::vector<TrainOption> network_options() {
-  Option name = model_name(
+  Option name = network_name(
       "Network to train, in place of --untrained-model-path: with --weights, or from fresh ones.");
   Option head = choice(
       "head", {"auto", "torchvision", "designer"}, kModel,

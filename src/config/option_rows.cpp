@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "model/catalogue.h"
 
 namespace kiln {
 
@@ -88,6 +89,17 @@ Option augment(std::string default_text, std::string help) {
           .group = kImages,
           .help = std::move(help),
           .kind = ValueKind::kAugment};
+}
+
+Option network_name(std::string help) {
+  return {.name = "model-name",
+          .value_name = "MODEL",
+          .default_text = "",
+          .unit = "",
+          .group = kModel,
+          .help = std::move(help),
+          .kind = ValueKind::kModelName,
+          .choices = network_names()};
 }
 
 Option max_bad_images(std::string help) {

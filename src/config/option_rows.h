@@ -44,6 +44,11 @@ Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std
                  std::string help);
 Option plain();
 
+// The table of networks. `help` says what it is of.
+Option network_name(std::string help);
+// Reports a --group-by that is no valid pattern.
+void check_group_by(Binder& binder, const std::string& pattern);
+
 // A row of train's table: a changed option may change a run that resumes, so each says how.
 struct TrainOption {
   TrainOption(Effect effect, Option of_row) : option(std::move(of_row)) { option.effect = effect; }

@@ -1,10 +1,6 @@
 // `kiln score`, `kiln evaluate` and `kiln audit`: their options, and the structs that they become.
-#include <stdexcept>
-
-#include "base/path_pattern.h"
 #include "config/binder.h"
 #include "config/option_rows.h"
-#include "model/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -203,14 +199,7 @@ std::vector<Option> audit_options() {
       optional_path("trained-model-path", "DIR", "", kModel,
                     "ModelDirectory of a trained model, of these classes or others: what it sees "
                     "in images is used, not its answers."),
-      {.name = "model-name",
-       .value_name = "MODEL",
-       .default_text = "",
-       .unit = "",
-       .group = kModel,
-       .help = "Network of --weights, in place of --trained-model-path.",
-       .kind = ValueKind::kModelName,
-       .choices = network_names()},
+      network_name("Network of --weights, in place of --trained-model-path."),
       optional_path("weights", "FILE", "", kModel,
                     "Weights of the network, of any classes: what train takes as --weights."),
       weights_sha256(),
@@ -241,15 +230,7 @@ void check_backbone(Binder& binder, const AuditConfig& config) {
     binder.fault("trained-model-path", ErrorCode::kParameterParsing,
                  "A network that knows images is missing: give --trained-model-path DIR, or "
                  "--model-name MODEL and --weights FILE.");
-  if (config.group_by.empty()) return;
-  binder.check("group-by", [&] {
-    try {
-      PathPattern{config.group_by};
-    } catch (const std::invalid_argument& fault) {
-      throw Error(ErrorCode::kParameterParsing,
-                  "--group-by '" + config.group_by + "' " + fault.what() + ".");
-    }
-  });
+  check_group_by(binder, config.group_by);
 }
 
 Command bind_audit(Binder& binder) {

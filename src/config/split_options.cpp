@@ -26,7 +26,9 @@ void check_form(Binder& binder, bool has_shards) {
                  "groups: give --train-data-path and --valid-data-path.");
 }
 
-void check_pattern(Binder& binder, const std::string& pattern) {
+}  // namespace
+
+void check_group_by(Binder& binder, const std::string& pattern) {
   try {
     const PathPattern valid(pattern);
   } catch (const std::invalid_argument& fault) {
@@ -35,8 +37,6 @@ void check_pattern(Binder& binder, const std::string& pattern) {
                      fault.what() + ". An example is '(patient[0-9]+)_'.");
   }
 }
-
-}  // namespace
 
 std::vector<TrainOption> split_options() {
   const Option data_path = optional_path(
@@ -83,7 +83,7 @@ SplitConfig bind_split(Binder& binder, bool has_shards) {
   config.file = binder.path("split");
   config.labels = binder.path("labels");
   check_form(binder, has_shards);
-  check_pattern(binder, config.group_by);
+  check_group_by(binder, config.group_by);
   if (config.valid_fraction >= 1)
     binder.fault("valid-fraction", ErrorCode::kNotInRangeValue,
                  "--valid-fraction is 1, which leaves nothing to train on, but must be less than "

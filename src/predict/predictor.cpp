@@ -127,12 +127,15 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
                   std::string(kPreprocessingFile).c_str()));
 }
 
+TransformSpec pixels_of(const Preprocessing& stored) {
+  return {.output = {stored.height, stored.width},
+          .short_side = stored.resize_short_side,
+          .keep_exact = stored.keep_exact_size};
+}
+
 std::optional<TransformSpec> Predictor::pixels() const {
   if (!directory_.preprocessing) return std::nullopt;
-  const Preprocessing& stored = *directory_.preprocessing;
-  return TransformSpec{.output = {stored.height, stored.width},
-                       .short_side = stored.resize_short_side,
-                       .keep_exact = stored.keep_exact_size};
+  return pixels_of(*directory_.preprocessing);
 }
 
 void Predictor::require_large_enough(ImageSize size) const {

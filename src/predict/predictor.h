@@ -17,6 +17,9 @@
 
 namespace kiln {
 
+// What validation's images went through, of a directory that says so.
+TransformSpec pixels_of(const Preprocessing& stored);
+
 // Not thread-safe.
 class Predictor {
  public:

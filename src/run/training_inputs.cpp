@@ -13,7 +13,6 @@ namespace kiln {
 namespace {
 
 constexpr int kDefaultImageSize = 224;
-constexpr Normalization kImagenet{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 
 void choose_size(const DataConfig& config, TrainingInputs& inputs) {
   int side = config.image_size;
@@ -50,15 +49,16 @@ void choose_normalization(const DataConfig& config, TrainingInputs& inputs) {
   inputs.normalization_reason = "";
   if (config.normalization != NormalizationChoice::kAuto) {
     const bool imagenet = config.normalization == NormalizationChoice::kImagenet;
-    inputs.normalization = imagenet ? kImagenet : Normalization{};
+    inputs.normalization = imagenet ? kImagenetNormalization : Normalization{};
   } else if (inputs.weights && inputs.weights->normalization) {
     inputs.normalization = *inputs.weights->normalization;
     inputs.normalization_reason = "as the weights were trained";
   } else if (inputs.weights) {
-    inputs.normalization = kImagenet;
+    inputs.normalization = kImagenetNormalization;
     inputs.normalization_reason = "the weights do not say theirs";
   } else {
-    inputs.normalization = inputs.untrained.spec.pretrained ? kImagenet : Normalization{};
+    inputs.normalization =
+        inputs.untrained.spec.pretrained ? kImagenetNormalization : Normalization{};
   }
 }
 
@@ -166,9 +166,9 @@ void choose_transforms(const DataConfig& config, TrainingInputs& inputs) {
 
 void take_normalization(const Normalization& normalization, TrainingInputs& inputs) {
   inputs.normalization = normalization;
-  inputs.normalization_name = normalization == kImagenet         ? "imagenet"
-                              : normalization == Normalization{} ? "half"
-                                                                 : "given";
+  inputs.normalization_name = normalization == kImagenetNormalization ? "imagenet"
+                              : normalization == Normalization{}      ? "half"
+                                                                      : "given";
   for (std::size_t c = 0; c < 3; ++c)
     inputs.pixels.erased[c] = static_cast<std::uint8_t>(
         std::lround(std::clamp(inputs.normalization.mean[c], 0.0, 1.0) * 255));

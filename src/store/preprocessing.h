@@ -21,6 +21,9 @@
 
 namespace kiln {
 
+// torchvision's, for the weights that it publishes.
+inline constexpr Normalization kImagenetNormalization{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+
 struct Preprocessing {
   int height = 0;  // of the network's input
   int width = 0;

@@ -23,10 +23,5 @@ TEST(Copies, ImagesOfUnknownHashAreNoCopies) {
   EXPECT_TRUE(find_copies(hashes, {}, labels).empty());
 }
 
-TEST(Copies, FamiliesAreNamedByTheirFirst) {
-  EXPECT_EQ(families_of(6, Pairs{{4, 2}, {2, 1}, {5, 3}}),
-            (std::vector<std::uint32_t>{0, 1, 1, 3, 1, 3}));
-}
-
 }  // namespace
 }  // namespace kiln

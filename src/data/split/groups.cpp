@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "base/path_pattern.h"
-#include "data/split/union_find.h"
+#include "base/union_find.h"
 
 namespace kiln {
 

@@ -7,8 +7,8 @@
 #include <numbers>
 #include <numeric>
 
+#include "base/union_find.h"
 #include "data/image/resample.h"
-#include "data/split/union_find.h"
 
 namespace kiln {
 namespace {

@@ -212,29 +212,13 @@ std::string faults_section(const AuditRecord& record) {
   std::string items;
   for (std::size_t i = 0; i < std::min(record.faults.size(), kMostFaults); ++i) {
     const ImageFaultRecord& fault = record.faults[i];
-    items += element("li", element("bdi", escaped(shortened(fault.file, 200))) + ": " +
-                               escaped(shortened(fault.fault, 300)) +
-                               (fault.damaged ? " (used as far as it can be decoded)" : ""));
+    items += fault_item(fault);
   }
   if (items.empty()) return "";
   return section("faults", "Bad and damaged images",
                  element("p", "Bad images are in no other list." +
                                   how_many_shown(record.faults.size(), kMostFaults, "audit.json")) +
                      element("ul", items));
-}
-
-std::string settings_section(const AuditRecord& record) {
-  const auto rows = [](const TextPairs& pairs) {
-    std::vector<std::vector<std::string>> cells;
-    for (const auto& [name, value] : pairs)
-      cells.push_back({escaped(name), escaped(shortened(value, 300))});
-    return cells;
-  };
-  return section("settings", "Settings",
-                 folded("Options", table("Options", {{"option", false}, {"value", false}},
-                                         rows(record.options))) +
-                     folded("Versions", table("Versions", {{"of", false}, {"version", false}},
-                                              rows(record.versions))));
 }
 
 }  // namespace
@@ -295,7 +279,8 @@ std::string audit_html(const AuditRecord& record) {
       odd_section("flawed", "Dark, bright, blurred and nearly empty",
                   "Images that stand apart from the usual image of this data set.", record.flawed,
                   record.num_shown) +
-      noise_section(record) + faults_section(record) + settings_section(record);
+      noise_section(record) + faults_section(record) +
+      settings_section(record.options, record.versions);
   return page_html(
       title + " – Kiln",
       element("header", element("p class=\"brand\"", "Kiln") + element("h1", escaped(title)) +

@@ -81,26 +81,10 @@ std::string calibration_section(const EvaluatedModel& model) {
 std::string faults_section(const EvaluatedModel& model) {
   std::string items;
   for (const ImageFaultRecord& fault : model.faults) {
-    items += element("li", element("bdi", escaped(shortened(fault.file, 200))) + ": " +
-                               escaped(shortened(fault.fault, 300)) +
-                               (fault.damaged ? " (used as far as it can be decoded)" : ""));
+    items += fault_item(fault);
     if (items.size() > kMostImageBytes) break;
   }
   return items.empty() ? "" : section("faults", "Bad and damaged images", element("ul", items));
-}
-
-std::string settings_section(const EvaluationRecord& record) {
-  const auto rows = [](const TextPairs& pairs) {
-    std::vector<std::vector<std::string>> cells;
-    for (const auto& [name, value] : pairs)
-      cells.push_back({escaped(name), escaped(shortened(value, 300))});
-    return cells;
-  };
-  return section("settings", "Settings",
-                 folded("Options", table("Options", {{"option", false}, {"value", false}},
-                                         rows(record.options))) +
-                     folded("Versions", table("Versions", {{"of", false}, {"version", false}},
-                                              rows(record.versions))));
 }
 
 std::string sections_of(const EvaluatedModel& model) {
@@ -122,7 +106,7 @@ std::string page_of(const EvaluationRecord& record, const std::string& title,
                    element("header", element("p class=\"brand\"", "Kiln") +
                                          element("h1", element("bdi", escaped(title))) +
                                          element("p class=\"facts\"", escaped(facts))) +
-                       element("main", main + settings_section(record)));
+                       element("main", main + settings_section(record.options, record.versions)));
 }
 
 std::string short_name(const EvaluatedModel& model) {

@@ -50,6 +50,11 @@ std::string data_html(const RunRecord& run);
 std::string interruptions_html(const RunRecord& run);
 std::string settings_html(const RunRecord& run);  // command, options, versions
 
+// The same of a command that is no run.
+std::string settings_section(const TextPairs& options, const TextPairs& versions);
+// Of a list: a bad or damaged image, and why.
+std::string fault_item(const ImageFaultRecord& fault);
+
 // How one model answers on labeled images: of training's validation, or of `kiln evaluate`. `data`
 // names the classes. Likewise `<section>`s, or empty.
 

@@ -274,6 +274,26 @@ std::string data_html(const RunRecord& run) {
                  pairs_table("Data", "", facts) + folded("Images by class", count_table(data)));
 }
 
+std::string fault_item(const ImageFaultRecord& fault) {
+  return element("li", element("bdi", escaped(shortened(fault.file, 200))) + ": " +
+                           escaped(shortened(fault.fault, 300)) +
+                           (fault.damaged ? " (used as far as it can be decoded)" : ""));
+}
+
+std::string settings_section(const TextPairs& options, const TextPairs& versions) {
+  const auto rows = [](const TextPairs& pairs) {
+    std::vector<std::vector<std::string>> cells;
+    for (const auto& [name, value] : pairs)
+      cells.push_back({escaped(name), escaped(shortened(value, 300))});
+    return cells;
+  };
+  return section(
+      "settings", "Settings",
+      folded("Options", table("Options", {{"option", false}, {"value", false}}, rows(options))) +
+          folded("Versions",
+                 table("Versions", {{"of", false}, {"version", false}}, rows(versions))));
+}
+
 std::string settings_html(const RunRecord& run) {
   const RunStart& start = run.start;
   TextPairs results;

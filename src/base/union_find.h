@@ -21,10 +21,12 @@ class UnionFind {
     return i;
   }
 
-  void unite(std::uint32_t a, std::uint32_t b) {
+  // False: they belonged together already.
+  bool unite(std::uint32_t a, std::uint32_t b) {
     a = root_of(a);
     b = root_of(b);
     parents_[std::max(a, b)] = std::min(a, b);
+    return a != b;
   }
 
  private:
