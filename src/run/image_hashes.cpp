@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/loader/sampler.h"
-#include "run/training_loaders.h"
+#include "inputs/training_loaders.h"
 
 namespace kiln {
 namespace {

@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "config/run_config.h"
 #include "data/loader/batch_loader.h"
+#include "inputs/training_inputs.h"
 #include "parallel/device/device.h"
 #include "parallel/gradients/communicator.h"
 #include "parallel/ranks/world.h"
-#include "run/training_inputs.h"
 #include "train/precision.h"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "run/split_inputs.h"
+#include "inputs/split_inputs.h"
 
 #include <filesystem>
 #include <memory>

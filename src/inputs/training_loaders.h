@@ -12,7 +12,7 @@
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "data/loader/image_cache.h"
-#include "run/training_inputs.h"
+#include "inputs/training_inputs.h"
 
 namespace kiln {
 

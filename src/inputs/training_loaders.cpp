@@ -1,4 +1,4 @@
-#include "run/training_loaders.h"
+#include "inputs/training_loaders.h"
 
 #include <linux/magic.h>
 #include <sys/vfs.h>

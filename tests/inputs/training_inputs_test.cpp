@@ -1,4 +1,4 @@
-#include "run/training_inputs.h"
+#include "inputs/training_inputs.h"
 
 #include <gtest/gtest.h>
 

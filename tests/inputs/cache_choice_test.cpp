@@ -1,4 +1,4 @@
-#include "run/training_loaders.h"
+#include "inputs/training_loaders.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "config/run_config.h"
-#include "run/training_inputs.h"
+#include "inputs/training_inputs.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "run/training_inputs.h"
+#include "inputs/training_inputs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "data/dataset/image_index.h"
+#include "inputs/split_inputs.h"
 #include "model/catalogue.h"
-#include "run/split_inputs.h"
 
 namespace kiln {
 namespace {
