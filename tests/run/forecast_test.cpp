@@ -1,0 +1,86 @@
+#include "run/forecast.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+constexpr double kHour = 3600;
+
+// 100 images a step, `step_seconds` each, after a first step of 5 s.
+StepRecord printed(int step, double step_seconds) {
+  StepRecord record;
+  record.epoch = 1;
+  record.num_epochs = 10;
+  record.step = step;
+  record.num_steps = 1000;
+  record.elapsed_seconds = 5 + (step - 1) * step_seconds;
+  return record;
+}
+
+// 300 steps' worth of images, of which a forward pass takes as long as 100 steps.
+RunLength length() {
+  return {.images_per_step = 100, .valid_images = 30000, .image_side = 224, .on_gpu = false};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Forecast, TellsOnceAfterTwentySteps) {
+  Forecast forecast(length());
+  EXPECT_FALSE(forecast.after_step(printed(1, 0.36)));
+  EXPECT_FALSE(forecast.after_step(printed(11, 0.36)));
+  const auto text = forecast.after_step(printed(21, 0.36));
+  ASSERT_TRUE(text);
+  EXPECT_TRUE(contains(text->line, "277.8 images/s")) << text->line;
+  // 9979 steps and ten validations of 100: 1 h 06 min.
+  EXPECT_TRUE(contains(text->line, "1 h 05 min") || contains(text->line, "1 h 06 min"))
+      << text->line;
+  EXPECT_EQ(text->warning, "");
+  EXPECT_FALSE(forecast.after_step(printed(41, 0.36)));
+}
+
+TEST(Forecast, WarnsOfDaysAndSaysWhatChangesThem) {
+  Forecast forecast(length());
+  forecast.after_step(printed(1, 20));
+  const auto text = forecast.after_step(printed(21, 20));
+  ASSERT_TRUE(text);
+  EXPECT_TRUE(contains(text->warning, "2.5 days")) << text->warning;
+  for (const char* way : {"GPU", "--image-size 112", "--model-name", "--ranks", "--time-limit"})
+    EXPECT_TRUE(contains(text->warning, way)) << way;
+}
+
+TEST(Forecast, ShortEpochsTellAtTheEndOfOne) {
+  Forecast forecast(length());
+  forecast.after_step(printed(1, 1));
+  EpochRecord epoch;
+  epoch.epoch = 1;
+  epoch.train_images_per_second = 50;
+  epoch.train_seconds = kHour;
+  epoch.valid_seconds = kHour;
+  const auto text = forecast.after_epoch(epoch, 11);
+  ASSERT_TRUE(text);
+  EXPECT_TRUE(contains(text->line, "20 h 00 min")) << text->line;
+}
+
+TEST(Forecast, RunsOfAMinuteAreNotWorthIt) {
+  Forecast forecast(length());
+  forecast.after_step(printed(1, 0.001));
+  EXPECT_FALSE(forecast.after_step(printed(21, 0.001)));
+}
+
+TEST(Forecast, ARunThatGoesOnCountsWhatIsLeft) {
+  Forecast forecast(length());
+  StepRecord late = printed(900, 0.36);
+  late.epoch = 10;
+  forecast.after_step(late);
+  late = printed(920, 0.36);
+  late.epoch = 10;
+  const auto text = forecast.after_step(late);
+  ASSERT_TRUE(text);
+  EXPECT_TRUE(contains(text->line, "1 min 0")) << text->line;  // 80 steps and 100
+}
+
+}  // namespace
+}  // namespace kiln
