@@ -16,15 +16,11 @@
 #include "parallel/device/nvidia_driver.h"
 #include "report/record/run_record.h"
 #include "report/record/run_sink.h"
+#include "run/forecast.h"
 #include "run/memory_advice.h"
 #include "run/prepare.h"
 
 namespace kiln {
-
-// The plan of a training run, for the console and the record.
-
-// Image counts include all shards. A collective.
-RunStart describe_run(const TrainingJob& job, const TrainState& state);
 
 // Adds the sinks of a run; `repeat` writes repeat.yaml. One that fails to start is reported as a
 // warning and omitted.
@@ -69,6 +65,8 @@ class RunLogger {
   // Before the first step: from now on memory is watched, and a batch that fits is named where it
   // is short.
   void watch_memory(const MemoryUse& plan) { memory_.emplace(plan); }
+  // Before the first step: rank 0 says after some steps when the run will end.
+  void forecast(const RunLength& run) { forecast_.emplace(run); }
   // A failure with what is known of memory, to be told in its place.
   std::exception_ptr advised(const std::exception_ptr& failure) const {
     return memory_ ? memory_->advised(failure) : failure;
@@ -101,6 +99,7 @@ class RunLogger {
 
  private:
   void add_sinks(const std::vector<std::string>& warnings);
+  void tell(const std::optional<ForecastText>& forecast);
   void end(RunStatus status);
   RunEnd end_so_far() const;  // with the time and memory used
 
@@ -111,6 +110,7 @@ class RunLogger {
   GpuMeter gpu_meter_;
   CpuMeter cpu_;
   std::optional<MemoryWatch> memory_;
+  std::optional<Forecast> forecast_;
   std::function<std::string()> repeat_;
   RunReporter reporter_;
   RunEnd end_;

@@ -1,5 +1,6 @@
 #include "run/training_run.h"
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include "run/prepare.h"
 #include "run/run_faults.h"
 #include "run/run_logger.h"
+#include "run/run_plan.h"
 #include "run/time_limit.h"
 #include "run/vote.h"
 #include "train/epoch.h"
@@ -287,6 +289,15 @@ void tell_stop(const Stop& stop, const TrainingJob& job, const TrainState& state
   if (stop.time_limit) log.stopped_early(stop.reason(), limit.end_text());
 }
 
+// What a forecast needs to know of a run whose number of epochs is known.
+RunLength run_length(const TrainingJob& job) {
+  const ImageSize size = job.inputs.pixels.output;
+  return {.images_per_step = job.epoch_plan(1).step.images(),
+          .valid_images = static_cast<long long>(calibration_sample(job).num_images),
+          .image_side = std::max(size.height, size.width),
+          .on_gpu = job.device.is_cuda};
+}
+
 // The plan of a run that begins, or where it goes on.
 void begin_record(TrainingJob& job, const TrainState& state, RunLogger& log) {
   log.repeat_with([&job] { return repeat_text(job.config, job.choices); });
@@ -335,6 +346,7 @@ int run_training(const TrainConfig& config, Process& process) {
     install_stop_signals();
     begin_record(*job, *state, log);
     log.watch_memory(memory_plan(*job, *state));
+    if (time_limit_of(*job) == 0) log.forecast(run_length(*job));
     auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
     TimeLimit limit(*job, *state, log);
     const Stop stop = job->uses_features

@@ -1,0 +1,12 @@
+// The plan of a training run, for the console and the record.
+#pragma once
+
+#include "report/record/run_record.h"
+#include "run/prepare.h"
+
+namespace kiln {
+
+// Image counts include all shards. A collective.
+RunStart describe_run(const TrainingJob& job, const TrainState& state);
+
+}  // namespace kiln
