@@ -120,21 +120,21 @@ struct Validation {
   HostLogits logits;
 };
 
-// Of the validation images of all ranks.
-CalibrationSample calibration_sample(const TrainingJob& job) {
+// Of all ranks.
+std::size_t num_valid_images(const TrainingJob& job) {
   const std::size_t num_shards =
       job.config.data.has_valid_shard ? static_cast<std::size_t>(job.world.size()) : 1;
-  return {job.inputs.valid.samples.size() * num_shards,
-          static_cast<int>(job.inputs.train.classes.size())};
+  return job.inputs.valid.samples.size() * num_shards;
 }
 
 // The validation half. Returns the stop signal that all ranks act on, or 0.
 int validate(TrainingRun& run, EpochRecord& record, Validation& result) {
   World& world = run.job.world;
   const Stopwatch watch;
+  const int num_classes = static_cast<int>(run.job.inputs.train.classes.size());
   BatchLoader loader = run.job.loaders->validation(record.epoch);
   Evaluator evaluator(*run.state.model, loader, run.job.validation_uploader(),
-                      run.job.recipe.precision, calibration_sample(run.job));
+                      run.job.recipe.precision, {num_valid_images(run.job), num_classes});
   std::vector<BadImage> faults;
   while (stop_signal() == 0 && evaluator.step()) {
     run.log.validating(record.epoch, evaluator.steps_done(), loader.num_batches());
@@ -293,7 +293,7 @@ void tell_stop(const Stop& stop, const TrainingJob& job, const TrainState& state
 RunLength run_length(const TrainingJob& job) {
   const ImageSize size = job.inputs.pixels.output;
   return {.images_per_step = job.epoch_plan(1).step.images(),
-          .valid_images = static_cast<long long>(calibration_sample(job).num_images),
+          .valid_images = static_cast<long long>(num_valid_images(job)),
           .image_side = std::max(size.height, size.width),
           .on_gpu = job.device.is_cuda};
 }
