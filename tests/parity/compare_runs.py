@@ -19,7 +19,8 @@ NOT_COMPARED = {
               "train_images_per_second", "data_wait_share", "cpu_share", "Step/images per second", "Train images per second",
               "Rate/images per second of the whole epoch"),
     "memory and load": ("peak_memory_bytes", "peak_device_bytes", "Memory/peak MB", "Memory/GPU peak MB", "gpu",
-                        "GPU/utilisation percent", "GPU/utilization percent", "GPU/power watts"),
+                        "GPU/utilisation percent", "GPU/utilization percent", "GPU/power watts",
+                        "CPU/percent of compute threads"),
     "wording": ("text", "fault", "failure", "Message", "plan"),
     "the program's own build": ("kiln", "commit"),
 }

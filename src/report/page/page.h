@@ -87,6 +87,16 @@ std::vector<std::string> next_steps(const RunRecord& run);
 // Time breakdown and advice; empty before the end of the first epoch.
 std::string time_finding(const RunRecord& run);
 
+// A way to make a run faster, with what was measured.
+struct Rung {
+  bool is_worth_it = false;
+  std::string text;  // sentences of plain text
+};
+
+// In the order in which to try them: images, the batch, the device, a bigger machine or more ranks.
+// Empty before the end of the first epoch.
+std::vector<Rung> speed_ladder(const RunRecord& run);
+
 // Values of several runs, shared by the terminal table and the page.
 struct ComparisonRow {
   std::string run, model, epochs, top1, interval, top5, loss, speed, time, status;

@@ -194,31 +194,6 @@ std::string time_table(const std::vector<Bar>& bars, const Shown& shown) {
   return table("Seconds by epoch", columns, rows);
 }
 
-constexpr double kBusy = 0.8;
-
-// Of the time in which the GPU computed; 0: no GPU, or not known.
-double gpu_share(const std::vector<EpochRecord>& epochs) {
-  double percents = 0;
-  for (const EpochRecord& epoch : epochs)
-    percents += epoch.gpu ? epoch.gpu->utilisation_percent : 0;
-  return epochs.empty() ? 0 : percents / 100 / static_cast<double>(epochs.size());
-}
-
-std::string biggest_cost(const StepTimes& times, double train, double all, double validation) {
-  if (times.data_wait > 0.1 * train)
-    return percent(times.data_wait / train) +
-           " of each training step waited for images: more `--loader-threads`, `--cache` or `kiln "
-           "pack` would help; see Performance in the README.";
-  if (times.communication > 0.15 * train)
-    return percent(times.communication / train) +
-           " of each training step waited for all-reduce over the ranks: `--gradient-dtype bf16`, "
-           "`--accumulate` or a larger `--batch-size` would help.";
-  if (validation > 0.4 * all)
-    return percent(validation / all) +
-           " of the time went into validation: a smaller validation set would do.";
-  return "";
-}
-
 }  // namespace
 
 std::string interruptions_html(const RunRecord& run) {
@@ -316,24 +291,22 @@ std::string settings_html(const RunRecord& run) {
           folded("Versions", pairs_table("Versions", "part", start.versions)));
 }
 
-std::string time_finding(const RunRecord& run) {
-  const RunSummary summary = summary_of(run);
-  const double all = summary.train_seconds + summary.valid_seconds;
-  if (!(all > 0)) return "";
-  const StepTimes& times = summary.times;
-  std::string cost = biggest_cost(times, summary.train_seconds, all, summary.valid_seconds);
-  if (!cost.empty()) return cost;
-  if (const double busy = gpu_share(run.epochs); busy > 0 && busy < kBusy)
-    return "The GPU was busy for " + percent(busy) +
-           " of the time, and did not wait for images: a larger `--batch-size` would use more of "
-           "it.";
-  return "Training did not wait for images: " +
-         percent(std::max(0.0, 1 - times.data_wait / summary.train_seconds)) +
-         " of its time went into computing. A faster device, more ranks or a smaller model would "
-         "make it faster.";
+// The time of each epoch, stacked by activity.
+
+namespace {
+
+std::string ladder_list(const RunRecord& run) {
+  std::string items;
+  bool is_next = true;  // until a rung is worth climbing
+  for (const Rung& rung : speed_ladder(run)) {
+    items += element(rung.is_worth_it && is_next ? "li class=\"next\"" : "li", prose(rung.text));
+    is_next = is_next && !rung.is_worth_it;
+  }
+  return element("h3", "What would make it faster, in this order") +
+         element("ol id=\"ladder\"", items);
 }
 
-// The time of each epoch, stacked by activity.
+}  // namespace
 
 std::string time_html(const RunRecord& run) {
   const std::string finding = time_finding(run);
@@ -348,7 +321,7 @@ std::string time_html(const RunRecord& run) {
   const std::string load = load_text(run.epochs);
   const std::string words = element("p", prose(finding)) +
                             (load.empty() ? "" : element("p id=\"load\"", "Load: " + load + ".")) +
-                            legend(shares, shown);
+                            legend(shares, shown) + ladder_list(run);
   return section("time", "Time breakdown",
                  element("div class=\"charts\"", element("div", words) + figure));
 }

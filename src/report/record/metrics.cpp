@@ -63,6 +63,8 @@ std::vector<Metric> epoch_metrics(const EpochRecord& epoch) {
     metrics.push_back({"GPU/utilization percent", epoch.gpu->utilisation_percent});
     metrics.push_back({"GPU/power watts", epoch.gpu->power_watts});
   }
+  if (epoch.cpu_share > 0)
+    metrics.push_back({"CPU/percent of compute threads", 100 * epoch.cpu_share});
   metrics.push_back({"Bad images/training", static_cast<double>(epoch.bad_train_images)});
   metrics.push_back({"Bad images/validation", static_cast<double>(epoch.bad_valid_images)});
   if (epoch.skipped_steps)

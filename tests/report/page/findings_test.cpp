@@ -217,5 +217,46 @@ TEST(TimeFinding, NamesTheBiggestCost) {
   EXPECT_EQ(time_finding(sample_run(0)), "");
 }
 
+// The first rung that is worth it.
+std::string next_rung(const RunRecord& run) {
+  for (const Rung& rung : speed_ladder(run))
+    if (rung.is_worth_it) return rung.text;
+  return "";
+}
+
+TEST(SpeedLadder, GoesFromImagesToMoreMachines) {
+  EXPECT_TRUE(speed_ladder(sample_run(0)).empty());
+  RunRecord run = sample_run(2);
+  EXPECT_EQ(speed_ladder(run).size(), 3U);  // without a GPU there is no load to fill
+  EXPECT_HAS(next_rung(run), "a GPU");
+  for (EpochRecord& epoch : run.epochs) epoch.gpu = {.utilisation_percent = 45, .power_watts = 100};
+  EXPECT_HAS(next_rung(run), "`--batch-size`");
+  for (EpochRecord& epoch : run.epochs) epoch.gpu->utilisation_percent = 95;
+  run.start.precision = "fp32";
+  EXPECT_HAS(next_rung(run), "`--precision auto`");
+  run.start.precision = "bf16";
+  EXPECT_HAS(next_rung(run), "a faster GPU");
+  for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 3.8;
+  EXPECT_HAS(next_rung(run), "38.0 % of training waited for images");
+}
+
+TEST(SpeedLadder, AnIdleGpuCouldBeASmallerOne) {
+  RunRecord run = sample_run(2);
+  run.start.precision = "bf16";
+  for (EpochRecord& epoch : run.epochs) {
+    epoch.gpu = {.utilisation_percent = 12, .power_watts = 100};
+    epoch.times.data_wait = 8;
+  }
+  EXPECT_HAS(speed_ladder(run).at(2).text, "cheaper GPU");
+}
+
+TEST(SpeedLadder, RanksThatWaitForSumsAreNotHelpedByMore) {
+  RunRecord run = sample_run(2);
+  run.start.num_ranks = 4;
+  EXPECT_HAS(speed_ladder(run).back().text, "more would still help");
+  for (EpochRecord& epoch : run.epochs) epoch.times.communication = 5;
+  EXPECT_HAS(speed_ladder(run).back().text, "50.0 % of training. `--gradient-dtype bf16`");
+}
+
 }  // namespace
 }  // namespace kiln

@@ -1,0 +1,111 @@
+// What a run's time went into, and what would make it faster.
+#include <algorithm>
+
+#include "base/text.h"
+#include "report/page/page.h"
+#include "report/record/run_summary.h"
+
+namespace kiln {
+namespace {
+
+// From where on something is worth a change.
+constexpr double kMuchWaiting = 0.1;     // for images, of the training time
+constexpr double kMuchSumming = 0.15;    // waiting for all-reduce, likewise
+constexpr double kMuchValidation = 0.4;  // of all time
+constexpr double kBusy = 0.8;            // of the time, a device that is used well
+constexpr double kIdle = 0.3;            // and one that a slower one would replace
+
+// Of the time in which the GPU computed; 0: no GPU, or not known.
+double gpu_share(const std::vector<EpochRecord>& epochs) {
+  double percents = 0;
+  for (const EpochRecord& epoch : epochs)
+    percents += epoch.gpu ? epoch.gpu->utilisation_percent : 0;
+  return epochs.empty() ? 0 : percents / 100 / static_cast<double>(epochs.size());
+}
+
+std::string biggest_cost(const StepTimes& times, double train, double all, double validation) {
+  if (times.data_wait > kMuchWaiting * train)
+    return percent(times.data_wait / train) +
+           " of each training step waited for images: more `--loader-threads`, `--cache` or `kiln "
+           "pack` would help; see Performance in the README.";
+  if (times.communication > kMuchSumming * train)
+    return percent(times.communication / train) +
+           " of each training step waited for all-reduce over the ranks: `--gradient-dtype bf16`, "
+           "`--accumulate` or a larger `--batch-size` would help.";
+  if (validation > kMuchValidation * all)
+    return percent(validation / all) +
+           " of the time went into validation: a smaller validation set would do.";
+  return "";
+}
+
+Rung loader_rung(const RunSummary& summary) {
+  const double share = summary.times.data_wait / summary.train_seconds;
+  const std::string measured = "Loading: " + percent(share) + " of training waited for images";
+  if (share <= kMuchWaiting) return {false, measured + ", which is little."};
+  return {true, measured +
+                    ". More `--loader-threads`, `--cache`, or `kiln pack --short-side` once, "
+                    "before anything else: a faster device would only wait longer."};
+}
+
+Rung batch_rung(double busy) {
+  const std::string measured = "Batch: the GPU was busy for " + percent(busy) + " of the time";
+  if (busy >= kBusy) return {false, measured + "."};
+  return {true, measured + ". A larger `--batch-size` uses more of it."};
+}
+
+Rung device_rung(const RunRecord& run, double busy, bool waits) {
+  if (busy == 0)
+    return {true, "Device: this was a processor; a GPU trains networks many times as fast."};
+  if (run.start.precision == "fp32")
+    return {true, "Device: `--precision auto` uses the GPU's faster units."};
+  if (busy < kIdle && waits)
+    return {true,
+            "Device: a slower and cheaper GPU, or a processor, would train as fast as images "
+            "arrive now."};
+  return {busy >= kBusy, "Device: a faster GPU."};
+}
+
+Rung machine_rung(const RunRecord& run, const RunSummary& summary) {
+  if (run.start.num_ranks == 1)
+    return {true, "A bigger machine: one rank on each GPU (`--ranks auto`)."};
+  const double share = summary.times.communication / summary.train_seconds;
+  const std::string measured =
+      formatted("More ranks: %d of them waited for sums for ", run.start.num_ranks) +
+      percent(share) + " of training";
+  if (share <= kMuchSumming) return {true, measured + "; more would still help."};
+  return {true, measured +
+                    ". `--gradient-dtype bf16`, `--accumulate` or a larger `--batch-size` "
+                    "before more of them."};
+}
+
+}  // namespace
+
+std::string time_finding(const RunRecord& run) {
+  const RunSummary summary = summary_of(run);
+  const double all = summary.train_seconds + summary.valid_seconds;
+  if (!(all > 0)) return "";
+  const StepTimes& times = summary.times;
+  std::string cost = biggest_cost(times, summary.train_seconds, all, summary.valid_seconds);
+  if (!cost.empty()) return cost;
+  if (const double busy = gpu_share(run.epochs); busy > 0 && busy < kBusy)
+    return "The GPU was busy for " + percent(busy) +
+           " of the time, and did not wait for images: a larger `--batch-size` would use more of "
+           "it.";
+  return "Training did not wait for images: " +
+         percent(std::max(0.0, 1 - times.data_wait / summary.train_seconds)) +
+         " of its time went into computing. A faster device, more ranks or a smaller model would "
+         "make it faster.";
+}
+
+std::vector<Rung> speed_ladder(const RunRecord& run) {
+  const RunSummary summary = summary_of(run);
+  if (!(summary.train_seconds > 0)) return {};
+  const double busy = gpu_share(run.epochs);
+  std::vector<Rung> rungs = {loader_rung(summary)};
+  if (busy > 0) rungs.push_back(batch_rung(busy));
+  rungs.push_back(device_rung(run, busy, rungs.front().is_worth_it));
+  rungs.push_back(machine_rung(run, summary));
+  return rungs;
+}
+
+}  // namespace kiln
