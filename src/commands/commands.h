@@ -106,6 +106,10 @@ int run(const ScoreConfig& config, Process& process);
 // exceptions.
 int run(const TrainConfig& config, Process& process);
 
+// `kiln tune`: short trials of a training job under other settings, as processes of their own.
+// Throws Error kUserError if the job cannot run as it is, kFailedToWriteOutputs.
+int run(const TuneConfig& config, Process& process);
+
 // `kiln watch`: follows a running job by its metrics.jsonl.
 // Waits for one to begin; returns when the run has ended or on a stop signal. Throws Error
 // kUserError if there is no folder for a run, kFailedToCompleteOperation if it was probably killed.

@@ -152,6 +152,26 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
           rank.log_path_given};
 }
 
+// The job after `--` is a command line of train.
+Invocation parse_tune(const CommandInfo& command, const Words& words) {
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  Invocation tune = parse_command(command, {words.begin(), dashes});
+  if (is_help(tune)) return tune;
+  const Words inner(dashes == words.end() ? dashes : dashes + 1, words.end());
+  if (inner.empty() || inner.front() != "train") {
+    tune.problems =
+        joined({tune.problems, refusal("`kiln tune` needs a job to try: end the command "
+                                       "line with `-- train …`.")
+                                   .problems});
+    return tune;
+  }
+  Invocation job = parse_command(*find_command("train"), inner);
+  if (is_help(job)) return tune.problems.empty() ? job : tune;
+  std::get<TuneConfig>(tune.command).train = std::get<TrainConfig>(std::move(job.command));
+  tune.problems = joined({tune.problems, job.problems});
+  return tune;
+}
+
 }  // namespace
 
 Invocation parse_command_line(const std::vector<std::string>& arguments) {
@@ -171,8 +191,9 @@ Invocation parse_command_line(const std::vector<std::string>& arguments) {
   const std::string name = name_of(arguments);
   const CommandInfo* command = find_command(name);
   if (command == nullptr) return refuse_command(name);
-  return command->name == "launch" ? parse_launch(*command, arguments)
-                                   : parse_command(*command, arguments);
+  if (command->name == "launch") return parse_launch(*command, arguments);
+  if (command->name == "tune") return parse_tune(*command, arguments);
+  return parse_command(*command, arguments);
 }
 
 }  // namespace kiln

@@ -95,6 +95,7 @@ CommandInfo score_command();             // score_options.cpp
 CommandInfo evaluate_command();          //
 CommandInfo audit_command();             //
 CommandInfo launch_command();            // launch_options.cpp
+CommandInfo tune_command();              // tune_options.cpp
 CommandInfo init_model_command();        // model_options.cpp
 CommandInfo convert_command();           // data_options.cpp
 CommandInfo pack_command();              //

@@ -185,6 +185,14 @@ struct LaunchConfig {
   std::vector<std::string> rank_arguments;  // begin with the command
 };
 
+// `kiln tune`.
+struct TuneConfig {
+  int steps = 30;               // of each trial that are measured
+  std::string output_path;      // a file for --config of train
+  bool learning_rates = false;  // also the learning rate, by the loss
+  TrainConfig train;            // the job
+};
+
 struct InitModelConfig {
   std::string model_name, untrained_model_path;
   std::string weights, weights_sha256;  // a path or a URL, and its hash; empty: none
@@ -343,7 +351,7 @@ struct VersionRequest {};
 
 // commands/commands.h has a run() for each.
 using Command =
-    std::variant<TrainConfig, ScoreConfig, EvaluateConfig, AuditConfig, LaunchConfig,
+    std::variant<TrainConfig, ScoreConfig, EvaluateConfig, AuditConfig, LaunchConfig, TuneConfig,
                  InitModelConfig, ConvertConfig, PackConfig, DemoDataConfig, InspectConfig,
                  BenchCollectiveConfig, BenchLoaderConfig, BenchStepConfig, WatchConfig,
                  DescribeConfig, ReportConfig, CompareConfig, HelpRequest, VersionRequest>;

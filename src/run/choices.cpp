@@ -163,12 +163,8 @@ void add_choices(TrainingJob& job) {
                          "at most: --time-limit decides after the first epoch", /*has_line=*/true});
 }
 
-std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& choices) {
-  std::string text =
-      "# Repeats this run to the bit, with the same program, data and kind of machine:\n"
-      "#   kiln train --config repeat.yaml --trained-model-path DIR\n"
-      "# (on a GPU, if both run with --deterministic). Paths are relative to where it was "
-      "started.\n";
+std::string config_text(const TrainConfig& config, const std::vector<Choice>& choices) {
+  std::string text;
   const CommandInfo& command = *find_command("train");
   for (const Option& option : command.options) {
     const Choice* choice = find_choice(choices, option.name);
@@ -185,6 +181,14 @@ std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& ch
     }
   }
   return text;
+}
+
+std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& choices) {
+  return "# Repeats this run to the bit, with the same program, data and kind of machine:\n"
+         "#   kiln train --config repeat.yaml --trained-model-path DIR\n"
+         "# (on a GPU, if both run with --deterministic). Paths are relative to where it was "
+         "started.\n" +
+         config_text(config, choices);
 }
 
 std::unique_ptr<RunSink> make_repeat_file(const std::filesystem::path& path,

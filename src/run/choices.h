@@ -31,10 +31,13 @@ void tell_choices(const std::vector<Choice>& choices, TextPairs& plan);
 // Those of prepare(). A collective.
 void add_choices(TrainingJob& job);
 
+// A file for --config: the options that differ from their defaults, and what was chosen. It names
+// no output, and neither limit nor number of checkpoints.
+std::string config_text(const TrainConfig& config, const std::vector<Choice>& choices);
+
 inline constexpr const char* kRepeatName = "repeat.yaml";
 
-// A file for --config: the options that differ from their defaults, and what was chosen. It names
-// no output, and neither limit nor number of checkpoints, but the epochs and steps that were made.
+// The same that repeats the run: with the epochs and steps that were made.
 std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& choices);
 
 // Writes `text()` at the start of a run, again when its length is decided, and at its end; where an

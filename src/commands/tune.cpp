@@ -1,0 +1,292 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "commands/commands.h"
+#include "config/options.h"
+#include "launch/mpirun_job.h"
+#include "parallel/device/nvidia_driver.h"
+#include "run/choices.h"
+#include "train/precision.h"
+#include "tune/search.h"
+#include "tune/trial.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder for the job's file and the outputs of trials.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "kiln-tune-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      throw Error(ErrorCode::kFailedToWriteOutputs,
+                  "No folder for trials can be made in '" + fs::temp_directory_path().string() +
+                      "': " + system_words(errno) +
+                      ". Set TMPDIR to a folder that can be written.");
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// What may be varied: a choice of the user's stays.
+class Knobs {
+ public:
+  explicit Knobs(const TrainConfig& job) : job_(job), cores_(usable_cpus()), gpus_(num_gpus(job)) {}
+
+  std::vector<Knob> all() const {
+    return {precision(), ranks(), threads(), loader_threads(), bind(), buckets()};
+  }
+
+ private:
+  static int num_gpus(const TrainConfig& job) {
+    return job.ranks.device == DeviceChoice::kCpu ? 0 : ask_nvidia_driver().num_devices;
+  }
+
+  bool is_given(const std::string& name) const {
+    const Option* option = find_option(*find_command("train"), name);
+    return std::any_of(
+        job_.effective_options.begin(), job_.effective_options.end(),
+        [&](const auto& one) { return one.first == name && one.second != option->default_text; });
+  }
+
+  // `find` adds candidates, or says why there are none.
+  Knob knob(const std::string& name, const std::function<void(Knob&)>& find) const {
+    Knob knob{name, {}};
+    if (is_given(name))
+      knob.not_tried = "given";
+    else
+      find(knob);
+    return knob;
+  }
+
+  Knob precision() const {
+    return knob("precision", [&](Knob& knob) {
+      if (gpus_ > 0 || cpu_has_bf16_units())
+        knob.candidates = {{{"precision", "auto"}}};
+      else
+        knob.not_tried = "this processor has no units for less than float32";
+    });
+  }
+
+  // With the batch of the job in parts, so that the same is learned.
+  Knob ranks() const {
+    return knob("ranks", [&](Knob& knob) {
+      const int most = gpus_ > 0 ? gpus_ : cores_, batch = job_.optimization.batch_size;
+      if (find_on_path("mpirun").empty()) {
+        knob.not_tried = "mpirun is not installed";
+        return;
+      }
+      for (int count = 2; count <= most; count *= 2)
+        if (batch % count == 0)
+          knob.candidates.push_back({{"ranks", std::to_string(count)},
+                                     {"batch-size", std::to_string(batch / count)},
+                                     {"lr-scaling", "none"}});
+      if (knob.candidates.empty())
+        knob.not_tried = most == 1 ? "there is one device" : "the batch cannot be divided";
+    });
+  }
+
+  Knob threads() const {
+    return knob("threads", [&](Knob& knob) {
+      if (gpus_ > 0)
+        knob.not_tried = "the GPU computes";
+      else if (cores_ == 1)
+        knob.not_tried = "there is one processor";
+      else
+        knob.candidates = {{{"threads", std::to_string(cores_ / 2)}}};
+    });
+  }
+
+  Knob loader_threads() const {
+    return knob("loader-threads", [&](Knob& knob) {
+      for (const int count : {1, cores_})
+        if (knob.candidates.empty() || count > 1)
+          knob.candidates.push_back({{"loader-threads", std::to_string(count)}});
+    });
+  }
+
+  Knob bind() const {
+    return knob("bind", [&](Knob& knob) {
+      if (cores_ > 1)
+        knob.candidates = {{{"bind", "off"}}};
+      else
+        knob.not_tried = "there is one processor";
+    });
+  }
+
+  Knob buckets() const {
+    return knob("bucket-mb", [&](Knob& knob) {
+      if (gpus_ > 1)
+        knob.candidates = {{{"bucket-mb", "8"}}, {{"bucket-mb", "100"}}};
+      else
+        knob.not_tried = "it matters between GPUs";
+    });
+  }
+
+  const TrainConfig& job_;
+  const int cores_, gpus_;
+};
+
+class Tuner {
+ public:
+  Tuner(const TuneConfig& config, Log& log)
+      : config_(config), log_(log), job_file_(scratch_.path() / "job.yaml") {
+    write_file_durably(job_file_, config_text(config.train, {}));
+  }
+
+  // The fastest settings; empty where a stop signal ended the search.
+  std::optional<Settings> run() {
+    const std::vector<Knob> knobs = Knobs(config_.train).all();
+    Search search(knobs);
+    log_.info(formatted("%8s  %8s  %10s  settings", "images/s", "ratio", "memory"));
+    while (const std::optional<Settings> settings = search.next()) {
+      const TrialOutcome outcome = measure(*settings);
+      if (outcome.was_stopped) return std::nullopt;
+      tell(*settings, outcome.result, search.first_rate());
+      if (search.first_rate() == 0) require_running(outcome.result);
+      search.note(outcome.result);
+    }
+    for (const Knob& knob : knobs)
+      if (!knob.not_tried.empty())
+        log_.info("Not tried: " + knob.name + " (" + knob.not_tried + ").");
+    if (!confirm(search)) return stop_signal() != 0 ? std::nullopt : std::optional<Settings>({});
+    tell_larger_batches(search);
+    return stop_signal() != 0 ? std::nullopt : std::optional(search.best());
+  }
+
+  // By the loss after the same steps. Empty as above.
+  std::optional<Settings> learning_rate(const Settings& settings) {
+    const double given = config_.train.optimization.learning_rate;
+    Settings best;
+    double least = 0;
+    for (const double factor : {0.1, 0.3, 1.0, 3.0, 10.0}) {
+      const Settings rate = {{"learning-rate", formatted("%.3g", given * factor)}};
+      const TrialOutcome outcome = measure(changed(settings, rate));
+      if (outcome.was_stopped) return std::nullopt;
+      log_.info(
+          outcome.result.fault.empty()
+              ? formatted("learning rate %-8s loss %.4f", rate[0].second.c_str(), outcome.loss)
+              : "learning rate " + rate[0].second + ": " + outcome.result.fault);
+      if (!outcome.result.fault.empty() || (!best.empty() && outcome.loss >= least)) continue;
+      best = rate;
+      least = outcome.loss;
+    }
+    return changed(settings, best);
+  }
+
+ private:
+  TrialOutcome measure(const Settings& settings) const {
+    TrialPlan plan{.words = {fs::read_symlink("/proc/self/exe").string(), "train", "--config",
+                             job_file_.string()},
+                   .log_path = scratch_.path() / "logs",
+                   .model_path = scratch_.path() / "model",
+                   .steps = config_.steps};
+    Settings all = settings;
+    all.emplace_back("trained-model-path", plan.model_path.string());
+    all.emplace_back("log-path", plan.log_path.string());
+    all.emplace_back("print-freq", "5");
+    for (const auto& [option, value] : all) plan.words.push_back("--" + option + "=" + value);
+    return run_trial(plan, [] { return stop_signal() != 0; });
+  }
+
+  void tell(const Settings& settings, const TrialResult& result, double first_rate) {
+    if (!result.fault.empty()) {
+      log_.info(formatted("%8s  %8s  %10s  ", "-", "-", "-") + settings_text(settings) + ": " +
+                result.fault);
+      return;
+    }
+    const double ratio = first_rate > 0 ? result.images_per_second / first_rate : 1;
+    const std::string memory =
+        result.peak_memory_bytes > 0 ? bytes_text(result.peak_memory_bytes) : "-";
+    log_.info(formatted("%8.1f  %8.2f  %10s  ", result.images_per_second, ratio, memory.c_str()) +
+              settings_text(settings));
+  }
+
+  void require_running(const TrialResult& result) const {
+    if (result.fault.empty()) return;
+    throw Error(ErrorCode::kUserError, "The job cannot be tried: " + result.fault +
+                                           " Run `kiln train` with the same options to see more.");
+  }
+
+  // Both once more: a lucky trial is not kept.
+  bool confirm(const Search& search) {
+    if (search.best().empty()) {
+      log_.info("Nothing was faster than the job as given.");
+      return true;
+    }
+    const TrialOutcome fastest = measure(search.best()), given = measure({});
+    if (fastest.was_stopped || given.was_stopped) return false;
+    const double ratio = fastest.result.images_per_second / given.result.images_per_second;
+    log_.info(formatted("Once more, one after the other: %.2f x the job as given.", ratio));
+    if (ratio > 1) return true;
+    log_.info("So nothing was faster than the job as given.");
+    return false;
+  }
+
+  // What fits, for whoever wants to change what is learned.
+  void tell_larger_batches(const Search& search) {
+    double rate = search.best_rate();
+    std::string batch = std::to_string(config_.train.optimization.batch_size);
+    for (const auto& [option, value] : search.best())
+      if (option == "batch-size") batch = value;
+    for (int times = 2; times <= 8 && stop_signal() == 0; times *= 2) {
+      const std::string larger = std::to_string(std::stoll(batch) * times);
+      const TrialOutcome outcome = measure(changed(search.best(), {{"batch-size", larger}}));
+      if (!outcome.result.fault.empty() || outcome.result.images_per_second < 1.03 * rate) return;
+      rate = outcome.result.images_per_second;
+      log_.info(
+          "A larger batch fits too: --batch-size " + larger +
+          formatted(" gives %.1f images/s. It changes what is learned, so it is not kept.", rate));
+    }
+  }
+
+  const TuneConfig& config_;
+  Log& log_;
+  ScratchFolder scratch_;
+  fs::path job_file_;
+};
+
+}  // namespace
+
+int run(const TuneConfig& config, Process& process) {
+  install_stop_signals();
+  Tuner tuner(config, process.log);
+  std::optional<Settings> best = tuner.run();
+  if (best && config.learning_rates) best = tuner.learning_rate(*best);
+  if (!best) {
+    process.log.info("Stopped: nothing is written.");
+    return 128 + stop_signal();
+  }
+  std::vector<Choice> choices;
+  for (const auto& [option, value] : *best) choose(choices, {option, value, "kiln tune"});
+  write_file_durably(config.output_path,
+                     "# The job with the fastest settings that `kiln tune` found on this machine:\n"
+                     "#   kiln train --config FILE --trained-model-path DIR\n" +
+                         config_text(config.train, choices));
+  process.log.info("Wrote " + quoted_path(config.output_path) + ": " + settings_text(*best) + ".");
+  return 0;
+}
+
+}  // namespace kiln

@@ -1,0 +1,109 @@
+"""kiln tune: short trials of a training job, its fastest settings as a file for train, and nothing left behind."""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+from flow import KILN, FlowTest, kiln, main
+
+
+class TuneTest(FlowTest):
+    def setUp(self):
+        super().setUp()
+        self.scratch = self.folder / "tmp"
+        self.scratch.mkdir()
+        self.tuned = self.folder / "tuned.yaml"
+
+    def words(self, *own, **options):
+        """Of a job whose precision and loader threads are given."""
+        job = self.train_arguments(**{"batch_size": 4, "epochs": 50, "threads": None, "precision": "fp32",
+                                      "loader_threads": 1, **options})
+        return ["tune", "--output-path", self.tuned, "--steps", 5, *own, "--", *job]
+
+    def environment(self):
+        return {"TMPDIR": str(self.scratch)}
+
+    def assert_nothing_left(self):
+        """No outputs of trials, and none of the job's own; processes may take a moment."""
+        self.assertFalse((self.folder / "model").exists())
+        self.assertFalse((self.folder / "logs").exists())
+        deadline = time.monotonic() + 20
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertEqual(left, [])
+
+    def processes(self):
+        """Command lines of running processes that name this test's folder for temporary files."""
+        found = []
+        for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                line = entry.read_bytes()
+            except OSError:
+                continue
+            if bytes(self.scratch) in line:
+                found.append(line)
+        return found
+
+    def start(self):
+        tune = subprocess.Popen([KILN, *map(str, self.words())], env={**os.environ, **self.environment()},
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(tune.stdout.close)
+        self.addCleanup(tune.wait)
+        self.addCleanup(tune.kill)
+        deadline = time.monotonic() + 60
+        while not self.processes() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertTrue(self.processes(), "no trial began")
+        return tune
+
+    def test_the_file_is_a_job_for_train(self):
+        result = kiln(*self.words(), environment=self.environment())
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("as given", result.stdout)
+        for given in ("precision", "loader-threads"):
+            self.assertIn(f"Not tried: {given} (given)", result.stdout)
+        text = self.tuned.read_text()
+        self.assertIn("\nloader-threads: 1\n", text)
+        self.assertNotIn(str(self.scratch), text)
+        self.assert_nothing_left()
+        self.assertEqual(list(self.scratch.glob("kiln-tune-*")), [])
+        trained = kiln("train", "--config", self.tuned, "--epochs", 1, "--trained-model-path", self.folder / "model",
+                       "--log-path", self.folder / "logs")
+        self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
+
+    def test_learning_rates_are_kept_by_their_loss(self):
+        result = kiln(*self.words("--learning-rates", ranks=1, threads=1, bind="off"), environment=self.environment())
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(result.stdout.count("learning rate "), 5, result.stdout)
+        self.assertIn("\nlearning-rate: ", self.tuned.read_text())
+
+    def test_a_stop_signal_ends_it_with_nothing_written(self):
+        tune = self.start()
+        tune.send_signal(signal.SIGTERM)
+        output, _ = tune.communicate(timeout=60)
+        self.assertEqual(tune.returncode, 143, output)
+        self.assertFalse(self.tuned.exists())
+        self.assert_nothing_left()
+        self.assertEqual(list(self.scratch.glob("kiln-tune-*")), [])
+
+    def test_killed_it_leaves_no_process(self):
+        tune = self.start()
+        tune.kill()
+        tune.wait()
+        self.assert_nothing_left()
+        self.assertFalse(self.tuned.exists())
+
+    def test_a_job_that_cannot_run_says_why(self):
+        result = kiln(*self.words(train_data_path=self.folder / "nowhere"), environment=self.environment())
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("nowhere", result.stderr)
+        self.assertFalse(self.tuned.exists())
+        for words in (["tune"], ["tune", "--", "score"], ["tune", "--steps", "0", "--", "train"]):
+            refused = kiln(*words)
+            self.assertIn(refused.returncode, (1, 2), refused.stdout + refused.stderr)
+            self.assertFalse(pathlib.Path("tuned.yaml").exists())
+
+
+if __name__ == "__main__":
+    main()
