@@ -17,6 +17,8 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "commands/augment_sheet.h"
+#include "commands/inspect_forecast.h"
+#include "commands/inspect_table.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/folder_entries.h"
 #include "data/dataset/image_bytes.h"
@@ -32,8 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The output, in order; printed as a table or as JSON.
-using Report = nlohmann::ordered_json;
+using Report = InspectReport;
 
 constexpr std::size_t kMaxSizesTold = 10;
 
@@ -112,7 +113,25 @@ void tell_sizes(Dataset& set, Report& report) {
   report["most_common_sizes"] = std::move(sizes);
 }
 
-int inspect_images(const fs::path& path, bool check, Report& report) {
+void tell_forecast(const InspectConfig& config, Dataset& set, Report& report) {
+  if (!config.pace) return;
+  const TrainingForecast forecast = forecast_training(config, set);
+  if (!config.json) {
+    report["forecast"] = forecast_text(forecast, config);
+    return;
+  }
+  report["forecast"] = {{"model_name", config.pace->model_name},
+                        {"image_size", {forecast.size.height, forecast.size.width}},
+                        {"batch_size", config.pace->batch_size},
+                        {"images_per_second", forecast.images_per_second},
+                        {"epoch_seconds", forecast.epoch_seconds},
+                        {"epochs", config.epochs},
+                        {"run_seconds", forecast.run_seconds},
+                        {"peak_memory_bytes", forecast.peak_memory_bytes}};
+}
+
+int inspect_images(const InspectConfig& config, Report& report) {
+  const fs::path path = config.path;
   Dataset set = read_dataset(path, "Folder");
   report["kind"] = describe(set.kind);
   report["path"] = path.string();
@@ -122,7 +141,9 @@ int inspect_images(const fs::path& path, bool check, Report& report) {
   report["notes"] = set.notes;
   if (const std::string advice = depth_advice(set); !advice.empty())
     report["notes"].push_back("no class folders directly in it. " + advice);
-  return check ? check_images(set, report) : 0;
+  const int bad = config.check ? check_images(set, report) : 0;
+  tell_forecast(config, set, report);
+  return bad;
 }
 
 std::string_view dtype_name(DType dtype) {
@@ -317,59 +338,6 @@ int inspect_file(const fs::path& path, Report& report) {
   }
 }
 
-std::string cell(const Report& value) {
-  if (value.is_string()) return printable(value.get<std::string>());
-  return value.dump();
-}
-
-// Rows of equal objects under their keys, columns aligned.
-std::string rows_text(const Report& rows) {
-  std::vector<std::vector<std::string>> lines(1);
-  for (const auto& [key, value] : rows.front().items()) lines[0].push_back(key);
-  for (const Report& row : rows) {
-    lines.emplace_back();
-    for (const auto& [key, value] : row.items()) lines.back().push_back(cell(value));
-  }
-  std::vector<std::size_t> widths(lines[0].size());
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  }
-  std::string text;
-  for (const auto& line : lines) {
-    text += "\n ";
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      text += ' ' + line[i];
-      if (i + 1 < line.size()) text.append(widths[i] - line[i].size() + 1, ' ');
-    }
-  }
-  return text;
-}
-
-std::string list_text(const Report& list) {
-  if (list.empty()) return "none";
-  if (list.front().is_object()) return rows_text(list);
-  std::string text;
-  for (const Report& value : list) {
-    if (!text.empty()) text += value.is_string() ? "; " : ", ";
-    text += cell(value);
-  }
-  return text;
-}
-
-std::string table(const Report& report) {
-  constexpr std::size_t kNameWidth = 20;
-  std::string text;
-  for (const auto& [key, value] : report.items()) {
-    std::string name = key;
-    std::replace(name.begin(), name.end(), '_', ' ');
-    if (!text.empty()) text += '\n';
-    const std::string shown = value.is_array() ? list_text(value) : cell(value);
-    if (!shown.starts_with('\n')) name.resize(std::max(name.size() + 1, kNameWidth), ' ');
-    text += name + shown;
-  }
-  return text;
-}
-
 }  // namespace
 
 int run(const InspectConfig& config, Process& process) {
@@ -389,10 +357,11 @@ int run(const InspectConfig& config, Process& process) {
   } else if (is_checkpoint(path)) {
     bad = inspect_checkpoint(path, report);
   } else {
-    bad = inspect_images(path, config.check, report);
+    bad = inspect_images(config, report);
   }
-  std::istringstream lines(
-      config.json ? report.dump(2, ' ', false, Report::error_handler_t::replace) : table(report));
+  std::istringstream lines(config.json
+                               ? report.dump(2, ' ', false, Report::error_handler_t::replace)
+                               : table_text(report));
   for (std::string line; std::getline(lines, line);) process.log.info(line);
   return bad > 0 ? 1 : 0;
 }

@@ -279,6 +279,18 @@ struct DemoDataConfig {
   std::int64_t random_seed = 1;
 };
 
+struct BenchStepConfig {
+  std::string model_name = "resnet18";
+  int batch_size = 64;
+  int size = 224;
+  int classes = 1000;
+  bool inference = false;                                 // the forward pass of a trained model
+  std::optional<Precision> precision = Precision::kFp32;  // empty: auto
+  int steps = 20;
+  DeviceChoice device = DeviceChoice::kAuto;
+  int threads = 0;  // 0: auto
+};
+
 struct InspectConfig {
   std::string path;
   bool json = false;
@@ -288,6 +300,9 @@ struct InspectConfig {
   std::string output_path = {};
   int image_size = 0;  // 0: auto
   std::int64_t random_seed = 1;
+  // A training job on the images, whose pace is measured and told; empty: none.
+  std::optional<BenchStepConfig> pace = {};
+  int epochs = 5;  // of that job
 };
 
 struct ReportConfig {
@@ -315,18 +330,6 @@ struct BenchLoaderConfig {
   int passes = 3;
   int read_ahead = 0;  // 0: auto
   int step_ms = 0;
-};
-
-struct BenchStepConfig {
-  std::string model_name = "resnet18";
-  int batch_size = 64;
-  int size = 224;
-  int classes = 1000;
-  bool inference = false;                                 // the forward pass of a trained model
-  std::optional<Precision> precision = Precision::kFp32;  // empty: auto
-  int steps = 20;
-  DeviceChoice device = DeviceChoice::kAuto;
-  int threads = 0;  // 0: auto
 };
 
 struct WatchConfig {

@@ -10,23 +10,65 @@ Command bind_watch(Binder& binder) {
   return WatchConfig{binder.path("log-path"), binder.plain()};
 }
 
+const std::string kForecast = "Forecast";
+constexpr int kForecastSteps = 5;
+
+Option forecast_network() {
+  Option option = network_name(
+      "Train this network on the images for a few steps, and tell how long "
+      "--epochs would take here.");
+  option.required = false;
+  option.default_text = "";
+  option.group = kForecast;
+  return option;
+}
+
 std::vector<Option> inspect_options() {
   Option operations = augment("",
                               "Write an HTML page of twelve images as training with this "
                               "--augment would show them in six epochs; needs --output-path.");
-  return {positional_path("path", "PATH",
-                          "Directory or file to inspect; the flag name may be omitted."),
-          yes_or_no("json", ValueKind::kFlag, "", kReporting,
-                    "Print a JSON object instead of a table."),
-          yes_or_no(
-              "check", ValueKind::kFlag, "", kReporting,
-              "Decode every image and list the undecodable ones; exit status 1 if there are any."),
-          operations,
-          optional_path("output-path", "FILE", "", kPaths, "Output file of --augment's page."),
-          integer("image-size", "auto", 16, 2048, "pixels", kImages,
-                  "Height and width of the images on --augment's page. auto: as training would "
-                  "choose them."),
-          seed(kImages, "Seed of the random operations on --augment's page.")};
+  return {
+      positional_path("path", "PATH",
+                      "Directory or file to inspect; the flag name may be omitted."),
+      yes_or_no("json", ValueKind::kFlag, "", kReporting,
+                "Print a JSON object instead of a table."),
+      yes_or_no(
+          "check", ValueKind::kFlag, "", kReporting,
+          "Decode every image and list the undecodable ones; exit status 1 if there are any."),
+      operations,
+      optional_path("output-path", "FILE", "", kPaths, "Output file of --augment's page."),
+      integer("image-size", "auto", 16, 2048, "pixels", kImages,
+              "Height and width of the images on --augment's page, or of the forecast. auto: as "
+              "training would choose them."),
+      seed(kImages, "Seed of the random operations on --augment's page."),
+      forecast_network(),
+      integer("batch-size", "16", 2, kMillion, "images", kForecast, "Images per batch."),
+      integer("epochs", "5", 1, kMillion, "epochs", kForecast, "Epochs of the job."),
+      choice("device", {"auto", "cuda", "cpu"}, kForecast, "Device to train on."),
+      precision(kForecast, "What the network computes in, as in training.")};
+}
+
+// Reports options that are given without the one that they are for.
+void require_with(Binder& binder, const char* main, std::initializer_list<const char*> names,
+                  const std::string& what) {
+  if (binder.given(main)) return;
+  for (const char* name : names)
+    if (binder.given(name))
+      binder.fault(name, ErrorCode::kParameterParsing,
+                   std::string("--") + name + " is for " + what + ": add --" + main + ".");
+}
+
+void bind_forecast(Binder& binder, InspectConfig& config) {
+  require_with(binder, "model-name", {"batch-size", "epochs", "device", "precision"},
+               "the forecast of a training job");
+  config.epochs = binder.small_integer("epochs");
+  if (!binder.given("model-name")) return;
+  config.pace.emplace();
+  config.pace->model_name = binder.choice("model-name");
+  config.pace->batch_size = binder.small_integer("batch-size");
+  config.pace->steps = kForecastSteps;
+  config.pace->device = binder.device();
+  config.pace->precision = precision_named(binder.choice("precision"));
 }
 
 Command bind_inspect(Binder& binder) {
@@ -34,18 +76,15 @@ Command bind_inspect(Binder& binder) {
   config.output_path = binder.path("output-path");
   config.image_size = binder.small_integer("image-size");
   config.random_seed = binder.integer("random-seed");
-  if (!binder.given("augment")) {
-    for (const char* name : {"output-path", "image-size", "random-seed"})
-      if (binder.given(name))
-        binder.fault(name, ErrorCode::kParameterParsing,
-                     std::string("--") + name + " is for the page of --augment: add --augment.");
-    return config;
-  }
+  bind_forecast(binder, config);
+  require_with(binder, "augment", {"output-path", "random-seed"}, "the page of --augment");
+  if (!config.pace) require_with(binder, "augment", {"image-size"}, "the page of --augment");
+  if (!binder.given("augment")) return config;
   config.augment = binder.augment();
   if (!binder.given("output-path"))
     binder.fault("augment", ErrorCode::kParameterParsing,
                  "--augment writes a page: add --output-path FILE.");
-  for (const char* name : {"json", "check"})
+  for (const char* name : {"json", "check", "model-name"})
     if (binder.given(name))
       binder.fault(name, ErrorCode::kParameterParsing,
                    std::string("--") + name +

@@ -33,6 +33,17 @@ class SheetReader(html.parser.HTMLParser):
 
 
 class InspectTest(FlowTest):
+    def test_a_forecast_is_its_last_line(self):
+        job = ["--model-name", "resnet18", "--epochs", 3, "--device", "cpu"]
+        told = self.inspect(self.data / "train", *job, "--batch-size", 4)["forecast"]
+        self.assertEqual((told["image_size"], told["batch_size"], told["epochs"]), ([32, 32], 4, 3))
+        self.assertAlmostEqual(told["epoch_seconds"] * told["images_per_second"], len(list(self.data.glob("train/*/*"))), 3)
+        self.assertAlmostEqual(told["run_seconds"], 3 * told["epoch_seconds"], 6)
+        table = kiln("inspect", self.data / "train", *job, "--image-size", 64).stdout
+        self.assertRegex(table.splitlines()[-1], r"^forecast +resnet18 at 64x64 pixels, batches of 16: .* for 3")
+        for words in (["--epochs", 3], ["--batch-size", 4], [*job, "--augment", "flip", "--output-path", "x.html"]):
+            self.assertEqual(kiln("inspect", self.data / "train", *words).returncode, 2, words)
+
     def inspect(self, path, *more, exit_code=0):
         result = kiln("inspect", path, "--json", *more)
         self.assertEqual(result.returncode, exit_code, result.stdout + result.stderr)

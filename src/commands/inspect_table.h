@@ -1,0 +1,15 @@
+// What `kiln inspect` found, as a table.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace kiln {
+
+// The output, in order; printed as a table or as JSON.
+using InspectReport = nlohmann::ordered_json;
+
+// A line for each key; a list of objects is a table under its key.
+std::string table_text(const InspectReport& report);
+
+}  // namespace kiln
