@@ -102,6 +102,12 @@ std::string shown_url(std::string_view url) {
   return excerpt(parts.scheme + "://" + host + parts.path + (is_cut ? "?…" : ""));
 }
 
+std::string without_secrets(const std::string& text) {
+  if (!is_url(text)) return text;
+  const bool has_user = parts_of(text).authority.find('@') != std::string::npos;
+  return has_user || text.find_first_of("?#") != text.npos ? shown_url(text) : text;
+}
+
 std::string file_name_of_url(std::string_view url) {
   const std::string path = is_url(url) ? parts_of(url).path : "";
   std::string name = path.substr(path.rfind('/') + 1);

@@ -21,6 +21,9 @@ std::string fault_of_url(std::string_view url);
 // password.
 std::string shown_url(std::string_view url);
 
+// For records: the text of an option, which may be a URL, then without what shown_url() leaves out.
+std::string without_secrets(const std::string& text);
+
 // The last part of the URL's path, in letters, digits, '.', '_', '-' and '+'; others become '_'.
 // "file" where the path ends in a slash. At most 100 bytes, the last ones.
 std::string file_name_of_url(std::string_view url);

@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "config/binder.h"
 
 namespace kiln {
@@ -311,7 +312,8 @@ class ConfigFile {
     raw_.overridden +=
         (raw_.overridden.empty() ? "The --config file '" + path_ + "' is overridden by flags: "
                                  : "; ") +
-        flag.option->name + " " + excerpt(text) + " -> " + excerpt(flag.text);
+        flag.option->name + " " + excerpt(without_secrets(text)) + " -> " +
+        excerpt(without_secrets(flag.text));
   }
 
   std::string guess(const std::string& name) const {

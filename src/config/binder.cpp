@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/url.h"
 
 namespace kiln {
 
@@ -118,7 +119,8 @@ std::vector<std::pair<std::string, std::string>> Binder::effective_options() con
   std::vector<std::pair<std::string, std::string>> options;
   for (const Option& option : command_.options) {
     const RawValue* value = raw_.find(option.name);
-    options.emplace_back(option.name, value == nullptr ? option.default_text : value->text);
+    options.emplace_back(option.name,
+                         value == nullptr ? option.default_text : without_secrets(value->text));
   }
   return options;
 }

@@ -48,7 +48,7 @@ class Binder {
     raw_.faults.collect(position(name), check);
   }
 
-  // Every option and its text, in table order.
+  // Every option and its text, in table order; of a URL without what may be a secret.
   std::vector<std::pair<std::string, std::string>> effective_options() const;
   const std::string& overridden() const { return raw_.overridden; }
   const std::vector<std::string>& words() const { return raw_.words; }

@@ -34,6 +34,14 @@ TEST(Url, IsShownWithoutSecrets) {
   EXPECT_EQ(shown_url("x.pth"), "x.pth");
 }
 
+TEST(Url, IsRecordedWithoutSecrets) {
+  const std::string harmless = "https://host/" + std::string(300, 'x') + "@1.pth";
+  EXPECT_EQ(without_secrets(harmless), harmless) << "as long as it is";
+  EXPECT_EQ(without_secrets("https://host/a.pth?signature=1"), "https://host/a.pth?…");
+  EXPECT_EQ(without_secrets("https://user:word@host/a.pth"), "https://host/a.pth");
+  EXPECT_EQ(without_secrets("photos?#@"), "photos?#@");
+}
+
 TEST(Url, NamesAFile) {
   EXPECT_EQ(file_name_of_url("https://host/a/resnet50-0676ba61.pth?x=/y"), "resnet50-0676ba61.pth");
   EXPECT_EQ(file_name_of_url("https://host/a%2fb:c.pth"), "a_2fb_c.pth");
