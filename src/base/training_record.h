@@ -187,6 +187,16 @@ struct ValidationDetails {
   std::vector<JudgedImage> samples;  // evenly spaced over the validation set, right or wrong
 };
 
+// What --auto compared on the validation images, and what it kept.
+struct AutomaticRecord {
+  Totals frozen;        // of the frozen network with its fitted head
+  int tuned_epoch = 0;  // the best of those that were fine-tuned; 0: none was
+  Totals tuned;         // of that one
+  double p_value = 1;   // of McNemar's test of the two
+  bool keeps_tuned = false;
+  std::string reason;  // both figures, what was kept, and why
+};
+
 struct ImageFaultRecord {
   std::string data_set;  // "training" or "validation"
   std::string file;

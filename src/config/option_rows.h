@@ -67,6 +67,10 @@ std::vector<TrainOption> fine_tuning_options();  // fine_tuning_options.cpp
 void bind_fine_tuning(Binder& binder, OptimizationConfig& config);
 void settle_fine_tuning(Binder& binder, TrainConfig& config);
 
+std::vector<TrainOption> auto_options();  // auto_options.cpp
+// The other options are bound.
+void settle_auto(Binder& binder, TrainConfig& config);
+
 // Options for classes of different sizes.
 std::vector<TrainOption> balance_options();  // balance_options.cpp
 // `config.save` is set.

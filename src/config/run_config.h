@@ -89,6 +89,17 @@ enum class Sampling { kShuffle, kBalanced };
 // Of a run whose time is limited and that has no --epochs.
 inline constexpr int kMostEpochsInTime = 90;
 
+// --auto: whether the head is fitted to the features of the frozen network first, and all of it is
+// fine-tuned then. kIfFewImages: where there are given weights and few images.
+enum class AutoChoice { kNo, kIfFewImages, kYes };
+
+struct AutoConfig {
+  AutoChoice choice = AutoChoice::kNo;
+  std::string why_not = {};  // of kNo, where --auto would be on by default but for other options
+  // Those that are not given.
+  bool sets_learning_rate = true, sets_augment = true;
+};
+
 // How the weights are optimized, and which are saved.
 struct OptimizationConfig {
   int epochs = 5;  // at most, with a time limit; of which `steps` may train a part
@@ -102,6 +113,7 @@ struct OptimizationConfig {
   std::optional<double> head_learning_rate;  // empty: as the others'
   Freeze freeze = Freeze::kNone;
   int folds = 0;  // that judge the images in turn; 0: none
+  AutoConfig automatic;
   RateScaling lr_scaling;
   std::int64_t random_seed = 1;
   int patience = 3;  // epochs

@@ -228,6 +228,7 @@ std::vector<Option> train_options() {
   append(options, split_options());
   append(options, balance_options());
   append(options, fine_tuning_options());
+  append(options, auto_options());
   append(options, length_options());
   append(options, checkpoint_options());
   append(options, tracking_options());
@@ -352,6 +353,7 @@ Command bind_train(Binder& binder) {
   config.effective_options = effective_options(binder, config.optimization);
   binder.path("config");
   settle_fine_tuning(binder, config);
+  settle_auto(binder, config);
   check_train_paths(binder, config);
   return config;
 }

@@ -9,7 +9,9 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "config/options.h"
+#include "fetch/sha256.h"
 #include "run/prepare.h"
 #include "run/time_limit.h"
 
@@ -78,6 +80,17 @@ void add_normalization(TrainingJob& job) {
                        : pretrained                         ? "that of pretrained weights"
                                                             : "the weights are fresh ones",
                        /*has_line=*/true});
+}
+
+// Of a network that has learned.
+void add_head(TrainingJob& job) {
+  const TrainingInputs& inputs = job.inputs;
+  const bool is_designers = inputs.untrained.spec.pretrained;
+  if (job.config.data.network.head != HeadChoice::kAuto) return;
+  if (!is_designers && inputs.weights_text.empty()) return;
+  choose(job.choices, {"head", is_designers ? "designer" : "torchvision",
+                       is_designers ? "as --untrained-model-path has pretrained weights"
+                                    : "one layer for the classes"});
 }
 
 void add_machine(TrainingJob& job) {
@@ -157,10 +170,34 @@ void add_choices(TrainingJob& job) {
   if (!config.optimization.precision)
     choose(job.choices, {"precision", precision_name(job.precision.precision), job.precision.reason,
                          /*has_line=*/true});
+  add_head(job);
   add_machine(job);
   if (time_limit_of(job) > 0)
     choose(job.choices, {"epochs", std::to_string(job.asked_epochs()),
                          "at most: --time-limit decides after the first epoch", /*has_line=*/true});
+}
+
+void add_weights_choice(const std::string& given, const std::string& path, TrainingJob& job) {
+  if (const std::string shown = without_secrets(given); shown != given)
+    choose(job.choices, {"weights", path, "fetched from " + shown, /*has_line=*/true});
+  std::error_code fault;
+  if (!job.config.data.network.weights_sha256.empty() ||
+      !std::filesystem::is_regular_file(path, fault))
+    return;
+  try {
+    choose(job.choices, {"weights-sha256", sha256_of_file(path), "of the file that was read",
+                         /*has_line=*/true});
+  } catch (const std::system_error&) {  // whoever reads the weights says why
+  }
+}
+
+OptionTexts options_in_effect(const TrainingJob& job) {
+  OptionTexts options = job.config.effective_options;
+  for (auto& [name, text] : options)
+    for (const char* settled : {"auto", "augment", "learning-rate"})
+      if (const Choice* choice = find_choice(job.choices, name); choice && name == settled)
+        text = choice->value;
+  return options;
 }
 
 std::string config_text(const TrainConfig& config, const std::vector<Choice>& choices) {

@@ -31,6 +31,13 @@ void tell_choices(const std::vector<Choice>& choices, TextPairs& plan);
 // Those of prepare(). A collective.
 void add_choices(TrainingJob& job);
 
+// `path`: where the file or folder is that --weights `given` names, on rank 0. A repeated run reads
+// the same bytes, and needs no secret of a URL.
+void add_weights_choice(const std::string& given, const std::string& path, TrainingJob& job);
+
+// Every option, with what --auto has settled.
+OptionTexts options_in_effect(const TrainingJob& job);
+
 // A file for --config: the options that differ from their defaults, and what was chosen. It names
 // no output, and neither limit nor number of checkpoints.
 std::string config_text(const TrainConfig& config, const std::vector<Choice>& choices);

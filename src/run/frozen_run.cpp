@@ -19,6 +19,7 @@
 #include "run/kept_model.h"
 #include "run/plan_warnings.h"
 #include "run/run_faults.h"
+#include "run/time_limit.h"
 #include "run/vote.h"
 #include "train/loss.h"
 
@@ -27,6 +28,7 @@ namespace {
 
 constexpr int kSmallestBatch = 64;  // of a pass without gradients, which needs little memory
 constexpr int kFoldsForPenalty = 5;
+constexpr int kBatchesToJudgeTime = 3;
 constexpr std::size_t kMostDoubtful = 200, kMostDoubtfulShown = 24;  // in the record
 
 at::Tensor as_tensor(const std::vector<std::int32_t>& labels) {
@@ -70,15 +72,16 @@ struct Judgment {
 
 class FeatureRun {
  public:
-  FeatureRun(TrainingJob& job, TrainState& state, RunLogger& log)
+  FeatureRun(TrainingJob& job, TrainState& state, ImageModel& model, RunLogger& log)
       : job_(job),
         state_(state),
+        model_(model),
         log_(log),
         uploader_(torch_device(job.device), job.inputs.valid_pixels.output, batch_size(),
                   job.inputs.normalization) {}
 
   int run();
-  OutOfFold take_out_of_fold();
+  FrozenResult take_result();
 
  private:
   int batch_size() const { return std::max(kSmallestBatch, job_.config.optimization.batch_size); }
@@ -87,6 +90,8 @@ class FeatureRun {
 
   int read(ImageSet set, LabeledFeatures& result);
   void tell_progress(const FeaturePass& pass, int num_batches, bool is_training) const;
+  void warn_of_time(const FeaturePass& pass, const ImageSet& set);
+  void warn_of_time_taken() const;
   int fit();
   HeadFit fit_here() const;
   std::vector<double> class_weights() const;
@@ -97,9 +102,11 @@ class FeatureRun {
   void keep(const Judgment& judged);
   std::vector<JudgedImage> doubtful_images() const;
   void tell_result() const;
+  OutOfFold take_out_of_fold();
 
   TrainingJob& job_;
   TrainState& state_;
+  ImageModel& model_;
   RunLogger& log_;
   DeviceUploader uploader_;
   std::vector<NamedTensor> weights_;     // before BatchNorm is folded, on rank 0
@@ -107,15 +114,16 @@ class FeatureRun {
   HeadFit head_;                         // on rank 0
   std::vector<Prediction> predictions_;  // of the images that judge it, on rank 0
   Stopwatch watch_;
-  double wait_seconds_ = 0, pass_seconds_ = 0, fit_seconds_ = 0;
+  double wait_seconds_ = 0, train_pass_seconds_ = 0, pass_seconds_ = 0, fit_seconds_ = 0;
   EpochRecord record_;
+  bool was_warned_of_time_ = false;
 };
 
 int FeatureRun::run() {
   const TrainingInputs& inputs = job_.inputs;
   const DataConfig& data = job_.config.data;
-  if (leads()) weights_ = copied_weights(*state_.model);
-  state_.model->fold_batch_norm();
+  if (leads()) weights_ = copied_weights(model_);
+  model_.fold_batch_norm();
   record_.epoch = 1;
 
   job_.world.enter("features of the training images");
@@ -125,7 +133,7 @@ int FeatureRun::run() {
                                /*is_training=*/true},
                               train_))
     return signal;
-  record_.train_seconds = watch_.seconds();
+  record_.train_seconds = train_pass_seconds_ = watch_.seconds();
   if (validates()) {
     job_.world.enter("features of the validation images");
     if (const int signal = read({job_.inputs.valid,
@@ -148,11 +156,12 @@ int FeatureRun::read(ImageSet set, LabeledFeatures& result) {
   std::vector<std::uint32_t> mine = validation_indices(count, set.shard);
   const auto num_images = static_cast<std::int64_t>(mine.size());
   BatchLoader loader = job_.loaders->once(set.data, std::move(mine), batch_size());
-  FeaturePass pass(*state_.model, loader, uploader_, job_.recipe.precision, num_images);
+  FeaturePass pass(model_, loader, uploader_, job_.recipe.precision, num_images);
   std::vector<BadImage> faults;
   while (stop_signal() == 0 && pass.step()) {
     world.at("batch " + std::to_string(pass.steps_done()));
     tell_progress(pass, loader.num_batches(), set.is_training);
+    warn_of_time(pass, set);
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
     if (world.size() == 1) set.ledger.note(std::exchange(faults, {}), /*leads=*/true, job_.log);
   }
@@ -168,12 +177,42 @@ int FeatureRun::read(ImageSet set, LabeledFeatures& result) {
 void FeatureRun::tell_progress(const FeaturePass& pass, int num_batches, bool is_training) const {
   if (!is_training) return log_.validating(1, pass.steps_done(), num_batches);
   StepRecord timing;
-  timing.epoch = timing.num_epochs = 1;
+  timing.epoch = 1;
+  timing.num_epochs = job_.num_epochs();
   timing.step = pass.steps_done();
   timing.num_steps = num_batches;
   timing.elapsed_seconds = watch_.seconds();
   timing.epoch_images_per_second = static_cast<double>(pass.images_done()) / timing.elapsed_seconds;
   log_.progress(timing);
+}
+
+// --time-limit does not shorten the way of the images, as a head needs those of all classes: said
+// as soon as it is clear that the time will not do.
+void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
+  const double limit = job_.config.optimization.time_limit_s;
+  if (limit == 0 || was_warned_of_time_ || !leads() || pass.steps_done() < kBatchesToJudgeTime)
+    return;
+  const auto share = [&](const Dataset& data) {
+    return static_cast<double>(data.samples.size()) / job_.world.size();
+  };
+  const double train = share(job_.inputs.train), valid = validates() ? share(job_.inputs.valid) : 0;
+  const double done = static_cast<double>(pass.images_done()) + (set.is_training ? 0 : train);
+  const double to_come = watch_.seconds() * (train + valid - done) / std::max(1.0, done);
+  if (log_.seconds_used() + to_come <= limit) return;
+  was_warned_of_time_ = true;
+  job_.log.warning("--time-limit " + time_limit_word(job_) +
+                   " is too short: that each image goes through the network once takes about " +
+                   duration_text(watch_.seconds() + to_come) +
+                   ", and is done whatever it takes, so that there is a model. A smaller network "
+                   "or --image-size is faster.");
+}
+
+void FeatureRun::warn_of_time_taken() const {
+  const double limit = job_.config.optimization.time_limit_s, taken = log_.seconds_used();
+  if (limit == 0 || was_warned_of_time_ || taken <= limit) return;
+  job_.log.warning("--time-limit " + time_limit_word(job_) +
+                   " was over when the head was fitted, " + duration_text(taken) +
+                   " after the start: a fit is made whatever it takes.");
 }
 
 // The ranks wait for rank 0, which has all features.
@@ -263,7 +302,7 @@ void FeatureRun::keep(const Judgment& judged) {
   const bool has_folds = job_.config.optimization.folds > 0;
   HostLogits logits;
   if (leads()) {
-    const std::vector<NamedTensor> head = state_.model->head();
+    const std::vector<NamedTensor> head = model_.head();
     for (NamedTensor& weight : weights_) {
       if (weight.name == head[0].name) weight.tensor = head_.weight;
       if (weight.name == head[1].name) weight.tensor = head_.bias;
@@ -280,7 +319,10 @@ void FeatureRun::keep(const Judgment& judged) {
                            totals_of(head_.out_of_fold_logits, train_.labels)};
     details.doubtful = doubtful_images();
   }
-  if (leads()) tell_result();
+  if (leads()) {
+    tell_result();
+    warn_of_time_taken();
+  }
   log_.epoch(record_, &details);
   state_.progress.epochs_done = 1;
 }
@@ -323,13 +365,24 @@ OutOfFold FeatureRun::take_out_of_fold() {
           std::move(train_.samples)};
 }
 
+FrozenResult FeatureRun::take_result() {
+  FrozenResult result;
+  result.out_of_fold = take_out_of_fold();
+  result.predictions = std::move(predictions_);
+  result.judged = record_.valid;
+  result.train_seconds = train_pass_seconds_;
+  result.valid_seconds = record_.valid_seconds;
+  return result;
+}
+
 }  // namespace
 
-FrozenResult train_on_features(TrainingJob& job, TrainState& state, RunLogger& log) {
-  FeatureRun run(job, state, log);
-  const int signal = run.run();
-  if (signal != 0) return {signal, {}};
-  return {0, run.take_out_of_fold()};
+FrozenResult train_on_features(TrainingJob& job, TrainState& state, ImageModel& model,
+                               RunLogger& log) {
+  FeatureRun run(job, state, model, log);
+  FrozenResult stopped;
+  stopped.stop_signal = run.run();
+  return stopped.stop_signal != 0 ? stopped : run.take_result();
 }
 
 }  // namespace kiln

@@ -2,20 +2,32 @@
 // are: each image goes through the network once, and the head is fitted to the features.
 #pragma once
 
+#include <vector>
+
 #include "features/out_of_fold.h"
+#include "model/image_model.h"
 #include "run/prepare.h"
 #include "run/run_logger.h"
+#include "train/evaluation.h"
 #include "train/state.h"
 
 namespace kiln {
 
 struct FrozenResult {
-  int stop_signal = 0;    // that all ranks act on; 0: the model is in the state, as epoch 1
-  OutOfFold out_of_fold;  // of the training images; on rank 0, with --folds
+  // That all ranks act on; 0: the state's best epoch, the first, is the network with its new head.
+  int stop_signal = 0;
+  OutOfFold out_of_fold;                // of the training images; on rank 0, with --folds
+  std::vector<Prediction> predictions;  // of the images that judge it; on rank 0
+  Totals judged;                        // of these, over all ranks
+  double train_seconds = 0;             // of the training images' way through the network
+  double valid_seconds = 0;             // likewise
 };
 
-// In place of the epochs, from begin() to save(), for a job that uses_features. It is too short for
-// checkpoints: a run that was stopped starts over. The model of the state is used up. A collective.
-FrozenResult train_on_features(TrainingJob& job, TrainState& state, RunLogger& log);
+// In place of the epochs, or as the first of them, for a job that uses_features or is_automatic. It
+// is too short for checkpoints: a run that was stopped starts over. `model` has the weights of the
+// state's, or is it, and is used up. --time-limit does not shorten it, which a warning tells where
+// it matters. A collective.
+FrozenResult train_on_features(TrainingJob& job, TrainState& state, ImageModel& model,
+                               RunLogger& log);
 
 }  // namespace kiln

@@ -13,6 +13,7 @@
 #include "fetch/resolve_weights.h"
 #include "inputs/split_inputs.h"
 #include "process/binding.h"
+#include "run/automatic_plan.h"
 #include "run/class_counts.h"
 #include "run/rank_agreement.h"
 #include "run/time_limit.h"
@@ -47,11 +48,7 @@ std::unique_ptr<ImageModel> build_model(const TrainConfig& config, TrainingInput
                                         const Device& device) {
   const ModelSpec& spec = inputs.untrained.spec;
   torch::manual_seed(static_cast<std::uint64_t>(config.optimization.random_seed));
-  auto model = make_image_model({.model_name = spec.model_name,
-                                 .num_classes = static_cast<int>(inputs.train.classes.size()),
-                                 .with_output_layer = spec.pretrained,
-                                 .memory_efficient = spec.memory_efficient,
-                                 .zero_init_residual = spec.zero_init_residual});
+  auto model = make_image_model(model_options(inputs));
   if (inputs.weights)
     take_weights(*model, inputs);
   else if (!config.data.untrained_model_path.empty())
@@ -119,7 +116,7 @@ void check_folds(const TrainingJob& job) {
 // Rank 0 holds the features of all images.
 void check_feature_memory(const TrainingJob& job) {
   constexpr double kShare = 0.5;  // of what is available
-  if (!job.uses_features || !job.world.leads()) return;
+  if (!(job.uses_features || job.is_automatic) || !job.world.leads()) return;
   const TrainingInputs& inputs = job.inputs;
   const auto num_images = static_cast<std::int64_t>(
       inputs.train.samples.size() + (inputs.judged_out_of_fold ? 0 : inputs.valid.samples.size()));
@@ -129,11 +126,13 @@ void check_feature_memory(const TrainingJob& job) {
   if (needed <= limit) return;
   throw Error(
       ErrorCode::kUserError,
-      formatted("With --freeze backbone and --augment none the features of all %s images "
-                "are kept in memory, which takes %s, more than half of what is available: "
-                "use --augment flip, with which the last layer learns in epochs, or fewer "
-                "images.",
-                grouped(num_images).c_str(), bytes_text(static_cast<long long>(needed)).c_str()));
+      (job.is_automatic ? "With --auto True" : "With --freeze backbone and --augment none") +
+          formatted(" the features of all %s images "
+                    "are kept in memory, which takes %s, more than half of what is available: "
+                    "use --freeze backbone --augment flip, with which the last layer learns in "
+                    "epochs, or fewer images.",
+                    grouped(num_images).c_str(),
+                    bytes_text(static_cast<long long>(needed)).c_str()));
 }
 
 // Reads this rank's inputs; all their faults are reported together.
@@ -149,7 +148,9 @@ void read_inputs(TrainingJob& job) {
     problems.collect([&] {
       std::string& weights = part.network.weights;
       const std::string given = std::exchange(weights, "");
-      if (!given.empty()) weights = resolve_weights(given, part.network.weights_sha256, job.log);
+      if (given.empty()) return;
+      weights = resolve_weights(given, part.network.weights_sha256, job.log);
+      add_weights_choice(given, weights, job);
     });
     inputs = read_training_inputs(part, problems,
                                   static_cast<std::uint64_t>(config.optimization.random_seed),
@@ -179,6 +180,7 @@ void read_inputs(TrainingJob& job) {
   world.agree([&] {
     if (!job.model) job.model = build_model(config, inputs, job.device);
   });
+  settle_automatic(job);
   job.uses_features = uses_features(job);
   world.agree([&] {
     check_folds(job);
@@ -257,10 +259,20 @@ void make_deterministic() {
 
 }  // namespace
 
+ModelOptions model_options(const TrainingInputs& inputs) {
+  const ModelSpec& spec = inputs.untrained.spec;
+  return {.model_name = spec.model_name,
+          .num_classes = static_cast<int>(inputs.train.classes.size()),
+          .with_output_layer = spec.pretrained,
+          .memory_efficient = spec.memory_efficient,
+          .zero_init_residual = spec.zero_init_residual};
+}
+
 EpochPlan TrainingJob::epoch_plan(int epoch) const {
   const std::int64_t steps = config.optimization.steps;
-  const std::int64_t before = (epoch - 1) * inputs.steps_per_epoch;
+  const std::int64_t before = steps_before(epoch);
   return {.epoch = epoch,
+          .epochs_before = first_epochs(),
           .schedule = recipe.schedule,
           .step = {.batch_size = config.optimization.batch_size,
                    .batches_per_step = config.optimization.accumulate,
@@ -280,7 +292,7 @@ int TrainingJob::asked_epochs() const {
 
 int TrainingJob::last_epoch() const {
   if (uses_features || config.optimization.steps == 0) return num_epochs();
-  return std::min(num_epochs(), epochs_begun());
+  return std::min(num_epochs(), first_epochs() + epochs_begun());
 }
 
 int TrainingJob::epochs_begun() const {
@@ -292,8 +304,9 @@ bool TrainingJob::is_done() const {
   return resume && resume->is_finished && resume->is_complete;
 }
 
-std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log) {
-  auto job = std::make_unique<TrainingJob>(config, world, log);
+std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log& log) {
+  auto job = std::make_unique<TrainingJob>(given, world, log);
+  const TrainConfig& config = job->config;
   world.enter("starting", /*patient=*/true);
   world.agree([&] { job->device = choose_device(config.ranks.device, world.local_rank()); });
   if (job->device.is_cuda && config.ranks.deterministic) make_deterministic();

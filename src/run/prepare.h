@@ -34,7 +34,7 @@ struct TrainingJob {
   TrainingJob(const TrainConfig& given, World& ranks, Log& console)
       : config(given), world(ranks), log(console) {}
 
-  const TrainConfig& config;
+  TrainConfig config;  // as given, and what --auto has settled
   World& world;
   Log& log;
   Device device;
@@ -44,6 +44,7 @@ struct TrainingJob {
   TrainingInputs inputs;
   Recipe recipe;
   bool uses_features = false;                     // run/frozen_run in place of epochs
+  bool is_automatic = false;                      // run/frozen_run before epochs: --auto
   std::unique_ptr<ImageModel> model;              // until begin() takes it
   std::optional<OutputFolder> output;             // of the model; rank 0
   std::optional<ExplanationFolder> explanations;  // if asked for; rank 0
@@ -60,10 +61,16 @@ struct TrainingJob {
   std::unique_ptr<TrainingLoaders> loaders;
 
   EpochPlan epoch_plan(int epoch) const;
+  // Before those of the schedule: with --auto the first epoch fits the head.
+  int first_epochs() const { return is_automatic ? 1 : 0; }
+  // Optimizer steps of the epochs before this one, which are whole.
+  std::int64_t steps_before(int epoch) const {
+    return (epoch - 1 - first_epochs()) * inputs.steps_per_epoch;
+  }
   // Over which the schedule runs: as asked for by --epochs or --steps, and what a time limit has
   // left of them.
   int asked_epochs() const;
-  int num_epochs() const { return recipe.schedule.epochs; }
+  int num_epochs() const { return first_epochs() + recipe.schedule.epochs; }
   // That is trained; --steps may end before the schedule does.
   int last_epoch() const;
   int epochs_begun() const;  // by --steps
@@ -71,6 +78,9 @@ struct TrainingJob {
   bool is_done() const;
   DeviceUploader& validation_uploader() { return valid_uploader ? *valid_uploader : *uploader; }
 };
+
+// Of the network that is trained.
+ModelOptions model_options(const TrainingInputs& inputs);
 
 // Chooses the device, compares the ranks, finds the checkpoint to go on from, reads the inputs and
 // builds the model. Faults are reported together, stage by stage: ranks, checkpoint, inputs. A

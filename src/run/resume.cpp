@@ -54,7 +54,8 @@ std::vector<std::string> differing_options(const TrainingJob& job, const SavedRu
   if (const std::string now = precision_name(job.precision.precision); saved.precision != now)
     differences.push_back("--precision was " + saved.precision + " and is now " + now + " (" +
                           job.precision.reason + ")");
-  const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0);
+  const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0) -
+                      (saved.progress.automatic ? 1 : 0);  // which fitted the head
   const OptimizationConfig& length = job.config.optimization;
   if ((length.steps == 0 || length.epochs_given) && length.epochs < reached)
     differences.push_back(

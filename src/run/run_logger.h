@@ -86,6 +86,8 @@ class RunLogger {
   void validating(int epoch, int step, int num_steps);
   // `details` is non-null if the epoch's model is kept.
   void epoch(EpochRecord record, const ValidationDetails* details);
+  // What --auto keeps.
+  void decided(const AutomaticRecord& found) { end_.automatic = found; }
   // Why training ends early.
   void stopped_early(const std::string& reason, const std::string& line);
 

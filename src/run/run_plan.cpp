@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "config/options.h"
 #include "process/versions.h"
+#include "run/automatic_plan.h"
 #include "run/choices.h"
 #include "run/class_counts.h"
 #include "run/plan_warnings.h"
@@ -115,14 +116,6 @@ std::string frozen_text(const TrainingJob& job, const TrainState& state, long lo
          " of " + grouped(num_parameters) + " parameters are trained";
 }
 
-std::string feature_plan(const TrainingJob& job) {
-  const OptimizationConfig& config = job.config.optimization;
-  return "each image once through the frozen network, then the last layer is fitted to the " +
-         std::string("features, with a penalty chosen on images out of fold") +
-         (config.folds > 0 ? formatted("; %d folds", config.folds) : "") +
-         formatted("; seed %lld", static_cast<long long>(config.random_seed));
-}
-
 TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num_parameters) {
   const OptimizationConfig& config = job.config.optimization;
   const TrainingInputs& inputs = job.inputs;
@@ -160,17 +153,19 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
             formatted("; global batch of %lld images, learning rate %g x %g = %g", global_batch,
                       config.learning_rate, peak / config.learning_rate, peak));
   if (job.uses_features) {
-    plan.emplace_back("plan", feature_plan(job));
+    plan.emplace_back("plan", feature_plan_text(config));
+    if (config.time_limit_s > 0) plan.emplace_back(kTimeLimitLabel, time_limit_text(job, {}));
     tell_choices(job.choices, plan);
     return plan;
   }
+  if (job.is_automatic) plan.emplace_back("two parts", automatic_plan_text());
   const std::optional<TimePlan> time = time_plan_of(job, state);
   std::string steps = time && time->epochs == 0 ? "at most " : "";
   steps += formatted(
       "%d epochs of %lld steps of %lld images, learning rate %g, "
       "warm-up %d epochs, patience %d, seed %lld",
-      job.num_epochs(), static_cast<long long>(inputs.steps_per_epoch), global_batch, peak,
-      config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed));
+      job.recipe.schedule.epochs, static_cast<long long>(inputs.steps_per_epoch), global_batch,
+      peak, config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed));
   if (const long long left_over = images_left_over(job); left_over > 0)
     steps += formatted("; %lld of %zu images left over in each epoch, different ones each time",
                        left_over, inputs.train.samples.size());
@@ -190,7 +185,7 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
 RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   RunStart start;
   start.time = unix_seconds();
-  start.options = job.config.effective_options;
+  start.options = options_in_effect(job);
   start.versions = versions(job.device.is_cuda);
   start.command = repeating_command(job.config);
   start.model = job.inputs.untrained.spec.model_name;
@@ -209,6 +204,17 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   for (const std::string& idle : idle_gpus(job.world, job.device))
     start.plan.emplace_back("idle", idle + ": use `kiln train --ranks auto` to use all of them");
   return start;
+}
+
+MemoryUse memory_plan(const TrainingJob& job, const TrainState& state) {
+  long long weights = 0;
+  for (const NamedTensor& item : state.model->state())
+    weights += static_cast<long long>(item.tensor.nbytes());
+  const int copies = job.world.leads() ? (job.config.checkpoint.path.empty() ? 1 : 3) : 0;
+  return {.to_come = static_cast<long long>(job.cache.limit_bytes()) + copies * weights,
+          .ranks_on_host = job.world.local_size(),
+          .batch_size = job.config.optimization.batch_size,
+          .on_gpu = job.device.is_cuda};
 }
 
 }  // namespace kiln

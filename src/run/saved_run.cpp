@@ -88,6 +88,12 @@ void visit_fields(Is<TimePlan> auto& plan, auto&& field) {
   field("steps", plan.steps);
 }
 
+void visit_fields(Is<AutomaticProgress> auto& progress, auto&& field) {
+  field("answers", progress.answers);
+  field("found", progress.found);
+  field("tuned_macro_recall", progress.tuned_macro_recall);
+}
+
 void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("time", run.time);
   field("started", run.started);
@@ -104,6 +110,7 @@ void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("best", run.progress.best);
   field("early_stopping", run.progress.early_stopping);
   field("time_plan", run.progress.time_plan);
+  field("automatic", run.progress.automatic);
 }
 
 namespace {}  // namespace

@@ -25,12 +25,6 @@ long long bytes_at_the_end(const TrainingJob& job, const TrainState& state) {
   return job.config.checkpoint.path.empty() ? weights : 4 * weights;
 }
 
-std::string limit_word(const TrainingJob& job) {
-  for (const auto& [name, text] : job.config.effective_options)
-    if (name == "time-limit") return text;
-  return {};
-}
-
 // Of this rank; what is left of a batch is one.
 double validation_batches(const TrainingJob& job) {
   const auto images = static_cast<double>(job.inputs.valid.samples.size());
@@ -38,10 +32,21 @@ double validation_batches(const TrainingJob& job) {
   return std::ceil(images / ranks / job.config.optimization.batch_size);
 }
 
+// Of a run with --auto, which has a model by then.
+bool leaves_fine_tuning_out(const TrainingJob& job, const TimePlan& plan) {
+  return job.is_automatic && plan.is_over && plan.epochs == 0 && plan.steps == 0;
+}
+
 }  // namespace
 
 double time_limit_of(const TrainingJob& job) {
   return job.uses_features ? 0 : job.config.optimization.time_limit_s;
+}
+
+std::string time_limit_word(const TrainingJob& job) {
+  for (const auto& [name, text] : job.config.effective_options)
+    if (name == "time-limit") return text;
+  return {};
 }
 
 int epochs_that_fit(const TimeBudget& budget) {
@@ -66,7 +71,12 @@ std::optional<TimePlan> time_plan_of(const TrainingJob& job, const TrainState& s
 }
 
 std::string time_limit_text(const TrainingJob& job, const TimePlan& plan) {
-  const std::string limit = limit_word(job);
+  const std::string limit = time_limit_word(job);
+  if (job.uses_features)
+    return limit + "; there are no epochs to leave out: the last layer is fitted whatever it takes";
+  if (leaves_fine_tuning_out(job, plan))
+    return limit + ": no time for fine-tuning, of which an epoch takes about " +
+           duration_text(plan.epoch_seconds);
   if (plan.epochs == 0)
     return limit + formatted("; how many epochs fit is decided after the first, at most %d",
                              job.asked_epochs());
@@ -87,7 +97,7 @@ void take_time_plan(TrainingJob& job, const TimePlan& plan) {
   }
   if (plan.steps > 0)
     choose(job.choices, {"steps", std::to_string(plan.steps),
-                         "--time-limit " + limit_word(job) + " was over after them",
+                         "--time-limit " + time_limit_word(job) + " was over after them",
                          /*has_line=*/true});
 }
 
@@ -109,6 +119,7 @@ double TimeLimit::seconds_left() const {
 // A validation image takes no longer than a training image, whatever both wait for.
 double TimeLimit::end_seconds() const {
   if (plan().end_seconds > 0) return plan().end_seconds;
+  if (step_seconds_ == 0) return thought_end_seconds_;
   return validation_batches(job_) * step_seconds_ / job_.config.optimization.accumulate;
 }
 
@@ -131,15 +142,29 @@ bool TimeLimit::leaves_no_step_after_epoch() const {
   return is_set() && job_.world.leads() && seconds_left() < step_seconds_ + end_seconds();
 }
 
+bool TimeLimit::leaves_no_epoch(double train_seconds, double valid_seconds) {
+  if (!is_set()) return false;
+  thought_end_seconds_ = valid_seconds;
+  TimePlan decided = plan();
+  decided.epoch_seconds = train_seconds + valid_seconds;
+  decided.is_over = seconds_left() < kPartWorthIt * train_seconds + valid_seconds;
+  decided = job_.world.broadcast(decided);
+  if (!decided.is_over) return false;
+  plan() = decided;
+  log_.planned({.num_epochs = job_.first_epochs(), .reason = time_limit_text(job_, plan())});
+  return true;
+}
+
 void TimeLimit::note_vote(bool is_out_of_time) {
   if (!is_set() || !is_out_of_time || is_over() || !has_more_steps()) return;
   plan().is_over = true;
-  if (state_.epoch.steps == 0 && state_.progress.epochs_done > 0) {  // all of them whole
-    plan().steps = state_.progress.epochs_done * job_.inputs.steps_per_epoch;
+  const int next = state_.progress.epochs_done + 1;
+  if (state_.epoch.steps == 0 && job_.steps_before(next) > 0) {  // all of them whole
+    plan().steps = job_.steps_before(next);
     take_time_plan(job_, plan());
   }
   if (state_.progress.epochs_done == 0 && state_.epoch.steps == 1 && job_.world.leads())
-    job_.log.warning("--time-limit " + limit_word(job_) +
+    job_.log.warning("--time-limit " + time_limit_word(job_) +
                      " leaves no time for more than one step and one validation, which are made "
                      "whatever they take, so that there is a model. Give it more time.");
 }
@@ -149,7 +174,7 @@ void TimeLimit::end_epoch(const EpochRecord& record, double end_seconds) {
   steps_ = 0;
   plan().end_seconds = end_seconds;
   if (is_over()) {
-    plan().steps = (record.epoch - 1) * job_.inputs.steps_per_epoch + record.num_steps;
+    plan().steps = job_.steps_before(record.epoch) + record.num_steps;
     return take_time_plan(job_, plan());
   }
   if (plan().epochs == 0) decide(record);
@@ -157,16 +182,17 @@ void TimeLimit::end_epoch(const EpochRecord& record, double end_seconds) {
 
 void TimeLimit::decide(const EpochRecord& record) {
   TimePlan decided = plan();
-  decided.epochs = epochs_that_fit({.epochs_done = record.epoch,
-                                    .most_epochs = job_.last_epoch(),
+  const int first = job_.first_epochs(), last = job_.last_epoch() - first;  // of the schedule
+  decided.epochs = epochs_that_fit({.epochs_done = record.epoch - first,
+                                    .most_epochs = last,
                                     .seconds_left = seconds_left(),
                                     .train_seconds = record.train_seconds,
                                     .end_seconds = decided.end_seconds});
-  if (decided.epochs >= job_.last_epoch()) decided.epochs = job_.asked_epochs();
+  if (decided.epochs >= last) decided.epochs = job_.asked_epochs();
   decided.epoch_seconds = record.train_seconds + decided.end_seconds;
   plan() = job_.world.broadcast(decided);
   take_time_plan(job_, plan());
-  log_.planned({.num_epochs = plan().epochs, .reason = time_limit_text(job_, plan())});
+  log_.planned({.num_epochs = first + plan().epochs, .reason = time_limit_text(job_, plan())});
   const SchedulePlan& schedule = job_.recipe.schedule;
   if (schedule.warmup_epochs >= schedule.epochs && job_.world.leads())
     job_.log.warning(
@@ -177,11 +203,13 @@ void TimeLimit::decide(const EpochRecord& record) {
 bool TimeLimit::has_ended_training() const {
   if (!is_set()) return false;
   return is_over() || (plan().epochs > 0 && plan().epochs < job_.asked_epochs() &&
-                       state_.progress.epochs_done >= plan().epochs);
+                       state_.progress.epochs_done - job_.first_epochs() >= plan().epochs);
 }
 
 std::string TimeLimit::end_text() const {
-  const std::string limit = "--time-limit " + limit_word(job_);
+  const std::string limit = "--time-limit " + time_limit_word(job_);
+  if (leaves_fine_tuning_out(job_, plan()))
+    return "Nothing is fine-tuned: " + limit + " leaves no time for it.";
   if (!is_over())
     return formatted("Training ended after %d %s, as many as fit into ", plan().epochs,
                      plan().epochs == 1 ? "epoch" : "epochs") +

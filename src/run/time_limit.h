@@ -49,6 +49,9 @@ class TimeLimit {
   // Why, for the log.
   std::string end_text() const;
 
+  // Before the first step of an epoch that is thought to take so long: whether not even half of its
+  // training fits, and its validation. Then no step follows. A collective.
+  bool leaves_no_epoch(double train_seconds, double valid_seconds);
   // For this rank's vote: whether the limit leaves no time for another step, and what must follow.
   bool leaves_no_step_after_step();
   bool leaves_no_step_after_epoch() const;
@@ -75,11 +78,15 @@ class TimeLimit {
   // The pace of steps in this epoch, from its third in this process on: the first ones warm up.
   int steps_ = 0;
   Stopwatch since_second_;
-  double step_seconds_ = 0;  // 0: not known yet
+  double step_seconds_ = 0;         // 0: not known yet
+  double thought_end_seconds_ = 0;  // until then
 };
 
 // In seconds; 0: none. A head that is fitted to features has no epochs to leave out.
 double time_limit_of(const TrainingJob& job);
+
+// As it was given: "30min".
+std::string time_limit_word(const TrainingJob& job);
 
 // Empty without a limit; nothing is decided in it before training.
 std::optional<TimePlan> time_plan_of(const TrainingJob& job, const TrainState& state);

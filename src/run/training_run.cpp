@@ -9,6 +9,7 @@
 
 #include "base/system.h"
 #include "base/text.h"
+#include "run/automatic_run.h"
 #include "run/checkpoints.h"
 #include "run/choices.h"
 #include "run/class_counts.h"
@@ -35,6 +36,7 @@ struct TrainingRun {
   RunLogger& log;
   Checkpoints& checkpoints;
   TimeLimit& limit;
+  AutomaticRun& automatic;
   BadImageLedger bad_train, bad_valid;
 };
 
@@ -160,11 +162,13 @@ int validate(TrainingRun& run, EpochRecord& record, Validation& result) {
   return 0;
 }
 
-// Whether the epoch's model replaces the best so far.
-bool keep_if_best(TrainState& state, const EpochRecord& record, const OptimizationConfig& config,
-                  bool leads) {
-  BestEpoch& best = state.progress.best;
-  if (best.epoch != 0 && config.save == SaveChoice::kBest &&
+// Whether the epoch's model replaces the best so far; a collective with --auto.
+bool keep_if_best(TrainingRun& run, const EpochRecord& record, const Validation& validation) {
+  if (!run.automatic.allows(record, validation.predictions)) return false;
+  const OptimizationConfig& config = run.job.config.optimization;
+  BestEpoch& best = run.state.progress.best;
+  const bool is_first = best.epoch <= run.job.first_epochs();
+  if (!is_first && config.save == SaveChoice::kBest &&
       !is_better(judged(record), {best.valid, best.macro_recall}, config.best_by))
     return false;
   best = {.epoch = record.epoch,
@@ -172,7 +176,7 @@ bool keep_if_best(TrainState& state, const EpochRecord& record, const Optimizati
           .macro_recall = judged(record).macro_recall,
           .calibration = {},
           .weights = {}};
-  if (leads) best.weights = copied_weights(*state.model);
+  if (run.job.world.leads()) best.weights = copied_weights(*run.state.model);
   return true;
 }
 
@@ -196,16 +200,12 @@ bool goes_on(const TrainState& state, const TrainingJob& job, const TimeLimit& l
 
 // Runs until the last epoch, early stopping, the end of the time or a stop signal; from wherever
 // the state is.
-Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& checkpoints,
-           TimeLimit& limit) {
-  const DataConfig& data = job.config.data;
-  TrainingRun run{job,
-                  state,
-                  log,
-                  checkpoints,
-                  limit,
-                  {"training", job.inputs.train, data.has_train_shard, data, state.bad_train},
-                  {"validation", job.inputs.valid, data.has_valid_shard, data, state.bad_valid}};
+Stop train(TrainingRun& run) {
+  TrainingJob& job = run.job;
+  TrainState& state = run.state;
+  RunLogger& log = run.log;
+  Checkpoints& checkpoints = run.checkpoints;
+  TimeLimit& limit = run.limit;
   while (goes_on(state, job, limit)) {
     const int epoch = state.progress.epochs_done + 1;
     EpochRecord record;
@@ -238,7 +238,7 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& che
       record.valid_in_train = tell_shared_images(job, record.valid.count);
     record.bad_train_images = state.bad_train.num_bad;
     record.bad_valid_images = state.bad_valid.num_bad;
-    const bool kept = keep_if_best(state, record, job.config.optimization, job.world.leads());
+    const bool kept = keep_if_best(run, record, validation);
     ValidationDetails details;
     if (kept) details = judge_kept(run, validation, epoch);
     log.epoch(record, kept ? &details : nullptr);
@@ -259,8 +259,49 @@ Stop train(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& che
   return {.time_limit = limit.has_ended_training()};
 }
 
+// What a forecast needs to know of a run whose number of epochs is known.
+RunLength run_length(const TrainingJob& job) {
+  const ImageSize size = job.inputs.pixels.output;
+  return {.images_per_step = job.epoch_plan(1).step.images(),
+          .valid_images = static_cast<long long>(num_valid_images(job)),
+          .image_side = std::max(size.height, size.width),
+          .on_gpu = job.device.is_cuda};
+}
+
+// The run in its parts: a head fitted to features, epochs, or with --auto the one before the
+// others.
+Stop train_in_parts(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& checkpoints,
+                    TimeLimit& limit) {
+  if (job.uses_features) {
+    checkpoints.forgo_the_last();  // its model is used up
+    return {.signal = train_on_features(job, state, *state.model, log).stop_signal};
+  }
+  const DataConfig& data = job.config.data;
+  AutomaticRun automatic(job, state, log);
+  const bool fits_head = !automatic.has_begun();
+  if (const int signal = automatic.fit_head(limit)) {
+    checkpoints.forgo_the_last();  // it starts over
+    return {.signal = signal};
+  }
+  if (fits_head) checkpoints.begin();
+  if (time_limit_of(job) == 0) log.forecast(run_length(job));
+  TrainingRun run{job,
+                  state,
+                  log,
+                  checkpoints,
+                  limit,
+                  automatic,
+                  {"training", job.inputs.train, data.has_train_shard, data, state.bad_train},
+                  {"validation", job.inputs.valid, data.has_valid_shard, data, state.bad_valid}};
+  const Stop stop = train(run);
+  automatic.finish(limit);
+  return stop;
+}
+
 // "the one with the highest top-1".
-std::string kept_text(const OptimizationConfig& config) {
+std::string kept_text(const TrainingJob& job) {
+  const OptimizationConfig& config = job.config.optimization;
+  if (job.is_automatic) return "the one that --auto chooses";
   if (config.save == SaveChoice::kLast) return "the last one";
   if (config.best_by == BestBy::kLoss) return "the one with the lowest validation loss";
   return config.best_by == BestBy::kMacroRecall ? "the one with the highest macro recall"
@@ -273,29 +314,21 @@ std::string patience_text(const TrainingJob& job, const TrainState& state) {
   return formatted("The validation loss was not below the previous epoch's for %d %s; epoch %d, ",
                    patience, patience == 1 ? "epoch" : "epochs in a row",
                    state.progress.best.epoch) +
-         kept_text(job.config.optimization) + ", is kept.";
+         kept_text(job) + ", is kept.";
 }
 
 // Why training ended, where it was not the last epoch.
 void tell_stop(const Stop& stop, const TrainingJob& job, const TrainState& state,
                const TimeLimit& limit, RunLogger& log) {
+  const bool starts_over = job.config.checkpoint.path.empty() || job.uses_features ||
+                           (job.is_automatic && !state.progress.automatic);
   if (stop.signal != 0)
-    log.stopped_early(stop.reason(), "Stopped by signal " + std::to_string(stop.signal) + "." +
-                                         (job.config.checkpoint.path.empty() || job.uses_features
-                                              ? ""
-                                              : " The same command continues this run."));
+    log.stopped_early(stop.reason(),
+                      "Stopped by signal " + std::to_string(stop.signal) + "." +
+                          (starts_over ? "" : " The same command continues this run."));
   if (stop.patience)
     log.stopped_early(stop.reason(), "Stopped early. " + patience_text(job, state));
   if (stop.time_limit) log.stopped_early(stop.reason(), limit.end_text());
-}
-
-// What a forecast needs to know of a run whose number of epochs is known.
-RunLength run_length(const TrainingJob& job) {
-  const ImageSize size = job.inputs.pixels.output;
-  return {.images_per_step = job.epoch_plan(1).step.images(),
-          .valid_images = static_cast<long long>(num_valid_images(job)),
-          .image_side = std::max(size.height, size.width),
-          .on_gpu = job.device.is_cuda};
 }
 
 // The plan of a run that begins, or where it goes on.
@@ -313,18 +346,6 @@ void begin_record(TrainingJob& job, const TrainState& state, RunLogger& log) {
   if (job.world.leads()) from.record = std::move(job.resume->checkpoint->record);
   job.resume->checkpoint.reset();
   log.resume(start, warnings, from);
-}
-
-// The weights' copies of the best epoch, and of a checkpoint with the optimizer's state.
-MemoryUse memory_plan(const TrainingJob& job, const TrainState& state) {
-  long long weights = 0;
-  for (const NamedTensor& item : state.model->state())
-    weights += static_cast<long long>(item.tensor.nbytes());
-  const int copies = job.world.leads() ? (job.config.checkpoint.path.empty() ? 1 : 3) : 0;
-  return {.to_come = static_cast<long long>(job.cache.limit_bytes()) + copies * weights,
-          .ranks_on_host = job.world.local_size(),
-          .batch_size = job.config.optimization.batch_size,
-          .on_gpu = job.device.is_cuda};
 }
 
 }  // namespace
@@ -346,15 +367,11 @@ int run_training(const TrainConfig& config, Process& process) {
     install_stop_signals();
     begin_record(*job, *state, log);
     log.watch_memory(memory_plan(*job, *state));
-    if (time_limit_of(*job) == 0) log.forecast(run_length(*job));
     auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
     TimeLimit limit(*job, *state, log);
-    const Stop stop = job->uses_features
-                          ? Stop{.signal = train_on_features(*job, *state, log).stop_signal}
-                          : train(*job, *state, log, *checkpoints, limit);
+    const Stop stop = train_in_parts(*job, *state, log, *checkpoints, limit);
     tell_stop(stop, *job, *state, limit, log);
     world.enter("writing the last checkpoint", /*patient=*/true);
-    if (job->uses_features) checkpoints->forgo_the_last();  // its model has been used up
     const std::string reason = stop.reason();
     checkpoints->finish(stop.signal != 0 ? "" : reason.empty() ? "epochs" : reason);
     checkpoints.reset();

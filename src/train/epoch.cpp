@@ -135,8 +135,9 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceUploader& u
 }
 
 double TrainEpoch::rate_after(int steps) const {
-  return rate(plan_.schedule,
-              std::int64_t{plan_.epoch - 1} * plan_.schedule.steps_per_epoch + steps);
+  return rate(
+      plan_.schedule,
+      std::int64_t{plan_.epoch - 1 - plan_.epochs_before} * plan_.schedule.steps_per_epoch + steps);
 }
 
 bool TrainEpoch::step() {
@@ -189,7 +190,7 @@ StepRecord TrainEpoch::timing() const {
   const EpochSums& epoch = state_.epoch;
   StepRecord record;
   record.epoch = plan_.epoch;
-  record.num_epochs = plan_.schedule.epochs;
+  record.num_epochs = plan_.epochs_before + plan_.schedule.epochs;
   record.learning_rate = learning_rate_;
   record.step = epoch.steps;
   record.num_steps = plan_.schedule.steps_per_epoch;

@@ -68,7 +68,8 @@ class StepRates {
 };
 
 struct EpochPlan {
-  int epoch = 1;  // from 1
+  int epoch = 1;          // from 1
+  int epochs_before = 0;  // of the run, that the schedule does not count
   SchedulePlan schedule;
   StepPlan step;
   std::int64_t most_steps = 0;  // of this epoch, the last of a run; 0: all

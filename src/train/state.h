@@ -53,11 +53,21 @@ struct TimePlan {
   std::int64_t steps = 0;    // that were made in all when it was over
 };
 
+// What --auto has found so far. Plain values: part of the training state.
+struct AutomaticProgress {
+  // Of the frozen network with its fitted head, by validation image: '1' for a right answer, '0'
+  // for a wrong one, '-' for none.
+  std::string answers;
+  AutomaticRecord found;
+  double tuned_macro_recall = 0;  // of the epoch in `found`
+};
+
 struct Progress {
   int epochs_done = 0;
   BestEpoch best;
   EarlyStopping early_stopping;
-  std::optional<TimePlan> time_plan;  // of a run with a time limit
+  std::optional<TimePlan> time_plan;           // of a run with a time limit
+  std::optional<AutomaticProgress> automatic;  // of one with --auto, once the head is fitted
 };
 
 // Where an epoch's time went on this rank.

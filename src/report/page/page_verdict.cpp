@@ -81,8 +81,12 @@ std::string verdict_html(const RunRecord& run) {
                 figure("epochs", static_cast<double>(run.epochs.size()),
                        formatted("%zu of %d epochs", run.epochs.size(), run.start.num_epochs)) +
                     "; " + saved_text(run.end));
-  return section("verdict", "Did it work?",
-                 verdict_line(answer) + element("dl class=\"tiles\"", "\n" + tiles));
+  const auto& automatic = run.end.automatic;
+  return section(
+      "verdict", "Did it work?",
+      verdict_line(answer) +
+          (automatic ? element("p id=\"kept\"", escaped(automatic->reason)) : std::string()) +
+          element("dl class=\"tiles\"", "\n" + tiles));
 }
 
 std::string findings_html(const RunRecord& run) {

@@ -291,20 +291,21 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
   Json faults = Json::array();
   for (const ImageFaultRecord& fault : end.image_faults) faults.push_back(fault_json(fault));
   const std::string& stopped = end.stopped_early;
-  const Json json = {{"started", run.start.time},
-                     {"options", as_json(run.start.options)},
-                     {"versions", as_json(run.start.versions)},
-                     {"precision", run.start.precision},
-                     {"precision_reason", run.start.precision_reason},
-                     {"data", data_json(run)},
-                     {"epochs", epochs},
-                     {"saved_epoch", end.saved_epoch},
-                     {"temperature", run.details.calibration.temperature},
-                     {"stopped_early", stopped.empty() ? Json(false) : Json(stopped)},
-                     {"image_faults", faults},
-                     {"start_to_first_step_seconds", end.start_to_first_step_seconds},
-                     {"total_seconds", end.total_seconds},
-                     {"peak_memory_bytes", end.peak_memory_bytes}};
+  Json json = {{"started", run.start.time},
+               {"options", as_json(run.start.options)},
+               {"versions", as_json(run.start.versions)},
+               {"precision", run.start.precision},
+               {"precision_reason", run.start.precision_reason},
+               {"data", data_json(run)},
+               {"epochs", epochs},
+               {"saved_epoch", end.saved_epoch},
+               {"temperature", run.details.calibration.temperature},
+               {"stopped_early", stopped.empty() ? Json(false) : Json(stopped)},
+               {"image_faults", faults},
+               {"start_to_first_step_seconds", end.start_to_first_step_seconds},
+               {"total_seconds", end.total_seconds},
+               {"peak_memory_bytes", end.peak_memory_bytes}};
+  if (end.automatic) json["automatic"] = as_json(*end.automatic);
   return json_text(json, 2) + "\n";
 }
 

@@ -198,6 +198,15 @@ void visit_fields(Is<Interruption> auto& interruption, auto&& field) {
   field("host", interruption.host);
 }
 
+void visit_fields(Is<AutomaticRecord> auto& found, auto&& field) {
+  field("frozen", found.frozen);
+  field("tuned_epoch", found.tuned_epoch);
+  field("tuned", found.tuned);
+  field("p_value", found.p_value);
+  field("keeps_tuned", found.keeps_tuned);
+  field("reason", found.reason);
+}
+
 void visit_fields(Is<RunEnd> auto& end, auto&& field) {
   field("time", end.time);
   field("status", end.status);
@@ -205,6 +214,7 @@ void visit_fields(Is<RunEnd> auto& end, auto&& field) {
   field("stopped_early", end.stopped_early);
   field("saved_epoch", end.saved_epoch);
   field("model_path", end.model_path);
+  field("automatic", end.automatic);
   field("image_faults", end.image_faults);
   field("start_to_first_step_seconds", end.start_to_first_step_seconds);
   field("total_seconds", end.total_seconds);

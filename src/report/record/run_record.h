@@ -3,6 +3,7 @@
 // the run itself or from the file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,6 +69,7 @@ struct RunEnd {
   std::string stopped_early;  // "", "patience", "time-limit" or "signal"
   int saved_epoch = 0;        // 0: none
   std::string model_path;     // where the ModelDirectory is; empty: none was written
+  std::optional<AutomaticRecord> automatic = {};  // of a run with --auto
   std::vector<ImageFaultRecord> image_faults;
   double start_to_first_step_seconds = 0, total_seconds = 0;
   long long peak_memory_bytes = 0, peak_device_bytes = 0;

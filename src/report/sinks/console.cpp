@@ -117,6 +117,7 @@ class Console : public RunSink {
     result("saved epoch",
            formatted("%d of %zu", end.saved_epoch, run.epochs.size()) +
                (end.stopped_early.empty() ? "" : " (stopped early: " + end.stopped_early + ")"));
+    if (end.automatic) result("kept by --auto", end.automatic->reason);
     const Totals& valid = kept_epoch(run)->valid;
     result("top-1 accuracy",
            accuracy_text(valid.top1_accuracy(), top1_interval(valid)) + baseline_text(run));

@@ -1,0 +1,77 @@
+// `kiln train`: whether it decides itself how a network with given weights is trained.
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "config/binder.h"
+#include "config/option_rows.h"
+
+namespace kiln {
+namespace {
+
+// What --auto decides. Beside --auto True all but the first two are taken as they are given.
+constexpr std::array kDecided = {
+    "freeze",           "folds",         "augment",           "epochs", "steps",
+    "num-warmup-steps", "learning-rate", "head-learning-rate"};
+
+// A fault in the place of --auto, for what its two parts have no use for.
+void refuse_beside(Binder& binder, const char* option, const std::string& reason) {
+  if (!binder.given(option)) return;
+  binder.fault(option, ErrorCode::kParameterParsing,
+               "--auto True and --" + std::string(option) + " are both given, but " + reason +
+                   ": leave one of the two out.");
+}
+
+void check_auto(Binder& binder, const TrainConfig& config) {
+  refuse_beside(binder, "freeze", "what is frozen is what --auto decides");
+  refuse_beside(binder, "folds", "--auto judges by validation images");
+  if (config.ranks.sync_batch_norm)
+    refuse_beside(binder, "sync-batch-norm", "the head is fitted while BatchNorm is frozen");
+  if (config.data.has_train_shard)
+    refuse_beside(binder, "shard-by", "the head is fitted to images that all ranks see");
+  if (binder.given("model-name") && !binder.given("weights"))
+    binder.fault("auto", ErrorCode::kParameterParsing,
+                 "--auto True begins with the features of a network that has learned, but the "
+                 "weights are fresh: give some with --weights, or leave --auto out.");
+}
+
+// Whether nothing speaks against it, of what a command line can tell.
+AutoConfig automatic_choice(const Binder& binder, const TrainConfig& config) {
+  const DataConfig& data = config.data;
+  const bool may_have_weights = binder.given("weights") || binder.given("untrained-model-path");
+  if (data.split.data_path.empty() || !may_have_weights) return {};
+  const auto* const decided = std::find_if(
+      kDecided.begin(), kDecided.end(), [&](const char* option) { return binder.given(option); });
+  if (decided != kDecided.end()) return {.why_not = "--" + std::string(*decided) + " is given"};
+  if (config.ranks.sync_batch_norm) return {.why_not = "--sync-batch-norm is given"};
+  return {.choice = AutoChoice::kIfFewImages};
+}
+
+}  // namespace
+
+std::vector<TrainOption> auto_options() {
+  return {
+      {Effect::kResult,
+       yes_or_no("auto", ValueKind::kBoolean, "", kTraining,
+                 "True: fit the linear layer at the end to the features of the frozen network, "
+                 "then train the whole network from there, while --time-limit leaves time, and "
+                 "keep that only where it is better on the validation images by McNemar's test at "
+                 "5 %. Default: True for --data-path with given weights and under 5000 images, "
+                 "unless an option that it decides is given, such as --freeze, --epochs or "
+                 "--learning-rate.")},
+  };
+}
+
+void settle_auto(Binder& binder, TrainConfig& config) {
+  AutoConfig& settled = config.optimization.automatic;
+  if (!binder.given("auto")) {
+    settled = automatic_choice(binder, config);
+  } else if (binder.boolean("auto")) {
+    settled.choice = AutoChoice::kYes;
+    check_auto(binder, config);
+  }
+  settled.sets_learning_rate = !binder.given("learning-rate");
+  settled.sets_augment = !binder.given("augment");
+}
+
+}  // namespace kiln
