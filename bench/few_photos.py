@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What weights of others are worth with few photos: accuracy and seconds of three ways to train on them.
+"""What weights of others are worth with few photos: accuracy and seconds of four ways to train on them.
 
     bench/few_photos.py KILN DATA OUT [--held-out N] [--seeds N] [--pretraining-epochs N] [--epochs N]
 
 DATA holds class folders in train and in val, such as CIFAR-10 at 32x32. A ResNet-18 is trained on all classes but the
 last N first; its weights are those of others. Then 20, 50 and 100 images a class of the held-out ones are trained on,
-from scratch, with a frozen backbone and fine-tuned, and judged by all other images of these classes. Writes a table as
-Markdown, and every figure to OUT/figures.json. Leave the machine alone meanwhile.
+from scratch, with a frozen backbone, with --auto and fine-tuned, and judged by all other images of these classes.
+Writes a table as Markdown, and every figure to OUT/figures.json. Leave the machine alone meanwhile.
 """
 import argparse
 import json
@@ -63,6 +63,7 @@ def ways(options, weights):
         "from scratch": ["--epochs", options.epochs, "--patience", 1000, "--batch-size", 16, "--learning-rate", 0.02,
                          "--augment", "flip"],
         "frozen features": [*taken, "--freeze", "backbone"],
+        "automatic": [*taken, "--auto", "True"],
         "fine-tuned": [*taken, "--epochs", options.epochs, "--patience", 1000, "--batch-size", 16,
                        "--learning-rate", 0.01, "--augment", "flip"],
     }

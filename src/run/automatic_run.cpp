@@ -16,8 +16,7 @@ namespace kiln {
 namespace {
 
 constexpr double kSignificance = 0.05;
-// Of the time of a forward pass: what a step takes with its backward pass.
-constexpr double kPassesOfAStep = 3;
+constexpr double kBackward = 2;  // times a forward pass
 
 // The same network with the same weights.
 std::unique_ptr<ImageModel> copy_of(const ImageModel& model, const TrainingJob& job) {
@@ -79,7 +78,8 @@ int AutomaticRun::fit_head(TimeLimit& limit) {
   progress.answers =
       job_.world.broadcast(packed_answers(frozen.predictions, job_.inputs.valid.samples.size()));
   progress.found.frozen = frozen.judged;
-  limit.leaves_no_epoch(kPassesOfAStep * frozen.train_seconds, frozen.valid_seconds);
+  limit.leaves_no_epoch(frozen.train_seconds + kBackward * frozen.forward_seconds,
+                        frozen.valid_seconds);
   return 0;
 }
 

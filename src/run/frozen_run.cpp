@@ -114,7 +114,8 @@ class FeatureRun {
   HeadFit head_;                         // on rank 0
   std::vector<Prediction> predictions_;  // of the images that judge it, on rank 0
   Stopwatch watch_;
-  double wait_seconds_ = 0, train_pass_seconds_ = 0, pass_seconds_ = 0, fit_seconds_ = 0;
+  double wait_seconds_ = 0, forward_seconds_ = 0, train_pass_seconds_ = 0;
+  double pass_seconds_ = 0, fit_seconds_ = 0;
   EpochRecord record_;
   bool was_warned_of_time_ = false;
 };
@@ -134,6 +135,7 @@ int FeatureRun::run() {
                               train_))
     return signal;
   record_.train_seconds = train_pass_seconds_ = watch_.seconds();
+  forward_seconds_ = std::max(0.0, train_pass_seconds_ - wait_seconds_);
   if (validates()) {
     job_.world.enter("features of the validation images");
     if (const int signal = read({job_.inputs.valid,
@@ -370,6 +372,7 @@ FrozenResult FeatureRun::take_result() {
   result.out_of_fold = take_out_of_fold();
   result.predictions = std::move(predictions_);
   result.judged = record_.valid;
+  result.forward_seconds = forward_seconds_;
   result.train_seconds = train_pass_seconds_;
   result.valid_seconds = record_.valid_seconds;
   return result;

@@ -19,8 +19,9 @@ struct FrozenResult {
   OutOfFold out_of_fold;                // of the training images; on rank 0, with --folds
   std::vector<Prediction> predictions;  // of the images that judge it; on rank 0
   Totals judged;                        // of these, over all ranks
-  double train_seconds = 0;             // of the training images' way through the network
-  double valid_seconds = 0;             // likewise
+  // Of the training images' way through the network, without waiting for them, and with it; of the
+  // validation images', with it.
+  double forward_seconds = 0, train_seconds = 0, valid_seconds = 0;
 };
 
 // In place of the epochs, or as the first of them, for a job that uses_features or is_automatic. It
