@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/url.h"
 #include "commands/commands.h"
 #include "config/options.h"
 #include "launch/mpirun_job.h"
@@ -207,6 +208,10 @@ class Tuner {
     all.emplace_back("trained-model-path", plan.model_path.string());
     all.emplace_back("log-path", plan.log_path.string());
     all.emplace_back("print-freq", "5");
+    // The file names no URL that holds a secret.
+    if (const std::string& weights = config_.train.data.network.weights;
+        without_secrets(weights) != weights)
+      all.emplace_back("weights", weights);
     for (const auto& [option, value] : all) plan.words.push_back("--" + option + "=" + value);
     return run_trial(plan, [] { return stop_signal() != 0; });
   }

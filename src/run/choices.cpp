@@ -214,7 +214,11 @@ std::string config_text(const TrainConfig& config, const std::vector<Choice>& ch
               printable(choice->reason) + "\n";
     } else if (given != config.effective_options.end() && given->second != option.default_text &&
                !not_repeated().contains(option.name)) {
-      text += option.name + ": " + scalar(given->second) + "\n";
+      const bool is_secret =
+          option.name == "weights" && given->second != config.data.network.weights;
+      text += is_secret ? "# weights: " + printable(given->second) +
+                              ", to be given again: what is left out may be a secret\n"
+                        : option.name + ": " + scalar(given->second) + "\n";
     }
   }
   return text;

@@ -72,6 +72,20 @@ TEST(RepeatText, KeepsPathsAsTheyAre) {
   }
 }
 
+TEST(RepeatText, HasNoSecretOfAUrl) {
+  TrainConfig config = config_of({});
+  config.data.network.weights = "https://host/w.pth?signature=word";
+  for (auto& [name, text] : config.effective_options)
+    if (name == "weights") text = "https://host/w.pth?…";
+  const std::string text = repeat_text(config, {});
+  EXPECT_EQ(text.find("word"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n# weights: https://host/w.pth?…"), std::string::npos) << text;
+  EXPECT_TRUE(read_back(text).data.network.weights.empty());
+  const std::string cached =
+      repeat_text(config, {{"weights", "/cache/w.pth", "fetched from https://host/w.pth?…"}});
+  EXPECT_NE(cached.find("\nweights: /cache/w.pth  # "), std::string::npos) << cached;
+}
+
 TEST(RepeatText, NamesAChoiceWithoutAWordInAComment) {
   const std::string text =
       repeat_text(config_of({}), {{"image-size", "", "32x32, all images have this size"}});
