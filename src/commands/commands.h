@@ -100,6 +100,11 @@ int run(const ReportConfig& config, Process& process);
 // thrown together.
 int run(const ScoreConfig& config, Process& process);
 
+// `kiln split`: images -> two or three ImageDirectories, which appear together. Exit code 1 if
+// `check_leaks` found copies of an image in different ones. Faults of input and outputs are thrown
+// together.
+int run(const SplitImagesConfig& config, Process& process);
+
 // `kiln train`: sets up the ranks, world and log of a training run (run/training_run.h).
 // Starts the ranks if requested; otherwise joins the world and runs as one of its ranks. Exit code:
 // 0, or 128 + n after stop signal n. Throws Error, Problems, FailedElsewhere, or library

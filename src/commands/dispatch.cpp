@@ -28,7 +28,9 @@ int run(const HelpRequest& help, Process&) {
 // What such a command prints says how it went; its result is elsewhere.
 bool has_printed_news_only(const Command& command) {
   const auto* score = std::get_if<ScoreConfig>(&command);
+  const auto* split = std::get_if<SplitImagesConfig>(&command);
   return (score != nullptr && !score->output_path.empty()) ||
+         (split != nullptr && !split->check_leaks) ||
          std::holds_alternative<TrainConfig>(command) ||
          std::holds_alternative<EvaluateConfig>(command) ||
          std::holds_alternative<LaunchConfig>(command) ||

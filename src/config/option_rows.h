@@ -102,7 +102,8 @@ CommandInfo launch_command();            // launch_options.cpp
 CommandInfo tune_command();              // tune_options.cpp
 CommandInfo init_model_command();        // model_options.cpp
 CommandInfo convert_command();           // data_options.cpp
-CommandInfo pack_command();              //
+CommandInfo split_command();             // parts_options.cpp
+CommandInfo pack_command();              // data_options.cpp
 CommandInfo demo_data_command();         //
 CommandInfo bench_loader_command();      // view_options.cpp
 CommandInfo bench_step_command();        //

@@ -273,6 +273,18 @@ struct ConvertConfig {
   std::string input_path, output_path;
 };
 
+// `kiln split`.
+struct SplitImagesConfig {
+  std::string src_path;
+  std::vector<std::string> part_names, part_paths;  // two or three
+  std::vector<double> fractions;                    // of each part
+  bool stratify = true;
+  std::string group_by;  // a regular expression; empty: none
+  bool keep_duplicates_together = false;
+  bool check_leaks = false;
+  std::int64_t random_seed = 42;
+};
+
 struct PackConfig {
   std::string input_path, output_path;
   int shard_mb = 256;
@@ -365,10 +377,10 @@ struct HelpRequest {
 struct VersionRequest {};
 
 // commands/commands.h has a run() for each.
-using Command =
-    std::variant<TrainConfig, ScoreConfig, EvaluateConfig, AuditConfig, LaunchConfig, TuneConfig,
-                 InitModelConfig, ConvertConfig, PackConfig, DemoDataConfig, InspectConfig,
-                 BenchCollectiveConfig, BenchLoaderConfig, BenchStepConfig, WatchConfig,
-                 DescribeConfig, ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
+using Command = std::variant<TrainConfig, ScoreConfig, EvaluateConfig, AuditConfig, LaunchConfig,
+                             TuneConfig, InitModelConfig, ConvertConfig, SplitImagesConfig,
+                             PackConfig, DemoDataConfig, InspectConfig, BenchCollectiveConfig,
+                             BenchLoaderConfig, BenchStepConfig, WatchConfig, DescribeConfig,
+                             ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

@@ -12,8 +12,8 @@ from flow import KILN, assert_resumed, main, start_until  # noqa: E402, F401
 CLIENTS = ROOT / ".deps/clients"
 
 COMPONENTS = {"train": "component.yaml", "init-model": "components/init-model.yaml",
-              "convert": "components/convert.yaml", "pack": "components/pack.yaml", "score": "components/score.yaml",
-              "evaluate": "components/evaluate.yaml"}
+              "convert": "components/convert.yaml", "split": "components/split.yaml", "pack": "components/pack.yaml",
+              "score": "components/score.yaml", "evaluate": "components/evaluate.yaml"}
 KUBEFLOW = {command: f"components/kubeflow/{command}.yaml" for command in COMPONENTS}
 
 

@@ -2,7 +2,9 @@
 
 #include <unordered_map>
 
+#include "base/error.h"
 #include "base/path_pattern.h"
+#include "base/text.h"
 #include "base/union_find.h"
 
 namespace kiln {
@@ -43,6 +45,17 @@ std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& p
     groups[i] = root == i ? num_groups++ : groups[root];
   }
   return groups;
+}
+
+void refuse_idle_pattern(const Dataset& set, const std::string& group_by) {
+  if (group_by.empty()) return;
+  const PathPattern pattern(group_by);
+  for (std::size_t i = 0; i < set.samples.size(); ++i)
+    if (!pattern.group_of(set.samples.file_name(i)).empty()) return;
+  throw Error(ErrorCode::kUserError, "--group-by '" + group_by + "' matches no path in '" +
+                                         set.root.string() + "': the first is '" +
+                                         printable(set.samples.file_name(0)) +
+                                         "'. Give a regular expression for such paths.");
 }
 
 }  // namespace kiln

@@ -28,4 +28,7 @@ DuplicatePairs find_duplicates(const ScannedImages& scanned);
 std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& pairs,
                                      const std::string& group_by);
 
+// Throws Error kUserError for a `group_by` that matches no path of the set.
+void refuse_idle_pattern(const Dataset& set, const std::string& group_by);
+
 }  // namespace kiln

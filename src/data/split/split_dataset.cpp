@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/path_pattern.h"
 #include "base/text.h"
 #include "data/split/image_rows.h"
 #include "data/split/labels_file.h"
@@ -38,17 +37,6 @@ void refuse_one_class(const Dataset& set) {
   fail(set, "all its images are of one class, '" + class_of(set, 0) +
                 "', so there is nothing to tell apart. Give the folder that contains the class "
                 "folders, or add images of another class.");
-}
-
-void refuse_idle_pattern(const Dataset& set, const std::string& group_by) {
-  if (group_by.empty()) return;
-  const PathPattern pattern(group_by);
-  for (std::size_t i = 0; i < set.samples.size(); ++i)
-    if (!pattern.group_of(set.samples.file_name(i)).empty()) return;
-  throw Error(ErrorCode::kUserError, "--group-by '" + group_by + "' matches no path in '" +
-                                         set.root.string() + "': the first is '" +
-                                         printable(set.samples.file_name(0)) +
-                                         "'. Give a regular expression for such paths.");
 }
 
 // No class has two groups.

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <set>
 #include <string>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -126,6 +126,19 @@ std::string read_image(const Dataset& set, std::size_t i) {
   }
 }
 
+// The lines of the images with keep[i]; lines without anything belong to no image.
+std::string kept_lines(std::string_view list, const std::vector<bool>& keep) {
+  std::string text;
+  for (std::size_t i = 0; i < keep.size() && !list.empty();) {
+    const std::size_t end = std::min(list.find('\n'), list.size());
+    const std::string_view line = list.substr(0, end);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    if (keep[i++]) (text += line) += '\n';
+  }
+  return text;
+}
+
 std::string list_text(const Dataset& set) {
   if (!set.list_name.empty()) return read_list(set);
   std::string text;
@@ -191,21 +204,39 @@ void prepare_image_output(const fs::path& folder, const fs::path& input) {
   for (const fs::path& inner : contents_of(folder).folders) remove_leftovers(folder / inner);
 }
 
-void write_image_directory(const Dataset& set, const fs::path& folder) {
-  const OutputFolder locked(folder);
+ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const fs::path& folder)
+    : locked_(folder) {
+  complete(set, list_text(set));
+}
+
+ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const std::vector<bool>& keep,
+                                           const fs::path& folder)
+    : locked_(folder) {
+  Dataset part = part_of(set, keep);
+  part.samples_json = samples_text(part);
+  complete(part, set.list_name.empty() ? list_text(part) : kept_lines(read_list(set), keep));
+}
+
+void ImageDirectoryOutput::complete(const Dataset& set, const std::string& list) {
+  const fs::path& folder = locked_.path();
   const std::vector<fs::path> earlier = earlier_files(folder);
-  const std::string list = list_text(set);
   std::set<fs::path> names = {kMetaName, kListName, kSchemaName, kSamplesName};
-  std::vector<DurableFile> files = complete_images(set, folder, names);
-  files.push_back(complete_file(folder / kListName, list));
-  files.push_back(complete_file(folder / kSchemaName, set.schema_json));
-  files.push_back(complete_file(folder / kSamplesName, set.samples_json));
-  files.push_back(complete_file(folder / kMetaName, meta_text()));
-  std::vector<fs::path> stale;
-  std::copy_if(earlier.begin(), earlier.end(), std::back_inserter(stale),
+  files_ = complete_images(set, folder, names);
+  files_.push_back(complete_file(folder / kListName, list));
+  files_.push_back(complete_file(folder / kSchemaName, set.schema_json));
+  files_.push_back(complete_file(folder / kSamplesName, set.samples_json));
+  files_.push_back(complete_file(folder / kMetaName, meta_text()));
+  std::copy_if(earlier.begin(), earlier.end(), std::back_inserter(stale_),
                [&](const fs::path& file) { return !names.contains(file); });
-  locked.replace(std::move(files), stale);
-  remove_empty_folders(folder);
+}
+
+void ImageDirectoryOutput::put_in_place() {
+  locked_.replace(std::move(files_), stale_);
+  remove_empty_folders(locked_.path());
+}
+
+void write_image_directory(const Dataset& set, const fs::path& folder) {
+  ImageDirectoryOutput(set, folder).put_in_place();
 }
 
 }  // namespace kiln

@@ -6,7 +6,10 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
+#include "base/output_folder.h"
 #include "data/dataset/dataset.h"
 
 namespace kiln {
@@ -20,10 +23,30 @@ void prepare_output_folder(const std::filesystem::path& folder, const std::files
 // that begin with a dot, and lost+found. Creates parents, removes leftovers.
 void prepare_image_output(const std::filesystem::path& folder, const std::filesystem::path& input);
 
-// Writes `set` as an ImageDirectory into a prepared `folder`. An ImageDirectory keeps its list;
-// class folders become `image/<class id>_<n><extension>`; other kinds keep their paths below
-// `image/`. Error kInvalidDataset if an image cannot be read, kFailedToWriteOutputs if the output
-// cannot be written.
+// An ImageDirectory whose files are complete under temporary names in a prepared folder, so that
+// several may appear together, or none. An ImageDirectory keeps its list; class folders become
+// `image/<class id>_<n><extension>`; other kinds keep their paths below `image/`. Error
+// kInvalidDataset if an image cannot be read, kFailedToWriteOutputs if the output cannot be
+// written.
+class ImageDirectoryOutput {
+ public:
+  ImageDirectoryOutput(const Dataset& set, const std::filesystem::path& folder);
+  // Only the images with keep[i], as they are in the whole: name, id and line of the list. `set`
+  // is as read_dataset() gave it.
+  ImageDirectoryOutput(const Dataset& set, const std::vector<bool>& keep,
+                       const std::filesystem::path& folder);
+  void put_in_place();  // once
+
+ private:
+  void complete(const Dataset& set, const std::string& list);
+
+  OutputFolder locked_;
+  std::vector<DurableFile> files_;
+  std::vector<std::filesystem::path> stale_;  // of an earlier ImageDirectory
+};
+
+// Writes `set` as an ImageDirectory into a prepared `folder`, with the errors of
+// ImageDirectoryOutput.
 void write_image_directory(const Dataset& set, const std::filesystem::path& folder);
 
 }  // namespace kiln

@@ -1,0 +1,156 @@
+// `kiln split`: one dataset becomes two or three.
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "config/binder.h"
+#include "config/option_rows.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kRounding = 1e-6;  // of fractions as people write them
+
+std::vector<Option> parts_options() {
+  const std::string group = "Split";
+  Option train_path =
+      required_path("tgt-train-path", "DIR", "Output folder for the training ImageDirectory.");
+  Option test_path =
+      required_path("tgt-test-path", "DIR", "Output folder for the test ImageDirectory.");
+  train_path.instead = test_path.instead = "output-path";
+  Option random_seed = seed(group, "Seed for which images go where.");
+  random_seed.default_text = "42";  // the designer's
+  return {
+      required_path("src-path", "DIR", "Images, in any form that train reads."),
+      train_path,
+      test_path,
+      optional_path("output-path", "DIR", "", kPaths,
+                    "Folder for the ImageDirectories train and test, or train, valid and test, in "
+                    "place of --tgt-train-path and --tgt-test-path."),
+      {.name = "fraction",
+       .value_name = "X",
+       .default_text = "0.9",
+       .unit = "",
+       .group = group,
+       .help = "Share of all images that goes to the training output, rounded down to whole "
+               "images; at least one image and at most all but one.",
+       .kind = ValueKind::kShare},
+      optional_path("fractions", "X,X,X", "", group,
+                    "Shares of train, valid and test (or of train and test), which add up to 1, "
+                    "such as 0.8,0.1,0.1; needs --output-path. Each is rounded down, and the last "
+                    "one gets the rest."),
+      yes_or_no("stratify", ValueKind::kBoolean, "True", group,
+                "Divide each class alike. Where a class has fewer images than there are outputs, "
+                "or an output fewer images than there are classes, the split is random over all "
+                "images, with a warning."),
+      optional_path("group-by", "REGEX", "", group,
+                    "Regular expression (ECMAScript) for the paths of images. Images with the same "
+                    "first capture group, or the same match where there is none, go to one output; "
+                    "others are on their own."),
+      yes_or_no("keep-duplicates-together", ValueKind::kSwitch, "False", group,
+                "Keep copies of an image in one output: the same bytes always, other sizes and "
+                "qualities of up to 20000 images."),
+      yes_or_no("check-leaks", ValueKind::kSwitch, "False", kReporting,
+                "Print a JSON object per line for copies of an image that went to different "
+                "outputs; exit status 1 if there are any."),
+      random_seed};
+}
+
+// A share that leaves something for others.
+double fraction_value(const std::string& text, const std::string& where) {
+  const Option share = {.name = "fraction",
+                        .value_name = "X",
+                        .default_text = "",
+                        .unit = "",
+                        .group = "",
+                        .help = "",
+                        .kind = ValueKind::kShare};
+  double value = 1;
+  try {
+    value = share_value(share, text, where);
+  } catch (const Error& fault) {
+    if (fault.code() == ErrorCode::kParameterParsing) throw;
+  }
+  if (value < 1) return value;
+  throw Error(ErrorCode::kNotInRangeValue,
+              where + " is " + text + ", but must be greater than 0 and less than 1.");
+}
+
+std::vector<double> fractions_of(const std::string& text) {
+  std::vector<double> fractions;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    fractions.push_back(fraction_value(text.substr(begin, end - begin), "A share in --fractions"));
+    begin = end + 1;
+  }
+  if (fractions.size() != 2 && fractions.size() != 3)
+    throw Error(ErrorCode::kParameterParsing,
+                "--fractions is '" + text +
+                    "', but must be the shares of train and test, such as "
+                    "0.9,0.1, or of train, valid and test, such as 0.8,0.1,0.1.");
+  const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
+  if (std::abs(sum - 1) > kRounding)
+    throw Error(ErrorCode::kNotInRangeValue, "--fractions is " + text + ", which adds up to " +
+                                                 std::to_string(sum) + ", but must add up to 1.");
+  return fractions;
+}
+
+void bind_fractions(Binder& binder, SplitImagesConfig& config) {
+  config.part_names = {"train", "test"};
+  if (!binder.given("fractions")) {
+    const std::string text = binder.path("fraction");
+    binder.check("fraction", [&] {
+      const double fraction = fraction_value(text, "--fraction");
+      config.fractions = {fraction, 1 - fraction};
+    });
+    return;
+  }
+  const std::string text = binder.path("fractions");
+  if (!text.empty()) binder.check("fractions", [&] { config.fractions = fractions_of(text); });
+  if (config.fractions.size() == 3) config.part_names = {"train", "valid", "test"};
+  if (binder.given("fraction"))
+    binder.fault("fraction", ErrorCode::kParameterParsing,
+                 "--fraction and --fractions are both given, but say the same in two ways: leave "
+                 "one of them out.");
+  if (!binder.given("output-path"))
+    binder.fault("fractions", ErrorCode::kParameterParsing,
+                 "--fractions needs --output-path, the folder for train, valid and test: add it in "
+                 "place of --tgt-train-path and --tgt-test-path.");
+}
+
+Command bind_parts(Binder& binder) {
+  SplitImagesConfig config;
+  config.src_path = binder.path("src-path");
+  const std::string train = binder.path("tgt-train-path"), test = binder.path("tgt-test-path");
+  const std::string parent = binder.path("output-path");
+  require_apart(binder, "tgt-train-path", train, "src-path", config.src_path);
+  require_apart(binder, "tgt-test-path", test, "src-path", config.src_path);
+  require_apart(binder, "tgt-test-path", test, "tgt-train-path", train);
+  require_apart(binder, "output-path", parent, "src-path", config.src_path);
+  bind_fractions(binder, config);
+  config.part_paths = {train, test};
+  if (!parent.empty()) {
+    config.part_paths.clear();
+    for (const std::string& name : config.part_names)
+      config.part_paths.push_back((std::filesystem::path(parent) / name).string());
+  }
+  config.stratify = binder.boolean("stratify");
+  config.group_by = binder.path("group-by");
+  check_group_by(binder, config.group_by);
+  config.keep_duplicates_together = binder.boolean("keep-duplicates-together");
+  config.check_leaks = binder.boolean("check-leaks");
+  config.random_seed = binder.integer("random-seed");
+  return config;
+}
+
+}  // namespace
+
+CommandInfo split_command() {
+  return {"split",
+          "Split labeled images into a training and a test ImageDirectory, or into train, valid "
+          "and test.",
+          "--src-path DIR --tgt-train-path DIR --tgt-test-path DIR [options]", parts_options(),
+          bind_parts};
+}
+
+}  // namespace kiln

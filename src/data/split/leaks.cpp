@@ -1,0 +1,34 @@
+#include "data/split/leaks.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/union_find.h"
+
+namespace kiln {
+
+std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std::uint8_t>& parts) {
+  UnionFind united(parts.size());
+  for (const auto* list : {&pairs.exact, &pairs.near})
+    for (const auto& [a, b] : *list) united.unite(a, b);
+  std::map<std::uint32_t, Leak> copies;  // by the lowest image
+  for (const auto* list : {&pairs.exact, &pairs.near})
+    for (const auto& [a, b] : *list)
+      for (const std::uint32_t i : {a, b}) copies[united.root_of(i)].images.push_back(i);
+  // Those of the same bytes are paired with the first of them, so one pair is across if any is.
+  for (const auto& [a, b] : pairs.exact)
+    if (parts[a] != parts[b]) copies[united.root_of(a)].same_bytes = true;
+  std::vector<Leak> leaks;
+  for (auto& [root, leak] : copies) {
+    std::vector<std::uint32_t>& images = leak.images;
+    std::sort(images.begin(), images.end());
+    images.erase(std::unique(images.begin(), images.end()), images.end());
+    if (std::any_of(images.begin(), images.end(),
+                    [&](std::uint32_t i) { return parts[i] != parts[images.front()]; }))
+      leaks.push_back(std::move(leak));
+  }
+  return leaks;
+}
+
+}  // namespace kiln

@@ -1,0 +1,20 @@
+// Copies of images that lie on both sides of a split: what a model is tested on, it has then seen.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/split/groups.h"
+
+namespace kiln {
+
+// Images that show the same picture, not all in one part.
+struct Leak {
+  bool same_bytes = false;            // some of those in different parts; else only look alike
+  std::vector<std::uint32_t> images;  // two or more, in order
+};
+
+// `parts` has the part of each image. In the order of their first images.
+std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std::uint8_t>& parts);
+
+}  // namespace kiln

@@ -1,0 +1,163 @@
+#include "data/split/parted_dataset.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "data/split/groups.h"
+#include "data/split/part_counts.h"
+#include "data/split/split.h"
+#include "data/split/split_parts.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostNamed = 5;
+constexpr const char* kNoLabel = "(no label)";
+
+[[noreturn]] void fail(const Dataset& set, const std::string& text) {
+  throw Error(ErrorCode::kInvalidDataset, set.name + " '" + set.root.string() + "': " + text);
+}
+
+// The classes that have images, and the images' labels as indexes into them.
+struct PresentClasses {
+  std::vector<ClassCounts> classes;
+  std::vector<std::int32_t> labels;
+};
+
+PresentClasses present_classes(const Dataset& set) {
+  const std::size_t num_classes = set.classes.size();
+  std::vector<long long> counts(num_classes + 1);
+  const auto class_of = [&](std::size_t i) {
+    const int label = set.samples.label(i);
+    return label < 0 ? num_classes : static_cast<std::size_t>(label);
+  };
+  for (std::size_t i = 0; i < set.samples.size(); ++i) ++counts[class_of(i)];
+  PresentClasses present;
+  std::vector<std::int32_t> index(counts.size());
+  for (std::size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] == 0) continue;
+    index[c] = static_cast<std::int32_t>(present.classes.size());
+    present.classes.push_back({c == num_classes ? kNoLabel : set.classes[c], counts[c]});
+  }
+  for (std::size_t i = 0; i < set.samples.size(); ++i) present.labels.push_back(index[class_of(i)]);
+  return present;
+}
+
+// Fills in what is wanted, and what images count as.
+std::vector<std::vector<long long>> wanted_counts(const PartsRequest& request,
+                                                  PresentClasses present, SplitImages& images,
+                                                  std::vector<std::string>& notes) {
+  const auto n = static_cast<long long>(present.labels.size());
+  const std::vector<long long> sizes = part_sizes(request.fractions, n);
+  if (request.by_class) {
+    PartCounts counts = share_out(present.classes, sizes);
+    if (counts.why_not.empty()) {
+      images.labels = std::move(present.labels);
+      images.num_classes = present.classes.size();
+      return std::move(counts.wanted);
+    }
+    notes.push_back("the split is random over all images and not by class, as " + counts.why_not);
+  }
+  images.labels.assign(present.labels.size(), 0);
+  images.num_classes = 1;
+  std::vector<std::vector<long long>> wanted;
+  for (const long long size : sizes) wanted.push_back({size});
+  return wanted;
+}
+
+void refuse_few_groups(const PartedDataset& split, const std::vector<std::uint32_t>& groups,
+                       const PartsRequest& request) {
+  const std::size_t num_groups = std::size_t{*std::max_element(groups.begin(), groups.end())} + 1;
+  if (num_groups >= request.names.size()) return;
+  const std::string reason = request.group_by.empty()
+                                 ? "they are copies of one another"
+                                 : "--group-by '" + request.group_by + "' puts them together";
+  fail(split.set, "its " + std::to_string(groups.size()) + " images make " +
+                      std::to_string(num_groups) + (num_groups == 1 ? " group" : " groups") + " (" +
+                      reason + "), too few for " + std::to_string(request.names.size()) +
+                      " parts. Add images" +
+                      (request.group_by.empty()
+                           ? "."
+                           : ", or give a regular expression whose first capture group is what "
+                             "tells apart, such as '(patient[0-9]+)_'."));
+}
+
+// By part: the number of its images, and whether each class has one.
+void note_missing_classes(const PresentClasses& present, const PartsRequest& request,
+                          PartedDataset& split) {
+  for (std::size_t p = 0; p < request.names.size(); ++p) {
+    std::vector<bool> is_there(present.classes.size());
+    for (std::size_t i = 0; i < split.parts.size(); ++i)
+      if (split.parts[i] == p) is_there[static_cast<std::size_t>(present.labels[i])] = true;
+    std::vector<std::string> missing;
+    for (std::size_t c = 0; c < is_there.size(); ++c)
+      if (!is_there[c]) missing.push_back(present.classes[c].name);
+    if (!missing.empty())
+      split.set.notes.push_back("the part '" + request.names[p] + "' has no image of " +
+                                printable(quoted_names(missing, kMostNamed)));
+  }
+}
+
+std::string summary_of(const PartedDataset& split, const PartsRequest& request,
+                       std::size_t num_classes, bool is_by_class) {
+  std::string text;
+  for (std::size_t p = 0; p < request.names.size(); ++p) {
+    const auto size = std::count(split.parts.begin(), split.parts.end(), p);
+    text += (p == 0 ? "" : ", ") + grouped(size) + " " + request.names[p];
+  }
+  text += " images";
+  if (split.set.labeled())
+    text += " of " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes") +
+            (is_by_class ? ", each divided alike" : ", divided at random");
+  return text;
+}
+
+}  // namespace
+
+void check_parts(const Dataset& set, const PartsRequest& request) {
+  Problems problems;
+  const std::size_t n = set.samples.size();
+  if (n < std::max<std::size_t>(request.names.size(), 2)) {
+    problems.collect([&] {
+      fail(set, "it has " + std::to_string(n) + (n == 1 ? " image" : " images") + ", too few for " +
+                    std::to_string(request.names.size()) + " parts. Add images.");
+    });
+  } else {
+    const double least = 1.0 / static_cast<double>(n);
+    std::vector<double> checked = request.fractions;
+    if (checked.size() == 2) checked.pop_back();  // 1 - 0.9 is less than 0.1
+    for (const double fraction : checked)
+      if (fraction < least || fraction > 1 - least)
+        problems.add(
+            Error(ErrorCode::kNotInRangeValue,
+                  formatted("The fraction %g of %zu images leaves a part without any: it must be "
+                            "between %.6g and %.6g, so that each part has at least one image.",
+                            fraction, n, least, 1 - least)));
+  }
+  problems.collect([&] { refuse_idle_pattern(set, request.group_by); });
+  problems.throw_if_any();
+}
+
+PartedDataset split_into_parts(Dataset given, const PartsRequest& request, const ScanPlan& scan) {
+  PartedDataset split;
+  split.set = std::move(given);
+  const ScannedImages scanned = scan_images(split.set, scan);
+  const DuplicatePairs pairs = find_duplicates(scanned);
+  const PresentClasses present = present_classes(split.set);
+  SplitImages images;
+  images.keys = split_keys(split.set, scanned, request.seed);
+  images.groups = groups_of(split.set, request.keep_duplicates_together ? pairs : DuplicatePairs{},
+                            request.group_by);
+  refuse_few_groups(split, images.groups, request);
+  const auto wanted = wanted_counts(request, present, images, split.set.notes);
+  split.parts = choose_parts(images, wanted);
+  split.leaks = find_leaks(pairs, split.parts);
+  note_missing_classes(present, request, split);
+  split.summary = summary_of(split, request, present.classes.size(),
+                             images.num_classes == present.classes.size());
+  return split;
+}
+
+}  // namespace kiln

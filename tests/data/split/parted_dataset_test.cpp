@@ -1,0 +1,128 @@
+#include "data/split/parted_dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "data/image/image.h"
+#include "data/make_image.h"
+#include "data/scratch_folder.h"
+#include "data/write/demo_data.h"
+#include "data/write/image_directory_writer.h"
+
+namespace kiln {
+namespace {
+
+class PartedDatasetTest : public testing::Test {
+ protected:
+  void draw(const std::string& name, int index) const {
+    folder_.put(name, test::encode_png(
+                          draw_demo_image(index % 10, 48, 3, static_cast<std::uint64_t>(index))));
+  }
+  void draw_classes(int count) const {
+    for (int i = 0; i < count; ++i) {
+      draw("cat/p" + std::to_string(i / 5) + "_" + std::to_string(i) + ".png", i);
+      draw("dog/p" + std::to_string(i / 5) + "_" + std::to_string(i) + ".png", 100 + i);
+    }
+  }
+  static PartsRequest halves() { return {.names = {"train", "test"}, .fractions = {0.5, 0.5}}; }
+  PartedDataset split(const PartsRequest& request) const {
+    Dataset set = read_dataset(folder_.path(), "Input dataset");
+    check_parts(set, request);
+    return split_into_parts(std::move(set), request, {.num_threads = 2});
+  }
+  Error fault(const PartsRequest& request) const {
+    return error_of([&] { split(request); });
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(PartedDatasetTest, DividesEachClassByBytesAndSeed) {
+  draw_classes(10);
+  const PartedDataset made = split(halves());
+  EXPECT_EQ(made.summary, "10 train, 10 test images of 2 classes, each divided alike");
+  EXPECT_TRUE(made.set.notes.empty());
+  EXPECT_EQ(split(halves()).parts, made.parts);
+  PartsRequest other = halves();
+  other.seed = 43;
+  EXPECT_NE(split(other).parts, made.parts);
+}
+
+TEST_F(PartedDatasetTest, CopiesArePartedUnlessTheyAreKeptTogether) {
+  draw_classes(5);
+  const Image image = draw_demo_image(0, 96, 3, 7);
+  for (int i = 0; i < 8; ++i)
+    folder_.put("cat/copy" + std::to_string(i) + ".jpg", encode_jpeg(image, 95 - 5 * i));
+  PartsRequest request = halves();
+  EXPECT_EQ(split(request).leaks.size(), 1U);
+  request.keep_duplicates_together = true;
+  const PartedDataset made = split(request);
+  EXPECT_TRUE(made.leaks.empty());
+  EXPECT_EQ(std::count(made.parts.begin(), made.parts.end(), 0), 8);
+}
+
+TEST_F(PartedDatasetTest, SaysWhatIsNotAsRequested) {
+  draw_classes(10);
+  draw("one/x.png", 500);
+  const PartedDataset made = split(halves());
+  ASSERT_EQ(made.set.notes.size(), 2U);
+  EXPECT_NE(made.set.notes[0].find("class 'one' has only 1 image"), std::string::npos);
+  EXPECT_NE(made.set.notes[1].find("has no image of 'one'"), std::string::npos);
+  PartsRequest request = halves();
+  request.by_class = false;
+  EXPECT_EQ(split(request).set.notes.size(), 1U);
+}
+
+TEST_F(PartedDatasetTest, RefusesWhatCannotBe) {
+  draw_classes(5);
+  PartsRequest request = halves();
+  request.fractions = {0.95, 0.05};
+  EXPECT_EQ(fault(request).code(), ErrorCode::kNotInRangeValue);
+  request.fractions = {0.9, 1 - 0.9};
+  split(request);
+  request.group_by = "nothing";
+  EXPECT_NE(fault(request).message().find("matches no path"), std::string::npos);
+  request.group_by = "(p)[0-9]";
+  EXPECT_EQ(fault(request).code(), ErrorCode::kInvalidDataset);
+  EXPECT_NE(fault(request).message().find("puts them together"), std::string::npos);
+}
+
+TEST_F(PartedDatasetTest, RefusesASingleImage) {
+  draw("cat/a.png", 1);
+  EXPECT_EQ(fault(halves()).code(), ErrorCode::kInvalidDataset);
+}
+
+// Lines of a list stay as they are, with what only others understand.
+TEST_F(PartedDatasetTest, PartsOfAnImageDirectoryKeepNamesIdsAndLines) {
+  std::string list;
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = "deep/" + std::to_string(i) + ".png";
+    draw(name, i);
+    list += R"({"image_info": {"file_name": ")" + name + R"(", "license": 7}, "id": )" +
+            std::to_string(90 - i) + "}\n" + (i == 2 ? "\n" : "");
+  }
+  folder_.put("images.lst", list);
+  folder_.put("_schema.json", R"({"columnAttributes": [{"name": "image", "properties": )"
+                              R"({"image_ref": "image_info"}}]})");
+  const PartedDataset made = split(halves());
+  const ScratchFolder output;
+  std::string both;
+  for (const std::uint8_t part : {0, 1}) {
+    const auto folder = output.path() / std::to_string(part);
+    std::vector<bool> keep;
+    for (const std::uint8_t p : made.parts) keep.push_back(p == part);
+    ImageDirectoryOutput complete(made.set, keep, folder);
+    EXPECT_FALSE(std::filesystem::exists(folder / "images.lst"));
+    complete.put_in_place();
+    both += bytes_of(folder / "images.lst");
+    EXPECT_EQ(read_dataset(folder, "Part").samples.size(), 3U);
+    EXPECT_EQ(bytes_of(folder / "_schema.json"), bytes_of(folder_.path() / "_schema.json"));
+  }
+  for (int i = 0; i < 6; ++i)
+    EXPECT_NE(both.find(R"("license": 7}, "id": )" + std::to_string(90 - i) + "}\n"), both.npos);
+}
+
+}  // namespace
+}  // namespace kiln
