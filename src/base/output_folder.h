@@ -9,6 +9,11 @@
 
 namespace kiln {
 
+// A file that another process has finished (DurableFile::finish()) and keeps until it is in place.
+struct FinishedFile {
+  std::filesystem::path temporary, name;  // relative to the folder
+};
+
 // Holds a lock on a folder. New files are complete under temporary names before a list of them,
 // `.kiln-journal`, appears; then each is renamed, and the list is removed. A program that is killed
 // before the list appears has changed nothing; after that, the next OutputFolder on the folder
@@ -35,10 +40,10 @@ class OutputFolder {
   const std::filesystem::path& path() const { return folder_; }
 
   // Puts files in place that lie in the folder or below it, and removes those `removed` (relative
-  // to the folder) that exist. At least one file; the last one makes the folder valid. A failure
-  // before the list appears leaves the folder as it was.
-  void replace(std::vector<DurableFile> files,
-               const std::vector<std::filesystem::path>& removed) const;
+  // to the folder) that exist. At least one file; the last one makes the folder valid. `of_others`
+  // are put in place before them. A failure before the list appears leaves the folder as it was.
+  void replace(std::vector<DurableFile> files, const std::vector<std::filesystem::path>& removed,
+               const std::vector<FinishedFile>& of_others = {}) const;
 
  private:
   std::filesystem::path folder_;

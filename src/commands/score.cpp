@@ -11,6 +11,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "commands/commands.h"
+#include "commands/driver_log.h"
 #include "commands/scoring.h"
 #include "platform/launch_environment.h"
 #include "predict/divided_predictions.h"
@@ -139,20 +140,6 @@ class ScoringJob {
   std::int64_t num_before_ = 0;     // images still to come that have their rows
 };
 
-// `kiln launch` names it where a rank fails.
-void open_driver_log(const ScoreConfig& config, Process& process) {
-  try {
-    make_folders(config.log_path);
-    process.log.open_file(fs::path(config.log_path) /
-                          formatted("70_driver_log_%d.txt", process.world.rank()));
-  } catch (const Error&) {
-    if (config.log_path_given) throw;
-    process.log.warning("the folder '" + config.log_path +
-                        "' is not writable, so there are no log files; use --log-path to choose "
-                        "another");
-  }
-}
-
 // Of one process only where no launcher started it.
 void join_world(const ScoreConfig& config, Process& process) {
   if (!detect_launch_environment().mpi) return;
@@ -166,7 +153,7 @@ void join_world(const ScoreConfig& config, Process& process) {
     if (config.output_path.empty() && config.scored_dataset.empty())
       throw Error(ErrorCode::kUserError,
                   "Several processes write no lines to standard output: give --output-path FILE.");
-    open_driver_log(config, process);
+    open_driver_log(config.log_path, config.log_path_given, process);
   });
   bind_to_own_cores(world);
 }

@@ -108,14 +108,19 @@ Invocation parse_command(const CommandInfo& command, const Words& words) {
 
 // What `kiln launch` needs of its ranks' command.
 struct RanksPart {
-  const RanksConfig& ranks;
-  const std::string& log_path;
+  RanksConfig ranks;
+  std::string log_path;
   bool log_path_given;
 };
 
 RanksPart ranks_part(const Command& command) {
   if (const auto* score = std::get_if<ScoreConfig>(&command))
     return {score->ranks, score->log_path, score->log_path_given};
+  if (const auto* pack = std::get_if<PackConfig>(&command)) {
+    RanksConfig ranks;
+    ranks.device = DeviceChoice::kCpu;
+    return {ranks, pack->log_path, pack->log_path_given};
+  }
   const auto& train = std::get<TrainConfig>(command);
   return {train.ranks, train.output.log_path, train.output.log_path_given};
 }
@@ -128,10 +133,11 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
   auto& config = std::get<LaunchConfig>(launch.command);
   config.rank_arguments.assign(dashes == words.end() ? dashes : dashes + 1, words.end());
   Words& inner = config.rank_arguments;
-  if (inner.empty() || (inner.front() != "train" && inner.front() != "score")) {
+  if (inner.empty() ||
+      (inner.front() != "train" && inner.front() != "score" && inner.front() != "pack")) {
     launch.problems =
         joined({launch.problems, refusal("`kiln launch` needs a command to start: end the command "
-                                         "line with `-- train …` or `-- score …`.")
+                                         "line with `-- train …`, `-- score …` or `-- pack …`.")
                                      .problems});
     return launch;
   }

@@ -27,17 +27,29 @@ std::vector<Option> pack_options() {
       yes_or_no("shuffle", ValueKind::kSwitch, "False", group, "Store the images in random order."),
       yes_or_no("even-shards", ValueKind::kSwitch, "False", group,
                 "Give every shard the same number of images and its share of each class."),
-      seed(group, "Seed for --shuffle.")};
+      yes_or_no("balance-classes", ValueKind::kSwitch, "False", group,
+                "Store copies of images until every class has as many as the largest. For training "
+                "images only; train --sample balanced draws small classes more often instead, and "
+                "needs no copies."),
+      seed(group, "Seed for --shuffle, and for which images --balance-classes copies once more."),
+      optional_path("log-path", "DIR", "logs/pack", kReporting,
+                    "Folder for the logs of several processes (kiln launch).")};
 }
 
 Command bind_pack(Binder& binder) {
-  PackConfig config{binder.path("input-path"), binder.path("output-path")};
+  PackConfig config;
+  config.input_path = binder.path("input-path");
+  config.output_path = binder.path("output-path");
   config.shard_mb = binder.small_integer("shard-mb");
   config.short_side = binder.small_integer("short-side");
   config.quality = binder.small_integer("quality");
   config.shuffle = binder.boolean("shuffle");
   config.even_shards = binder.boolean("even-shards");
+  config.balance_classes = binder.boolean("balance-classes");
   config.random_seed = binder.integer("random-seed");
+  config.log_path = binder.path("log-path");
+  config.log_path_given = binder.given("log-path");
+  config.effective_options = binder.effective_options();
   require_apart(binder, "output-path", config.output_path, "input-path", config.input_path);
   return config;
 }

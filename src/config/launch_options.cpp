@@ -66,10 +66,12 @@ Command bind_launch(Binder& binder) {
 }  // namespace
 
 CommandInfo launch_command() {
-  return {"launch",
-          "Start several processes that train one model or score images together, on one or more "
-          "hosts.",
-          "--ranks N|auto [options] -- train|score [options of it]", launch_options(), bind_launch};
+  return {
+      "launch",
+      "Start several processes that train one model, score images or pack them together, on one or "
+      "more hosts.",
+      "--ranks N|auto [options] -- train|score|pack [options of it]", launch_options(),
+      bind_launch};
 }
 
 }  // namespace kiln

@@ -190,7 +190,8 @@ const std::vector<Place>& places() {
       {"pack", Canvas::kDataOut, {"output-path"}},
       {"pack",
        Canvas::kParameter,
-       {"shard-mb", "short-side", "quality", "shuffle", "even-shards", "random-seed"}},
+       {"shard-mb", "short-side", "quality", "shuffle", "even-shards", "balance-classes",
+        "random-seed"}},
   };
   return kPlaces;
 }

@@ -292,7 +292,11 @@ struct PackConfig {
   int quality = 92;
   bool shuffle = false;
   bool even_shards = false;
+  bool balance_classes = false;
   std::int64_t random_seed = 1;
+  std::string log_path;  // of several ranks
+  bool log_path_given = false;
+  OptionTexts effective_options;
 };
 
 struct DemoDataConfig {

@@ -42,6 +42,14 @@ TEST(Launch, TheRanksShareTheLogPath) {
             "--log-path is given twice, as 'y' and as 'x': give it once.");
 }
 
+TEST(Launch, StartsPackingToo) {
+  const auto config =
+      parse_as<LaunchConfig>({"launch", "--ranks=2", "--hosts=a,b", "--", "pack", "in", "out"});
+  EXPECT_EQ(config.rank_arguments, (Words{"pack", "in", "out"}));
+  EXPECT_EQ(config.log_path, "logs/pack");
+  EXPECT_EQ(config.hosts.size(), 2U);
+}
+
 TEST(Launch, StartsScoringToo) {
   const Words score = {"score", "--trained-model-path=m", "--data-path=d", "--output-path=s.csv"};
   const auto with = [&](const Words& own) {
@@ -77,10 +85,10 @@ TEST(Launch, CommandLineFaultsOfEitherPartComeFirst) {
 }
 
 TEST(Launch, RefusesContradictions) {
-  EXPECT_EQ(
-      fault({"launch", "--ranks", "2"}),
-      "`kiln launch` needs a command to start: end the command line with `-- train …` or `-- score "
-      "…`.");
+  EXPECT_EQ(fault({"launch", "--ranks", "2"}),
+            "`kiln launch` needs a command to start: end the command line with `-- train …`, `-- "
+            "score …` "
+            "or `-- pack …`.");
   EXPECT_EQ(fault({"launch", "--ranks", "2", "--"}), fault({"launch", "--ranks", "2"}));
   EXPECT_EQ(fault({"launch", "--ranks", "2", "--", "inspect", "x"}),
             fault({"launch", "--ranks", "2"}));

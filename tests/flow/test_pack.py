@@ -71,6 +71,43 @@ class PackTest(FlowTest):
         for path in (self.folder / "shuffled").glob("*.tar"):
             self.assertLessEqual(path.stat().st_size, (1 << 20) + 1024)
 
+    def launch(self, ranks, *words):
+        return kiln("launch", "--ranks", ranks, "--log-path", self.folder / "logs", "--", "pack", self.data / "train", *words)
+
+    def test_ranks_pack_what_one_process_packs(self):
+        options = ("--shuffle", "--shard-mb", 1)
+        even = self.launch(2, self.folder / "ranks", *options, "--even-shards")
+        self.assertEqual(even.returncode, 0, even.stdout + even.stderr)
+        self.assertIn("Packed 48 images (0 downscaled) of 3 classes", even.stdout)
+        self.packed(*options, "--even-shards", target="alone")
+        names = [name for name in files_below(self.folder / "alone") if name != ".kiln-shards"]
+        ranks, alone = files_below(self.folder / "ranks"), files_below(self.folder / "alone")
+        self.assertEqual(set(ranks), set(alone))
+        self.assertEqual({name: ranks[name] for name in names}, {name: alone[name] for name in names})
+        uneven = self.launch(2, self.folder / "uneven", *options)
+        self.assertEqual(uneven.returncode, 0, uneven.stdout + uneven.stderr)
+        self.assertEqual(sorted(self.shards("uneven")), ["train-0000-000000.tar", "train-0001-000000.tar"])
+        in_order = [image for images in self.shards("uneven").values() for image in images]
+        self.packed(*options, target="one")
+        self.assertEqual(in_order, [image for images in self.shards("one").values() for image in images])
+        again = self.launch(2, self.folder / "uneven", *options)
+        self.assertEqual(again.returncode, 3, again.stdout + again.stderr)
+        self.assertIn("is not empty", again.stdout + again.stderr)
+
+    def test_balanced_classes(self):
+        data = self.copy_data()
+        first, *others = sorted(path for path in data.iterdir())
+        for path in sorted(others[0].iterdir())[3:]:
+            path.unlink()
+        largest = max(len(list(path.iterdir())) for path in data.iterdir())
+        said = self.packed("--balance-classes", "--shuffle", source=data)
+        labels = [label for images in self.shards().values() for label, _ in images]
+        self.assertEqual([labels.count(label) for label in range(3)], [largest] * 3)
+        self.assertIn(f"{largest - 3} of them copies", said)
+        self.assertIn(f"Images of each class: {first.name} {largest}, ", said)
+        stored = {content for images in self.shards().values() for _, content in images}
+        self.assertEqual(stored, set(files_below(data).values()))
+
     def test_short_side_reduces_only_larger_images(self):
         self.assertIn("(48 downscaled)", self.packed("--short-side", 20))
         inspected = kiln("inspect", self.folder / "shards", "--json")

@@ -2,10 +2,12 @@
 
     original_parity.py KILN score       its Score Image Model on models that kiln trained, and on the same images
     original_parity.py KILN evaluate    its Evaluate Model on what kiln scored
+    original_parity.py KILN split       its Split Image Directory on the same images
 
 KILN_ORIGINAL names the Python of an environment with azureml-designer-pytorch-modules, -cv-modules and, for evaluate,
 -classic-modules; Python 3.8. Exit code 77: it is not set, or lacks them.
 """
+import collections
 import csv
 import json
 import os
@@ -18,6 +20,7 @@ from pathlib import Path
 MODULES = "azureml.designer.modules."
 SCORE = MODULES + "dl.pytorch.score.score_image_model.module_invoker"
 TRANSFORM = MODULES + "computer_vision.transform."
+SPLIT = MODULES + "computer_vision.preprocess.split_image_directory.split_image_directory"
 EVALUATE = "azureml.studio.modules.ml.evaluate.evaluate_generic_module.evaluate_generic_module"
 READER = ("import sys; from azureml.studio.core.io.data_frame_directory import load_data_frame_from_directory as load; "
           "load(sys.argv[1]).data.to_json(sys.argv[2], orient='table', index=False, double_precision=15)")
@@ -164,10 +167,59 @@ def check_evaluate(kiln, original):
         print(f"{classes} classes: {', '.join(f'{name} {ours[name]}' for name in columns)}")
 
 
+def rows_of(folder):
+    return [json.loads(line) for line in (folder / "images.lst").read_text().splitlines()]
+
+
+def draw_uneven(kiln, counts):
+    """An ImageDirectory with so many images of each class."""
+    target = f"uneven-{'-'.join(map(str, counts))}"
+    drawn = kiln.folder / (target + "-source")
+    kiln.run("demo-data", "--output-path", drawn, "--images", 2 * max(counts) * len(counts), "--classes", len(counts), "--size", 16)
+    for folder, count in zip(sorted((drawn / "train").iterdir()), counts, strict=True):
+        for path in sorted(folder.iterdir())[count:]:
+            path.unlink()
+    kiln.run("convert", "--input-path", drawn / "train", "--output-path", target)
+    return target
+
+
+def same_split(kiln, source, ours, theirs):
+    """Both folders of ours have what theirs have but for which images they are."""
+    for mine, other in zip(ours, theirs, strict=True):
+        for name in ("_meta.yaml", "_schema.json"):
+            assert (mine / name).read_bytes() == (other / name).read_bytes(), name
+        assert len(rows_of(mine)) == len(rows_of(other)), (mine, other)
+        for row in rows_of(mine):
+            name = row["image_info"]["file_name"]
+            assert (mine / name).read_bytes() == (kiln.folder / source / name).read_bytes(), name
+    listed = [sorted(line for side in sides for line in (side / "images.lst").read_text().splitlines()) for sides in (ours, theirs)]
+    assert listed[0] == listed[1], "lines of the lists differ"
+
+
+def check_split(kiln, original):
+    original.need(SPLIT)
+    cases = [((7, 7, 6), 0.7), ((10, 10, 10), 0.35), ((9, 8, 8, 2), 0.9), ((9, 1, 5), 0.5), ((29, 30, 41), 0.29)]
+    for number, (counts, fraction) in enumerate(cases):
+        source = draw_uneven(kiln, counts)
+        sides = {}
+        for who in ("ours", "theirs"):
+            sides[who] = [kiln.folder / f"{who}-{number}-{side}" for side in ("train", "test")]
+            words = ("--src-path", source, "--tgt-train-path", sides[who][0], "--tgt-test-path", sides[who][1], "--fraction", fraction)
+            if who == "ours":
+                kiln.run("split", *words)
+            else:
+                original.run("-m " + SPLIT, *words)
+        same_split(kiln, source, sides["ours"], sides["theirs"])
+        classes = [[collections.Counter(row["category"] for row in rows_of(side)) for side in sides[who]] for who in ("ours", "theirs")]
+        is_by_class = min(counts) > 1 and min(len(rows_of(side)) for side in sides["ours"]) >= len(counts)
+        assert not is_by_class or classes[0] == classes[1], (counts, fraction, classes)
+        print(f"{counts} images at {fraction}: {[dict(side) for side in classes[0]]}")
+
+
 def main(program, what):
     with tempfile.TemporaryDirectory() as scratch:
         original = Original(Path(scratch))
-        {"score": check_score, "evaluate": check_evaluate}[what](Kiln(program, Path(scratch)), original)
+        {"score": check_score, "evaluate": check_evaluate, "split": check_split}[what](Kiln(program, Path(scratch)), original)
 
 
 main(*sys.argv[1:])

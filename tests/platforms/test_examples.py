@@ -161,6 +161,7 @@ class SageMakerTest(ExampleTest):
         self.assert_trained(done, tree / "model")
         self.assertTrue(any((tree / "checkpoints").iterdir()))
         self.score(tree / "model")
+        self.pack()
 
     def score(self, model):
         """sagemaker/score.json, in the folders that SageMaker fills and empties, with the archive that it makes of a model."""
@@ -179,6 +180,18 @@ class SageMakerTest(ExampleTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         images = sum(1 for path in (self.folder / "data/val").rglob("*") if path.is_file())
         self.assertEqual(len((processing / "scores/scores.csv").read_text().splitlines()), images + 1)
+
+    def pack(self):
+        """sagemaker/pack.json, likewise."""
+        job = json.loads((EXAMPLES / "sagemaker/pack.json").read_text())
+        processing = self.folder / "packing"
+        processing.mkdir()
+        (processing / "photos").symlink_to(self.folder / "data/train")
+        words = [word.replace("/opt/ml/processing", str(processing)) for word in job["AppSpecification"]["ContainerEntrypoint"]]
+        done = subprocess.run([KILN, *words[1:]], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        inspected = subprocess.run([KILN, "inspect", processing / "shards"], capture_output=True, text=True)
+        self.assertEqual(inspected.returncode, 0, inspected.stderr)
 
     def lay_out(self, request):
         tree = self.folder / "ml"

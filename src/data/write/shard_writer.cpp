@@ -1,7 +1,6 @@
 #include "data/write/shard_writer.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <system_error>
 
 #include "base/error.h"
@@ -115,87 +114,9 @@ std::uint64_t stored_size(const Dataset& set, std::size_t i) {
   return fault ? 0 : size;
 }
 
-class ShardWriter {
- public:
-  ShardWriter(const Dataset& set, ShardPlan plan, const OutputFolder& folder)
-      : set_(set), plan_(std::move(plan)), folder_(folder) {
-    if (!plan_.even_shards) return;
-    plan_.order = spread_by_class(set.samples, plan_.order);
-    std::uint64_t bytes = 0;
-    for (const std::uint32_t i : plan_.order) bytes += member_bytes(stored_size(set, i));
-    num_even_shards_ = std::clamp<std::size_t>((bytes + plan_.shard_bytes - 1) / plan_.shard_bytes,
-                                               1, plan_.order.size());
-  }
-
-  PackedShards run() {
-    std::vector<PackedImage> images;
-    for (std::size_t begin = 0; begin < plan_.order.size(); begin += kAtOnce) {
-      images.assign(std::min(kAtOnce, plan_.order.size() - begin), {});
-      in_parallel(images.size(), usable_cpus(), [&](std::size_t i) {
-        images[i] = pack_image(set_, plan_.order[begin + i], plan_);
-      });
-      for (std::size_t i = 0; i < images.size(); ++i) add(begin + i, images[i]);
-    }
-    end_shard();
-    std::string classes;
-    for (const std::string& name : set_.classes) classes += name + "\n";
-    packed_.num_shards = shards_.size();
-    shards_.emplace_back(folder_.path() / "classes.txt");
-    shards_.back().write(classes);
-    folder_.replace(std::move(shards_), {});
-    return std::move(packed_);
-  }
-
- private:
-  // Size of an image and its class including headers and padding.
-  static std::uint64_t member_bytes(std::uint64_t size) {
-    return 512 + (size + 511) / 512 * 512 + 1024;
-  }
-
-  bool is_shard_full(std::size_t position, std::uint64_t next_bytes) const {
-    if (plan_.even_shards) {
-      const std::size_t count = plan_.order.size();
-      return position * num_even_shards_ / count != (position - 1) * num_even_shards_ / count;
-    }
-    return shard_bytes_ + next_bytes > plan_.shard_bytes;
-  }
-
-  void add(std::size_t position, const PackedImage& image) {
-    const std::uint32_t i = plan_.order[position];
-    const std::string key = formatted("%09zu", position);
-    const std::string members = tar_member(key + "." + image.extension, image.bytes) +
-                                tar_member(key + ".cls", std::to_string(set_.samples.label(i)));
-    if (is_open_ && is_shard_full(position, members.size())) end_shard();
-    if (!is_open_) begin_shard();
-    shards_.back().write(members);
-    shard_bytes_ += members.size();
-    packed_.num_bytes += members.size();
-    packed_.num_reduced += image.is_reduced ? 1 : 0;
-    if (image.is_undecodable) packed_.undecodable.emplace_back(set_.samples.file_name(i));
-  }
-
-  void begin_shard() {
-    char number[16];
-    std::snprintf(number, sizeof number, "-%06zu.tar", shards_.size());
-    shards_.emplace_back(folder_.path() / (plan_.name + number));
-    shard_bytes_ = 0;
-    is_open_ = true;
-  }
-
-  void end_shard() {
-    shards_.back().write(tar_end());
-    shards_.back().finish();
-    is_open_ = false;
-  }
-
-  const Dataset& set_;
-  ShardPlan plan_;
-  const OutputFolder& folder_;
-  std::size_t num_even_shards_ = 0;
-  std::vector<DurableFile> shards_;
-  std::uint64_t shard_bytes_ = 0;
-  bool is_open_ = false;
-  PackedShards packed_;
+// Image positions that this part writes, and the number of its first shard.
+struct PartRange {
+  std::size_t begin = 0, end = 0, first_shard = 0;
 };
 
 // What a killed run left is removed.
@@ -212,14 +133,106 @@ OutputFolder take_empty(const fs::path& path) {
   return folder;
 }
 
-}  // namespace
+class ShardWriter {
+ public:
+  ShardWriter(const Dataset& set, ShardPlan plan, const fs::path& folder)
+      : set_(set), plan_(std::move(plan)), folder_(folder) {
+    if (!plan_.even_shards) return;
+    plan_.order = spread_by_class(set.samples, plan_.order);
+    std::uint64_t bytes = 0;
+    for (const std::uint32_t i : plan_.order)
+      bytes += plan_.format->record_bytes(stored_size(set, i));
+    num_even_shards_ = std::clamp<std::size_t>((bytes + plan_.shard_bytes - 1) / plan_.shard_bytes,
+                                               1, plan_.order.size());
+  }
 
-void prepare_shard_output(const fs::path& folder, const fs::path& input) {
-  prepare_output_folder(folder, input);
-  take_empty(folder);
-}
+  PackedShards run(std::vector<DurableFile>& shards) {
+    const PartRange range = range_of_part();
+    first_shard_ = range.first_shard;
+    std::vector<PackedImage> images;
+    for (std::size_t begin = range.begin; begin < range.end; begin += kAtOnce) {
+      images.assign(std::min(kAtOnce, range.end - begin), {});
+      in_parallel(images.size(), usable_cpus(), [&](std::size_t i) {
+        images[i] = pack_image(set_, plan_.order[begin + i], plan_);
+      });
+      for (std::size_t i = 0; i < images.size(); ++i) add(begin + i, images[i]);
+    }
+    if (is_open_) end_shard();
+    packed_.num_images = range.end - range.begin;
+    packed_.num_shards = shards_.size();
+    shards = std::move(shards_);
+    return std::move(packed_);
+  }
 
-PackedShards write_shards(const Dataset& set, ShardPlan plan, const fs::path& folder) {
+ private:
+  // Even shards are dealt out whole, so that they are those of a single process.
+  PartRange range_of_part() const {
+    const std::size_t count = plan_.order.size();
+    const auto share = [&](std::size_t all, std::size_t part) {
+      return all * part / plan_.num_parts;
+    };
+    if (!plan_.even_shards) return {share(count, plan_.part), share(count, plan_.part + 1), 0};
+    const auto first_of = [&](std::size_t shard) {  // the first position in it
+      return (shard * count + num_even_shards_ - 1) / num_even_shards_;
+    };
+    const std::size_t first = share(num_even_shards_, plan_.part);
+    return {first_of(first), first_of(share(num_even_shards_, plan_.part + 1)), first};
+  }
+
+  bool is_shard_full(std::size_t position, std::uint64_t next_bytes) const {
+    if (plan_.even_shards) {
+      const std::size_t count = plan_.order.size();
+      return position * num_even_shards_ / count != (position - 1) * num_even_shards_ / count;
+    }
+    return shard_bytes_ + next_bytes > plan_.shard_bytes;
+  }
+
+  void add(std::size_t position, const PackedImage& image) {
+    const std::uint32_t i = plan_.order[position];
+    const int label = set_.samples.label(i);
+    const std::string record =
+        plan_.format->record({.key = formatted("%09zu", position),
+                              .extension = image.extension,
+                              .bytes = image.bytes,
+                              .label = label,
+                              .class_name = set_.classes[static_cast<std::size_t>(label)]});
+    if (is_open_ && is_shard_full(position, record.size())) end_shard();
+    if (!is_open_) begin_shard();
+    shards_.back().write(record);
+    shard_bytes_ += record.size();
+    packed_.num_bytes += record.size();
+    packed_.num_reduced += image.is_reduced ? 1 : 0;
+    if (image.is_undecodable) packed_.undecodable.emplace_back(set_.samples.file_name(i));
+  }
+
+  // In the order of the names is that of the images.
+  void begin_shard() {
+    const bool has_own_numbers = plan_.num_parts > 1 && !plan_.even_shards;
+    shards_.emplace_back(folder_ /
+                         (plan_.name + (has_own_numbers ? formatted("-%04zu", plan_.part) : "") +
+                          formatted("-%06zu", first_shard_ + shards_.size()) +
+                          std::string(plan_.format->extension())));
+    shard_bytes_ = 0;
+    is_open_ = true;
+  }
+
+  void end_shard() {
+    shards_.back().write(plan_.format->end());
+    shards_.back().finish();
+    is_open_ = false;
+  }
+
+  const Dataset& set_;
+  ShardPlan plan_;
+  const fs::path& folder_;
+  std::size_t num_even_shards_ = 0, first_shard_ = 0;
+  std::vector<DurableFile> shards_;
+  std::uint64_t shard_bytes_ = 0;
+  bool is_open_ = false;
+  PackedShards packed_;
+};
+
+void refuse_class_names(const Dataset& set) {
   for (std::size_t id = 0; id < set.classes.size(); ++id) {
     const std::string fault = fault_of_class_line(set.classes[id], id == 0);
     if (fault.empty()) continue;
@@ -227,8 +240,40 @@ PackedShards write_shards(const Dataset& set, ShardPlan plan, const fs::path& fo
     context.fail("the name of the class '" + printable(set.classes[id]) + "' " + fault +
                  ". Rename it.");
   }
+}
+
+}  // namespace
+
+OutputFolder take_shard_output(const fs::path& folder, const fs::path& input) {
+  prepare_output_folder(folder, input);
+  return take_empty(folder);
+}
+
+CompleteShards::CompleteShards(const Dataset& set, ShardPlan plan, const fs::path& folder) {
+  refuse_class_names(set);
+  for (const std::string& name : set.classes) classes_ += name + "\n";
+  packed_ = ShardWriter(set, std::move(plan), folder).run(files_);
+}
+
+std::vector<FinishedFile> CompleteShards::files() const {
+  std::vector<FinishedFile> files;
+  for (const DurableFile& file : files_)
+    files.push_back({file.temporary_path().filename(), file.final_path().filename()});
+  return files;
+}
+
+void CompleteShards::put_in_place(const OutputFolder& folder,
+                                  const std::vector<FinishedFile>& of_others) {
+  files_.emplace_back(folder.path() / "classes.txt");
+  files_.back().write(classes_);
+  folder.replace(std::move(files_), {}, of_others);
+}
+
+PackedShards write_shards(const Dataset& set, ShardPlan plan, const fs::path& folder) {
   const OutputFolder empty = take_empty(folder);
-  return ShardWriter(set, std::move(plan), empty).run();
+  CompleteShards shards(set, std::move(plan), folder);
+  shards.put_in_place(empty, {});
+  return shards.packed();
 }
 
 }  // namespace kiln
