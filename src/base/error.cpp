@@ -127,6 +127,8 @@ std::string_view error_id(ErrorCode code) {
       return "TimeoutOccured";
     case ErrorCode::kModuleOutOfMemory:
       return "ModuleOutOfMemory";
+    case ErrorCode::kInvalidTransformationDirectory:
+      return "InvalidTransformationDirectory";
     case ErrorCode::kInvalidModelDirectory:
       return "InvalidModelDirectory";
     case ErrorCode::kFailedToWriteOutputs:

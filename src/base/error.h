@@ -25,6 +25,7 @@ enum class ErrorCode {
   kFailedToCompleteOperation = 39,
   kTimeoutOccured = 72,
   kModuleOutOfMemory = 138,
+  kInvalidTransformationDirectory = 158,
   kInvalidModelDirectory = 159,
   kFailedToWriteOutputs = 160,
   kFailedToDownloadFiles = 162,

@@ -13,6 +13,7 @@ namespace {
 TEST(Errors, HaveTheDesignersNames) {
   EXPECT_EQ(error_id(ErrorCode::kNotLabeledDataset), "NotLabeledDataset");
   EXPECT_EQ(error_id(ErrorCode::kTimeoutOccured), "TimeoutOccured");
+  EXPECT_EQ(static_cast<int>(ErrorCode::kInvalidTransformationDirectory), 158);
   EXPECT_EQ(static_cast<int>(ErrorCode::kInvalidModelDirectory), 159);
   EXPECT_EQ(static_cast<int>(ErrorCode::kModuleOutOfMemory), 138);
 }

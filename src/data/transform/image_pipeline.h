@@ -11,6 +11,7 @@
 #include "base/augment_set.h"
 #include "base/vocabulary.h"
 #include "data/image/image.h"
+#include "data/transform/draw_key.h"
 
 namespace kiln {
 
@@ -31,14 +32,6 @@ inline std::size_t image_bytes(const TransformSpec& plan) {
   return static_cast<std::size_t>(plan.output.height) *
          static_cast<std::size_t>(plan.output.width) * 3;
 }
-
-// The key of an image's random augmentation, which depends on nothing else.
-struct DrawKey {
-  std::uint64_t seed = 0;
-  std::uint64_t epoch = 0;
-  std::uint64_t image = 0;   // its index in the dataset
-  std::uint64_t repeat = 0;  // how often the epoch has had it before
-};
 
 // round(size * 256 / 224): the resize that goes with a center crop of `size`.
 int usual_short_side(int size);
