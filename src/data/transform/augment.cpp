@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <numbers>
+#include <utility>
 
 namespace kiln {
 namespace {
@@ -201,48 +202,61 @@ void change_colors(const DrawnOperation& drawn, const Pixels& image) {
   }
 }
 
+// Of a rectangle: sqrt(area * ratio) and sqrt(area / ratio).
+std::pair<long, long> draw_sides(ImageSize whole, RandomSequence& random,
+                                 const RectangleRange& range) {
+  const double area = static_cast<double>(whole.height) * whole.width;
+  const double part = area * uniform(random, range.least_area, range.most_area);
+  const double ratio =
+      std::exp(uniform(random, std::log(range.least_ratio), std::log(range.most_ratio)));
+  return {std::lround(std::sqrt(part * ratio)), std::lround(std::sqrt(part / ratio))};
+}
+
+Region place(ImageSize size, ImageSize whole, RandomSequence& random) {
+  const int top = below(random, whole.height - size.height + 1);
+  const int left = below(random, whole.width - size.width + 1);
+  return {top, left, size};
+}
+
 }  // namespace
 
-Region draw_crop(ImageSize whole, RandomSequence& random) {
-  constexpr double kLeastRatio = 3.0 / 4.0, kMostRatio = 4.0 / 3.0;
-  const double area = static_cast<double>(whole.height) * whole.width;
+Region draw_crop(ImageSize whole, RandomSequence& random, const RectangleRange& range) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const double part = area * uniform(random, 0.08, 1.0);
-    const double ratio = std::exp(uniform(random, std::log(kLeastRatio), std::log(kMostRatio)));
-    const auto width = static_cast<int>(std::lround(std::sqrt(part * ratio)));
-    const auto height = static_cast<int>(std::lround(std::sqrt(part / ratio)));
+    const auto [width, height] = draw_sides(whole, random, range);
     if (width < 1 || height < 1 || width > whole.width || height > whole.height) continue;
-    const int top = below(random, whole.height - height + 1);
-    const int left = below(random, whole.width - width + 1);
-    return {top, left, {height, width}};
+    return place({static_cast<int>(height), static_cast<int>(width)}, whole, random);
   }
   ImageSize size = whole;
   const double ratio = static_cast<double>(whole.width) / whole.height;
-  if (ratio < kLeastRatio) size.height = static_cast<int>(std::lround(whole.width / kLeastRatio));
-  if (ratio > kMostRatio) size.width = static_cast<int>(std::lround(whole.height * kMostRatio));
+  if (ratio < range.least_ratio)
+    size.height = static_cast<int>(std::max(1L, std::lround(whole.width / range.least_ratio)));
+  if (ratio > range.most_ratio)
+    size.width = static_cast<int>(std::max(1L, std::lround(whole.height * range.most_ratio)));
   return {(whole.height - size.height) / 2, (whole.width - size.width) / 2, size};
+}
+
+std::optional<Region> draw_erased(ImageSize whole, RandomSequence& random,
+                                  const RectangleRange& range) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const auto [height, width] = draw_sides(whole, random, range);
+    if (height < 1 || width < 1 || height >= whole.height || width >= whole.width) continue;
+    return place({static_cast<int>(height), static_cast<int>(width)}, whole, random);
+  }
+  return {};
 }
 
 void random_erase(std::uint8_t* pixels, ImageSize size, const std::uint8_t* color,
                   RandomSequence& random) {
   if (random.uniform() >= 0.25) return;
-  const double area = static_cast<double>(size.height) * size.width;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const double part = area * uniform(random, 0.02, 0.33);
-    const double ratio = std::exp(uniform(random, std::log(0.3), std::log(3.3)));
-    const auto height = static_cast<int>(std::lround(std::sqrt(part * ratio)));
-    const auto width = static_cast<int>(std::lround(std::sqrt(part / ratio)));
-    if (height < 1 || width < 1 || height >= size.height || width >= size.width) continue;
-    const int top = below(random, size.height - height + 1);
-    const int left = below(random, size.width - width + 1);
-    for (int y = top; y < top + height; ++y)
-      for (int x = left; x < left + width; ++x)
-        std::copy_n(color, 3,
-                    pixels + (static_cast<std::size_t>(y) * static_cast<std::size_t>(size.width) +
-                              static_cast<std::size_t>(x)) *
-                                 3);
-    return;
-  }
+  const std::optional<Region> erased = draw_erased(size, random, {0.02, 0.33, 0.3, 3.3});
+  if (!erased) return;
+  const auto& [top, left, part] = *erased;
+  for (int y = top; y < top + part.height; ++y)
+    for (int x = left; x < left + part.width; ++x)
+      std::copy_n(color, 3,
+                  pixels + (static_cast<std::size_t>(y) * static_cast<std::size_t>(size.width) +
+                            static_cast<std::size_t>(x)) *
+                               3);
 }
 
 void flip_horizontally(std::uint8_t* pixels, ImageSize size) {

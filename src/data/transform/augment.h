@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/random.h"
@@ -12,10 +13,21 @@
 
 namespace kiln {
 
-// A crop of 8 % to 100 % of the area with an aspect ratio of 3/4 to 4/3 (log-uniform), uniformly
-// placed; after ten draws that do not fit, the largest center crop within that range of ratios. As
-// torchvision's RandomResizedCrop.
-Region draw_crop(ImageSize whole, RandomSequence& random);
+// What share of an image's area a rectangle may have, and which aspect ratio.
+struct RectangleRange {
+  double least_area = 0.08, most_area = 1;
+  double least_ratio = 3.0 / 4.0, most_ratio = 4.0 / 3.0;
+};
+
+// A crop of 8 % to 100 % of the area with an aspect ratio (width / height) of 3/4 to 4/3
+// (log-uniform), uniformly placed; after ten draws that do not fit, the largest center crop within
+// that range of ratios. As torchvision's RandomResizedCrop.
+Region draw_crop(ImageSize whole, RandomSequence& random, const RectangleRange& range = {});
+
+// A rectangle smaller than the image, as draw_crop() but with its ratio as height / width; nothing
+// after ten draws that do not fit. As torchvision's RandomErasing.
+std::optional<Region> draw_erased(ImageSize whole, RandomSequence& random,
+                                  const RectangleRange& range);
 
 // With probability 1/4, fills a rectangle of 2 % to 33 % of the area, 0.3 to 3.3 times as high as
 // wide, with `color` (Zhong et al., "Random Erasing Data Augmentation", AAAI 2020).

@@ -7,26 +7,6 @@
 namespace kiln {
 namespace {
 
-std::string text_of(ImageSize size) {
-  return std::to_string(size.width) + " x " + std::to_string(size.height);
-}
-
-// Half of `excess`, rounded to the even neighbor as Python's round does.
-int center_offset(int excess) {
-  const int half = excess / 2;
-  return excess % 2 != 0 && half % 2 != 0 ? half + 1 : half;
-}
-
-// As torchvision's Resize: the long side is rounded down.
-ImageSize resized_size(ImageSize from, std::int64_t short_side) {
-  const std::int64_t long_side =
-      short_side * std::max(from.height, from.width) / std::min(from.height, from.width);
-  if (short_side * long_side > kMaxImagePixels)
-    throw ImageFault("too elongated to resize: " + text_of(from));
-  const auto a = static_cast<int>(short_side), b = static_cast<int>(long_side);
-  return from.height <= from.width ? ImageSize{a, b} : ImageSize{b, a};
-}
-
 ResampleAxis axis_of(int begin, int length, int resized, int first, int count) {
   return {static_cast<double>(begin), static_cast<double>(length), resized, first, count};
 }
@@ -41,6 +21,24 @@ void copy_row(const std::uint8_t* from, int width, bool mirror, std::uint8_t* to
 }
 
 }  // namespace
+
+std::string text_of(ImageSize size) {
+  return std::to_string(size.width) + " x " + std::to_string(size.height);
+}
+
+int center_offset(int excess) {
+  const int half = excess / 2;
+  return excess % 2 != 0 && half % 2 != 0 ? half + 1 : half;
+}
+
+ImageSize resized_size(ImageSize from, std::int64_t short_side) {
+  const std::int64_t long_side =
+      short_side * std::max(from.height, from.width) / std::min(from.height, from.width);
+  if (short_side * long_side > kMaxImagePixels)
+    throw ImageFault("too elongated to resize: " + text_of(from));
+  const auto a = static_cast<int>(short_side), b = static_cast<int>(long_side);
+  return from.height <= from.width ? ImageSize{a, b} : ImageSize{b, a};
+}
 
 Placing place_center(ImageSize whole, const TransformSpec& plan) {
   const ImageSize out = plan.output;

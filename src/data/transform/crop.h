@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "data/image/image.h"
 #include "data/image/resample.h"
@@ -14,6 +15,16 @@ namespace kiln {
 struct Placing {
   ResampleAxis rows, columns;
 };
+
+// "640 x 480": width and height.
+std::string text_of(ImageSize size);
+
+// Half of `excess`, rounded to the even neighbor as Python's round does.
+int center_offset(int excess);
+
+// An image of size `from` with its short side resized to `short_side` and its ratio kept, as
+// torchvision's Resize: the long side is rounded down. Throws ImageFault where it is too long.
+ImageSize resized_size(ImageSize from, std::int64_t short_side);
 
 // The center of the resized image, as the plan says. Throws ImageFault for an image that it does
 // not take.

@@ -1,0 +1,167 @@
+// Operations on colors: ColorJitter, Grayscale, RandomGrayscale.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "data/transform/augment.h"
+#include "data/transform/image_transform.h"
+
+namespace kiln {
+namespace {
+
+// ITU-R 601, rounded as Pillow's convert("L").
+std::uint8_t luma(const std::uint8_t* rgb) {
+  return static_cast<std::uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 0x8000) >>
+                                   16);
+}
+
+void make_gray(WorkImage& image) {
+  std::uint8_t* rgb = image.pixels.data();
+  for (std::size_t i = 0; i < image.num_pixels(); ++i, rgb += 3)
+    rgb[0] = rgb[1] = rgb[2] = luma(rgb);
+}
+
+// Hue, saturation and value with 8 bits each, rounded as Pillow's: hue and saturation down.
+struct Hsv {
+  int hue = 0, saturation = 0, value = 0;
+};
+
+Hsv hsv_of(const std::uint8_t* rgb) {
+  const int most = std::max({rgb[0], rgb[1], rgb[2]});
+  const int least = std::min({rgb[0], rgb[1], rgb[2]});
+  if (most == least) return {0, 0, most};
+  const auto chroma = static_cast<float>(most - least);
+  const auto lack = [&](int channel) { return static_cast<float>(most - rgb[channel]) / chroma; };
+  float sector = 0;
+  if (rgb[0] == most)
+    sector = lack(2) - lack(1);
+  else if (rgb[1] == most)
+    sector = 2 + lack(0) - lack(2);
+  else
+    sector = 4 + lack(1) - lack(0);
+  const double turns = std::fmod(sector / 6.0 + 1, 1.0);
+  return {static_cast<int>(turns * 255),
+          static_cast<int>(chroma / static_cast<float>(most) * 255.0), most};
+}
+
+void write_rgb(const Hsv& color, std::uint8_t* rgb) {
+  const float sectors = static_cast<float>(color.hue) * 6.0F / 255.0F;
+  const auto sector = static_cast<int>(sectors);
+  const float part = sectors - static_cast<float>(sector);
+  const float saturation = static_cast<float>(color.saturation) / 255.0F;
+  const auto shade = [&](float missing) {
+    const float value = static_cast<float>(color.value) * (1 - saturation * missing);
+    return static_cast<std::uint8_t>(std::clamp(std::round(value), 0.0F, 255.0F));
+  };
+  const auto most = static_cast<std::uint8_t>(color.value);
+  const std::uint8_t least = shade(1), falling = shade(part), rising = shade(1 - part);
+  const std::array<std::array<std::uint8_t, 3>, 6> sides = {{{most, rising, least},
+                                                             {falling, most, least},
+                                                             {least, most, rising},
+                                                             {least, falling, most},
+                                                             {rising, least, most},
+                                                             {most, least, falling}}};
+  std::copy_n(sides[static_cast<std::size_t>(sector % 6)].data(), 3, rgb);
+}
+
+// `turns`: of the circle of hues, -0.5 to 0.5.
+void turn_hue(WorkImage& image, double turns) {
+  const int steps = static_cast<int>(turns * 255);
+  std::uint8_t* rgb = image.pixels.data();
+  for (std::size_t i = 0; i < image.num_pixels(); ++i, rgb += 3) {
+    Hsv color = hsv_of(rgb);
+    color.hue = (color.hue + steps) & 0xff;
+    write_rgb(color, rgb);
+  }
+}
+
+// Brightness, contrast and saturation times a factor and the hue turned, each drawn, in any order.
+class ColorJitter : public ImageTransform {
+ public:
+  static constexpr std::array<std::string_view, 4> kNames{"brightness", "contrast", "saturation",
+                                                          "hue"};
+
+  // By kNames; nothing where a color stays as it is.
+  explicit ColorJitter(const std::array<std::optional<Range>, 4>& ranges) : ranges_(ranges) {}
+
+  void apply(WorkImage& image, RandomSequence& random) const override {
+    std::array<double, 4> drawn{};
+    for (std::size_t i = 0; i < 4; ++i)
+      if (ranges_[i]) drawn[i] = draw_between(*ranges_[i], random);
+    std::array<std::size_t, 4> order{0, 1, 2, 3};
+    for (std::size_t i = 4; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    for (const std::size_t i : order)
+      if (ranges_[i]) change(image, i, drawn[i]);
+  }
+
+  bool is_random() const override {
+    return std::any_of(ranges_.begin(), ranges_.end(),
+                       [](const auto& range) { return range && range->low < range->high; });
+  }
+
+ private:
+  static void change(WorkImage& image, std::size_t which, double amount) {
+    if (which == 3) return turn_hue(image, amount);
+    constexpr std::array kOperations{ImageOperation::kBrightness, ImageOperation::kContrast,
+                                     ImageOperation::kColor};
+    apply_operation({kOperations[which], amount - 1}, image.pixels.data(), image.size, image.copy);
+  }
+
+  std::array<std::optional<Range>, 4> ranges_;
+};
+
+// A number is the largest change from `center`, where nothing changes.
+std::optional<Range> jitter_of(Arguments& arguments, std::string_view name, double center,
+                               Range allowed) {
+  Range range{center, center};
+  if (arguments.is_one(name)) {
+    const double most = arguments.number(name, {0, allowed.high}, 0);
+    range = {std::max(allowed.low, center - most), center + most};
+  } else {
+    range = arguments.range(name, allowed, range);
+  }
+  if (range.low == center && range.high == center) return {};
+  return range;
+}
+
+class Grayscale : public ImageTransform {
+ public:
+  Grayscale(double probability, bool is_random)
+      : probability_(probability), is_random_(is_random) {}
+  void apply(WorkImage& image, RandomSequence& random) const override {
+    if (!is_random_ || random.uniform() < probability_) make_gray(image);
+  }
+  bool is_random() const override { return is_random_; }
+
+ private:
+  double probability_;
+  bool is_random_;
+};
+
+}  // namespace
+
+MadeTransform make_color_jitter(Arguments& arguments) {
+  constexpr Range kFactor{0, 1000}, kTurns{-0.5, 0.5};
+  std::array<std::optional<Range>, 4> ranges;
+  for (std::size_t i = 0; i < 4; ++i)
+    ranges[i] =
+        jitter_of(arguments, ColorJitter::kNames[i], i == 3 ? 0 : 1, i == 3 ? kTurns : kFactor);
+  return std::make_unique<ColorJitter>(ranges);
+}
+
+MadeTransform make_grayscale(Arguments& arguments) {
+  const int channels = arguments.whole("num_output_channels", 1, 3, 1);
+  if (channels == 2)
+    arguments.refuse("num_output_channels", "1 or 3");
+  else
+    arguments.set_num_channels(channels);
+  return std::make_unique<Grayscale>(1, false);
+}
+
+MadeTransform make_random_grayscale(Arguments& arguments) {
+  return std::make_unique<Grayscale>(arguments.probability("p", 0.1), true);
+}
+
+}  // namespace kiln
