@@ -2,11 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numbers>
-#include <string>
+#include <optional>
+#include <vector>
 
 #include "data/transform/augment.h"
-#include "data/transform/crop.h"
 #include "data/transform/image_transform.h"
 #include "data/transform/warp.h"
 
@@ -148,9 +149,9 @@ class RandomPerspective : public ImageTransform {
         corner[i] += corner[i] == 0 ? inward : -inward;
       }
     }
+    // Where corners have met on a line no plane looks like that, and the image stays as it is.
     const std::optional<PlaneMap> map = map_of_corners(starts, ends);
-    if (!map) throw ImageFault("too small for a perspective: " + text_of(image.size));
-    warp(image, image.size, *map, interpolation, outside);
+    if (map) warp(image, image.size, *map, interpolation, outside);
   }
   bool is_random() const override { return true; }
 };

@@ -84,9 +84,9 @@ class RandomErasing : public ImageTransform {
   // Normally distributed (Box and Muller, 1958).
   Channels noise(RandomSequence& random) const {
     Channels values{};
-    for (float& value_ : values) {
+    for (float& sample : values) {
       const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
-      value_ = static_cast<float>(radius * std::cos(2 * std::numbers::pi * random.uniform()));
+      sample = static_cast<float>(radius * std::cos(2 * std::numbers::pi * random.uniform()));
     }
     if (num_channels == 1) values[1] = values[2] = values[0];
     return values;
