@@ -1,0 +1,142 @@
+#include "store/transformation_directory.h"
+
+#include <yaml-cpp/yaml.h>
+#include <algorithm>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "store/model_spec.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMaxMeta = 1 << 16;
+constexpr std::uint64_t kMaxTransforms = 1 << 20;
+constexpr const char* kType = "TransformationDirectory";
+constexpr const char* kRemedy = "Give a folder that `kiln transform init` wrote.";
+
+[[noreturn]] void fail(const fs::path& path, const std::string& fault,
+                       const std::string& guess = "") {
+  throw Error(ErrorCode::kInvalidTransformationDirectory,
+              quoted_path(path) + " " + fault + ". " + kRemedy + guess);
+}
+
+std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
+  try {
+    return read_file(path, max_bytes);
+  } catch (const std::length_error&) {
+    fail(path,
+         formatted("is larger than %llu KiB", static_cast<unsigned long long>(max_bytes >> 10)));
+  } catch (const std::system_error& fault) {
+    fail(path, "cannot be read (" + fault.code().message() + ")");
+  }
+}
+
+// The text of a key of `_meta.yaml`; empty: it is not there, or no text.
+std::string text_at(const YAML::Node& root, const char* key) {
+  const YAML::Node value = root[key];
+  return value.IsDefined() && value.IsScalar() ? value.Scalar() : std::string();
+}
+
+void check_meta(const fs::path& path) {
+  check_transformation_meta(read_part(path, kMaxMeta), path.string());
+}
+
+[[noreturn]] void refuse_output(const fs::path& folder, const std::string& fault) {
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              "The output folder " + quoted_path(folder) + " " + fault +
+                  ". Choose an empty folder, or one with a whole earlier transformation.");
+}
+
+bool is_transformation_directory(const fs::path& folder) {
+  try {
+    check_meta(folder / kMetaFile);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void refuse_foreign_names(const fs::path& folder) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> foreign;
+  bool has_own = false;
+  std::error_code fault;
+  for (fs::directory_iterator entry(folder, fault), end; !fault && entry != end;
+       entry.increment(fault)) {
+    std::string name = entry->path().filename().string();
+    if (is_ignored_name(name)) continue;
+    if (name == kMetaFile || name == kTransformsFile)
+      has_own = true;
+    else
+      foreign.push_back(std::move(name));
+  }
+  if (fault) refuse_output(folder, "cannot be listed (" + fault.message() + ")");
+  std::sort(foreign.begin(), foreign.end());
+  if (!foreign.empty())
+    refuse_output(folder, "contains other files (" + quoted_names(foreign, kShown) + ")");
+  if (has_own && !is_transformation_directory(folder))
+    refuse_output(folder, "contains something else than a transformation");
+}
+
+}  // namespace
+
+void check_transformation_meta(std::string_view yaml, const std::string& where) {
+  try {
+    const YAML::Node root = YAML::Load(std::string(yaml));
+    if (!root.IsMap()) fail(where, "is not a mapping");
+    const std::string type = text_at(root, "type"), of = text_at(root, "transform_type");
+    if (type != kType)
+      fail(where,
+           type.empty() ? "has no key 'type'" : "is of type '" + excerpt(type) + "', not " + kType);
+    if (of != "Image")
+      fail(where, of.empty() ? "does not say that it transforms images"
+                             : "transforms '" + excerpt(of) + "', not images");
+  } catch (const YAML::Exception& fault) {
+    fail(where, std::string("is not valid YAML (") + fault.what() + ")");
+  }
+}
+
+std::string read_transformation_directory(const fs::path& folder) {
+  std::error_code fault;
+  const fs::file_status status = fs::status(folder, fault);
+  if (!fs::exists(status)) fail(folder, "does not exist", did_you_mean_path(folder));
+  if (!fs::is_directory(status)) fail(folder, "is a file, not a folder");
+  if (is_half_replaced(folder))
+    fail(folder, "was left incomplete by a program that was killed, or is just being written");
+  if (!fs::exists(folder / kMetaFile, fault))
+    fail(folder, "has no _meta.yaml, so it is no transformation");
+  check_meta(folder / kMetaFile);
+  return read_part(folder / kTransformsFile, kMaxTransforms);
+}
+
+OutputFolder prepare_transformation_output(const fs::path& path) {
+  OutputFolder folder(path);
+  refuse_foreign_names(path);
+  remove_leftovers(path);
+  DurableFile probe(path / "probe");  // never committed, so it goes away under its temporary name
+  probe.write("probe");
+  probe.finish();
+  return folder;
+}
+
+void write_transformation_directory(const OutputFolder& folder, std::string_view transforms_json) {
+  std::vector<DurableFile> files;
+  const auto add = [&](std::string_view name, std::string_view bytes) {
+    files.emplace_back(folder.path() / name);
+    files.back().write(bytes);
+    files.back().finish();
+  };
+  add(kTransformsFile, transforms_json);
+  add(kMetaFile, std::string("type: ") + kType + "\nextension: {}\ntransform_type: Image\n");
+  folder.replace(std::move(files), {});
+}
+
+}  // namespace kiln
