@@ -111,6 +111,16 @@ int run(const SplitImagesConfig& config, Process& process);
 // exceptions.
 int run(const TrainConfig& config, Process& process);
 
+// `kiln transform init`: writes the operations of a transformation of images.
+// Throws Error kInvalidTransformationDirectory for operations that cannot be, and
+// kFailedToWriteOutputs.
+int run(const TransformInitConfig& config, Process& process);
+
+// `kiln transform apply`: transforms images into those of an ImageDirectory.
+// Faults of transformation, images and output are thrown together. Error kInvalidDataset names an
+// image that cannot be decoded, or that an operation does not take; nothing is written then.
+int run(const TransformApplyConfig& config, Process& process);
+
 // `kiln tune`: short trials of a training job under other settings, as processes of their own.
 // Throws Error kUserError if the job cannot run as it is, kFailedToWriteOutputs.
 int run(const TuneConfig& config, Process& process);

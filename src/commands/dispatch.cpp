@@ -36,6 +36,8 @@ bool has_printed_news_only(const Command& command) {
          std::holds_alternative<LaunchConfig>(command) ||
          std::holds_alternative<InitModelConfig>(command) ||
          std::holds_alternative<ConvertConfig>(command) ||
+         std::holds_alternative<TransformInitConfig>(command) ||
+         std::holds_alternative<TransformApplyConfig>(command) ||
          std::holds_alternative<PackConfig>(command);
 }
 

@@ -87,6 +87,10 @@ double Binder::duration(const char* name) {
   return read<double>(name, duration_value);
 }
 
+std::string Binder::image_size(const char* name) {
+  return read<std::string>(name, image_size_value);
+}
+
 std::string Binder::choice(const char* name) {
   return read<std::string>(name, choice_value);
 }
@@ -328,7 +332,7 @@ double RateScaling::of(int num_ranks) const {
 std::string choice_value(const Option& option, const std::string& text, const std::string& where) {
   const std::string word = lower(text);
   for (const std::string& choice : option.choices) {
-    if (same_name(choice, word)) return choice;
+    if (same_name(lower(choice), word)) return choice;
   }
   if (text.empty()) fail_to_parse(text, where, join_choices(option.choices));
   if (option.kind == ValueKind::kModelName) {

@@ -31,6 +31,7 @@ class Binder {
   RateScaling rate_scaling(const char* name);
   CheckpointEvery every(const char* name);
   double duration(const char* name);  // seconds; 0: not given
+  std::string image_size(const char* name);
   std::string choice(const char* name);
 
   // Options shared by several commands.
@@ -80,6 +81,9 @@ RateScaling rate_scaling_value(const Option& option, const std::string& text,
 CheckpointEvery every_value(const Option& option, const std::string& text,
                             const std::string& where);
 Augment augment_value(const Option& option, const std::string& text, const std::string& where);
+// As JSON: "256" or "[224, 160]". In transform_options.cpp.
+std::string image_size_value(const Option& option, const std::string& text,
+                             const std::string& where);
 double duration_value(const Option& option, const std::string& text, const std::string& where);
 std::string choice_value(const Option& option, const std::string& text, const std::string& where);
 // Throws Error kParameterParsing for a placeholder that Kubeflow Pipelines did not substitute.

@@ -104,7 +104,9 @@ CommandInfo init_model_command();        // model_options.cpp
 CommandInfo convert_command();           // data_options.cpp
 CommandInfo split_command();             // parts_options.cpp
 CommandInfo pack_command();              // data_options.cpp
-CommandInfo demo_data_command();         //
+CommandInfo transform_init_command();    // transform_options.cpp
+CommandInfo transform_apply_command();   //
+CommandInfo demo_data_command();         // data_options.cpp
 CommandInfo bench_loader_command();      // view_options.cpp
 CommandInfo bench_step_command();        //
 CommandInfo bench_collective_command();  //

@@ -31,6 +31,7 @@ enum class ValueKind {
   kEvery,           // counts of epochs, steps and time, such as 1epoch,10min
   kAugment,         // a set of operations, such as crop,flip (base/augment_set.h)
   kDuration,        // a time with its unit, such as 30min
+  kImageSize,       // a length in pixels, or a height and a width: 256 or [224,160]
 };
 
 // What it means for a run that resumes if this option differs from before.
@@ -44,7 +45,7 @@ enum class Effect {
 enum class Canvas {
   kHidden,
   kParameter,
-  kDataIn,  // a folder of images
+  kDataIn,  // a folder of images, or of what is done to them
   kDataOut,
   kModelIn,  // a folder that holds a model
   kModelOut,

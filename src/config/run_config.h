@@ -299,6 +299,20 @@ struct PackConfig {
   OptionTexts effective_options;
 };
 
+struct TransformInitConfig {
+  std::string output_path;
+  std::string operations;            // JSON, as in `_transforms.json`
+  std::vector<std::string> ignored;  // switches of the designer's that change nothing there either
+};
+
+struct TransformApplyConfig {
+  bool for_inference = false;
+  std::string transform_path, image_path, output_path;
+  std::int64_t random_seed = 0;
+  int loader_threads = 0;  // 0: auto
+  bool plain = false;      // no live line
+};
+
 struct DemoDataConfig {
   std::string output_path;
   int images = 600;
@@ -381,10 +395,11 @@ struct HelpRequest {
 struct VersionRequest {};
 
 // commands/commands.h has a run() for each.
-using Command = std::variant<TrainConfig, ScoreConfig, EvaluateConfig, AuditConfig, LaunchConfig,
-                             TuneConfig, InitModelConfig, ConvertConfig, SplitImagesConfig,
-                             PackConfig, DemoDataConfig, InspectConfig, BenchCollectiveConfig,
-                             BenchLoaderConfig, BenchStepConfig, WatchConfig, DescribeConfig,
-                             ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
+using Command =
+    std::variant<TrainConfig, ScoreConfig, EvaluateConfig, AuditConfig, LaunchConfig, TuneConfig,
+                 InitModelConfig, ConvertConfig, SplitImagesConfig, TransformInitConfig,
+                 TransformApplyConfig, PackConfig, DemoDataConfig, InspectConfig,
+                 BenchCollectiveConfig, BenchLoaderConfig, BenchStepConfig, WatchConfig,
+                 DescribeConfig, ReportConfig, CompareConfig, HelpRequest, VersionRequest>;
 
 }  // namespace kiln

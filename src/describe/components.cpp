@@ -80,13 +80,21 @@ std::string output(const Option& option) {
          key("mode", "rw_mount") + key("description", quoted(form_text(option)));
 }
 
+// Whether a value is more than one word of a shell.
+bool has_spaces(const Option& option) {
+  return std::any_of(option.choices.begin(), option.choices.end(), [](const std::string& choice) {
+    return choice.find(' ') != std::string::npos;
+  });
+}
+
 // YAML folds the lines into one.
 std::string command_lines(const CommandInfo& command) {
   std::string text = "command: >-\n  kiln " + command.name + "\n";
   for (const Option& option : command.options) {
     if (!is_input(option) && !is_output(option)) continue;
-    std::string words = "--" + option.name + " ${{" + (is_output(option) ? "outputs." : "inputs.") +
-                        canvas_name(option.name) + "}}";
+    const std::string value = std::string("${{") + (is_output(option) ? "outputs." : "inputs.") +
+                              canvas_name(option.name) + "}}";
+    std::string words = "--" + option.name + " " + (has_spaces(option) ? "'" + value + "'" : value);
     if (option.canvas == Canvas::kFileIn) words = "$[[" + words + "]]";
     text += "  " + words + "\n";
   }
@@ -165,6 +173,14 @@ struct Lists {
   }
 };
 
+// "transform, init": a list in YAML.
+std::string name_words(const CommandInfo& command) {
+  std::string words = command.name;
+  if (const std::size_t space = words.find(' '); space != std::string::npos)
+    words.replace(space, 1, ", ");
+  return words;
+}
+
 }  // namespace
 
 std::string azure_component(const CommandInfo& command, const ComponentFacts& facts) {
@@ -235,7 +251,7 @@ std::string kubeflow_component(const CommandInfo& command, const ComponentFacts&
           "\nmetadata:\n  annotations:\n    version: " + quoted(facts.version) + "\n";
   text += "inputs:\n" + lists.inputs + "outputs:\n" + lists.outputs;
   return text + "implementation:\n  container:\n    image: " + quoted(facts.image) +
-         "\n    command: [kiln, " + command.name + "]\n    args:\n" + lists.arguments;
+         "\n    command: [kiln, " + name_words(command) + "]\n    args:\n" + lists.arguments;
 }
 
 }  // namespace kiln

@@ -62,6 +62,10 @@ Json type_of(const Option& option) {
     }
     case ValueKind::kDuration:
       return {{"type", "string"}, {"pattern", "^[0-9]+(s|min|h)$"}};
+    case ValueKind::kImageSize:
+      return {{"anyOf",
+               {integer_type(option),
+                Json{{"type", "string"}, {"pattern", "^\\[ *[0-9]+ *, *[0-9]+ *\\]$"}}}}};
     case ValueKind::kPath:
       return {{"type", "string"}, {"minLength", 1}};
   }

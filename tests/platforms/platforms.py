@@ -13,8 +13,9 @@ CLIENTS = ROOT / ".deps/clients"
 
 COMPONENTS = {"train": "component.yaml", "init-model": "components/init-model.yaml",
               "convert": "components/convert.yaml", "split": "components/split.yaml", "pack": "components/pack.yaml",
-              "score": "components/score.yaml", "evaluate": "components/evaluate.yaml"}
-KUBEFLOW = {command: f"components/kubeflow/{command}.yaml" for command in COMPONENTS}
+              "score": "components/score.yaml", "evaluate": "components/evaluate.yaml",
+              "transform init": "components/transform-init.yaml", "transform apply": "components/transform-apply.yaml"}
+KUBEFLOW = {command: f"components/kubeflow/{command.replace(' ', '-')}.yaml" for command in COMPONENTS}
 
 
 def describe(format_name, *more):

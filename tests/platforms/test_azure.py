@@ -33,7 +33,7 @@ class ComponentTest(unittest.TestCase):
                 component = load_component(source=ROOT / path)
                 result = component._validate()
                 self.assertTrue(result.passed, result.error_messages)
-                self.assertEqual(component.name, "kiln_" + command.replace("-", "_"))
+                self.assertEqual(component.name, "kiln_" + re.sub("[- ]", "_", command))
 
     def test_own_rules(self):
         for path in COMPONENTS.values():
@@ -78,7 +78,12 @@ class CommandTest(unittest.TestCase):
             steps = [("components/init-model.yaml", {"untrained_model_path": folder / "untrained"}),
                      ("components/convert.yaml", {"input_path": folder / "data/train", "output_path": folder / "train"}),
                      ("components/convert.yaml", {"input_path": folder / "data/val", "output_path": folder / "valid"}),
-                     ("component.yaml", {"untrained_model_path": folder / "untrained", "train_data_path": folder / "train",
+                     ("components/transform-init.yaml", {"output_path": folder / "transformation",
+                                                         "random_horizontal_flip": True}),
+                     ("components/transform-apply.yaml", {"input_image_transform_path": folder / "transformation",
+                                                          "input_image_dir_path": folder / "train",
+                                                          "output_path": folder / "transformed"}),
+                     ("component.yaml", {"untrained_model_path": folder / "untrained", "train_data_path": folder / "transformed",
                                          "valid_data_path": folder / "valid", "trained_model_path": folder / "model",
                                          "checkpoint_path": folder / "checkpoints", "epochs": 1, "batch_size": 24}),
                      ("components/score.yaml", {"trained_model_path": folder / "model", "data_path": folder / "valid",

@@ -80,7 +80,7 @@ class ComponentTest(unittest.TestCase):
             with self.subTest(path=path):
                 specification = compiled(path)
                 (executor,) = specification["deploymentSpec"]["executors"].values()
-                self.assertEqual(executor["container"]["command"], ["kiln", command])
+                self.assertEqual(executor["container"]["command"], ["kiln", *command.split()])
                 (definition,) = specification["components"].values()
                 parameters = definition["inputDefinitions"].get("parameters", {})
                 self.assertTrue(all("defaultValue" in parameter for parameter in parameters.values()), parameters)
@@ -105,6 +105,10 @@ class CommandTest(unittest.TestCase):
             run = {"outputs": {"artifacts": {"metrics": {"artifacts": [artifact]}}, "outputFile": str(folder / "told.json")}}
             places = {"init-model": {"untrained_model_path": folder / "untrained"},
                       "convert": {"input_path": folder / "data/train", "output_path": folder / "deep/images"},
+                      "transform init": {"output_path": folder / "deep/transformation"},
+                      "transform apply": {"input_image_transform_path": folder / "deep/transformation",
+                                          "input_image_dir_path": folder / "deep/images",
+                                          "output_path": folder / "deep/transformed"},
                       "train": {"untrained_model_path": folder / "untrained", "train_data_path": folder / "deep/images",
                                 "valid_data_path": folder / "data/val", "trained_model_path": folder / "deep/model",
                                 "epochs": "1", "run": json.dumps(run)},

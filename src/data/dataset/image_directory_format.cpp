@@ -193,7 +193,6 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
-constexpr std::size_t kNumSamples = 3;
 constexpr std::size_t kMaxSampleBytes = 64 << 20;
 
 constexpr std::string_view kImageAndIdColumns = R"({
@@ -238,6 +237,13 @@ constexpr std::string_view kLabelColumnEnd = R"(
         ]
       }
     })";
+
+void add_sample(const Dataset& set, const Sample& item, std::string_view bytes, std::string& text) {
+  text += text.empty() ? "\n" : ",\n";
+  text += "  {\n    \"image\": \"" + base64(bytes) + "\",\n    \"id\": " + std::to_string(item.id);
+  if (item.label >= 0) text += ",\n    \"category\": " + quote_json(set.classes[item.label]);
+  text += "\n  }";
+}
 
 }  // namespace
 
@@ -317,12 +323,16 @@ std::string samples_text(const Dataset& set) {
     } catch (const std::exception&) {
       continue;  // they are a preview; the loader reports bad images
     }
-    text += text.empty() ? "\n" : ",\n";
-    text +=
-        "  {\n    \"image\": \"" + base64(bytes) + "\",\n    \"id\": " + std::to_string(item.id);
-    if (item.label >= 0) text += ",\n    \"category\": " + quote_json(set.classes[item.label]);
-    text += "\n  }";
+    add_sample(set, item, bytes, text);
   }
+  return text.empty() ? "[]" : "[" + text + "\n]";
+}
+
+std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kNumSamples, set.samples.size()); ++i)
+    if (!images[i].empty() && images[i].size() <= kMaxSampleBytes)
+      add_sample(set, set.samples[i], images[i], text);
   return text.empty() ? "[]" : "[" + text + "\n]";
 }
 

@@ -2,6 +2,8 @@
 // ImageDirectory, COCO, class folders, archives.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -98,9 +100,18 @@ std::string schema_text(const std::vector<std::string>& classes);
 // The line of one image, with its newline; `label` may be null.
 std::string list_line(const Sample& item, std::string_view file_name, const std::string* label);
 
+// The list `bytes` with other names for its images, by their position, and everything else as it
+// is. Throws Error kInvalidDataset as parse_image_list().
+std::string renamed_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
+                         const std::vector<std::string>& names, const DatasetContext& context);
+
+inline constexpr std::size_t kNumSamples = 3;
+
 // Those of the first three images of `set` that decode, in base64. Files larger than 64 MiB are
 // left out.
 std::string samples_text(const Dataset& set);
+// The same of the first images as they are given; an empty one is left out.
+std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images);
 
 // An open archive and the images in it.
 struct ArchiveListing {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -56,6 +57,13 @@ class TransformChain {
   // The text that parse() takes, two spaces a level, without a newline at its end: as the original
   // writes it.
   std::string to_json() const;
+
+  // "Resize 256, CenterCrop 224, RandomHorizontalFlip"; "no operation".
+  std::string summary() const;
+
+  // The operations before the first one that draws, and the others: one after the other they are
+  // the whole. (This and summary() are in image_chain.cpp.)
+  std::pair<TransformChain, TransformChain> split_at_draws() const;
 
   bool empty() const { return operations_.empty(); }
   // Whether any operation draws, so that the key matters.

@@ -1,7 +1,10 @@
 #include "data/write/image_directory_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -9,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/output_folder.h"
+#include "base/system.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
@@ -171,6 +175,81 @@ std::vector<DurableFile> complete_images(const Dataset& set, const fs::path& fol
   return files;
 }
 
+// The files of changed images, complete, and the first contents.
+class ChangedFiles {
+ public:
+  // `names`: of the images, by position; one whose name was there before is left out.
+  ChangedFiles(const ChangedImages& changed, const fs::path& folder,
+               const std::vector<std::string>& names)
+      : changed_(changed) {
+    std::set<std::string> seen;
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (seen.insert(names[i]).second) wanted_.emplace_back(i, folder / names[i]);
+    fs::path last_parent;
+    for (const auto& [i, path] : wanted_)
+      if (path.parent_path() != last_parent) make_folders(last_parent = path.parent_path());
+  }
+
+  std::vector<DurableFile> make() {
+    std::vector<DurableFile> files;
+    files.reserve(wanted_.size());
+    for (std::size_t begin = 0; begin < wanted_.size(); begin += kAtOnce) {
+      std::vector<std::optional<DurableFile>> some(std::min(kAtOnce, wanted_.size() - begin));
+      in_parallel(some.size(), changed_.num_threads, [&](std::size_t place) {
+        const auto& [i, path] = wanted_[begin + place];
+        const std::string contents = changed_.contents(i);
+        if (i < kNumSamples) samples_[i] = contents;
+        some[place].emplace(complete_file(path, contents));
+      });
+      for (std::optional<DurableFile>& file : some) files.push_back(*std::move(file));
+      if (changed_.tell) changed_.tell(files.size());
+    }
+    return files;
+  }
+
+  // Of the first images; empty for one that was left out.
+  const std::array<std::string, kNumSamples>& samples() const { return samples_; }
+
+ private:
+  static constexpr std::size_t kAtOnce = 256;
+
+  const ChangedImages& changed_;
+  std::vector<std::pair<std::size_t, fs::path>> wanted_;
+  std::array<std::string, kNumSamples> samples_;
+};
+
+// The name of each image with another extension.
+std::vector<std::string> changed_names(const Dataset& set, const std::string& extension) {
+  std::vector<std::string> names;
+  std::map<std::string, std::string> sources;
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const std::string source(set.samples.file_name(i));
+    names.push_back(
+        fs::path(output_name(set, i)).replace_extension(extension).lexically_normal().string());
+    const auto& [name, first] = *sources.emplace(names.back(), source).first;
+    if (first == source) continue;
+    const DatasetContext context{.root = set.root, .name = set.name};
+    context.fail("'" + first + "' and '" + source + "' would both become '" + name +
+                 "'. Rename one of them.");
+  }
+  return names;
+}
+
+std::string changed_list(const Dataset& set, const std::vector<std::string>& names) {
+  if (!set.list_name.empty()) {
+    const DatasetContext context{.root = set.root, .name = set.name};
+    return renamed_list(read_list(set), set.list_name,
+                        parse_schema(set.schema_json, std::string(kSchemaName), context), names,
+                        context);
+  }
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const int label = set.samples[i].label;
+    text += list_line(set.samples[i], names[i], label < 0 ? nullptr : &set.classes[label]);
+  }
+  return text;
+}
+
 void remove_empty_folders(const fs::path& folder) {
   const Contents contents = contents_of(folder);
   for (auto inner = contents.folders.rbegin(); inner != contents.folders.rend(); ++inner) {
@@ -205,38 +284,59 @@ void prepare_image_output(const fs::path& folder, const fs::path& input) {
 }
 
 ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const fs::path& folder)
-    : locked_(folder) {
-  complete(set, list_text(set));
+    : locked_(folder), earlier_(earlier_files(folder)) {
+  complete(set, {list_text(set), set.schema_json, set.samples_json});
 }
 
 ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const std::vector<bool>& keep,
                                            const fs::path& folder)
-    : locked_(folder) {
+    : locked_(folder), earlier_(earlier_files(folder)) {
   Dataset part = part_of(set, keep);
   part.samples_json = samples_text(part);
-  complete(part, set.list_name.empty() ? list_text(part) : kept_lines(read_list(set), keep));
+  complete(part, {set.list_name.empty() ? list_text(part) : kept_lines(read_list(set), keep),
+                  part.schema_json, part.samples_json});
 }
 
-void ImageDirectoryOutput::complete(const Dataset& set, const std::string& list) {
-  const fs::path& folder = locked_.path();
-  const std::vector<fs::path> earlier = earlier_files(folder);
+ImageDirectoryOutput::ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
+                                           const fs::path& folder)
+    : locked_(folder), earlier_(earlier_files(folder)) {
+  const std::vector<std::string> names = changed_names(set, changed.extension);
+  const std::string list = changed_list(set, names);
+  ChangedFiles images(changed, folder, names);
+  files_ = images.make();
+  add_texts({list, set.schema_json, samples_text(set, images.samples())});
+}
+
+void ImageDirectoryOutput::complete(const Dataset& set, const Texts& texts) {
   std::set<fs::path> names = {kMetaName, kListName, kSchemaName, kSamplesName};
-  files_ = complete_images(set, folder, names);
-  files_.push_back(complete_file(folder / kListName, list));
-  files_.push_back(complete_file(folder / kSchemaName, set.schema_json));
-  files_.push_back(complete_file(folder / kSamplesName, set.samples_json));
+  files_ = complete_images(set, locked_.path(), names);
+  add_texts(texts);
+}
+
+void ImageDirectoryOutput::add_texts(const Texts& texts) {
+  const fs::path& folder = locked_.path();
+  files_.push_back(complete_file(folder / kListName, texts.list));
+  files_.push_back(complete_file(folder / kSchemaName, texts.schema));
+  files_.push_back(complete_file(folder / kSamplesName, texts.samples));
   files_.push_back(complete_file(folder / kMetaName, meta_text()));
-  std::copy_if(earlier.begin(), earlier.end(), std::back_inserter(stale_),
-               [&](const fs::path& file) { return !names.contains(file); });
 }
 
 void ImageDirectoryOutput::put_in_place() {
-  locked_.replace(std::move(files_), stale_);
+  std::set<fs::path> names;
+  for (const DurableFile& file : files_)
+    names.insert(file.final_path().lexically_relative(locked_.path()));
+  std::erase_if(earlier_, [&](const fs::path& file) { return names.contains(file); });
+  locked_.replace(std::move(files_), earlier_);
   remove_empty_folders(locked_.path());
 }
 
 void write_image_directory(const Dataset& set, const fs::path& folder) {
   ImageDirectoryOutput(set, folder).put_in_place();
+}
+
+void write_changed_images(const Dataset& set, const fs::path& folder,
+                          const ChangedImages& changed) {
+  ImageDirectoryOutput(set, changed, folder).put_in_place();
 }
 
 }  // namespace kiln

@@ -5,7 +5,9 @@
 // (base/output_folder.h).
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,16 @@ void prepare_output_folder(const std::filesystem::path& folder, const std::files
 // that begin with a dot, and lost+found. Creates parents, removes leftovers.
 void prepare_image_output(const std::filesystem::path& folder, const std::filesystem::path& input);
 
+// Images that are written in place of those that are stored.
+struct ChangedImages {
+  std::string extension;  // of every file, in place of its own: ".png"
+  // The contents of the file for image `i`. Any thread.
+  std::function<std::string(std::size_t i)> contents;
+  int num_threads = 1;
+  // Hears now and then how many are done, from the calling thread.
+  std::function<void(std::size_t num_done)> tell;
+};
+
 // An ImageDirectory whose files are complete under temporary names in a prepared folder, so that
 // several may appear together, or none. An ImageDirectory keeps its list; class folders become
 // `image/<class id>_<n><extension>`; other kinds keep their paths below `image/`. Error
@@ -35,18 +47,33 @@ class ImageDirectoryOutput {
   // is as read_dataset() gave it.
   ImageDirectoryOutput(const Dataset& set, const std::vector<bool>& keep,
                        const std::filesystem::path& folder);
+  // With changed images, as write_changed_images() has them.
+  ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
+                       const std::filesystem::path& folder);
   void put_in_place();  // once
 
  private:
-  void complete(const Dataset& set, const std::string& list);
+  // The text files beside the images.
+  struct Texts {
+    std::string list, schema, samples;
+  };
+  void complete(const Dataset& set, const Texts& texts);
+  void add_texts(const Texts& texts);
 
   OutputFolder locked_;
+  std::vector<std::filesystem::path> earlier_;  // files of an earlier ImageDirectory
   std::vector<DurableFile> files_;
-  std::vector<std::filesystem::path> stale_;  // of an earlier ImageDirectory
 };
 
 // Writes `set` as an ImageDirectory into a prepared `folder`, with the errors of
 // ImageDirectoryOutput.
 void write_image_directory(const Dataset& set, const std::filesystem::path& folder);
+
+// As write_image_directory(), with changed images: the schema, and all else that the list of an
+// ImageDirectory says, stay as they are, and `_samples.json` has the images as they are written.
+// An image that is listed twice is changed once, as in its first line. Throws what `contents`
+// throws, and Error kInvalidDataset if two images would have the same name.
+void write_changed_images(const Dataset& set, const std::filesystem::path& folder,
+                          const ChangedImages& changed);
 
 }  // namespace kiln

@@ -8,6 +8,7 @@
 
 #include "base/system_calls.h"
 #include "base/text.h"
+#include "data/dataset/readers.h"
 #include "data/make_image.h"
 #include "data/scratch_folder.h"
 
@@ -57,6 +58,66 @@ class WriterTest : public testing::Test {
   ScratchFolder input_;
   ScratchFolder output_;
 };
+
+// The bytes of an image and its place, in place of the image.
+ChangedImages numbered(const Dataset& set) {
+  return {.extension = ".png",
+          .contents =
+              [&set](std::size_t i) {
+                return std::to_string(i) + std::string(set.samples.file_name(i));
+              },
+          .num_threads = 4,
+          .tell = {}};
+}
+
+TEST(ChangedImagesTest, KeepWhatTheListSays) {
+  const ScratchFolder input, output;
+  const std::string list =
+      "{\"image_info\": {\"file_name\": \"image/a.b.jpg\", \"width\": 3, \"coco_url\": \"x\"}, "
+      "\"category\": \"cat\", \"id\": 7, \"more\": [1, 2.5, null, true, \"\\u00fc\"]}\n"
+      "\n"
+      "{\"image_info\": {\"file_name\": \"top.jpeg\"}, \"category\": \"cat\", \"id\": 3}\n"
+      "{\"image_info\": {\"file_name\": \"top.jpeg\"}, \"category\": \"cat\", \"id\": 4}\n";
+  input.put("_meta.yaml", meta_text());
+  input.put("images.lst", list);
+  input.put("_schema.json", schema_text({"cat"}));
+  input.put("image/a.b.jpg", "x");
+  input.put("top.jpeg", "y");
+  const Dataset set = read_dataset(input.path(), "Input dataset");
+  const fs::path folder = output.path() / "out";
+  prepare_image_output(folder, input.path());
+  write_changed_images(set, folder, numbered(set));
+  EXPECT_EQ(files_in(folder),
+            (std::vector<std::string>{"_meta.yaml", "_samples.json", "_schema.json",
+                                      "image/a.b.png", "images.lst", "top.png"}));
+  EXPECT_EQ(bytes_of(folder / "image/a.b.png"), "0image/a.b.jpg");
+  EXPECT_EQ(bytes_of(folder / "top.png"), "1top.jpeg");
+  EXPECT_EQ(bytes_of(folder / "_schema.json"), set.schema_json);
+  std::string expected = list;
+  expected.replace(expected.find(".jpg"), 4, ".png");
+  expected.erase(expected.find("\n\n"), 1);
+  for (int i = 0; i < 2; ++i) expected.replace(expected.find(".jpeg"), 5, ".png");
+  EXPECT_EQ(bytes_of(folder / "images.lst"), expected);
+  const std::string samples = bytes_of(folder / "_samples.json");
+  EXPECT_NE(samples.find(base64("0image/a.b.jpg")), std::string::npos);
+  EXPECT_NE(samples.find("\"id\": 7"), std::string::npos);
+  EXPECT_EQ(samples.find("\"id\": 4"), std::string::npos);
+}
+
+TEST(ChangedImagesTest, RefuseTwoOfOneName) {
+  const ScratchFolder input, output;
+  input.put("cat/a.jpg", test::encode_jpeg(test::noise(2, 3)));
+  const Dataset folders = read_dataset(input.path(), "Input dataset");
+  prepare_image_output(output.path() / "out", input.path());
+  write_changed_images(folders, output.path() / "out", numbered(folders));
+  EXPECT_TRUE(fs::exists(output.path() / "out/image/0_0.png"));
+  Dataset listed = read_dataset(output.path() / "out", "Input dataset");
+  listed.samples.push_back({.file_name = "image/0_0.webp", .label = 0, .id = 1, .size = {}});
+  const Error error =
+      error_of([&] { write_changed_images(listed, output.path() / "other", numbered(listed)); });
+  EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
+  EXPECT_NE(error.message().find("would both become 'image/0_0.png'"), std::string::npos);
+}
 
 TEST_F(WriterTest, writes_list_samples_meta_and_copies) {
   convert(input_.path(), output_ / "new/folder");
