@@ -39,6 +39,9 @@ def prepare(path, how):
     """[3, height, width], as validation prepared it."""
     image = Image.open(path).convert("RGB")
     height, width = how["input_size"]
+    for name, values in how.get("transforms", []):  # of kiln train --transform-path: torchvision's operations
+        operation = getattr(torchvision.transforms, name)
+        image = (operation(**values) if isinstance(values, dict) else operation(values))(image)
     if how["resize_short_side"] is None:
         if (image.height, image.width) != (height, width):
             sys.exit(f"{path} is {image.width}x{image.height}, but the model takes {width}x{height} as stored: resize it first.")

@@ -62,8 +62,9 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
     backbone.normalization = stored->normalization;
     // One that was trained on images of one size, as they are, may see others.
     if (config.image_size == 0)
-      backbone.pixels =
-          stored->resize_short_side > 0 ? pixels_of(*stored) : pixels_of_size(stored->height);
+      backbone.pixels = stored->resize_short_side > 0 || !stored->transforms.empty()
+                            ? pixels_of(*stored, config.trained_model_path)
+                            : pixels_of_size(stored->height);
   }
   require_usable(backbone.pixels, network);
   backbone.description =

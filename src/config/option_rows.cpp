@@ -156,6 +156,7 @@ const std::vector<Place>& places() {
       {"train", Canvas::kModelOut, {"trained-model-path"}},
       {"train", Canvas::kCheckpoints, {"checkpoint-path"}},
       {"train", Canvas::kFileIn, {"config"}},
+      {"train", Canvas::kFolderIn, {"transform-path"}},
       {"train", Canvas::kRanksOfHost, {"ranks"}},
       {"train", Canvas::kKubeflowRun, {"kfp-executor-input"}},
       {"train",

@@ -76,6 +76,10 @@ std::vector<TrainOption> balance_options();  // balance_options.cpp
 // `config.save` is set.
 void bind_balance(Binder& binder, OptimizationConfig& config);
 
+std::vector<TrainOption> transform_options();  // transform_options.cpp
+// `config` has what --transform-path stands in place of.
+void bind_transform(Binder& binder, DataConfig& config);
+
 // --weights-sha256 of each command that has --weights: weight_options.cpp
 Option weights_sha256();
 // In lowercase; empty: not given. Faults: `weights` is a URL that is not fetched; a hash that is

@@ -50,6 +50,7 @@ enum class Canvas {
   kModelIn,  // a folder that holds a model
   kModelOut,
   kFileIn,       // one file, optional
+  kFolderIn,     // a folder, optional
   kCheckpoints,  // a folder that outlasts a job which is stopped; only Azure ML has such outputs
   kRanksOfHost,  // auto, if nothing else starts the ranks
   kKubeflowRun,  // the JSON text in which Kubeflow says where the artifact `metrics` goes

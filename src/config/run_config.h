@@ -63,8 +63,9 @@ struct DataConfig {
   std::string untrained_model_path, train_path, valid_path;
   SplitConfig split;
   NetworkConfig network;
-  std::string index_path;  // empty: in the user's cache
-  int image_size = 0;      // 0: auto
+  std::string index_path;      // empty: in the user's cache
+  std::string transform_path;  // a TransformationDirectory, in place of the four below; or empty
+  int image_size = 0;          // 0: auto
   Augment augment = Augment::kNone;
   int eval_resize = 0;  // 0: auto
   int eval_crop = 0;    // 0: auto

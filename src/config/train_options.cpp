@@ -225,6 +225,7 @@ std::vector<Option> train_options() {
                       "Folder for pictures of the mistakes on validation images that the report "
                       "shows: where in the image the saved model saw its answer.")},
        {Effect::kFree, plain()}});
+  append(options, transform_options());
   append(options, split_options());
   append(options, balance_options());
   append(options, fine_tuning_options());
@@ -273,6 +274,7 @@ DataConfig bind_data(Binder& binder) {
     check_eval_size(config.eval_resize,
                     config.eval_crop > 0 ? config.eval_crop : config.image_size);
   });
+  bind_transform(binder, config);
   config.normalization = normalization_choice(binder.choice("normalization"));
   config.cache = cache_choice(binder.choice("cache"));
   config.cache_bytes = binder.integer("cache-bytes");

@@ -7,6 +7,7 @@ namespace {
 
 void keep_from_data(Binder& binder, const char* name, const std::string& path,
                     const DataConfig& data) {
+  require_apart(binder, name, path, "transform-path", data.transform_path);
   if (!data.split.data_path.empty())
     return require_apart(binder, name, path, "data-path", data.split.data_path);
   require_apart(binder, name, path, "train-data-path", data.train_path);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include "base/text.h"
 #include "config/binder.h"
@@ -164,6 +165,31 @@ bool take(std::string_view& text, char c) {
 }
 
 }  // namespace
+
+std::vector<TrainOption> transform_options() {
+  return {{Effect::kFree,
+           optional_path("transform-path", "DIR", "", kImages,
+                         "TransformationDirectory, as written by `kiln transform init`, in place "
+                         "of --image-size, --augment, --eval-resize and --eval-crop: its "
+                         "operations are applied to each training image, drawn anew in each "
+                         "epoch. Validation, and whoever uses the model, apply those whose names "
+                         "do not begin with Random.")}};
+}
+
+void bind_transform(Binder& binder, DataConfig& config) {
+  config.transform_path = binder.path("transform-path");
+  if (config.transform_path.empty()) return;
+  const std::pair<const char*, bool> others[] = {{"image-size", config.image_size > 0},
+                                                 {"augment", config.augment != Augment::kNone},
+                                                 {"eval-resize", config.eval_resize > 0},
+                                                 {"eval-crop", config.eval_crop > 0}};
+  for (const auto& [name, is_given] : others)
+    if (is_given)
+      binder.fault(name, ErrorCode::kParameterParsing,
+                   std::string("--") + name +
+                       " cannot be used with --transform-path, whose operations say how images "
+                       "are resized, cropped and varied: leave one of the two out.");
+}
 
 std::string image_size_value(const Option& option, const std::string& text,
                              const std::string& where) {

@@ -19,9 +19,13 @@ std::string key(const std::string& name, const std::string& value) {
   return "    " + name + ": " + value + "\n";
 }
 
+bool is_optional(const Option& option) {
+  return option.canvas == Canvas::kFileIn || option.canvas == Canvas::kFolderIn;
+}
+
 bool is_input(const Option& option) {
   return option.canvas == Canvas::kModelIn || option.canvas == Canvas::kDataIn ||
-         option.canvas == Canvas::kFileIn || option.canvas == Canvas::kParameter;
+         is_optional(option) || option.canvas == Canvas::kParameter;
 }
 
 bool is_output(const Option& option) {
@@ -67,8 +71,9 @@ std::string input(const Option& option) {
   std::string text = "  " + canvas_name(option.name) + ":\n";
   if (option.canvas == Canvas::kParameter) {
     text += parameter(option);
-  } else if (option.canvas == Canvas::kFileIn) {
-    text += key("type", "uri_file") + key("mode", "ro_mount") + key("optional", "true");
+  } else if (is_optional(option)) {
+    text += key("type", option.canvas == Canvas::kFileIn ? "uri_file" : "uri_folder") +
+            key("mode", "ro_mount") + key("optional", "true");
   } else {
     text += key("type", "uri_folder") + key("mode", "ro_mount");
   }
@@ -95,7 +100,7 @@ std::string command_lines(const CommandInfo& command) {
     const std::string value = std::string("${{") + (is_output(option) ? "outputs." : "inputs.") +
                               canvas_name(option.name) + "}}";
     std::string words = "--" + option.name + " " + (has_spaces(option) ? "'" + value + "'" : value);
-    if (option.canvas == Canvas::kFileIn) words = "$[[" + words + "]]";
+    if (is_optional(option)) words = "$[[" + words + "]]";
     text += "  " + words + "\n";
   }
   return text;
@@ -167,6 +172,7 @@ struct Lists {
         break;
       case Canvas::kCheckpoints:  // Kubeflow keeps outputs only of steps that succeed
       case Canvas::kFileIn:
+      case Canvas::kFolderIn:
       case Canvas::kHidden:
         break;
     }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "data/dataset/image_index.h"
 #include "inputs/split_inputs.h"
+#include "inputs/transformation.h"
 #include "model/catalogue.h"
 
 namespace kiln {
@@ -28,6 +29,13 @@ void choose_size(const DataConfig& config, TrainingInputs& inputs) {
   }
   inputs.pixels.output = {side, side};
   inputs.pixels.short_side = usual_short_side(side);
+}
+
+void choose_by_transformation(const DataConfig& config, TrainingInputs& inputs) {
+  ChainPlans plans = plans_of(*inputs.transform, inputs.whole_image, config.transform_path);
+  inputs.pixels = std::move(plans.train);
+  inputs.valid_pixels = std::move(plans.valid);
+  inputs.size_reason = "after the operations of --transform-path";
 }
 
 // Requires the training transform.
@@ -83,9 +91,12 @@ int final_map_pixels(const TrainingInputs& inputs, ImageSize size, const std::st
 }
 
 void check_image_sizes(TrainingInputs& inputs) {
-  if (final_map_pixels(inputs, inputs.pixels.output, "Training", "--image-size") == 1)
+  const std::string by_chain = "operations in --transform-path that give";
+  if (final_map_pixels(inputs, inputs.pixels.output, "Training",
+                       inputs.transform ? by_chain : "--image-size") == 1)
     inputs.smallest_batch = 2;
-  final_map_pixels(inputs, inputs.valid_pixels.output, "Validation", "--eval-crop");
+  final_map_pixels(inputs, inputs.valid_pixels.output, "Validation",
+                   inputs.transform ? by_chain : "--eval-crop");
 }
 
 // A trained one, or one whose 1000 outputs are to become another last layer, is a source of
@@ -122,7 +133,7 @@ void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
 }
 
 void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Problems& problems) {
-  const bool with_sizes = config.image_size == 0;
+  const bool with_sizes = needs_sizes(config, inputs);
   if (!config.train_path.empty())
     problems.collect([&] {
       inputs.train = read_indexed_dataset(config.train_path, "Training dataset",
@@ -146,6 +157,8 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
   const auto collect = [&problems](const std::string& path, auto&& read) {
     if (!path.empty()) problems.collect(read);
   };
+  collect(config.transform_path,
+          [&] { inputs.transform = read_transformation(config.transform_path); });
   inputs.is_split = !config.split.data_path.empty();
   if (inputs.is_split)
     collect(config.train_path, [&] { read_split_inputs(config, seed, scan, inputs); });
@@ -156,9 +169,19 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
   return inputs;
 }
 
+bool needs_sizes(const DataConfig& config, const TrainingInputs& inputs) {
+  return inputs.transform ? !gives_one_size(*inputs.transform) : config.image_size == 0;
+}
+
 void choose_transforms(const DataConfig& config, TrainingInputs& inputs) {
-  choose_size(config, inputs);
-  choose_valid_pixels(config, inputs);
+  if (inputs.transform) {
+    if (needs_sizes(config, inputs))
+      inputs.whole_image = common_size({&inputs.train, &inputs.valid});
+    choose_by_transformation(config, inputs);
+  } else {
+    choose_size(config, inputs);
+    choose_valid_pixels(config, inputs);
+  }
   check_image_sizes(inputs);
   choose_normalization(config, inputs);
   settle_pixels(config, inputs);
@@ -176,18 +199,28 @@ void take_normalization(const Normalization& normalization, TrainingInputs& inpu
 
 Preprocessing preprocessing_of(const TrainingInputs& inputs) {
   const TransformSpec& plan = inputs.valid_pixels;
-  return {plan.output.height, plan.output.width, plan.short_side, plan.keep_exact,
-          inputs.normalization};
+  return {plan.output.height, plan.output.width,    plan.short_side,
+          plan.keep_exact,    inputs.normalization, plan.chain ? plan.chain->whole.to_json() : ""};
 }
 
 TransformChoice transform_choice(const TrainingInputs& inputs) {
-  return {inputs.pixels, inputs.valid_pixels, inputs.smallest_batch, inputs.normalization};
+  const auto sizes = [](const TransformSpec& plan) {
+    return SizeChoice{plan.output, plan.short_side, plan.keep_exact};
+  };
+  return {sizes(inputs.pixels), sizes(inputs.valid_pixels),
+          inputs.whole_image.value_or(ImageSize{}), inputs.smallest_batch, inputs.normalization};
 }
 
 void take_transform_choice(const DataConfig& config, const TransformChoice& choice,
                            TrainingInputs& inputs) {
-  inputs.pixels = choice.pixels;
-  inputs.valid_pixels = choice.valid_pixels;
+  const auto plan = [](const SizeChoice& sizes) {
+    return TransformSpec{
+        .output = sizes.output, .short_side = sizes.short_side, .keep_exact = sizes.keep_exact};
+  };
+  inputs.pixels = plan(choice.pixels);
+  inputs.valid_pixels = plan(choice.valid_pixels);
+  if (choice.whole_image.height > 0) inputs.whole_image = choice.whole_image;
+  if (inputs.transform) choose_by_transformation(config, inputs);
   inputs.smallest_batch = choice.smallest_batch;
   inputs.normalization = choice.normalization;
   inputs.size_reason = "as rank 0 chose";

@@ -1,12 +1,18 @@
 // Everything a training run reads before it starts; faults are collected and reported together.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "config/run_config.h"
 #include "data/dataset/dataset.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/sampler.h"
 #include "data/split/split_dataset.h"
+#include "data/transform/operations.h"
 #include "store/model_directory.h"
 #include "weights/weight_source.h"
 
@@ -37,6 +43,9 @@ struct TrainingInputs {
   // First weights from elsewhere: of --weights, which rank 0 alone reads, or of a trained model.
   std::optional<WeightSource> weights;
   std::string weights_text;  // what of them was taken, for the log
+  // Of --transform-path, on ranks that have read it, and in the end on all.
+  std::optional<TransformChain> transform;
+  std::optional<ImageSize> whole_image;  // with a transformation: the size of all images as stored
   TransformSpec pixels, valid_pixels;
   std::string size_reason;  // for the log
   Normalization normalization;
@@ -53,6 +62,9 @@ struct TrainingInputs {
 TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems,
                                     std::uint64_t seed = 1, const ScanPlan& scan = {});
 
+// Whether the pixel sizes of the images decide how they are transformed.
+bool needs_sizes(const DataConfig& config, const TrainingInputs& inputs);
+
 // Fills in the rest, from valid inputs. Error kInvalidDataset: the images are too small for the
 // network.
 void choose_transforms(const DataConfig& config, TrainingInputs& inputs);
@@ -68,13 +80,21 @@ void check_batch_size(const OptimizationConfig& config, const TrainingInputs& in
                       int num_ranks);
 
 // The choices of choose_transforms(), for ranks that have not read the images.
+struct SizeChoice {  // of a TransformSpec
+  ImageSize output;
+  int short_side = 0;
+  bool keep_exact = true;
+  bool operator==(const SizeChoice&) const = default;
+};
 struct TransformChoice {
-  TransformSpec pixels, valid_pixels;
+  SizeChoice pixels, valid_pixels;
+  ImageSize whole_image;  // height 0: none
   int smallest_batch = 1;
   Normalization normalization;
   bool operator==(const TransformChoice&) const = default;
 };
 TransformChoice transform_choice(const TrainingInputs& inputs);
+// `inputs` have the transformation, if there is one.
 void take_transform_choice(const DataConfig& config, const TransformChoice& choice,
                            TrainingInputs& inputs);
 

@@ -72,7 +72,7 @@ CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs&
                                  std::size_t limit) {
   const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
   const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
-  const bool train_repeats = !takes_random_parts(inputs.pixels.augment);
+  const bool train_repeats = can_be_kept(inputs.pixels);
   const std::size_t wanted = (train_repeats ? train : 0) + valid;
   CacheChoice choice;
   if (wanted <= limit && train_repeats) {
@@ -120,6 +120,12 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
   choice.reason = "off";
   if (config.cache == CachePolicy::kNone) return choice;
   const bool decoded = config.cache == CachePolicy::kDecoded;
+  if (decoded && !can_be_kept(inputs.pixels))
+    throw Error(ErrorCode::kUserError,
+                "--cache decoded requires that images have their size before the first operation "
+                "that is drawn, but those of --transform-path '" +
+                    config.transform_path + "' are " + inputs.pixels.chain->whole.summary() +
+                    ": use --cache bytes or auto.");
   choice.train = choice.valid = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
   const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
   const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);

@@ -1,11 +1,38 @@
 #include "inputs/transformation.h"
 
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "store/transformation_directory.h"
 
 namespace kiln {
+namespace {
+
+// Of the training form, or of the inference form.
+TransformSpec plan_of(const TransformChain& form, bool trains, std::optional<ImageSize> whole_image,
+                      const std::string& path) {
+  const auto refuse = [&](const std::string& fault) {
+    throw Error(ErrorCode::kInvalidDataset, std::string(trains ? "Training" : "Validation") +
+                                                " dataset is not valid: " + fault);
+  };
+  const std::string operations = "--transform-path '" + path + "' (" + form.summary() + ")";
+  try {
+    const std::optional<ImageSize> size = form.output_size(whole_image);
+    if (!size)
+      refuse("after " + operations + " its images would have several sizes. " +
+             (trains ? "Let the operations end in one, such as by CenterCrop or RandomResizedCrop."
+                     : "Operations whose names begin with Random are for training alone: let the "
+                       "others give one size, such as Resize and CenterCrop."));
+    return {.output = *size,
+            .chain = trains ? training_chain(form, whole_image) : inference_chain(form)};
+  } catch (const ImageFault& fault) {
+    refuse("its images cannot go through " + operations + ": " + fault.what() + ".");
+    throw;
+  }
+}
+
+}  // namespace
 
 TransformChain read_transformation(const std::filesystem::path& folder) {
   const std::string text = read_transformation_directory(folder);
@@ -13,6 +40,20 @@ TransformChain read_transformation(const std::filesystem::path& folder) {
   TransformChain chain = TransformChain::parse(text, (folder / kTransformsFile).string(), problems);
   problems.throw_if_any();
   return chain;
+}
+
+bool gives_one_size(const TransformChain& chain) {
+  try {
+    return chain.output_size() && chain.for_inference().output_size();
+  } catch (const ImageFault&) {  // plans_of() tells
+    return true;
+  }
+}
+
+ChainPlans plans_of(const TransformChain& chain, std::optional<ImageSize> whole_image,
+                    const std::string& path) {
+  return {.train = plan_of(chain, /*trains=*/true, whole_image, path),
+          .valid = plan_of(chain.for_inference(), /*trains=*/false, whole_image, path)};
 }
 
 }  // namespace kiln

@@ -112,6 +112,8 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
       precision_(precision),
       model_(load(directory_, folder)) {
   directory_.state = {};
+  if (directory_.preprocessing)
+    pixels_ = pixels_of(*directory_.preprocessing, (folder / kPreprocessingFile).string());
   model_->prepare(device);
   model_->fold_batch_norm();
   if (directory_.labels.empty()) {
@@ -127,15 +129,17 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
                   std::string(kPreprocessingFile).c_str()));
 }
 
-TransformSpec pixels_of(const Preprocessing& stored) {
+TransformSpec pixels_of(const Preprocessing& stored, const std::string& where) {
+  if (!stored.transforms.empty()) {
+    Problems problems;
+    const TransformChain chain = TransformChain::parse(stored.transforms, where, problems);
+    if (!problems.empty())
+      throw Error(ErrorCode::kInvalidModelDirectory, problems.errors().front().message());
+    return {.output = {stored.height, stored.width}, .chain = inference_chain(chain)};
+  }
   return {.output = {stored.height, stored.width},
           .short_side = stored.resize_short_side,
           .keep_exact = stored.keep_exact_size};
-}
-
-std::optional<TransformSpec> Predictor::pixels() const {
-  if (!directory_.preprocessing) return std::nullopt;
-  return pixels_of(*directory_.preprocessing);
 }
 
 void Predictor::require_large_enough(ImageSize size) const {

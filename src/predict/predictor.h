@@ -18,7 +18,8 @@
 namespace kiln {
 
 // What validation's images went through, of a directory that says so.
-TransformSpec pixels_of(const Preprocessing& stored);
+// `where`: its path, for Error kInvalidModelDirectory if its operations are none.
+TransformSpec pixels_of(const Preprocessing& stored, const std::string& where);
 
 // Not thread-safe.
 class Predictor {
@@ -37,7 +38,7 @@ class Predictor {
   const std::vector<std::string>& notes() const { return notes_; }
 
   // Empty: the directory does not say. Its images are as large as in training, and not resized.
-  std::optional<TransformSpec> pixels() const;
+  const std::optional<TransformSpec>& pixels() const { return pixels_; }
   // Throws Error kInvalidDataset if images of that size are too small for the network.
   void require_large_enough(ImageSize size) const;
 
@@ -58,6 +59,7 @@ class Predictor {
   ModelDirectory directory_;  // without its state
   std::string print_;
   Normalization normalization_;
+  std::optional<TransformSpec> pixels_;
   Precision precision_;
   std::unique_ptr<ImageModel> model_;
   std::vector<std::string> notes_;

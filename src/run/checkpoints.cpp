@@ -153,6 +153,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.precision = precision_name(job_.precision.precision);
   run.model = job_.inputs.untrained.spec.model_name;
   run.model_print = job_.model_print;
+  if (job_.inputs.transform) run.transforms = job_.inputs.transform->to_json();
   run.global_batch = job_.epoch_plan(1).step.images();
   run.peak_learning_rate = job_.recipe.schedule.peak;
   if (state_.scaler) run.loss_scale = state_.scaler->values();

@@ -64,6 +64,7 @@ DataConfig part_of_rank(const DataConfig& config, bool reads_images, bool leads)
   if (!reads_images) {
     part.train_path.clear();
     part.valid_path.clear();
+    part.transform_path.clear();
   }
   return part;
 }
@@ -99,15 +100,25 @@ Dataset copy_of(const Dataset& set) {
   return copy;
 }
 
+bool draws(const TransformSpec& pixels) {
+  return pixels.chain && pixels.chain->whole.is_random();
+}
+
 // The head alone learns, and images always look the same.
 bool uses_features(const TrainingJob& job) {
   return job.config.optimization.freeze == Freeze::kBackbone &&
-         job.config.data.augment == Augment::kNone && !job.config.data.has_train_shard &&
-         job.model->head().size() == 2;
+         job.config.data.augment == Augment::kNone && !draws(job.inputs.pixels) &&
+         !job.config.data.has_train_shard && job.model->head().size() == 2;
 }
 
 void check_folds(const TrainingJob& job) {
   if (job.config.optimization.folds == 0 || job.uses_features) return;
+  if (draws(job.inputs.pixels))
+    throw Error(ErrorCode::kUserError,
+                "--folds needs images that always look the same, but operations of "
+                "--transform-path are drawn anew in each epoch (" +
+                    job.inputs.pixels.chain->whole.summary() +
+                    "): leave out those whose names begin with Random, or leave --folds out.");
   throw Error(ErrorCode::kUserError,
               "--folds cannot be used with a network that ends in two linear layers, as one does "
               "that `kiln init-model --pretrained True` made: leave --folds out.");

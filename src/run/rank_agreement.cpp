@@ -183,6 +183,24 @@ void take_list_of_leader(World& world, Dataset& set) {
   if (!world.leads()) set = dataset_of(bytes, SetParts::kList);
 }
 
+// Ranks that have read the transformation must have found the same; the others take rank 0's.
+void share_transformation(World& world, const DataConfig& config, TrainingInputs& inputs) {
+  if (config.transform_path.empty() || world.size() == 1) return;
+  const std::string mine = inputs.transform ? inputs.transform->to_json() : "";
+  const std::string of_leader = world.broadcast(mine);
+  world.agree([&] {
+    Problems problems;
+    TransformChain chain = TransformChain::parse(of_leader, config.transform_path, problems);
+    problems.throw_if_any();
+    if (inputs.transform && mine != of_leader)
+      throw Error(ErrorCode::kInvalidTransformationDirectory,
+                  "--transform-path differs between ranks: " + world.name_of(world.rank()) +
+                      " found " + inputs.transform->summary() + ", rank 0 found " +
+                      chain.summary() + ". Give every rank the same.");
+    inputs.transform = std::move(chain);
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> idle_gpus(World& world, const Device& device) {
@@ -221,6 +239,7 @@ void share_dataset(World& world, Dataset& set) {
 }
 
 void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs) {
+  share_transformation(world, config, inputs);
   if (config.has_train_shard) {
     join_parts(world, inputs);
     if (!config.has_valid_shard) world.agree([&] { require_equal_sets(world, inputs.valid); });

@@ -88,6 +88,18 @@ void compare_data(const std::string& name, const DatasetPrint& before, const Dat
     differences.push_back("the " + name + " data has other images or labels");
 }
 
+void compare_transforms(const std::string& before, const TrainingInputs& inputs,
+                        std::vector<std::string>& differences) {
+  const std::string now = inputs.transform ? inputs.transform->to_json() : "";
+  if (now == before) return;
+  Problems none;
+  const auto shown = [&](const std::string& json) {
+    return json.empty() ? std::string("not given")
+                        : TransformChain::parse(json, "state.json", none).summary();
+  };
+  differences.push_back("--transform-path was " + shown(before) + " and is now " + shown(now));
+}
+
 // The tensors whose names begin with `prefix`, without it.
 StateDict take_part(StateDict& tensors, const std::string& prefix) {
   StateDict part;
@@ -208,6 +220,7 @@ void check_resumed_inputs(TrainingJob& job) {
     compare_data("validation", mine.valid, job.valid_print, differences);
     if (saved.model_print != job.model_print)
       differences.push_back("the model has another architecture or other weights");
+    compare_transforms(saved.transforms, job.inputs, differences);
     const long long global_batch = job.epoch_plan(1).step.images();
     if (saved.global_batch != global_batch)
       differences.push_back(formatted("a step had %lld images, over all ranks, and has %lld",

@@ -32,7 +32,7 @@ DataRecord data_record(const TrainingJob& job) {
   data.image_height = inputs.pixels.output.height;
   data.image_width = inputs.pixels.output.width;
   data.resize_short_side = inputs.pixels.short_side;
-  data.augment = augment_name(config.augment);
+  data.augment = inputs.transform ? inputs.transform->summary() : augment_name(config.augment);
   data.eval_height = inputs.valid_pixels.output.height;
   data.eval_width = inputs.valid_pixels.output.width;
   data.eval_resize_short_side = inputs.valid_pixels.short_side;
@@ -78,7 +78,12 @@ void plan_data(const TrainingInputs& inputs, TextPairs& plan) {
       size_text(train) + " (" + inputs.size_reason +
           (centered && train.short_side > 0 ? "; other sizes: " + center_text(train) : "") + ")");
   if (valid.output != train.output || valid.short_side != (centered ? train.short_side : 0))
-    plan.emplace_back("validation size", size_text(valid) + " (" + center_text(valid) + ")");
+    plan.emplace_back("validation size",
+                      size_text(valid) + (valid.chain ? "" : " (" + center_text(valid) + ")"));
+  if (train.chain) {
+    plan.emplace_back("transformation", train.chain->whole.summary());
+    plan.emplace_back("for validation", valid.chain->whole.summary());
+  }
   if (train.augment != Augment::kNone)
     plan.emplace_back("augmentation",
                       augment_name(train.augment) + " (" + augment_text(train.augment) + ")");

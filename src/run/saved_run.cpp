@@ -103,6 +103,7 @@ void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("precision", run.precision);
   field("model", run.model);
   field("model_print", run.model_print);
+  field("transforms", run.transforms);
   field("global_batch", run.global_batch);
   field("peak_learning_rate", run.peak_learning_rate);
   field("loss_scale", run.loss_scale);

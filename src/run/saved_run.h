@@ -61,6 +61,7 @@ struct SavedRun {
   OptionTexts options;
   std::string precision = "fp32";  // what auto chose, too
   std::string model, model_print;
+  std::string transforms;  // of --transform-path, as JSON; empty: not given
   long long global_batch = 0;
   double peak_learning_rate = 0;
   std::optional<LossScale> loss_scale;  // of fp16

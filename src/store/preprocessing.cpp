@@ -12,11 +12,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 1, kVersionWithTransforms = 2;
 constexpr std::size_t kMaxBytes = 1 << 16;
 constexpr std::int64_t kMaxPixels = 1 << 28;  // more than any decodable image has
-constexpr std::array<std::string_view, 6> kKeys{
-    "version", "resize_short_side", "keep_exact_size", "input_size", "mean", "std"};
+constexpr const char* kTransforms = "transforms";
+constexpr std::array<std::string_view, 7> kKeys{
+    "version", "resize_short_side", "keep_exact_size", "input_size", "mean", "std", kTransforms};
 
 std::string shown(const Json& value) {
   return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60);
@@ -34,17 +35,20 @@ class PreprocessingReader {
 
   Preprocessing read() const {
     if (!root_.is_object()) fail(where_, "it is not a JSON object");
-    if (const Json& version = at("version"); version != kVersion) {
-      fail(where_, "its version is " + shown(version) + ", but this program supports version " +
-                       std::to_string(kVersion));
-    }
+    const Json& version = at("version");
+    if (version != kVersion && version != kVersionWithTransforms)
+      fail(where_, "its version is " + shown(version) + ", but this program supports versions " +
+                       std::to_string(kVersion) + " and " + std::to_string(kVersionWithTransforms));
+    const bool has_transforms = version == kVersionWithTransforms;
     for (const auto& [key, value] : root_.items()) {
-      if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+      if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end() ||
+          (key == kTransforms && !has_transforms))
         fail(where_, "its key '" + key.substr(0, 100) + "' is not known");
     }
     Preprocessing result;
     read_input_size(result);
     read_resizing(result);
+    if (has_transforms) read_transforms(result);
     result.normalization = {channels("mean"), channels("std")};
     for (const double value : result.normalization.std)
       if (value <= 0) refuse("std", "three numbers above 0");
@@ -92,6 +96,13 @@ class PreprocessingReader {
       refuse("keep_exact_size", "true where nothing is resized");
   }
 
+  void read_transforms(Preprocessing& result) const {
+    const Json& operations = at(kTransforms);
+    if (!operations.is_array()) refuse(kTransforms, "a list of operations");
+    if (result.resize_short_side > 0) refuse("resize_short_side", "null beside transforms");
+    result.transforms = operations.dump();
+  }
+
   std::array<double, 3> channels(const char* key) const {
     const Json& list = at(key);
     std::array<double, 3> values{};
@@ -122,14 +133,16 @@ Preprocessing parse_preprocessing(std::string_view json, const std::string& wher
 
 std::string format_preprocessing(const Preprocessing& preprocessing) {
   const int side = preprocessing.resize_short_side;
-  const nlohmann::ordered_json json = {
-      {"version", kVersion},
+  const bool has_transforms = !preprocessing.transforms.empty();
+  nlohmann::ordered_json json = {
+      {"version", has_transforms ? kVersionWithTransforms : kVersion},
       {"resize_short_side", side > 0 ? nlohmann::ordered_json(side) : nlohmann::ordered_json()},
       {"keep_exact_size", preprocessing.keep_exact_size},
       {"input_size", {preprocessing.height, preprocessing.width}},
       {"mean", preprocessing.normalization.mean},
       {"std", preprocessing.normalization.std}};
-  return json.dump(2) + "\n";
+  if (has_transforms) json[kTransforms] = nlohmann::ordered_json::parse(preprocessing.transforms);
+  return json.dump(2, ' ', /*ensure_ascii=*/true) + "\n";
 }
 
 }  // namespace kiln

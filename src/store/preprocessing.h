@@ -12,6 +12,10 @@
 //
 // All keys are there, others are not. Resizing is bilinear and antialiased, on 8-bit pixels, as
 // Pillow's; the offset of the center is (size - input size) / 2, halves to even.
+//
+// With operations of a TransformationDirectory the version is 2, nothing is resized by
+// "resize_short_side", and one more key follows: "transforms", the inference form of the
+// operations as `_transforms.json` lists them. Every image must have the input's size after them.
 #pragma once
 
 #include <string>
@@ -30,6 +34,7 @@ struct Preprocessing {
   int resize_short_side = 0;  // 0: none; else at least the longer side of the input
   bool keep_exact_size = true;
   Normalization normalization;
+  std::string transforms = {};  // JSON; empty: none
   bool operator==(const Preprocessing&) const = default;
 };
 

@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxMeta = 1 << 16;
-constexpr std::uint64_t kMaxTransforms = 1 << 20;
+// So that preprocessing.json of a model, which holds them with more spaces, is small as well.
+constexpr std::uint64_t kMaxTransforms = 1 << 13;
 constexpr const char* kType = "TransformationDirectory";
 constexpr const char* kRemedy = "Give a folder that `kiln transform init` wrote.";
 

@@ -30,7 +30,9 @@ void expect_fault(const std::string& from, const std::string& to, const std::str
 }
 
 TEST(PreprocessingFile, ReadsWhatItWrites) {
-  for (const Preprocessing& written : {kResized, Preprocessing{32, 48, 0, true, {}}}) {
+  for (const Preprocessing& written :
+       {kResized, Preprocessing{32, 48, 0, true, {}},
+        Preprocessing{32, 32, 0, true, {}, R"([["Resize",40],["Pad",[1,2]],["Grayscale",{}]])"}}) {
     EXPECT_EQ(parse_preprocessing(format_preprocessing(written), "x"), written);
   }
 }
@@ -42,7 +44,13 @@ TEST(PreprocessingFile, HasTheFormatOfItsHeader) {
 }
 
 TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
-  expect_fault("\"version\": 1", "\"version\": 2", "its version is 2");
+  expect_fault("\"version\": 1", "\"version\": 3", "its version is 3");
+  expect_fault("\"version\": 1", "\"version\": 2", "'transforms' is missing");
+  expect_fault("\"version\": 1,", "\"version\": 2, \"transforms\": [],",
+               "'resize_short_side' is 256 instead of null");
+  expect_fault("\"version\": 1,", "\"version\": 2, \"transforms\": {},", "'transforms' is {}");
+  expect_fault("\"version\": 1,", "\"version\": 1, \"transforms\": [],",
+               "'transforms' is not known");
   expect_fault("\"version\": 1,", "", "'version' is missing");
   expect_fault("\"version\": 1", "\"version\": \"1\"", "its version is \"1\"");
   expect_fault("\"version\": 1,", "\"version\": 1, \"transform\": [],", "'transform' is not known");

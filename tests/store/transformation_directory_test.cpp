@@ -70,8 +70,8 @@ TEST_F(TransformationDirectory, RefusesWhatIsNone) {
   expect_refused(folder_, "_transforms.json' cannot be read");
   put("_transforms.json", "[]");
   EXPECT_EQ(read_transformation_directory(folder_), "[]");
-  put("_transforms.json", std::string((1 << 20) + 1, ' '));
-  expect_refused(folder_, "is larger than 1024 KiB");
+  put("_transforms.json", std::string((1 << 13) + 1, ' '));
+  expect_refused(folder_, "is larger than 8 KiB");
   for (const auto& [meta, part] : std::vector<std::pair<std::string, std::string>>{
            {"type: ModelDirectory\n", "is of type 'ModelDirectory'"},
            {"type: TransformationDirectory\n", "does not say that it transforms images"},

@@ -60,10 +60,8 @@ double seconds_of(std::int64_t ticks) {
   return std::chrono::duration<double>(Clock::duration(ticks)).count();
 }
 
-// The cache stores images before augmentation.
-TransformSpec before_augmentation(TransformSpec plan, const ImageCache* cache) {
-  if (cache != nullptr && cache->kind() == CacheKind::kDecoded) plan.augment = Augment::kNone;
-  return plan;
+TransformSpec decoded_form(const TransformSpec& plan, const ImageCache* cache) {
+  return cache != nullptr && cache->kind() == CacheKind::kDecoded ? kept_form(plan) : plan;
 }
 
 }  // namespace
@@ -146,7 +144,7 @@ BatchLoader::State::State(Dataset& set, LoaderThreads& pool, Plan plan, ImageCac
       pixel_bytes_(image_bytes(plan_.pixels)),
       batch_bytes_(plan_.batch_bytes()),
       slot_bytes_(batch_bytes_ / batch_size_),
-      decoded_plan_(before_augmentation(plan_.pixels, cache)),
+      decoded_plan_(decoded_form(plan_.pixels, cache)),
       slots_(std::min(num_batches_, static_cast<std::size_t>(std::max(1, plan_.num_slots)))) {
   set_.samples.keep_hashes();
   pool_.add(*this);

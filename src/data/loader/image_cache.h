@@ -14,8 +14,8 @@
 
 namespace kiln {
 
-// kBytes: files as stored. kDecoded: pixels for the batch, before augmentation; for transforms that
-// use the same pixels in every epoch (takes_random_parts()).
+// kBytes: files as stored. kDecoded: pixels for the batch, before what is drawn anew in every
+// epoch; for plans that allow it (can_be_kept()).
 enum class CacheKind { kNone, kBytes, kDecoded };
 
 class ImageCache {

@@ -81,6 +81,16 @@ void change_pixels(const TransformSpec& plan, const DrawKey& key, RandomSequence
   if (erases) random_erase(pixels, plan.output, plan.erased.data(), random);
 }
 
+// What operations have made of an image.
+void put(const Image& image, ImageSize size, std::uint8_t* target) {
+  if (image.size != size)
+    throw ImageFault("the operations of the transformation make it " +
+                     std::to_string(image.size.width) + "x" + std::to_string(image.size.height) +
+                     " pixels, but the others " + std::to_string(size.width) + "x" +
+                     std::to_string(size.height));
+  std::memcpy(target, image.pixels.data(), image.pixels.size());
+}
+
 }  // namespace
 
 void normalize_pixels(const std::uint8_t* rgb, std::size_t num_pixels, const Normalization& scaling,
@@ -103,10 +113,26 @@ int usual_short_side(int size) {
   return static_cast<int>(std::lround(size * 256.0 / 224.0));
 }
 
+bool can_be_kept(const TransformSpec& plan) {
+  return plan.chain ? plan.chain->can_be_kept : !takes_random_parts(plan.augment);
+}
+
+TransformSpec kept_form(TransformSpec plan) {
+  plan.augment = Augment::kNone;
+  if (plan.chain) {
+    ImageChain fixed = *plan.chain;
+    fixed.whole = fixed.fixed;
+    fixed.drawn = {};
+    plan.chain = std::make_shared<const ImageChain>(std::move(fixed));
+  }
+  return plan;
+}
+
 struct ImagePipeline::Scratch {
   ImagePart part;
   Resampler resampler;
   std::vector<std::uint8_t> copy;
+  TransformMemory memory;
   PipelineTimes times;
 };
 
@@ -128,6 +154,7 @@ void ImagePipeline::reserve(std::size_t bytes) {
 
 std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& plan,
                                  const DrawKey& key, std::uint8_t* target) {
+  if (plan.chain) return write_by_chain(bytes, plan, key, target);
   RandomSequence random = draws_of(key);
   const bool mirror = draw_mirror(plan, random);
   const bool crops = takes_random_parts(plan.augment);
@@ -155,7 +182,27 @@ std::string ImagePipeline::write(std::string_view bytes, const TransformSpec& pl
   return std::exchange(part.damage, {});
 }
 
+std::string ImagePipeline::write_by_chain(std::string_view bytes, const TransformSpec& plan,
+                                          const DrawKey& key, std::uint8_t* target) {
+  Stopwatch watch;
+  DecodedImage decoded = decode_image(bytes);
+  scratch_->times.decode = watch.lap();
+  plan.chain->fixed.apply(decoded.image, kInferenceKey, scratch_->memory);
+  scratch_->times.resample = watch.lap();
+  plan.chain->drawn.apply(decoded.image, key, scratch_->memory);
+  put(decoded.image, plan.output, target);
+  scratch_->times.augment = watch.lap();
+  return std::move(decoded.damage);
+}
+
 void ImagePipeline::augment(const TransformSpec& plan, const DrawKey& key, std::uint8_t* pixels) {
+  if (plan.chain) {
+    if (plan.chain->drawn.empty()) return;
+    Image image{plan.output, {pixels, pixels + image_bytes(plan)}};
+    plan.chain->drawn.apply(image, key, scratch_->memory);
+    put(image, plan.output, pixels);
+    return;
+  }
   RandomSequence random = draws_of(key);
   if (draw_mirror(plan, random)) flip_horizontally(pixels, plan.output);
   change_pixels(plan, key, random, pixels, scratch_->copy);

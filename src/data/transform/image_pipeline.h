@@ -12,6 +12,7 @@
 #include "base/vocabulary.h"
 #include "data/image/image.h"
 #include "data/transform/draw_key.h"
+#include "data/transform/image_chain.h"
 
 namespace kiln {
 
@@ -24,8 +25,17 @@ struct TransformSpec {
   bool keep_exact = true;  // images that already have `output` size are not resized
   Augment augment = Augment::kNone;
   std::array<std::uint8_t, 3> erased = {128, 128, 128};  // RGB fill of random erasing
+  // Operations in place of all of the above but `output`, which every image must have after them;
+  // equal only to itself. nullptr: none.
+  std::shared_ptr<const ImageChain> chain = {};
   bool operator==(const TransformSpec&) const = default;
 };
+
+// Whether a cache can keep an image: before what is drawn anew it has the same pixels in every
+// epoch, and its output size.
+bool can_be_kept(const TransformSpec& plan);
+// The plan by which such an image is made, up to there.
+TransformSpec kept_form(TransformSpec plan);
 
 // One image in a batch, 8-bit RGB.
 inline std::size_t image_bytes(const TransformSpec& plan) {
@@ -66,8 +76,9 @@ class ImagePipeline {
   std::string write(std::string_view bytes, const TransformSpec& plan, const DrawKey& key,
                     std::uint8_t* target);
 
-  // What write() does after resizing, for a plan without random crops: turns the pixels that it
-  // writes without augmentation, RGB [output.height, output.width, 3], into those with it.
+  // What write() does after the plan's kept_form(): turns the pixels that it writes by that, RGB
+  // [output.height, output.width, 3], into those of the plan.
+  // Throws ImageFault where operations change the size.
   void augment(const TransformSpec& plan, const DrawKey& key, std::uint8_t* pixels);
 
   // For the last image for which write() returned.
@@ -78,6 +89,9 @@ class ImagePipeline {
   void reserve(std::size_t bytes);
 
  private:
+  std::string write_by_chain(std::string_view bytes, const TransformSpec& plan, const DrawKey& key,
+                             std::uint8_t* target);
+
   struct Scratch;
   std::unique_ptr<Scratch> scratch_;
 };

@@ -327,7 +327,7 @@ class Adviser {
     const std::string& augment = run_.start.data.augment;
     if (trend_ == Trend::kImproving) add("Train longer: try twice as many `--epochs`.");
     if (trend_ == Trend::kOverfitting) {
-      if (augment != "strong")
+      if (augment == "none" || augment == "flip" || augment == "standard")
         add(augment == "standard" ? "Use `--augment strong`." : "Use `--augment standard`.");
       add("Add training images, or start from pretrained weights.");
     }
