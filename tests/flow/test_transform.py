@@ -91,8 +91,8 @@ class FilesTest(TransformTest):
     def test_training_draws_from_the_seed(self):
         images = self.image_directory()
         transformation = self.init("--random-horizontal-flip", "--resize", "--size", "32")
-        first, again = (files_below(self.applied("For training", transformation, images, "--loader-threads", threads, output=name))
-                        for name, threads in (("first", 1), ("again", 3)))
+        first = files_below(self.applied("For training", transformation, images, "--loader-threads", 1, output="first"))
+        again = files_below(self.applied("For training", transformation, images, "--loader-threads", 3, output="again"))
         self.assertEqual(first, again)
         other = files_below(self.applied("For training", transformation, images, "--random-seed", 7, output="other"))
         plain = files_below(self.applied("For inference", transformation, images, output="plain"))
@@ -138,7 +138,8 @@ class FilesTest(TransformTest):
 
     def test_outputs_that_are_refused(self):
         self.assert_refused(kiln("transform", "init", self.data / "train"), 3, "contains other files")
-        self.assert_refused(self.apply("For training", self.init(), self.data / "train", output="transformation"), 2, "the same folder")
+        failed = self.apply("For training", self.init(), self.data / "train", output="transformation")
+        self.assert_refused(failed, 2, "the same folder")
         self.assert_refused(self.apply("For nothing", self.init(), self.data / "train"), 2, "For training or For inference")
 
 

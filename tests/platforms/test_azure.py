@@ -151,6 +151,11 @@ class PipelineTest(unittest.TestCase):
     def test_yaml(self):
         self.assert_two_nodes_with_two_processes(load_job(source=PIPELINE_YAML))
 
+    def test_yaml_is_the_whole_sample(self):
+        used = {job["component"].removeprefix("../../") for job in read(PIPELINE_YAML)["jobs"].values()}
+        steps = ("convert", "split", "transform-init", "transform-apply", "init-model", "score", "evaluate")
+        self.assertEqual(used, {"component.yaml", *(f"components/{step}.yaml" for step in steps)})
+
     def test_python(self):
         spec = importlib.util.spec_from_file_location("pipeline", PIPELINE_PYTHON)
         module = importlib.util.module_from_spec(spec)
