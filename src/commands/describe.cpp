@@ -1,8 +1,11 @@
 #include "commands/commands.h"
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "config/options.h"
 #include "describe/describe.h"
 #include "process/versions.h"
@@ -11,20 +14,37 @@
 namespace kiln {
 namespace {
 
+// The command `name`, or Error kUserError where it is a component only.
+const CommandInfo& command_named(const std::string& name, const std::string& format) {
+  if (const CommandInfo* command = find_command(name)) return *command;
+  const std::string& command = find_component(name)->command.name;
+  throw Error(ErrorCode::kUserError, "'" + name + "' is a component of `kiln " + command +
+                                         "`, and no command: give --command " + command +
+                                         " for --format " + format + ".");
+}
+
+const ComponentInfo& component_named(const std::string& name) {
+  if (const ComponentInfo* component = find_component(name)) return *component;
+  std::vector<std::string> names;
+  for (const ComponentInfo& component : component_table()) names.push_back(component.name);
+  throw Error(ErrorCode::kUserError, "`kiln " + name +
+                                         "` cannot be a pipeline step, so it has no component: "
+                                         "use " +
+                                         join_choices(names) + ".");
+}
+
 std::string description(const DescribeConfig& config) {
-  const CommandInfo& command = *find_command(config.command);
   if (config.format == "sagemaker-metrics") return metric_definitions();
-  if (config.format == "markdown") return options_markdown(command);
-  if (config.format == "json-schema") return json_schema(command);
-  if (!is_component(command))
-    throw Error(ErrorCode::kUserError, "`kiln " + command.name +
-                                           "` cannot be a pipeline step, so it has no component: "
-                                           "use train, init-model, convert or pack.");
+  if (config.format == "markdown")
+    return options_markdown(command_named(config.command, config.format));
+  if (config.format == "json-schema")
+    return json_schema(command_named(config.command, config.format));
+  const ComponentInfo& component = component_named(config.command);
   const ComponentFacts facts{
       std::string(version_number()),
       config.image.empty() ? "kiln:" + std::string(version_number()) : config.image};
-  return config.format == "kubeflow" ? kubeflow_component(command, facts)
-                                     : azure_component(command, facts);
+  return config.format == "kubeflow" ? kubeflow_component(component, facts)
+                                     : azure_component(component, facts);
 }
 
 }  // namespace

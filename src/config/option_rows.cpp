@@ -144,7 +144,7 @@ Option plain() {
 namespace {
 
 struct Place {
-  const char* command;
+  const char* component;  // a command's name, or an own one (component_table.cpp)
   Canvas canvas;
   std::vector<const char*> options;
 };
@@ -167,6 +167,16 @@ const std::vector<Place>& places() {
        Canvas::kParameter,
        {"image-size", "augment", "normalization", "on-bad-image", "max-bad-images", "save",
         "lr-scaling", "accumulate", "sync-batch-norm"}},
+      {"fine-tune", Canvas::kDataIn, {"data-path"}},
+      {"fine-tune", Canvas::kModelFileIn, {"weights"}},
+      {"fine-tune", Canvas::kModelOut, {"trained-model-path"}},
+      {"fine-tune", Canvas::kFileIn, {"labels", "config"}},
+      {"fine-tune", Canvas::kRanksOfHost, {"ranks"}},
+      {"fine-tune", Canvas::kKubeflowRun, {"kfp-executor-input"}},
+      {"fine-tune",
+       Canvas::kParameter,
+       {"model-name", "valid-fraction", "time-limit", "random-seed", "class-weights", "best-by",
+        "on-bad-image", "max-bad-images"}},
       {"score", Canvas::kModelIn, {"trained-model-path"}},
       {"score", Canvas::kDataIn, {"data-path"}},
       {"score", Canvas::kDataOut, {"scored-dataset"}},
@@ -223,20 +233,19 @@ const std::vector<Place>& places() {
   return kPlaces;
 }
 
-Option& option_named(std::vector<CommandInfo>& commands, std::string_view command,
-                     std::string_view name) {
-  for (CommandInfo& info : commands)
-    for (Option& option : info.options)
-      if (info.name == command && option.name == name) return option;
-  throw InternalError("place_on_canvas: no option '" + std::string(name) + "'");
-}
-
 }  // namespace
 
-void place_on_canvas(std::vector<CommandInfo>& commands) {
+void place_on_canvas(std::string_view component, CommandInfo& command) {
   for (const Place& place : places())
     for (const char* name : place.options)
-      option_named(commands, place.command, name).canvas = place.canvas;
+      if (place.component == component) option_named(command, name).canvas = place.canvas;
+}
+
+Option& option_named(CommandInfo& command, std::string_view name) {
+  for (Option& option : command.options)
+    if (option.name == name) return option;
+  throw InternalError("The table of options: " + command.name + " has no '" + std::string(name) +
+                      "'");
 }
 
 }  // namespace kiln

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -92,8 +93,14 @@ void bind_length(Binder& binder, OptimizationConfig& config);
 // Every option as it is in effect: with a time limit --epochs has another default.
 OptionTexts effective_options(const Binder& binder, const OptimizationConfig& config);
 
-// Sets each option's role on a designer's canvas.
-void place_on_canvas(std::vector<CommandInfo>& commands);
+// Sets each option's role on a designer's canvas, in the component of this name.
+void place_on_canvas(std::string_view component, CommandInfo& command);
+
+// An option that the command has.
+Option& option_named(CommandInfo& command, std::string_view name);
+
+// The names of the components that are not called as their command.
+std::vector<std::string> own_component_names();  // component_table.cpp
 
 // The rows of the table of commands, each defined in the file that holds the command's options and
 // fills its struct. Only for the table in options.cpp.
@@ -117,7 +124,8 @@ CommandInfo bench_collective_command();  //
 CommandInfo watch_command();             // view_options.cpp
 CommandInfo inspect_command();           //
 CommandInfo report_command();            //
-CommandInfo compare_command();           // `names`: the commands that it can describe.
-CommandInfo describe_command(const std::vector<std::string>& names);  //
+CommandInfo compare_command();           //
+// `names`: the commands and components that it can describe.
+CommandInfo describe_command(const std::vector<std::string>& names);
 
 }  // namespace kiln

@@ -28,8 +28,9 @@ std::vector<CommandInfo> build_table() {
   std::vector<std::string> names;
   std::transform(commands.begin(), commands.end(), std::back_inserter(names),
                  [](const CommandInfo& command) { return command.name; });
+  for (const std::string& name : own_component_names()) names.push_back(name);
   commands.push_back(describe_command(names));
-  place_on_canvas(commands);
+  for (CommandInfo& command : commands) place_on_canvas(command.name, command);
   return commands;
 }
 

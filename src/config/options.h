@@ -51,6 +51,7 @@ enum class Canvas {
   kModelOut,
   kFileIn,       // one file, optional
   kFolderIn,     // a folder, optional
+  kModelFileIn,  // one file that holds a model
   kCheckpoints,  // a folder that outlasts a job which is stopped; only Azure ML has such outputs
   kRanksOfHost,  // auto, if nothing else starts the ranks
   kKubeflowRun,  // the JSON text in which Kubeflow says where the artifact `metrics` goes
@@ -93,6 +94,20 @@ bool same_name(std::string_view a, std::string_view b);
 
 // nullptr if there is none.
 const CommandInfo* find_command(std::string_view name);
+// A step of pipelines, as designers see it: a command, with the places and defaults that its
+// options have in this form. Most are called as their command; train has a second one.
+struct ComponentInfo {
+  std::string name;     // "fine-tune"
+  std::string summary;  // of the component
+  CommandInfo command;  // `kiln NAME` of it is run
+};
+
+// One for each command that has an output on the canvas, then the others.
+const std::vector<ComponentInfo>& component_table();
+
+// nullptr if there is none.
+const ComponentInfo* find_component(std::string_view name);
+
 // `name` without dashes; `_` and `-` are equal.
 const Option* find_option(const CommandInfo& command, std::string_view name);
 

@@ -132,7 +132,9 @@ std::vector<Option> describe_options(const std::vector<std::string>& names) {
              "MetricDefinitions that match train's epoch line.");
   format.default_text = "";
   format.required = true;
-  Option command = choice("command", names, kReporting, "The command to describe.");
+  Option command = choice("command", names, kReporting,
+                          "The command to describe; or, of component files, fine-tune: train with "
+                          "weights and one folder of images.");
   command.value_name = "COMMAND";
   return {format, command,
           optional_path("image", "IMAGE", "", kReporting,

@@ -25,7 +25,8 @@ bool is_optional(const Option& option) {
 
 bool is_input(const Option& option) {
   return option.canvas == Canvas::kModelIn || option.canvas == Canvas::kDataIn ||
-         is_optional(option) || option.canvas == Canvas::kParameter;
+         is_optional(option) || option.canvas == Canvas::kModelFileIn ||
+         option.canvas == Canvas::kParameter;
 }
 
 bool is_output(const Option& option) {
@@ -74,6 +75,8 @@ std::string input(const Option& option) {
   } else if (is_optional(option)) {
     text += key("type", option.canvas == Canvas::kFileIn ? "uri_file" : "uri_folder") +
             key("mode", "ro_mount") + key("optional", "true");
+  } else if (option.canvas == Canvas::kModelFileIn) {
+    text += key("type", "uri_file") + key("mode", "ro_mount");
   } else {
     text += key("type", "uri_folder") + key("mode", "ro_mount");
   }
@@ -110,6 +113,7 @@ std::string command_lines(const CommandInfo& command) {
 std::string type_of(const Option& option) {
   switch (option.canvas) {
     case Canvas::kModelIn:
+    case Canvas::kModelFileIn:
     case Canvas::kModelOut:
       return "Model";
     case Canvas::kDataIn:
@@ -154,6 +158,7 @@ struct Lists {
         arguments += argument(option, "{inputValue: " + name + "}");
         break;
       case Canvas::kModelIn:
+      case Canvas::kModelFileIn:
       case Canvas::kDataIn:
         inputs += port(option);
         arguments += argument(option, "{inputPath: " + name + "}");
@@ -189,7 +194,8 @@ std::string name_words(const CommandInfo& command) {
 
 }  // namespace
 
-std::string azure_component(const CommandInfo& command, const ComponentFacts& facts) {
+std::string azure_component(const ComponentInfo& component, const ComponentFacts& facts) {
+  const CommandInfo& command = component.command;
   std::string inputs, outputs;
   bool has_ranks = false;
   for (const Option& option : command.options) {
@@ -201,9 +207,9 @@ std::string azure_component(const CommandInfo& command, const ComponentFacts& fa
       "# Printed by `kiln describe --format component`.\n"
       "$schema: https://azuremlschemas.azureedge.net/latest/commandComponent.schema.json\n"
       "type: command\n";
-  text += "name: kiln_" + canvas_name(command.name) + "\nversion: " + quoted(facts.version) +
-          "\ndisplay_name: " + quoted("Kiln: " + command.name) +
-          "\ndescription: " + quoted(command.summary) +
+  text += "name: kiln_" + canvas_name(component.name) + "\nversion: " + quoted(facts.version) +
+          "\ndisplay_name: " + quoted("Kiln: " + component.name) +
+          "\ndescription: " + quoted(component.summary) +
           "\ntags:\n  task: image-classification\n  license: Apache-2.0\n";
   text += "inputs:\n" + inputs + "outputs:\n" + outputs + command_lines(command) +
           "environment:\n  image: " + quoted(facts.image) + "\n";
@@ -212,12 +218,6 @@ std::string azure_component(const CommandInfo& command, const ComponentFacts& fa
         "distribution:\n  type: mpi\n  process_count_per_instance: 1\n"
         "resources:\n  instance_count: 1\n  shm_size: 8g\n";
   return text;
-}
-
-bool is_component(const CommandInfo& command) {
-  return std::any_of(command.options.begin(), command.options.end(), [](const Option& option) {
-    return option.canvas == Canvas::kDataOut || option.canvas == Canvas::kModelOut;
-  });
 }
 
 std::string form_text(const Option& option) {
@@ -249,15 +249,17 @@ std::string canvas_default(const Option& option) {
   return option.choices.front();
 }
 
-std::string kubeflow_component(const CommandInfo& command, const ComponentFacts& facts) {
+std::string kubeflow_component(const ComponentInfo& component, const ComponentFacts& facts) {
   Lists lists;
-  for (const Option& option : command.options) lists.add(option);
+  for (const Option& option : component.command.options) lists.add(option);
   std::string text = "# Printed by `kiln describe --format kubeflow`.\n";
-  text += "name: " + quoted("Kiln " + command.name) + "\ndescription: " + quoted(command.summary) +
+  text += "name: " + quoted("Kiln " + component.name) +
+          "\ndescription: " + quoted(component.summary) +
           "\nmetadata:\n  annotations:\n    version: " + quoted(facts.version) + "\n";
   text += "inputs:\n" + lists.inputs + "outputs:\n" + lists.outputs;
   return text + "implementation:\n  container:\n    image: " + quoted(facts.image) +
-         "\n    command: [kiln, " + name_words(command) + "]\n    args:\n" + lists.arguments;
+         "\n    command: [kiln, " + name_words(component.command) + "]\n    args:\n" +
+         lists.arguments;
 }
 
 }  // namespace kiln

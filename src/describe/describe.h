@@ -13,16 +13,13 @@ struct ComponentFacts {
   std::string image;    // the container image, with registry and tag
 };
 
-// Whether the command appears in designers: it has an output on the canvas.
-bool is_component(const CommandInfo& command);
-
 // Command component of Azure ML's CLI v2, by its commandComponent schema. Optional options without
 // a default are wrapped in `$[[ ]]`, which Azure drops if the input is omitted.
-std::string azure_component(const CommandInfo& command, const ComponentFacts& facts);
+std::string azure_component(const ComponentInfo& component, const ComponentFacts& facts);
 
 // Kubeflow Pipelines component in the v1 format, which SDK 1 and 2 load. Optional inputs are not
 // included, since back ends of SDK 2 pass their placeholders through.
-std::string kubeflow_component(const CommandInfo& command, const ComponentFacts& facts);
+std::string kubeflow_component(const ComponentInfo& component, const ComponentFacts& facts);
 
 // JSON Schema, draft 2020-12, of a --config file: any option, with `-` or `_` in its name.
 std::string json_schema(const CommandInfo& command);

@@ -15,56 +15,75 @@ bool holds(const std::string& text, const std::string& words) {
 }
 
 TEST(Canvas, LimitsTheParametersOnACanvas) {
-  for (const CommandInfo& command : command_table()) {
-    const auto shown =
-        std::count_if(command.options.begin(), command.options.end(),
-                      [](const Option& option) { return option.canvas == Canvas::kParameter; });
-    EXPECT_LE(shown, 25) << command.name;
+  for (const ComponentInfo& component : component_table()) {
+    const std::vector<Option>& options = component.command.options;
+    const auto shown = std::count_if(options.begin(), options.end(), [](const Option& option) {
+      return option.canvas == Canvas::kParameter;
+    });
+    EXPECT_LE(shown, 25) << component.name;
   }
 }
 
 // In Kubeflow no parameter can be left out.
 TEST(Canvas, HasADefaultForEveryParameter) {
-  for (const CommandInfo& command : command_table())
-    for (const Option& option : command.options)
+  for (const ComponentInfo& component : component_table())
+    for (const Option& option : component.command.options)
       EXPECT_TRUE(option.canvas != Canvas::kParameter || !canvas_default(option).empty())
           << option.name;
 }
 
 TEST(Components, ExistForCommandsThatWriteFolders) {
-  for (const char* name : {"train", "init-model", "convert", "pack"})
-    EXPECT_TRUE(is_component(*find_command(name))) << name;
+  for (const char* name : {"train", "init-model", "convert", "pack", "fine-tune"})
+    EXPECT_NE(find_component(name), nullptr) << name;
   for (const char* name : {"launch", "inspect", "describe"})
-    EXPECT_FALSE(is_component(*find_command(name))) << name;
+    EXPECT_EQ(find_component(name), nullptr) << name;
+}
+
+// One command, two forms: what one shows is not in the other.
+TEST(Components, OfOneCommandHaveTheirOwnPorts) {
+  const ComponentInfo &train = *find_component("train"), &fine_tune = *find_component("fine-tune");
+  EXPECT_EQ(fine_tune.command.name, "train");
+  const std::string azure = azure_component(fine_tune, kFacts);
+  EXPECT_TRUE(holds(azure, "name: kiln_fine_tune\n")) << azure;
+  EXPECT_TRUE(holds(azure, "command: >-\n  kiln train\n")) << azure;
+  EXPECT_TRUE(holds(azure, "  --data-path ${{inputs.data_path}}\n")) << azure;
+  EXPECT_TRUE(holds(azure, "  weights:\n    type: uri_file\n    mode: ro_mount\n    desc"))
+      << azure;
+  EXPECT_TRUE(holds(azure, "    default: \"30min\"\n")) << azure;
+  EXPECT_FALSE(holds(azure, "untrained_model_path")) << azure;
+  EXPECT_FALSE(holds(azure, "learning_rate")) << "what a form passes is not decided by --auto";
+  EXPECT_TRUE(holds(kubeflow_component(fine_tune, kFacts), "- name: weights\n  type: Model\n"));
+  EXPECT_FALSE(holds(azure_component(train, kFacts), "  --weights "));
+  EXPECT_EQ(find_option(*find_command("train"), "time-limit")->default_text, "");
 }
 
 TEST(Components, NameTheImageAndTheVersion) {
-  for (const std::string& text : {azure_component(*find_command("train"), kFacts),
-                                  kubeflow_component(*find_command("train"), kFacts)}) {
+  for (const std::string& text : {azure_component(*find_component("train"), kFacts),
+                                  kubeflow_component(*find_component("train"), kFacts)}) {
     EXPECT_TRUE(holds(text, "image: \"registry/kiln:1.2.3\"")) << text;
     EXPECT_TRUE(holds(text, "version: \"1.2.3\"")) << text;
   }
 }
 
 TEST(Components, HaveMetricsIfTheCommandWritesThem) {
-  CommandInfo command = *find_command("convert");
-  EXPECT_FALSE(holds(kubeflow_component(command, kFacts), "executorInput"));
-  command.options.push_back({.name = "run-input",
-                             .value_name = "JSON",
-                             .default_text = "",
-                             .unit = "",
-                             .group = "",
-                             .help = "",
-                             .canvas = Canvas::kKubeflowRun});
-  const std::string text = kubeflow_component(command, kFacts);
+  ComponentInfo component = *find_component("convert");
+  EXPECT_FALSE(holds(kubeflow_component(component, kFacts), "executorInput"));
+  component.command.options.push_back({.name = "run-input",
+                                       .value_name = "JSON",
+                                       .default_text = "",
+                                       .unit = "",
+                                       .group = "",
+                                       .help = "",
+                                       .canvas = Canvas::kKubeflowRun});
+  const std::string text = kubeflow_component(component, kFacts);
   EXPECT_TRUE(holds(text, "- name: metrics\n  type: Metrics\n")) << text;
   EXPECT_TRUE(holds(text, "    - --run-input\n    - {executorInput: null}\n")) << text;
-  EXPECT_FALSE(holds(azure_component(command, kFacts), "run-input"));
+  EXPECT_FALSE(holds(azure_component(component, kFacts), "run-input"));
 }
 
 // An output of Azure ML lasts beyond a job that was stopped; Kubeflow has none that does.
 TEST(Components, KeepCheckpointsWhereThePlatformDoes) {
-  const CommandInfo& train = *find_command("train");
+  const ComponentInfo& train = *find_component("train");
   const std::string azure = azure_component(train, kFacts);
   EXPECT_TRUE(holds(azure, "  checkpoint_path:\n    type: uri_folder\n    mode: rw_mount\n"))
       << azure;

@@ -13,9 +13,10 @@ CLIENTS = ROOT / ".deps/clients"
 
 COMPONENTS = {"train": "component.yaml", "init-model": "components/init-model.yaml",
               "convert": "components/convert.yaml", "split": "components/split.yaml", "pack": "components/pack.yaml",
-              "score": "components/score.yaml", "evaluate": "components/evaluate.yaml",
+              "score": "components/score.yaml", "evaluate": "components/evaluate.yaml", "fine-tune": "components/fine-tune.yaml",
               "transform init": "components/transform-init.yaml", "transform apply": "components/transform-apply.yaml"}
-KUBEFLOW = {command: f"components/kubeflow/{command.replace(' ', '-')}.yaml" for command in COMPONENTS}
+KUBEFLOW = {name: f"components/kubeflow/{name.replace(' ', '-')}.yaml" for name in COMPONENTS}
+COMMANDS = {"fine-tune": "train"}  # of the components that are not called as theirs
 
 
 def describe(format_name, *more):

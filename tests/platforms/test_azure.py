@@ -89,14 +89,16 @@ class CommandTest(unittest.TestCase):
                      ("components/score.yaml", {"trained_model_path": folder / "model", "data_path": folder / "valid",
                                                 "scored_dataset": folder / "scored"}),
                      ("components/evaluate.yaml", {"trained_model_path": folder / "model", "data_path": folder / "valid",
-                                                   "output_path": folder / "evaluation"})]
+                                                   "output_path": folder / "evaluation"}),
+                     ("components/fine-tune.yaml", {"data_path": folder / "train", "weights": folder / "untrained/model",
+                                                    "trained_model_path": folder / "tuned", "time_limit": "5s"})]
             told = ""
             for path, values in steps:
                 done = self.run_step(read(path), values, folder)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 told += done.stdout
             self.assertIn("ranks:            2 on host", told)
-            for made in ("model/_meta.yaml", "scored/_data.parquet", "evaluation/evaluation.html"):
+            for made in ("model/_meta.yaml", "scored/_data.parquet", "evaluation/evaluation.html", "tuned/_meta.yaml"):
                 self.assertTrue((folder / made).exists(), made)
 
     def test_a_job_that_was_stopped_resumes_from_the_same_output(self):

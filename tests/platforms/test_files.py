@@ -67,9 +67,9 @@ class CommittedTest(unittest.TestCase):
 
     def test_components(self):
         for files, format_name in ((COMPONENTS, "component"), (KUBEFLOW, "kubeflow")):
-            for command, path in files.items():
+            for name, path in files.items():
                 with self.subTest(path=path):
-                    self.check(ROOT / path, describe(format_name, "--command", command))
+                    self.check(ROOT / path, describe(format_name, "--command", name))
 
     def test_no_component_is_left_over(self):
         found = {str(path.relative_to(ROOT)) for path in (ROOT / "components").rglob("*.yaml")}
@@ -125,6 +125,7 @@ class DescribeTest(unittest.TestCase):
         self.assertIn("component, kubeflow", self.refuse("--format", "helm"))
         self.assertIn("cannot be a pipeline step", self.refuse("--format", "component", "--command", "inspect"))
         self.assertIn("must be train, score, evaluate", self.refuse("--format", "component", "--command", "tran"))
+        self.assertIn("give --command train", self.refuse("--format", "markdown", "--command", "fine-tune"))
 
 
 if __name__ == "__main__":

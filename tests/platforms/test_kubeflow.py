@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from platforms import KILN, KUBEFLOW, ROOT, describe, main, use_clients
+from platforms import COMMANDS, KILN, KUBEFLOW, ROOT, describe, main, use_clients
 
 use_clients()
 import jsonschema  # noqa: E402
@@ -76,11 +76,11 @@ class ComponentTest(unittest.TestCase):
                 self.assertIn(fault, "; ".join(faults(component)))
 
     def test_kfp_compiles_them(self):
-        for command, path in KUBEFLOW.items():
+        for name, path in KUBEFLOW.items():
             with self.subTest(path=path):
                 specification = compiled(path)
                 (executor,) = specification["deploymentSpec"]["executors"].values()
-                self.assertEqual(executor["container"]["command"], ["kiln", *command.split()])
+                self.assertEqual(executor["container"]["command"], ["kiln", *COMMANDS.get(name, name).split()])
                 (definition,) = specification["components"].values()
                 parameters = definition["inputDefinitions"].get("parameters", {})
                 self.assertTrue(all("defaultValue" in parameter for parameter in parameters.values()), parameters)
@@ -115,12 +115,15 @@ class CommandTest(unittest.TestCase):
                       "score": {"trained_model_path": folder / "deep/model", "data_path": folder / "data/val",
                                 "scored_dataset": folder / "deep/scored"},
                       "evaluate": {"trained_model_path": folder / "deep/model", "data_path": folder / "data/val",
-                                   "output_path": folder / "deep/evaluation"}}
-            for command, values in places.items():
-                words = self.filled_in(compiled(KUBEFLOW[command]), values)
+                                   "output_path": folder / "deep/evaluation"},
+                      "fine-tune": {"data_path": folder / "data/train", "weights": folder / "untrained/model",
+                                    "trained_model_path": folder / "deep/tuned", "time_limit": "5s", "run": json.dumps(run)}}
+            for name, values in places.items():
+                words = self.filled_in(compiled(KUBEFLOW[name]), values)
                 done = subprocess.run([KILN, *words], capture_output=True, text=True, cwd=folder)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertTrue((folder / "deep/model/_meta.yaml").exists())
+            self.assertTrue((folder / "deep/tuned/_meta.yaml").exists())
             self.assertTrue((folder / "deep/scored/_data.parquet").exists())
             self.assertTrue((folder / "deep/evaluation/evaluation.html").exists())
             told = json.loads((folder / "told.json").read_text())["artifacts"]["metrics"]["artifacts"][0]

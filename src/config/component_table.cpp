@@ -1,0 +1,94 @@
+// The steps that designers see: the commands that have outputs on the canvas, and forms of them
+// with other options.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/option_rows.h"
+
+namespace kiln {
+namespace {
+
+// What another form of a command says of an option. Texts that are empty stay the command's.
+struct Wording {
+  const char *option, *default_text, *help;
+};
+
+struct OwnComponent {
+  const char *name, *command, *summary;
+  std::vector<Wording> wordings;
+};
+
+// What --auto decides is not shown: a form passes all that it shows.
+const std::vector<OwnComponent>& own_components() {
+  static const std::vector<OwnComponent> kOwn = {
+      {"fine-tune",
+       "train",
+       "Train a model that begins with given weights on one folder of labeled images, and write a "
+       "ModelDirectory.",
+       {{"data-path", "",
+         "Labeled images: an ImageDirectory, class folders, a COCO folder, an archive or a folder "
+         "of shards. They are split into training and validation images; copies of an image stay "
+         "on one side."},
+        {"weights", "",
+         "Weights to begin with: a state dict of torchvision or timm (.pth or .safetensors), or "
+         "SageMaker's model.tar.gz. What fits is taken; other classes get a fresh last layer."},
+        {"model-name", "", "Network that the weights are of."},
+        {"time-limit", "30min",
+         "End within this time (such as 30min; units s, min, h), with the best model so far."},
+        {"labels", "",
+         "CSV file with the columns path and label that corrects labels of the images before they "
+         "are split, such as the doubtful.csv of `kiln audit`."}}},
+  };
+  return kOwn;
+}
+
+bool has_output(const CommandInfo& command) {
+  return std::any_of(command.options.begin(), command.options.end(), [](const Option& option) {
+    return option.canvas == Canvas::kDataOut || option.canvas == Canvas::kModelOut;
+  });
+}
+
+ComponentInfo component_of(const OwnComponent& own) {
+  CommandInfo command = *find_command(own.command);
+  for (Option& option : command.options) option.canvas = Canvas::kHidden;
+  place_on_canvas(own.name, command);
+  for (const Wording& wording : own.wordings) {
+    Option& option = option_named(command, wording.option);
+    if (*wording.default_text != '\0') option.default_text = wording.default_text;
+    if (*wording.help != '\0') option.help = wording.help;
+  }
+  // The ports first, as the command's own table has them.
+  std::stable_partition(command.options.begin(), command.options.end(),
+                        [](const Option& option) { return option.canvas != Canvas::kParameter; });
+  return {own.name, own.summary, std::move(command)};
+}
+
+}  // namespace
+
+std::vector<std::string> own_component_names() {
+  std::vector<std::string> names;
+  for (const OwnComponent& own : own_components()) names.emplace_back(own.name);
+  return names;
+}
+
+const std::vector<ComponentInfo>& component_table() {
+  static const std::vector<ComponentInfo> kTable = [] {
+    std::vector<ComponentInfo> table;
+    for (const CommandInfo& command : command_table())
+      if (has_output(command)) table.push_back({command.name, command.summary, command});
+    for (const OwnComponent& own : own_components()) table.push_back(component_of(own));
+    return table;
+  }();
+  return kTable;
+}
+
+const ComponentInfo* find_component(std::string_view name) {
+  for (const ComponentInfo& component : component_table())
+    if (same_name(component.name, name)) return &component;
+  return nullptr;
+}
+
+}  // namespace kiln
