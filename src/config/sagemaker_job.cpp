@@ -14,6 +14,10 @@ using Words = std::vector<std::string>;
 
 constexpr std::string_view kSeed = "random-seed";  // an option of both commands
 
+// Names of channels of images, the usual one first.
+const Words kTrainingChannels = {"train", "training"};
+const Words kValidationChannels = {"validation", "valid", "test"};
+
 [[noreturn]] void fail(const std::string& message) {
   throw Error(ErrorCode::kParameterParsing, message);
 }
@@ -34,8 +38,7 @@ class Translation {
     problems_.collect([&] { take_mpi_settings(); });
     for (const auto& [name, text] : tree_.hyperparameters)
       problems_.collect([&, &parameter = name, &value = text] { take(parameter, value); });
-    problems_.collect([&] { add_path("train-data-path", {"train", "training"}); });
-    problems_.collect([&] { add_path("valid-data-path", {"validation", "valid", "test"}); });
+    add_images();
     problems_.collect([&] { add_model(); });
     return job();
   }
@@ -95,11 +98,25 @@ class Translation {
     return tree_.hosts.size() > 1 && tree_.channels.at(channel).is_sharded;
   }
 
-  // The option is set even without its channel, so that it is not also reported as missing.
-  void add_path(const std::string& option, const Words& names) {
+  // Those of `names` that the job has.
+  Words channels_among(const Words& names) const {
     Words found;
     for (const std::string& name : names)
       if (tree_.channels.contains(name)) found.push_back(name);
+    return found;
+  }
+
+  // Without validation images, those of the one channel are split.
+  void add_images() {
+    if (channels_among(kValidationChannels).empty())
+      return problems_.collect([&] { add_path("data-path", kTrainingChannels); });
+    problems_.collect([&] { add_path("train-data-path", kTrainingChannels); });
+    problems_.collect([&] { add_path("valid-data-path", kValidationChannels); });
+  }
+
+  // The option is set even without its channel, so that it is not also reported as missing.
+  void add_path(const std::string& option, const Words& names) {
+    const Words found = channels_among(names);
     const std::string& used = found.empty() ? names.front() : found.front();
     train_words_.push_back("--" + option + "=" + folder_of_channel(used).string());
     has_images_ = has_images_ && !found.empty();
@@ -168,6 +185,11 @@ class Translation {
   // Replicated training images with sharded validation images are not supported.
   void add_sharding(const RawArguments& given) {
     if (in_parts_.empty() || !has_images_ || given.find("shard-by") != nullptr) return;
+    if (in_parts_.front() == "data-path")
+      fail(
+          "The images are sharded across the hosts (ShardedByS3Key), and there is no channel "
+          "'validation', so that each host would split its own shard: use FullyReplicated, or add "
+          "the channel 'validation'.");
     if (in_parts_.front() != "train-data-path")
       fail(
           "The validation images are sharded across the hosts (ShardedByS3Key), but the training "
@@ -249,7 +271,7 @@ class Translation {
   Words train_words_ = {"train"}, model_words_ = {"init-model"};
   Words network_words_;  // for train, where no channel provides the network
   Words warnings_;
-  bool has_images_ = true;        // both image channels exist
+  bool has_images_ = true;        // all image channels exist
   Words in_parts_;                // the path options whose channels are sharded across hosts
   std::string of_network_;        // a hyperparameter that describes a new network
   bool says_pretrained_ = false;  // there is one that only init-model has

@@ -1,8 +1,9 @@
 // Translates an Amazon SageMaker training job to the equivalent kiln command lines, so that the
 // rest of the program need not know about SageMaker. Hyperparameters are options of train and
 // init-model, with `-` or `_`; channels are the inputs: train or training; validation, valid or
-// test; model, without which a hyperparameter names the network. The model goes to model/, logs to
-// output/data/logs and checkpoints to checkpoints/, where the job has it, unless overridden.
+// test, without which the images of train are split; model, without which a hyperparameter names
+// the network. The model goes to model/, logs to output/data/logs and checkpoints to checkpoints/,
+// where the job has it, unless overridden.
 #pragma once
 
 #include <filesystem>

@@ -108,6 +108,38 @@ TEST_F(SageMaker, AcceptsAlternativeChannelNames) {
   EXPECT_TRUE(contains(command(), "--valid-data-path=" + data_ + "test"));
 }
 
+TEST_F(SageMaker, SplitsTheImagesOfOneChannel) {
+  write("inputdataconfig", R"({"training": {}, "weights": {}})");
+  write("hyperparameters",
+        R"({"model_name": "resnet18", "weights": "/w/r.pth", "freeze": "backbone",
+    "folds": "5", "time_limit": "\"10min\"", "group_by": "(p[0-9]+)_"})");
+  EXPECT_EQ(fault(), "no fault");
+  for (const std::string& word :
+       {"--data-path=" + data_ + "training", std::string("--weights=/w/r.pth"),
+        std::string("--freeze=backbone"), std::string("--folds=5"),
+        std::string("--time-limit=10min"), std::string("--group-by=(p[0-9]+)_")})
+    EXPECT_TRUE(contains(command(), word)) << word;
+  for (const std::string& word : command())
+    EXPECT_FALSE(word.starts_with("--train-data-path") || word.starts_with("--valid-data-path"))
+        << word;
+}
+
+TEST_F(SageMaker, GoesOnWithTheModelOfItsChannelOnSplitImages) {
+  write("inputdataconfig", R"({"train": {}, "model": {}})");
+  write("hyperparameters", R"({"freeze": "norm", "time-limit": "1h"})");
+  EXPECT_EQ(fault(), "no fault");
+  EXPECT_TRUE(contains(command(), "--data-path=" + data_ + "train"));
+  EXPECT_TRUE(contains(command(), "--untrained-model-path=" + data_ + "model"));
+}
+
+// Each host would split its own, without the others' duplicates and groups.
+TEST_F(SageMaker, DoesNotSplitShards) {
+  write("inputdataconfig", R"({"train": {"S3DistributionType": "ShardedByS3Key"}, "model": {}})");
+  EXPECT_EQ(fault(), "no fault") << "one host has all";
+  two_hosts();
+  EXPECT_NE(fault().find("add the channel 'validation'"), std::string::npos) << fault();
+}
+
 TEST_F(SageMaker, TakesHyperparametersInEveryForm) {
   write("hyperparameters", R"({"epochs": "3", "learning_rate": "\"0.01\"", "augment": "flip",
     "save": "\"last\"", "sync-batch-norm": "True", "batch-size": 4,
@@ -248,7 +280,7 @@ TEST_F(SageMaker, ReportsUnusedChannels) {
 TEST_F(SageMaker, NamesWhatIsMissing) {
   write("inputdataconfig", "{}");
   const std::string text = fault();
-  for (const char* words : {"no channel 'train'", "no channel 'validation'", "no model to train"})
+  for (const char* words : {"no channel 'train'", "no model to train"})
     EXPECT_NE(text.find(words), std::string::npos) << text;
   write("inputdataconfig", R"({"photos": {}, "validation": {}, "model": {}})");
   EXPECT_NE(fault().find("It has 'model', 'photos', 'validation'."), std::string::npos);
@@ -318,7 +350,7 @@ TEST_F(SageMaker, ReportsEachFaultOnceWithoutItsConsequences) {
   write("inputdataconfig", R"({"photos": {}})");
   write("hyperparameters", R"({"model_name": "[1]", "random_seed": "x", "epochs": "0"})");
   const std::vector<Error> all = problems().errors();
-  EXPECT_EQ(all.size(), 5U) << fault();  // the two channels, model_name, random_seed, epochs
+  EXPECT_EQ(all.size(), 4U) << fault();  // the channel, model_name, random_seed, epochs
   EXPECT_EQ(exit_code(all.back().code()), 1);
   write("inputdataconfig", R"({"train": {}, "validation": {}})");
   write("hyperparameters", R"({"model_name": "resnet18", "random_seed": "x"})");

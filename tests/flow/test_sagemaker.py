@@ -116,6 +116,24 @@ class SuccessTest(SageMakerTest):
         self.assertIn("--model-name=resnet18", shlex.split(run))
         self.assertIn(f"--log-path={self.tree}/output/data/logs", shlex.split(run))
 
+    def test_splits_the_images_of_one_channel(self):
+        """Fine-tuning with a channel for the images and one for the weights, as the same options do it elsewhere."""
+        weights = self.tree / "input/data/weights"
+        self.lay_out({"model_name": "resnet18", "weights": str(weights / "model"), "freeze": "backbone", "folds": "3",
+                      "time_limit": "\"10min\""}, {"training": "train"}, with_model=False)
+        weights.symlink_to(self.untrained)
+        result = self.start()
+        self.assert_trained(result)
+        run, = re.findall(r"as: kiln (.*)", result.stdout)
+        self.assertIn(f"--data-path={self.tree}/input/data/training", shlex.split(run))
+        self.assertRegex(result.stdout, r"out of fold +\d+\.\d % .*, in 3 folds")
+        self.assertTrue((self.tree / "output/data/logs/report.html").exists())
+        elsewhere = self.train(untrained_model_path=None, train_data_path=None, valid_data_path=None, time_limit="10min",
+                               data_path=self.data / "train", model_name="resnet18", weights=self.untrained / "model",
+                               freeze="backbone", folds=3)
+        self.assertEqual(elsewhere.returncode, 0, elsewhere.stderr)
+        self.assertEqual((self.tree / "model/model").read_bytes(), (self.folder / "model/model").read_bytes())
+
     def test_starts_several_ranks(self):
         self.lay_out({"sagemaker_mpi_num_of_processes_per_host": "2", "threads": "1"})
         result = self.start()
