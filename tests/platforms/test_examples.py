@@ -56,14 +56,21 @@ class ScriptsTest(ExampleTest):
         self.assert_trained(done, self.folder / "out/model")
         self.assertIn("augmentation:     standard", done.stdout)
 
-    def test_fine_tune(self):
-        """fine-tune/fine-tune.sh, with weights written by kiln."""
+    def test_few_photos(self):
+        """few-photos/few-photos.sh, with weights written by kiln; all that it names at its end is there."""
         self.kiln("init-model", "resnet18", "--untrained-model-path", self.folder / "weights")
-        done = self.run_example("fine-tune/fine-tune.sh", self.folder / "weights/model", self.folder / "data",
-                                self.folder / "out", *SMALL)
-        self.assert_trained(done, self.folder / "out/model")
-        self.assertIn("pretrained weights", done.stdout)
+        out = self.folder / "out"
+        done = self.run_example("few-photos/few-photos.sh", "resnet18", self.folder / "weights/model",
+                                self.folder / "data/train", out, *SMALL)
+        self.assert_trained(done, out / "model")
+        self.assertRegex(done.stdout, "weights: +120 of 122 tensors")
         self.assertIn("normalization:    imagenet", done.stdout)
+        named = re.findall(rf"^  {re.escape(str(out))}/(\S+)", done.stdout[done.stdout.index("What to look at"):], re.M)
+        self.assertEqual(named, ["logs/report.html", "audit/audit.html", "scores.csv", "logs/repeat.yaml"])
+        for name in [*named, "audit/doubtful.csv", "logs/split.csv"]:
+            self.assertTrue((out / name).exists(), name)
+        images = sum(1 for path in (self.folder / "data/train").rglob("*") if path.is_file())
+        self.assertEqual(len((out / "scores.csv").read_text().splitlines()), images + 1)
 
 
 class QuickstartTest(ExampleTest):
