@@ -24,7 +24,7 @@ ComparisonRow row_of(const NamedRun& named) {
   row.time = duration_text(summary.seconds);
   row.status = status_text(named.run.end);
   if (summary.best == nullptr) {
-    row.top1 = row.interval = row.top5 = row.loss = row.speed = "-";
+    row.top1 = row.interval = row.top5 = row.macro_recall = row.loss = row.speed = "-";
     return row;
   }
   const Totals& valid = summary.best->valid;
@@ -32,6 +32,8 @@ ComparisonRow row_of(const NamedRun& named) {
   row.top1 = percent(valid.top1_accuracy());
   row.interval = formatted("%.1f to %.1f", 100 * interval.low, 100 * interval.high);
   row.top5 = percent(valid.top5_accuracy());
+  const auto& macro = summary.best->macro;  // records of older programs have none
+  row.macro_recall = macro && std::isfinite(macro->recall) ? percent(macro->recall) : "-";
   row.loss = std::isfinite(valid.loss()) ? formatted("%.4f", valid.loss()) : "diverged";
   row.speed = formatted("%.0f", summary.images_per_second);
   return row;

@@ -99,13 +99,14 @@ std::vector<Rung> speed_ladder(const RunRecord& run);
 
 // Values of several runs, shared by the terminal table and the page.
 struct ComparisonRow {
-  std::string run, model, epochs, top1, interval, top5, loss, speed, time, status;
+  std::string run, model, epochs, top1, interval, top5, macro_recall, loss, speed, time, status;
   std::vector<std::string> cells() const {
-    return {run, model, epochs, top1, interval, top5, loss, speed, time, status};
+    return {run, model, epochs, top1, interval, top5, macro_recall, loss, speed, time, status};
   }
 };
-inline const ComparisonRow kComparisonHeads = {
-    "run", "model", "epochs", "best top-1", "95 %", "top-5", "loss", "images/s", "time", "status"};
+inline const ComparisonRow kComparisonHeads = {"run",      "model", "epochs",       "best top-1",
+                                               "95 %",     "top-5", "macro recall", "loss",
+                                               "images/s", "time",  "status"};
 
 // The best top-1 first; runs without an epoch last.
 void sort_by_accuracy(std::vector<NamedRun>* runs);

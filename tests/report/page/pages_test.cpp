@@ -155,6 +155,19 @@ TEST(Comparison, SortsShowsAndDiffers) {
   EXPECT_TRUE(has(comparison_html(runs), "<th scope=\"row\" class=\"text\">learning-rate</th>"));
 }
 
+// Of the epoch whose top-1 is shown.
+TEST(Comparison, HasTheMacroRecall) {
+  RunRecord best = sample_run(2), older = sample_run(2);
+  for (EpochRecord& epoch : best.epochs) epoch.macro = MacroScores{0.6125, 0.5};
+  best.epochs.back().macro->recall = 0.738;
+  for (EpochRecord& epoch : older.epochs) epoch.macro.reset();
+  const std::vector<ComparisonRow> rows = comparison_rows({{"a", best}, {"b", older}});
+  EXPECT_EQ(rows[0].macro_recall, "73.8 %");
+  EXPECT_EQ(rows[1].macro_recall, "-");
+  EXPECT_TRUE(has(comparison_text({{"a", best}, {"b", older}}), "top-5  macro recall  loss"));
+  EXPECT_TRUE(has(comparison_html({{"a", best}, {"b", older}}), ">macro recall</th>"));
+}
+
 TEST(Comparison, SaysWhichDifferencesMayBeChance) {
   RunRecord better = sample_run(6), worse = sample_run(5);
   EXPECT_TRUE(has(comparison_finding({{"a", better}, {"b", worse}}), "may be due to chance"));
