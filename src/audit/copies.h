@@ -1,7 +1,6 @@
-// Images that are in a data set more than once.
+// Images that are in a data set more than once, as a list to look at.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -17,11 +16,11 @@ struct ImageCopy {
   bool operator==(const ImageCopy&) const = default;
 };
 
-// Each image that repeats an earlier one, once: byte for byte by `hashes` ([N], 0: unknown), else
-// by `near` (pairs that look alike). Those of two classes come first, since one of their labels is
+// Of pairs that are the same byte for byte, and of pairs that look alike; the lower number comes
+// first in each. `labels`: [N]. Copies of two classes come first, since one of their labels is
 // wrong; then exact ones; then by place.
-std::vector<ImageCopy> find_copies(std::span<const std::uint64_t> hashes,
-                                   std::span<const std::pair<std::uint32_t, std::uint32_t>> near,
-                                   std::span<const std::int32_t> labels);
+std::vector<ImageCopy> listed_copies(std::span<const std::pair<std::uint32_t, std::uint32_t>> exact,
+                                     std::span<const std::pair<std::uint32_t, std::uint32_t>> near,
+                                     std::span<const std::int32_t> labels);
 
 }  // namespace kiln

@@ -38,7 +38,7 @@ constexpr const char* kPageName = "audit.html";
 constexpr const char* kDoubtfulName = "doubtful.csv";
 constexpr const char* kDuplicatesName = "duplicates.csv";
 // Above it near copies are not sought.
-constexpr std::size_t kMostForNearCopies = 20'000;
+constexpr std::size_t kMostForNearCopies = kMostDecodedImages;
 constexpr std::size_t kNamed = 5;
 
 // What the command reads and writes.
@@ -113,23 +113,12 @@ std::vector<std::int32_t> labels_of(const Dataset& set) {
   return labels;
 }
 
-std::vector<ImageCopy> copies_in(const Dataset& set, const ImageLooks& scanned, Log& log) {
-  std::vector<ImagePair> near;
-  if (set.samples.size() <= kMostForNearCopies)
-    near = near_duplicates(scanned.looks);
-  else
-    log.info("copies:    only those that are the same byte for byte, since there are more than " +
-             grouped(static_cast<long long>(kMostForNearCopies)) + " images");
-  return find_copies(scanned.hashes, near, labels_of(set));
-}
-
-// Copies, and images of one --group-by group, are judged by models that have seen none of them.
-std::vector<std::uint32_t> groups_of_images(const AuditConfig& config, const Dataset& set,
-                                            const std::vector<ImageCopy>& copies) {
-  DuplicatePairs pairs;
-  for (const ImageCopy& copy : copies)
-    (copy.is_exact ? pairs.exact : pairs.near).emplace_back(copy.first, copy.other);
-  return groups_of(set, pairs, config.group_by);
+DuplicatePairs copies_in(const ScannedImages& scanned, Log& log) {
+  const std::size_t count = scanned.hashes.size();
+  if (count <= kMostForNearCopies) return find_duplicates(scanned);
+  log.info("copies:    only those that are the same byte for byte, since there are more than " +
+           grouped(static_cast<long long>(kMostForNearCopies)) + " images");
+  return find_duplicates({scanned.hashes, {}});
 }
 
 // Whether two classes have images in several parts: only those are known to who judges them.
@@ -171,10 +160,13 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   record.num_shown = static_cast<std::size_t>(config.top);
   const int threads = config.prediction.loader_threads;
   const ImageLooks scanned = look_at_images(parts.set, threads > 0 ? threads : usable_cpus());
-  const std::vector<ImageCopy> copies = copies_in(parts.set, scanned, log);
+  const DuplicatePairs pairs = copies_in(scanned.scanned, log);
+  const std::vector<ImageCopy> copies =
+      listed_copies(pairs.exact, pairs.near, labels_of(parts.set));
   const LabeledFeatures features =
       compute_features(*parts.backbone, parts.set, config, parts.device, log, record.faults);
-  const Folds folds = divide(config, features, groups_of_images(config, parts.set, copies));
+  // Copies, and images of one --group-by group, are judged by models that have seen none of them.
+  const Folds folds = divide(config, features, groups_of(parts.set, pairs, config.group_by));
   record.num_folds = folds.count;
   const std::size_t num_classes = parts.set.classes.size();
   const HeadFit head = fit_head(features, static_cast<int>(num_classes), folds,

@@ -54,12 +54,16 @@ bool read(const Dataset& set, std::size_t i, std::size_t limit, std::string& byt
   }
 }
 
+double usual_shrink(ImageSize whole) {
+  const int side = std::min(whole.height, whole.width);
+  return std::max(1.0, static_cast<double>(side) / kLeastSide);
+}
+
 // Leaves the pixels in `image`, in the memory of `part`.
-void decode_small(const std::string& bytes, ImagePart& part, Image& image) {
+void decode_small(const std::string& bytes, const ScanPlan& plan, ImagePart& part, Image& image) {
   part.pixels.swap(image.pixels);
-  const auto whole_image = [](ImageSize whole) {
-    const int side = std::min(whole.height, whole.width);
-    return WantedPart{{0, 0, whole}, std::max(1.0, static_cast<double>(side) / kLeastSide)};
+  const auto whole_image = [&plan](ImageSize whole) {
+    return WantedPart{{0, 0, whole}, plan.shrink ? plan.shrink(whole) : usual_shrink(whole)};
   };
   decode_part(bytes, whole_image, part);
   image.size = part.region.size;
@@ -77,12 +81,12 @@ void scan_whole_images(Dataset& set, const ScanPlan& plan, ScannedImages& found)
       if (!read(set, i, SIZE_MAX, bytes)) return;
       found.hashes[i] = content_hash(bytes);
       try {
-        decode_small(bytes, part, image);
+        decode_small(bytes, plan, part, image);
       } catch (const ImageFault&) {
         return;
       }
       found.looks[i] = look_of(image);
-      if (plan.visit) plan.visit(i, image);
+      if (plan.visit) plan.visit(i, image, part.whole);
       set.samples.set_hash(i, found.hashes[i]);
     };
   });
@@ -128,7 +132,7 @@ void scan_beginnings(const Dataset& set, const ScanPlan& plan, ScannedImages& fo
 ScannedImages scan_images(Dataset& set, const ScanPlan& plan) {
   ScannedImages found;
   found.hashes.resize(set.samples.size());
-  if (set.samples.size() <= kMostDecodedImages)
+  if (plan.decode_all || set.samples.size() <= kMostDecodedImages)
     scan_whole_images(set, plan, found);
   else
     scan_beginnings(set, plan, found);

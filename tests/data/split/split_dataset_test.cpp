@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <utility>
+
 #include "base/content_hash.h"
 #include "base/error.h"
 #include "data/image/image.h"
@@ -128,6 +131,34 @@ TEST(ScanImages, OfManyReadsWholeOnlyWhatBeginsAlike) {
   EXPECT_EQ(scanned.hashes[0], scanned.hashes[2]);
   EXPECT_NE(scanned.hashes[0], scanned.hashes[1]);
   EXPECT_EQ(find_duplicates(scanned).exact, (std::vector<ImagePair>{{0, 2}}));
+}
+
+TEST(ScanImages, VisitorsChooseTheResolutionAndHearOfTheWhole) {
+  ScratchFolder folder;
+  folder.put("cat/0.jpg", test::encode_jpeg(test::gradient(640, 320)));
+  folder.put("cat/1.jpg", "no image");
+  Dataset set = read_labeled_dataset(folder.path(), "Dataset");
+  while (set.samples.size() <= kMostDecodedImages)
+    set.samples.push_back({.file_name = "cat/gone", .label = 0, .id = 0, .size = {}});
+  ImageSize shown, stored;
+  std::atomic<int> visits = 0;
+  const ScannedImages scanned =
+      scan_images(set, {.num_threads = 4,
+                        .shrink = [](ImageSize whole) { return whole.height / 40.0; },
+                        .visit =
+                            [&](std::size_t i, const Image& image, ImageSize whole) {
+                              EXPECT_EQ(i, 0U);
+                              shown = image.size;
+                              stored = whole;
+                              ++visits;
+                            },
+                        .decode_all = true});
+  EXPECT_EQ(visits, 1);
+  EXPECT_EQ(std::pair(stored.height, stored.width), std::pair(640, 320));
+  EXPECT_EQ(std::pair(shown.height, shown.width), std::pair(160, 80)) << "a quarter, from 16 on";
+  EXPECT_FALSE(scanned.looks[0].is_empty);
+  EXPECT_NE(scanned.hashes[1], 0U);
+  EXPECT_EQ(scanned.hashes[2], 0U);
 }
 
 TEST(PartOf, KeepsSizesIdsAndHashes) {
