@@ -16,6 +16,7 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "commands/audit_backbone.h"
+#include "commands/audit_copies.h"
 #include "commands/audit_record.h"
 #include "commands/audit_scan.h"
 #include "commands/commands.h"
@@ -37,8 +38,6 @@ namespace fs = std::filesystem;
 constexpr const char* kPageName = "audit.html";
 constexpr const char* kDoubtfulName = "doubtful.csv";
 constexpr const char* kDuplicatesName = "duplicates.csv";
-// Above it near copies are not sought.
-constexpr std::size_t kMostForNearCopies = kMostDecodedImages;
 constexpr std::size_t kNamed = 5;
 
 // What the command reads and writes.
@@ -47,6 +46,7 @@ struct Parts {
   PrecisionChoice precision;
   std::optional<Backbone> backbone;
   Dataset set;
+  std::optional<Dataset> valid;  // of which only copies are sought
   std::optional<OutputFolder> output;
 };
 
@@ -87,6 +87,9 @@ void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
   problems.collect(
       [&] { parts.backbone.emplace(open_backbone(config, torch_device(parts.device), log)); });
   problems.collect([&] { parts.set = read_images(config.data_path); });
+  if (!config.valid_data_path.empty())
+    problems.collect(
+        [&] { parts.valid = read_labeled_dataset(config.valid_data_path, "Validation images"); });
   problems.collect([&] { parts.output.emplace(open_output(config.output_path)); });
   problems.throw_if_any();
 }
@@ -98,6 +101,11 @@ void tell_start(const Parts& parts, Log& log) {
            grouped(static_cast<long long>(parts.set.classes.size())) + " classes, " +
            describe(parts.set.kind));
   for (const std::string& note : parts.set.notes) log.warning(note);
+  if (parts.valid) {
+    log.info("validate:  " + grouped(static_cast<long long>(parts.valid->samples.size())) +
+             " images, " + describe(parts.valid->kind) + ": of them only copies are sought");
+    for (const std::string& note : parts.valid->notes) log.warning(note);
+  }
   const std::vector<long long> counts = counts_by_class(parts.set, parts.set.classes.size());
   std::vector<std::string> single;
   for (std::size_t c = 0; c < counts.size(); ++c)
@@ -105,20 +113,6 @@ void tell_start(const Parts& parts, Log& log) {
   if (!single.empty())
     log.warning("Of classes with one image nothing can be learned that would judge it: " +
                 quoted_names(single, kNamed) + ".");
-}
-
-std::vector<std::int32_t> labels_of(const Dataset& set) {
-  std::vector<std::int32_t> labels;
-  for (std::size_t i = 0; i < set.samples.size(); ++i) labels.push_back(set.samples.label(i));
-  return labels;
-}
-
-DuplicatePairs copies_in(const ScannedImages& scanned, Log& log) {
-  const std::size_t count = scanned.hashes.size();
-  if (count <= kMostForNearCopies) return find_duplicates(scanned);
-  log.info("copies:    only those that are the same byte for byte, since there are more than " +
-           grouped(static_cast<long long>(kMostForNearCopies)) + " images");
-  return find_duplicates({scanned.hashes, {}});
 }
 
 // Whether two classes have images in several parts: only those are known to who judges them.
@@ -148,21 +142,30 @@ std::span<const float> numbers_of(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
+// `pairs`: the copies among the images that are judged.
+std::vector<ImageCopy> all_copies(Parts& parts, const ImageLooks& looks,
+                                  const DuplicatePairs& pairs, int num_threads, Log& log) {
+  if (!parts.valid) return copies_of_set(parts.set, pairs);
+  const ImageLooks of_valid = look_at_images(*parts.valid, num_threads);
+  return copies_of_sets({parts.set, looks.scanned}, {*parts.valid, of_valid.scanned}, log);
+}
+
 AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   AuditRecord record;
   record.time = unix_seconds();
   record.data_path = config.data_path;
+  record.valid_data_path = config.valid_data_path;
   record.options = config.effective_options;
   record.versions = versions(parts.device.is_cuda);
   record.device = parts.device.description;
   record.precision = precision_name(parts.precision.precision);
   record.backbone = parts.backbone->description;
   record.num_shown = static_cast<std::size_t>(config.top);
-  const int threads = config.prediction.loader_threads;
-  const ImageLooks scanned = look_at_images(parts.set, threads > 0 ? threads : usable_cpus());
-  const DuplicatePairs pairs = copies_in(scanned.scanned, log);
-  const std::vector<ImageCopy> copies =
-      listed_copies(pairs.exact, pairs.near, labels_of(parts.set));
+  const int threads =
+      config.prediction.loader_threads > 0 ? config.prediction.loader_threads : usable_cpus();
+  const ImageLooks looks = look_at_images(parts.set, threads);
+  const DuplicatePairs pairs = copies_in(looks.scanned, log);
+  const std::vector<ImageCopy> copies = all_copies(parts, looks, pairs, threads, log);
   const LabeledFeatures features =
       compute_features(*parts.backbone, parts.set, config, parts.device, log, record.faults);
   // Copies, and images of one --group-by group, are judged by models that have seen none of them.
@@ -176,9 +179,9 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   const JudgedLabels judged{numbers_of(probabilities), features.labels, num_classes};
   const FeatureRows vectors{numbers_of(rows), features.labels,
                             static_cast<std::size_t>(rows.size(1)), num_classes};
-  add_findings(
-      {parts.set, scanned, copies, judged, vectors, features.samples, parts.backbone->pixels},
-      record);
+  add_findings({parts.set, parts.valid ? &*parts.valid : nullptr, looks, copies, judged, vectors,
+                features.samples, parts.backbone->pixels},
+               record);
   return record;
 }
 
@@ -201,7 +204,10 @@ void tell_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
   log.info(formatted("labels:    %s of %s are probably wrong; %s images to look at",
                      grouped(num_probably_wrong(record)).c_str(),
                      grouped(record.num_judged).c_str(), count(record.doubtful.size()).c_str()));
-  log.info("copies:    " + count(record.copies.size()));
+  log.info("copies:    " + count(record.copies.size()) +
+           (record.valid_data_path.empty()
+                ? ""
+                : ", " + count(num_copies_across_sets(record)) + " of them across the two sets"));
   log.info("outliers:  " + count(record.outliers.size()));
   log.info("flawed:    " + count(record.flawed.size()) + " dark, bright, blurred, empty or odd");
   for (const Finding& finding : audit_findings(record))

@@ -97,8 +97,13 @@ class Recorder {
 
   // At `place` in its list.
   AuditedImage audited(std::uint32_t image, std::size_t place) const {
-    return {std::string(set_.samples.file_name(image)), class_of(set_.samples.label(image)),
-            place < record_.num_shown ? thumbnail_of(set_, image, findings_.pixels) : Thumbnail()};
+    const bool validates = image >= set_.samples.size();
+    const Dataset& set = validates ? *findings_.valid : set_;
+    const std::size_t i = validates ? image - set_.samples.size() : image;
+    return {std::string(set.samples.file_name(i)),
+            set.classes[static_cast<std::size_t>(set.samples.label(i))],
+            place < record_.num_shown ? thumbnail_of(set, i, findings_.pixels) : Thumbnail(),
+            validates};
   }
 
   const Dataset& set_;

@@ -18,7 +18,9 @@ namespace kiln {
 // What was found out about the images of `set`.
 struct AuditFindings {
   const Dataset& set;
+  const Dataset* valid;  // nullptr: none
   const ImageLooks& scanned;
+  // Of `valid` too, whose images have the numbers that follow those of `set`.
   const std::vector<ImageCopy>& copies;
   // Rows of the judged images, and the image of each.
   const JudgedLabels& judged;

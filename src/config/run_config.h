@@ -259,6 +259,7 @@ struct EvaluateConfig {
 
 struct AuditConfig {
   std::string data_path, output_path;
+  std::string valid_data_path;  // its copies are listed too; empty: none
   // The backbone: a trained model, or a network and its weights.
   std::string trained_model_path, model_name, weights, weights_sha256;
   int image_size = 0;    // 0: the trained model's, or else 224

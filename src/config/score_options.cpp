@@ -193,6 +193,9 @@ std::vector<Option> audit_options() {
   std::vector<Option> options = {
       required_path("data-path", "PATH",
                     "Labeled images, in any form that train reads. They are only read."),
+      optional_path("valid-data-path", "PATH", "", kPaths,
+                    "Images that validate, in the same forms: copies among them, and of images in "
+                    "--data-path, are listed too. Their labels are not judged."),
       required_path("output-path", "DIR",
                     "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier "
                     "audit there is replaced, unless its doubtful.csv has been edited."),
@@ -236,6 +239,7 @@ void check_backbone(Binder& binder, const AuditConfig& config) {
 Command bind_audit(Binder& binder) {
   AuditConfig config;
   config.data_path = binder.path("data-path");
+  config.valid_data_path = binder.path("valid-data-path");
   config.output_path = binder.path("output-path");
   config.trained_model_path = binder.path("trained-model-path");
   config.model_name = binder.choice("model-name");
@@ -250,6 +254,8 @@ Command bind_audit(Binder& binder) {
   config.effective_options = binder.effective_options();
   check_backbone(binder, config);
   require_apart(binder, "output-path", config.output_path, "data-path", config.data_path);
+  require_apart(binder, "output-path", config.output_path, "valid-data-path",
+                config.valid_data_path);
   require_apart(binder, "output-path", config.output_path, "trained-model-path",
                 config.trained_model_path);
   return config;

@@ -34,6 +34,10 @@ TEST(Audit, WritesIntoAFolderOfItsOwn) {
   };
   EXPECT_EQ(with("o"), 0U);
   EXPECT_EQ(with("d/o"), 1U);
+  EXPECT_EQ(faults(audit({"--trained-model-path=m", "--valid-data-path=o/v"})).size(), 1U);
+  EXPECT_EQ(parse_as<AuditConfig>(audit({"--trained-model-path=m", "--valid-data-path=v"}))
+                .valid_data_path,
+            "v");
   EXPECT_EQ(with("m"), 1U);
 }
 

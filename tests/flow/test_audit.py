@@ -139,6 +139,29 @@ class AuditTest(FlowTest):
         if not image_kind:
             self.skipTest("no Pillow: resized and recompressed copies were not tried")
 
+    def test_copies_across_two_sets(self):
+        valid = self.folder / "valid"
+        shutil.copytree(self.made / "drawn/val", valid)
+        first, second = sorted(self.photos.rglob("*.png"))[:2]
+        other = next(path for path in sorted(valid.iterdir()) if path.name != second.parent.name)
+        shutil.copy(first, valid / first.parent.name / "zz-same.png")
+        shutil.copy(second, other / "zz-other.png")
+        inside = sorted(valid.rglob("[!z]*.png"))[0]
+        shutil.copy(inside, inside.parent / "zz-inside.png")
+        folder, record = self.audited("--valid-data-path", valid)
+        pairs = {(row["path"], row["other"]): (row["kind"], row["same_class"], row["set"], row["other_set"])
+                 for row in rows_of(folder / "duplicates.csv")}
+        for source, root, made, expected in (
+                (first, self.photos, f"{first.parent.name}/zz-same.png", ("exact", "True", "train", "valid")),
+                (second, self.photos, f"{other.name}/zz-other.png", ("exact", "False", "train", "valid")),
+                (inside, valid, f"{inside.parent.name}/zz-inside.png", ("exact", "True", "valid", "valid"))):
+            self.assertEqual(pairs.get((str(source.relative_to(root)), made)), expected, pairs)
+        self.assertEqual(record["images"], len(files_below(self.photos)))
+        doubtful = {row["path"]: row["reason"] for row in rows_of(folder / "doubtful.csv")}
+        self.assertIn("(validation)", doubtful[str(second.relative_to(self.photos))])
+        self.assertNotIn(f"{other.name}/zz-other.png", doubtful)
+        self.assertIn("on the other side of the split", (folder / "audit.html").read_text())
+
     def test_dark_and_empty_images_are_found(self):
         image_kind = pillow()
         if not image_kind:

@@ -31,6 +31,10 @@ std::string name_html(const std::string& name) {
   return element("bdi", escaped(shortened(name, 60)));
 }
 
+std::string file_html(const AuditedImage& image) {
+  return name_html(image.file) + (image.validates ? " (validation)" : "");
+}
+
 std::string picture(const Thumbnail& thumbnail, const std::string& alt) {
   if (thumbnail.jpeg.empty()) return "";
   const bool is_small = std::max(thumbnail.height, thumbnail.width) < kSmallImage;
@@ -89,7 +93,10 @@ std::string tiles_of(const AuditRecord& record) {
   };
   return counted("Doubtful labels", "doubtful", record.doubtful.size(), "the most doubtful first") +
          counted("Copies", "copies", record.copies.size(),
-                 count_of(copies_between_classes(record)) + " of them in another class") +
+                 count_of(copies_between_classes(record)) + " of them in another class" +
+                     (record.valid_data_path.empty()
+                          ? ""
+                          : ", " + count_of(num_copies_across_sets(record)) + " across the sets")) +
          counted("Outliers", "outliers", record.outliers.size(), "like no other of their class") +
          counted("Flawed", "flawed", record.flawed.size(), "dark, bright, blurred, empty, odd") +
          accuracy_tile({"agreed", "Agreement with the labels", agreed_share(record),
@@ -138,14 +145,14 @@ std::string copies_section(const AuditRecord& record) {
   for (std::size_t i = 0; i < shown; ++i) {
     const CopiedImage& copy = record.copies[i];
     const bool same = copy.first.label == copy.other.label;
-    html += figure_of(
-        element("div class=\"pair\"", picture(copy.first.thumbnail, copy.first.file) +
-                                          picture(copy.other.thumbnail, copy.other.file)),
-        line("guess", std::string(copy.is_exact ? "same file" : "same picture") +
-                          (same ? "" : ", two labels")) +
-            line("truth", name_html(copy.first.label) +
-                              (same ? "" : " and " + name_html(copy.other.label))) +
-            line("file", name_html(copy.first.file)) + line("file", name_html(copy.other.file)));
+    html +=
+        figure_of(element("div class=\"pair\"", picture(copy.first.thumbnail, copy.first.file) +
+                                                    picture(copy.other.thumbnail, copy.other.file)),
+                  line("guess", std::string(copy.is_exact ? "same file" : "same picture") +
+                                    (same ? "" : ", two labels")) +
+                      line("truth", name_html(copy.first.label) +
+                                        (same ? "" : " and " + name_html(copy.other.label))) +
+                      line("file", file_html(copy.first)) + line("file", file_html(copy.other)));
   }
   if (html.empty()) return "";
   return section(
@@ -244,6 +251,12 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
         {Judged::kWarning, plural(static_cast<std::int64_t>(across), "copy has", "copies have") +
                                " another label than the image that it repeats: one of the two is "
                                "wrong, whatever the models say."});
+  if (const std::size_t across = num_copies_across_sets(record); across > 0)
+    findings.push_back(
+        {Judged::kWarning, plural(static_cast<std::int64_t>(across), "copy of an image stands",
+                                  "copies of images stand") +
+                               " on the other side of the split: accuracy on the "
+                               "validation images looks better than it is."});
   if (record.num_images > record.num_judged)
     findings.push_back(
         {Judged::kWarning, plural(record.num_images - record.num_judged, "image", "images") +
@@ -261,10 +274,14 @@ std::vector<Finding> audit_findings(const AuditRecord& record) {
 
 std::string audit_html(const AuditRecord& record) {
   const std::string title = "Which images deserve a look";
-  const std::string facts =
-      utc_text(record.time) + " · " + record.backbone + " · " + record.device + " · " +
-      record.precision + " · " + plural(record.num_images, "image", "images") + " in " +
-      shortened(record.data_path, 100) + " · " + std::to_string(record.num_folds) + " folds";
+  const std::string facts = utc_text(record.time) + " · " + record.backbone + " · " +
+                            record.device + " · " + record.precision + " · " +
+                            plural(record.num_images, "image", "images") + " in " +
+                            shortened(record.data_path, 100) +
+                            (record.valid_data_path.empty()
+                                 ? ""
+                                 : ", and copies in " + shortened(record.valid_data_path, 100)) +
+                            " · " + std::to_string(record.num_folds) + " folds";
   const std::string main =
       section("verdict", "How many labels are wrong?",
               verdict_line(verdict_of(record)) +

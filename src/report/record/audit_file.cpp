@@ -1,5 +1,6 @@
 #include "report/record/audit_file.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -59,6 +60,11 @@ Json list_json(const std::vector<Entry>& entries, Json (*entry_json)(const Entry
   return list;
 }
 
+// As in split.csv.
+const char* set_name(const AuditedImage& image) {
+  return image.validates ? "valid" : "train";
+}
+
 // The rows of doubtful.csv, an image once.
 class DoubtfulRows {
  public:
@@ -95,6 +101,12 @@ std::int64_t num_probably_wrong(const AuditRecord& record) {
   return count;
 }
 
+std::size_t num_copies_across_sets(const AuditRecord& record) {
+  return static_cast<std::size_t>(std::count_if(
+      record.copies.begin(), record.copies.end(),
+      [](const CopiedImage& copy) { return copy.first.validates != copy.other.validates; }));
+}
+
 std::string audit_json(const AuditRecord& record) {
   const Interval interval = wilson_interval(record.num_agreed, record.num_judged);
   Json json = {{"time", record.time},
@@ -114,6 +126,13 @@ std::string audit_json(const AuditRecord& record) {
   json["classes"] = list_json(record.classes, class_json);
   json["doubtful"] = list_json(record.doubtful, doubtful_json);
   json["duplicates"] = list_json(record.copies, copy_json);
+  if (!record.valid_data_path.empty()) {
+    json["valid_data_path"] = record.valid_data_path;
+    for (std::size_t i = 0; i < record.copies.size(); ++i) {
+      json["duplicates"][i]["set"] = set_name(record.copies[i].first);
+      json["duplicates"][i]["other_set"] = set_name(record.copies[i].other);
+    }
+  }
   json["outliers"] = list_json(record.outliers, odd_json);
   json["flawed"] = list_json(record.flawed, odd_json);
   json["faults"] = list_json(record.faults, fault_json);
@@ -127,8 +146,13 @@ std::string doubtful_csv(const AuditRecord& record) {
   for (const CopiedImage& copy : record.copies) {
     if (copy.first.label == copy.other.label) continue;
     const char* kind = copy.is_exact ? "copy of " : "looks like ";
-    rows.add(copy.first, kind + copy.other.file + " in " + copy.other.label);
-    rows.add(copy.other, kind + copy.first.file + " in " + copy.first.label);
+    const auto add = [&](const AuditedImage& image, const AuditedImage& other) {
+      if (image.validates) return;  // its path is none of the data that --labels corrects
+      rows.add(image,
+               kind + other.file + (other.validates ? " (validation) in " : " in ") + other.label);
+    };
+    add(copy.first, copy.other);
+    add(copy.other, copy.first);
   }
   for (const OddImage& odd : record.outliers) rows.add(odd.image, odd.kind);
   for (const OddImage& odd : record.flawed) rows.add(odd.image, odd.kind);
@@ -146,13 +170,19 @@ bool was_edited(std::string_view doubtful_csv, std::string_view audit_json) {
 }
 
 std::string duplicates_csv(const AuditRecord& record) {
-  std::string text = "path,other,kind,same_class\n";
-  for (const CopiedImage& copy : record.copies)
-    text += joined({csv_field(copy.first.file), csv_field(copy.other.file),
-                    copy.is_exact ? "exact" : "near",
-                    copy.first.label == copy.other.label ? "True" : "False"},
-                   ",") +
-            "\n";
+  const bool has_sets = !record.valid_data_path.empty();
+  std::string text =
+      std::string("path,other,kind,same_class") + (has_sets ? ",set,other_set" : "") + "\n";
+  for (const CopiedImage& copy : record.copies) {
+    std::vector<std::string> fields = {csv_field(copy.first.file), csv_field(copy.other.file),
+                                       copy.is_exact ? "exact" : "near",
+                                       copy.first.label == copy.other.label ? "True" : "False"};
+    if (has_sets) {
+      fields.emplace_back(set_name(copy.first));
+      fields.emplace_back(set_name(copy.other));
+    }
+    text += joined(fields, ",") + "\n";
+  }
   return text;
 }
 

@@ -2,6 +2,7 @@
 // page; by class name, so that they stand for themselves.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct AuditedImage {
   std::string file;   // as named in the data set
   std::string label;  // the given one
   Thumbnail thumbnail;
+  bool validates = false;  // of the second data set, whose labels are not judged
 };
 
 // An image whose label is probably wrong.
@@ -52,7 +54,8 @@ struct AuditedClass {
 struct AuditRecord {
   double time = 0;  // Unix seconds
   std::string data_path;
-  std::string backbone;  // the network, and where its weights are from
+  std::string valid_data_path;  // of which copies are listed; empty: none
+  std::string backbone;         // the network, and where its weights are from
   TextPairs options, versions;
   std::string device, precision;
   std::int64_t num_images = 0;  // listed, with a label
@@ -71,5 +74,8 @@ struct AuditRecord {
 
 // How many labels are probably wrong, by the estimate of confident learning.
 std::int64_t num_probably_wrong(const AuditRecord& record);
+
+// Validation images that repeat another one, or the other way around.
+std::size_t num_copies_across_sets(const AuditRecord& record);
 
 }  // namespace kiln

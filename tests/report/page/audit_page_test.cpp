@@ -43,6 +43,27 @@ TEST(AuditFile, DuplicatesArePairs) {
             "cat/d.png,cat/e.png,near,True\n");
 }
 
+// Paths of validation images are none of the data that --labels corrects.
+TEST(AuditFile, CopiesAcrossSetsSayWhichSet) {
+  AuditRecord record = sample();
+  record.valid_data_path = "photos/val";
+  record.copies[0].other.validates = true;
+  EXPECT_EQ(num_copies_across_sets(record), 1U);
+  EXPECT_EQ(duplicates_csv(record),
+            "path,other,kind,same_class,set,other_set\n"
+            "cat/d.png,dog/c.png,exact,False,train,valid\n"
+            "cat/d.png,cat/e.png,near,True,train,train\n");
+  record.doubtful.clear();
+  const std::string rows = doubtful_csv(record);
+  EXPECT_NE(rows.find("cat/d.png,cat,,,copy of dog/c.png (validation) in <dog>\n"),
+            std::string::npos)
+      << rows;
+  EXPECT_EQ(rows.find("\ndog/c.png"), std::string::npos) << rows;
+  EXPECT_EQ(audit_findings(record).front().judged, Judged::kWarning);
+  EXPECT_NE(audit_html(record).find("1 across the sets"), std::string::npos);
+  EXPECT_NE(audit_json(record).find("\"other_set\": \"valid\""), std::string::npos);
+}
+
 TEST(AuditFile, AnEditedListIsNoticed) {
   const AuditRecord record = sample();
   const std::string json = audit_json(record), csv = doubtful_csv(record);
