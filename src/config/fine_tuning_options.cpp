@@ -31,25 +31,16 @@ void check_folds(Binder& binder, const TrainConfig& config) {
 }  // namespace
 
 std::vector<TrainOption> fine_tuning_options() {
-  Option head_learning_rate = {
-      .name = "head-learning-rate",
-      .value_name = "X",
-      .default_text = "",
-      .unit = "",
-      .group = kTraining,
-      .help =
-          "Learning rate of the linear layer at the end, scheduled and scaled like "
-          "--learning-rate, which it equals by default.",
-      .kind = ValueKind::kNumber,
-      .minimum = 0,
-      .maximum = 1000};
   return {
       {Effect::kResult,
        choice("freeze", {"none", "backbone", "norm"}, kTraining,
               "What is not trained. backbone: all but the linear layer at the end; with --augment "
               "none each image then goes through the network once, and the layer is fitted to "
               "the features, in place of epochs. norm: BatchNorm.")},
-      {Effect::kResult, head_learning_rate},
+      {Effect::kResult,
+       number("head-learning-rate", "", 1000, kTraining,
+              "Learning rate of the linear layer at the end, scheduled and scaled like "
+              "--learning-rate, which it equals by default.")},
       {Effect::kResult,
        integer("folds", "0", 0, kMostFolds, "parts", kTraining,
                "Divide the training images into this many parts, and judge each by a layer fitted "

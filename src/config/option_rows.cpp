@@ -48,6 +48,19 @@ Option integer(std::string name, std::string default_text, std::int64_t minimum,
           .maximum = maximum};
 }
 
+Option number(std::string name, std::string default_text, std::int64_t maximum, std::string group,
+              std::string help) {
+  return {.name = std::move(name),
+          .value_name = "X",
+          .default_text = std::move(default_text),
+          .unit = "",
+          .group = std::move(group),
+          .help = std::move(help),
+          .kind = ValueKind::kNumber,
+          .minimum = 0,
+          .maximum = maximum};
+}
+
 Option ranks(bool required, std::string group, std::string help) {
   return {.name = "ranks",
           .value_name = "N|auto",

@@ -33,6 +33,9 @@ Option optional_path(std::string name, std::string value_name, std::string defau
                      std::string group, std::string help);
 Option integer(std::string name, std::string default_text, std::int64_t minimum,
                std::int64_t maximum, std::string unit, std::string group, std::string help);
+// Greater than 0.
+Option number(std::string name, std::string default_text, std::int64_t maximum, std::string group,
+              std::string help);
 Option ranks(bool required, std::string group, std::string help);
 Option choice(std::string name, std::vector<std::string> choices, std::string group,
               std::string help);

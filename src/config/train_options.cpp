@@ -7,15 +7,6 @@ namespace {
 
 // The component's eleven, in its order.
 std::vector<TrainOption> component_options() {
-  Option learning_rate = {.name = "learning-rate",
-                          .value_name = "X",
-                          .default_text = "0.001",
-                          .unit = "",
-                          .group = kTraining,
-                          .help = "Initial learning rate, or peak learning rate after warm-up.",
-                          .kind = ValueKind::kNumber,
-                          .minimum = 0,
-                          .maximum = 1000};
   Option model = required_path("untrained-model-path", "DIR",
                                "UntrainedModelDirectory to train, as written by `kiln init-model`, "
                                "or a trained model to go on "
@@ -41,7 +32,8 @@ std::vector<TrainOption> component_options() {
                               "Images per batch in each process.")},
       {Effect::kResult, integer("num-warmup-steps", "0", 0, kMillion, "epochs", kTraining,
                                 "Epochs (not steps) of learning-rate warm-up.")},
-      {Effect::kResult, learning_rate},
+      {Effect::kResult, number("learning-rate", "0.001", 1000, kTraining,
+                               "Initial learning rate, or peak learning rate after warm-up.")},
       {Effect::kResult,
        seed(kTraining, "Seed for weight initialization, image order and augmentation.")},
       {Effect::kResult,
