@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <new>
 
+#include "base/curl_handle.h"
 #include "base/url.h"
 
 namespace kiln {
@@ -17,11 +17,6 @@ namespace {
 
 constexpr long kConnectSeconds = 30;
 constexpr std::size_t kMostValidatorBytes = 200, kMostIgnoredBytes = std::size_t{1} << 20;
-
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using Headers = std::unique_ptr<curl_slist, FreeList>;
 
 // What the callbacks of one transfer share.
 struct Transfer {
@@ -191,13 +186,13 @@ void set_limits(CURL* handle, const DownloadCall& call) {
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, static_cast<long>(call.stall_s));
 }
 
-Headers headers_of(const DownloadCall& call) {
+CurlHeaders headers_of(const DownloadCall& call) {
   curl_slist* list = curl_slist_append(nullptr, "Accept-Encoding: identity");
   if (call.from > 0) {
     curl_slist* longer = curl_slist_append(list, ("If-Range: " + call.validator).c_str());
     if (longer != nullptr) list = longer;
   }
-  return Headers(list);
+  return CurlHeaders(list);
 }
 
 bool may_pass(CURLcode code) {
@@ -274,23 +269,17 @@ DownloadEnd end_of(CURL* handle, bool asked_for_rest) {
 }  // namespace
 
 HttpDownload::HttpDownload() {
-  curl_global_init(CURL_GLOBAL_DEFAULT);
-  handle_ = curl_easy_init();
-  if (handle_ == nullptr) throw std::bad_alloc();
+  handle_ = open_curl();
 }
 
 HttpDownload::~HttpDownload() {
-  curl_easy_cleanup(handle_);
-  curl_global_cleanup();
+  close_curl(handle_);
 }
 
 DownloadEnd HttpDownload::send(const DownloadCall& call, DownloadSink& sink) {
-  std::array<char, CURL_ERROR_SIZE> reason{};
+  CurlReason reason{};
   Transfer transfer{.handle = handle_, .call = call, .sink = sink};
-  curl_easy_reset(handle_);
-  curl_easy_setopt(handle_, CURLOPT_URL, call.url.c_str());
-  curl_easy_setopt(handle_, CURLOPT_USERAGENT, "kiln");
-  curl_easy_setopt(handle_, CURLOPT_ERRORBUFFER, reason.data());
+  begin_request(handle_, call.url, reason);
   curl_easy_setopt(handle_, CURLOPT_WRITEFUNCTION, take_bytes);
   curl_easy_setopt(handle_, CURLOPT_WRITEDATA, &transfer);
   curl_easy_setopt(handle_, CURLOPT_BUFFERSIZE, 256L << 10);
@@ -299,7 +288,7 @@ DownloadEnd HttpDownload::send(const DownloadCall& call, DownloadSink& sink) {
   curl_easy_setopt(handle_, CURLOPT_XFERINFODATA, &transfer);
   set_limits(handle_, call);
   set_certificates(handle_);
-  const Headers headers = headers_of(call);
+  const CurlHeaders headers = headers_of(call);
   curl_easy_setopt(handle_, CURLOPT_HTTPHEADER, headers.get());
   const std::string range = std::to_string(call.from) + "-";
   if (call.from > 0) curl_easy_setopt(handle_, CURLOPT_RANGE, range.c_str());

@@ -2,12 +2,12 @@
 
 #include <curl/curl.h>
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
-#include <new>
 #include <system_error>
 #include <utility>
+
+#include "base/curl_handle.h"
 
 namespace kiln {
 namespace {
@@ -18,11 +18,6 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
-
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using Headers = std::unique_ptr<curl_slist, FreeList>;
 
 std::size_t keep_answer(const char* bytes, std::size_t one, std::size_t count, void* answer) {
   auto& body = static_cast<HttpAnswer*>(answer)->body;
@@ -93,28 +88,22 @@ bool may_pass(const HttpAnswer& answer) {
 }  // namespace
 
 HttpClient::HttpClient(HttpLogin login) : login_(std::move(login)) {
-  curl_global_init(CURL_GLOBAL_DEFAULT);
-  handle_ = curl_easy_init();
-  if (handle_ == nullptr) throw std::bad_alloc();
+  handle_ = open_curl();
 }
 
 HttpClient::~HttpClient() {
-  curl_easy_cleanup(handle_);
-  curl_global_cleanup();
+  close_curl(handle_);
 }
 
 HttpAnswer HttpClient::send(const HttpCall& call) {
   HttpAnswer answer;
-  std::array<char, CURL_ERROR_SIZE> reason{};
-  curl_easy_reset(handle_);
-  curl_easy_setopt(handle_, CURLOPT_URL, call.url.c_str());
-  curl_easy_setopt(handle_, CURLOPT_USERAGENT, "kiln");
-  curl_easy_setopt(handle_, CURLOPT_ERRORBUFFER, reason.data());
+  CurlReason reason{};
+  begin_request(handle_, call.url, reason);
   curl_easy_setopt(handle_, CURLOPT_WRITEFUNCTION, keep_answer);
   curl_easy_setopt(handle_, CURLOPT_WRITEDATA, &answer);
   set_login(handle_, login_);
   set_limits(handle_, call);
-  Headers headers;
+  CurlHeaders headers;
   File file;
   if (call.method == HttpCall::Method::kPost) {
     headers.reset(curl_slist_append(nullptr, "Content-Type: application/json"));
