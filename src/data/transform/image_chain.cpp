@@ -1,17 +1,22 @@
 #include "data/transform/image_chain.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace kiln {
 namespace {
 
-// Without the line breaks and the indentation of nested JSON.
+// Without the line breaks and the indentation of nested JSON: "[224, 160]".
 std::string on_one_line(const std::string& json) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\n'; };
+  const auto is_in = [](char c, std::string_view set) { return set.find(c) != set.npos; };
   std::string line;
-  for (const char c : json)
-    if (c != '\n' && (c != ' ' || (!line.empty() && line.back() != ' ' && line.back() != '[')))
-      line += c;
+  for (const char c : json) {
+    const bool is_first = line.empty() || is_in(line.back(), "[{ ");
+    if (is_in(c, "]}") && !line.empty() && line.back() == ' ') line.pop_back();
+    if (!is_blank(c) || !is_first) line += is_blank(c) ? ' ' : c;
+  }
   return line;
 }
 
