@@ -200,6 +200,7 @@ void tell_preprocessing(const Preprocessing& pixels, Report& report) {
   report["resize_short_side"] =
       pixels.resize_short_side > 0 ? Report(pixels.resize_short_side) : Report();
   report["keep_exact_size"] = pixels.keep_exact_size;
+  if (!pixels.transforms.empty()) report["transforms"] = Report::parse(pixels.transforms);
 }
 
 void inspect_model_directory(const fs::path& path, Report& report) {

@@ -9,10 +9,10 @@
 namespace kiln {
 namespace {
 
-// What --auto decides. Beside --auto True all but the first two are taken as they are given.
-constexpr std::array kDecided = {
-    "freeze",           "folds",         "augment",           "epochs", "steps",
-    "num-warmup-steps", "learning-rate", "head-learning-rate"};
+// What --auto decides. Beside --auto True all but the first three are taken as they are given.
+constexpr std::array kDecided = {"freeze",           "folds",         "transform-path",
+                                 "augment",          "epochs",        "steps",
+                                 "num-warmup-steps", "learning-rate", "head-learning-rate"};
 
 // A fault in the place of --auto, for what its two parts have no use for.
 void refuse_beside(Binder& binder, const char* option, const std::string& reason) {
@@ -25,6 +25,7 @@ void refuse_beside(Binder& binder, const char* option, const std::string& reason
 void check_auto(Binder& binder, const TrainConfig& config) {
   refuse_beside(binder, "freeze", "what is frozen is what --auto decides");
   refuse_beside(binder, "folds", "--auto judges by validation images");
+  refuse_beside(binder, "transform-path", "how images are varied is what --auto decides");
   if (config.ranks.sync_batch_norm)
     refuse_beside(binder, "sync-batch-norm", "the head is fitted while BatchNorm is frozen");
   if (config.data.has_train_shard)

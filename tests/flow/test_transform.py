@@ -195,6 +195,8 @@ class TrainTest(TransformTest):
         self.assertIn("32x32 (after the operations of --transform-path)", log)
         kept = self.preprocessing()
         self.assertEqual((kept["input_size"], kept["transforms"]), ([36, 36], [["Resize", 40], ["CenterCrop", 36]]))
+        shown = json.loads(kiln("inspect", self.folder / "model", "--json").stdout)
+        self.assertEqual(shown["transforms"], kept["transforms"])
         done = kiln("evaluate", "--trained-model-path", self.folder / "model", "--data-path", self.data / "val", "--output-path",
                     self.folder / "evaluation", "--explain", self.folder / "mistakes", "--device", "cpu")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
