@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "base/crc32c.h"
+#include "base/proto_message.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "data/image/image.h"
 #include "report/record/run_summary.h"
-#include "report/sinks/event_file.h"
 
 namespace kiln {
 namespace {

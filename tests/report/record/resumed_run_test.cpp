@@ -3,12 +3,13 @@
 
 #include <map>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/proto_message.h"
 #include "report/page/page.h"
 #include "report/record/run_file.h"
 #include "report/run_samples.h"
-#include "report/sinks/event_file.h"
 #include "report/sinks/sinks.h"
 
 namespace kiln {

@@ -1,7 +1,4 @@
-// TensorBoard events: Protocol Buffers messages in TFRecord framing.
-//
-// Field numbers are those of tensorflow/core/util/event.proto, framework/summary.proto,
-// framework/tensor.proto and tensorboard/plugins/hparams/plugin_data.proto.
+// Writes messages of Protocol Buffers: its wire format, field by field.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +7,7 @@
 
 namespace kiln {
 
-// One message, field by field.
+// One message; its fields follow each other in the order of the calls.
 class ProtoMessage {
  public:
   ProtoMessage& integer(int field, std::uint64_t value);
@@ -26,11 +23,5 @@ class ProtoMessage {
 
   std::string bytes_;
 };
-
-// CRC-32C (Castagnoli; RFC 3720, appendix B.4).
-std::uint32_t crc32c(std::string_view bytes);
-
-// length, masked CRC of it, bytes, masked CRC of these; little-endian.
-std::string tfrecord(std::string_view bytes);
 
 }  // namespace kiln

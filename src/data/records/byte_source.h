@@ -1,0 +1,40 @@
+// Bytes one after another: from a file, a pipe, or what unpacks another source.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "data/archive/archive.h"
+
+namespace kiln {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // Writes 1 to `size` bytes to `target` and returns how many; 0 only at the end, or for a size of
+  // 0. Throws std::system_error; what unpacks throws RecordFault for damaged data.
+  virtual std::size_t read(char* target, std::size_t size) = 0;
+};
+
+// A file from `offset` on, which must stay open.
+class FileSource : public ByteSource {
+ public:
+  explicit FileSource(const OpenFile& file, std::uint64_t offset = 0)
+      : file_(file), offset_(offset) {}
+  std::size_t read(char* target, std::size_t size) override {
+    const std::size_t got = file_.read_at(offset_, target, size);
+    offset_ += got;
+    return got;
+  }
+
+ private:
+  const OpenFile& file_;
+  std::uint64_t offset_;
+};
+
+// What `packed` unpacks to: gzip (RFC 1952), also several members one after another, or zlib's form
+// (RFC 1950). `packed` must outlive it. Memory: 64 KiB and zlib's window.
+std::unique_ptr<ByteSource> unpacking_source(ByteSource& packed);
+
+}  // namespace kiln
