@@ -9,6 +9,9 @@
 
 namespace kiln {
 
+// What images are packed into.
+enum class ShardFormat { kTar, kTfRecord, kRecordIo };
+
 enum class DeviceChoice { kAuto, kCuda, kCpu };
 
 // What the network computes in. kFp32: float32. kTf32: the same, with all matrix products in TF32.

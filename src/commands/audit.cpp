@@ -65,15 +65,15 @@ OutputFolder open_output(const std::string& path) {
 }
 
 // Throws Error kInvalidDataset for images of a single class.
-Dataset read_images(const std::string& path) {
-  Dataset set = read_labeled_dataset(path, "Images");
+Dataset read_images(const AuditConfig& config) {
+  Dataset set = read_labeled_dataset(config.data_path, "Images", config.prediction.records);
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   std::vector<std::string> present;
   for (std::size_t c = 0; c < counts.size(); ++c)
     if (counts[c] > 0) present.push_back(set.classes[c]);
   if (present.size() < 2)
     throw Error(ErrorCode::kInvalidDataset,
-                "Images '" + path + "': all are of the class '" + present.front() +
+                "Images '" + config.data_path + "': all are of the class '" + present.front() +
                     "'. A label can be doubted only where there is another: give a folder with "
                     "two classes or more.");
   return set;
@@ -86,10 +86,12 @@ void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
   Problems problems;
   problems.collect(
       [&] { parts.backbone.emplace(open_backbone(config, torch_device(parts.device), log)); });
-  problems.collect([&] { parts.set = read_images(config.data_path); });
+  problems.collect([&] { parts.set = read_images(config); });
   if (!config.valid_data_path.empty())
-    problems.collect(
-        [&] { parts.valid = read_labeled_dataset(config.valid_data_path, "Validation images"); });
+    problems.collect([&] {
+      parts.valid =
+          read_labeled_dataset(config.valid_data_path, "Validation images", config.records);
+    });
   problems.collect([&] { parts.output.emplace(open_output(config.output_path)); });
   problems.throw_if_any();
 }

@@ -83,7 +83,7 @@ std::optional<AugmentedImage> variants_of(const Dataset& set, std::size_t i,
 }
 
 AugmentSheet drawn_sheet(const InspectConfig& config) {
-  Dataset set = read_dataset(config.path, "Folder");
+  Dataset set = read_dataset(config.path, "Folder", config.records);
   const TransformSpec plan = transform_of(config, set);
   AugmentSheet sheet{.data_path = config.path,
                      .augment = plan.augment,

@@ -109,7 +109,9 @@ class LoaderBench {
   LoaderBench(const BenchLoaderConfig& config, Dataset& set, int threads)
       : config_(config),
         set_(set),
-        pool_({.num_decoders = threads, .read_ahead = config.read_ahead}) {}
+        pool_({.num_decoders = threads,
+               .read_ahead = config.read_ahead,
+               .num_readers = config.read_threads}) {}
 
   Pass run(int number) {
     const Stopwatch watch;

@@ -24,7 +24,7 @@ std::string found_line(const Dataset& set) {
 
 int run(const ConvertConfig& config, Process& process) {
   Log& log = process.log;
-  const Dataset set = read_dataset(config.input_path, "Input dataset");
+  const Dataset set = read_dataset(config.input_path, "Input dataset", config.records);
   log.info(found_line(set));
   for (const std::string& note : set.notes) log.warning(note);
   if (!set.labeled()) {

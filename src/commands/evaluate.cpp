@@ -56,7 +56,8 @@ void open_parts(const EvaluateConfig& config, Parts& parts) {
       parts.predictors.push_back(
           std::make_unique<Predictor>(path, torch_device(parts.device), parts.precision.precision));
     });
-  problems.collect([&] { parts.set = read_every_image(config.data_path, "Images"); });
+  problems.collect(
+      [&] { parts.set = read_every_image(config.data_path, "Images", config.prediction.records); });
   problems.collect([&] {
     parts.output.emplace(
         open_report_folder(config.output_path, kEvaluationFileName, "an evaluation"));

@@ -47,6 +47,7 @@ std::string shard_name(const fs::path& input) {
 
 ShardPlan shard_plan(const PackConfig& config, const Dataset& set, const World& world) {
   ShardPlan plan{.name = shard_name(config.input_path),
+                 .format = config.format,
                  .shard_bytes = static_cast<std::uint64_t>(config.shard_mb) << 20,
                  .short_side = config.short_side,
                  .quality = config.quality,
@@ -160,7 +161,8 @@ int run(const PackConfig& config, Process& process) {
   World& world = process.world;
   Dataset set;
   world.agree([&] {
-    if (world.leads()) set = read_labeled_dataset(config.input_path, "Input dataset");
+    if (world.leads())
+      set = read_labeled_dataset(config.input_path, "Input dataset", config.records);
   });
   share_dataset(world, set);
   if (world.leads())

@@ -39,7 +39,7 @@ const ScoreFormat* format_of(const std::string& output_path) {
 void open_of_leader(const ScoreConfig& config, ScoreParts& parts, Problems& problems) {
   problems.collect([&] {
     if (config.files_from.empty())
-      parts.set = read_every_image(config.data_path, "Images");
+      parts.set = read_every_image(config.data_path, "Images", config.prediction.records);
     else
       parts.list.emplace(config.files_from, config.data_path);
   });

@@ -7,39 +7,56 @@ namespace {
 
 Command bind_convert(Binder& binder) {
   ConvertConfig config{binder.path("input-path"), binder.path("output-path")};
+  config.records = bind_records(binder);
   require_apart(binder, "output-path", config.output_path, "input-path", config.input_path);
   return config;
 }
 
+std::vector<Option> with_record_options(std::vector<Option> options) {
+  const std::vector<Option> records = record_options();
+  options.insert(options.end(), records.begin(), records.end());
+  return options;
+}
+
 std::vector<Option> pack_options() {
   const std::string group = "Shards";
-  return {
-      positional_path(
-          "input-path", "DIR",
-          "Labeled images, in any form that train reads; the flag name may be omitted."),
-      positional_path("output-path", "DIR",
-                      "An empty folder for the shards; the flag name may be omitted."),
-      integer("shard-mb", "256", 1, 1 << 20, "MiB", group, "Maximum size of a shard."),
-      integer("short-side", "auto", 16, 4096, "pixels", group,
-              "Downscale images with a longer short side to this length and store them as JPEG. "
-              "auto: store every image unchanged."),
-      integer("quality", "92", 1, 100, "", group, "JPEG quality of downscaled images."),
-      yes_or_no("shuffle", ValueKind::kSwitch, "False", group, "Store the images in random order."),
-      yes_or_no("even-shards", ValueKind::kSwitch, "False", group,
-                "Give every shard the same number of images and its share of each class."),
-      yes_or_no("balance-classes", ValueKind::kSwitch, "False", group,
-                "Store copies of images until every class has as many as the largest. For training "
-                "images only; train --sample balanced draws small classes more often instead, and "
-                "needs no copies."),
-      seed(group, "Seed for --shuffle, and for which images --balance-classes copies once more."),
-      optional_path("log-path", "DIR", "logs/pack", kReporting,
-                    "Folder for the logs of several processes (kiln launch).")};
+  return with_record_options(
+      {positional_path(
+           "input-path", "DIR",
+           "Labeled images, in any form that train reads; the flag name may be omitted."),
+       positional_path("output-path", "DIR",
+                       "An empty folder for the shards; the flag name may be omitted."),
+       choice("format", {"tar", "tfrecord", "recordio"}, group,
+              "tar: WebDataset's shards. tfrecord: files of tf.train.Example with TensorFlow's "
+              "names of features. recordio: MXNet's image records, as SageMaker's image "
+              "classification reads them, each file with its .idx."),
+       integer("shard-mb", "256", 1, 1 << 20, "MiB", group, "Maximum size of a shard."),
+       integer("short-side", "auto", 16, 4096, "pixels", group,
+               "Downscale images with a longer short side to this length and store them as JPEG. "
+               "auto: store every image unchanged."),
+       integer("quality", "92", 1, 100, "", group, "JPEG quality of downscaled images."),
+       yes_or_no("shuffle", ValueKind::kSwitch, "False", group,
+                 "Store the images in random order."),
+       yes_or_no("even-shards", ValueKind::kSwitch, "False", group,
+                 "Give every shard the same number of images and its share of each class."),
+       yes_or_no("balance-classes", ValueKind::kSwitch, "False", group,
+                 "Store copies of images until every class has as many as the largest. For training "
+                 "images only; train --sample balanced draws small classes more often instead, and "
+                 "needs no copies."),
+       seed(group, "Seed for --shuffle, and for which images --balance-classes copies once more."),
+       optional_path("log-path", "DIR", "logs/pack", kReporting,
+                     "Folder for the logs of several processes (kiln launch).")});
 }
 
 Command bind_pack(Binder& binder) {
   PackConfig config;
   config.input_path = binder.path("input-path");
   config.output_path = binder.path("output-path");
+  config.records = bind_records(binder);
+  const std::string format = binder.choice("format");
+  config.format = format == "tfrecord"   ? ShardFormat::kTfRecord
+                  : format == "recordio" ? ShardFormat::kRecordIo
+                                         : ShardFormat::kTar;
   config.shard_mb = binder.small_integer("shard-mb");
   config.short_side = binder.small_integer("short-side");
   config.quality = binder.small_integer("quality");
@@ -89,17 +106,20 @@ CommandInfo convert_command() {
       "convert",
       "Convert an image folder, class folders, a COCO folder or an archive to an ImageDirectory.",
       "INPUT-PATH OUTPUT-PATH",
-      {positional_path("input-path", "DIR",
-                       "Images, class folders, a COCO folder or an archive; the flag name may be "
-                       "omitted."),
-       positional_path("output-path", "DIR",
-                       "Output folder for the ImageDirectory; the flag name may be omitted.")},
+      with_record_options(
+          {positional_path(
+               "input-path", "DIR",
+               "Images, class folders, a COCO folder or an archive; the flag name may be "
+               "omitted."),
+           positional_path("output-path", "DIR",
+                           "Output folder for the ImageDirectory; the flag name may be omitted.")}),
       bind_convert};
 }
 
 CommandInfo pack_command() {
   return {"pack",
-          "Pack labeled images into tar shards (WebDataset) that train reads without unpacking.",
+          "Pack labeled images into shards (tar, TFRecord, RecordIO) that train reads without "
+          "unpacking.",
           "INPUT-PATH OUTPUT-PATH [options]", pack_options(), bind_pack};
 }
 

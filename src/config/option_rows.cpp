@@ -127,6 +127,13 @@ Option max_bad_images(std::string help) {
           .maximum = 1000 * kMillion};
 }
 
+Option read_threads() {
+  return integer("read-threads", "auto", 1, 1024, "threads", kMachine,
+                 "Threads that read ahead of decoding; they wait for storage and need no "
+                 "processor. More of them help where each read takes long, as from an object "
+                 "store. auto: 16.");
+}
+
 Option seed(std::string group, std::string help) {
   return integer("random-seed", "1", kLowest, kHighest, "", std::move(group), std::move(help));
 }

@@ -43,6 +43,7 @@ Option precision(std::string group, std::string help);
 // A set of operations of augmentation.
 Option augment(std::string default_text, std::string help);
 Option max_bad_images(std::string help);
+Option read_threads();
 Option seed(std::string group, std::string help);
 Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std::string group,
                  std::string help);
@@ -74,6 +75,10 @@ void settle_fine_tuning(Binder& binder, TrainConfig& config);
 std::vector<TrainOption> auto_options();  // auto_options.cpp
 // The other options are bound.
 void settle_auto(Binder& binder, TrainConfig& config);
+// --classes, --first-label and --record-keys of each command that reads datasets: record_options.cpp
+std::vector<Option> record_options();
+std::vector<TrainOption> train_record_options();
+RecordOptions bind_records(Binder& binder);
 
 // Options for classes of different sizes.
 std::vector<TrainOption> balance_options();  // balance_options.cpp

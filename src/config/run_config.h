@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/augment_set.h"
+#include "base/record_options.h"
 #include "base/training_record.h"
 #include "base/vocabulary.h"
 
@@ -62,6 +63,7 @@ struct DataConfig {
   // With split.data_path, both data paths are that one.
   std::string untrained_model_path, train_path, valid_path;
   SplitConfig split;
+  RecordOptions records;
   NetworkConfig network;
   std::string index_path;      // empty: in the user's cache
   std::string transform_path;  // a TransformationDirectory, in place of the four below; or empty
@@ -74,6 +76,7 @@ struct DataConfig {
   std::int64_t cache_bytes = 0;  // 0: auto
   int read_ahead = 0;            // 0: auto
   int loader_threads = 0;        // 0: auto
+  int read_threads = 0;          // 0: auto
   OnBadImage on_bad_image = OnBadImage::kSkip;
   Allowance max_bad_images;
   bool scan_each = false;  // each rank scans the datasets; else rank 0 scans for all
@@ -217,6 +220,7 @@ struct InitModelConfig {
 
 // How a trained model answers.
 struct PredictionConfig {
+  RecordOptions records;
   Allowance max_bad_images;
   std::optional<Precision> precision = Precision::kFp32;  // empty: auto
   int batch_size = 64;
@@ -273,6 +277,7 @@ struct AuditConfig {
 
 struct ConvertConfig {
   std::string input_path, output_path;
+  RecordOptions records = {};
 };
 
 // `kiln split`.
@@ -289,6 +294,8 @@ struct SplitImagesConfig {
 
 struct PackConfig {
   std::string input_path, output_path;
+  RecordOptions records = {};
+  ShardFormat format = ShardFormat::kTar;
   int shard_mb = 256;
   int short_side = 0;  // 0: as stored
   int quality = 92;
@@ -347,6 +354,7 @@ struct InspectConfig {
   // A training job on the images, whose pace is measured and told; empty: none.
   std::optional<BenchStepConfig> pace = {};
   int epochs = 5;  // of that job
+  RecordOptions records = {};
 };
 
 struct ReportConfig {
@@ -367,6 +375,7 @@ struct BenchCollectiveConfig {
 
 struct BenchLoaderConfig {
   std::string data;
+  int read_threads = 0;  // 0: auto
   int size = 224;
   Augment augment = Augment::kStandard;
   int threads = 0;  // 0: auto

@@ -34,6 +34,8 @@ std::vector<Option> with_prediction_options(std::vector<Option> options) {
       plain(),
   };
   options.insert(options.end(), common.begin(), common.end());
+  const std::vector<Option> records = record_options();
+  options.insert(options.end(), records.begin(), records.end());
   return options;
 }
 
@@ -46,6 +48,7 @@ PredictionConfig bind_prediction(Binder& binder) {
   config.threads = binder.small_integer("threads");
   config.loader_threads = binder.small_integer("loader-threads");
   config.plain = binder.plain();
+  config.records = bind_records(binder);
   return config;
 }
 

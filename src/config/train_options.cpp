@@ -182,6 +182,7 @@ std::vector<Option> train_options() {
                 "ranks of a host.")},
        {Effect::kFree, integer("read-ahead", "auto", 1, 4096, "files", kMachine,
                                "Files to read ahead of decoding. auto: 64 on slow storage.")},
+       {Effect::kFree, read_threads()},
        {Effect::kBits,
         ranks(false, kRanks,
               "Start this many processes to train one model, like `kiln launch`. auto: one per GPU "
@@ -219,6 +220,7 @@ std::vector<Option> train_options() {
        {Effect::kFree, plain()}});
   append(options, transform_options());
   append(options, split_options());
+  append(options, train_record_options());
   append(options, balance_options());
   append(options, fine_tuning_options());
   append(options, auto_options());
@@ -273,6 +275,8 @@ DataConfig bind_data(Binder& binder) {
   check_cache(binder, config);
   config.read_ahead = binder.small_integer("read-ahead");
   config.loader_threads = binder.small_integer("loader-threads");
+  config.read_threads = binder.small_integer("read-threads");
+  config.records = bind_records(binder);
   config.on_bad_image =
       binder.choice("on-bad-image") == "fail" ? OnBadImage::kFail : OnBadImage::kSkip;
   config.max_bad_images = binder.allowance("max-bad-images");

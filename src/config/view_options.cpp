@@ -27,7 +27,7 @@ std::vector<Option> inspect_options() {
   Option operations = augment("",
                               "Write an HTML page of twelve images as training with this "
                               "--augment would show them in six epochs; needs --output-path.");
-  return {
+  std::vector<Option> options = {
       positional_path("path", "PATH",
                       "Directory or file to inspect; the flag name may be omitted."),
       yes_or_no("json", ValueKind::kFlag, "", kReporting,
@@ -46,6 +46,9 @@ std::vector<Option> inspect_options() {
       integer("epochs", "5", 1, kMillion, "epochs", kForecast, "Epochs of the job."),
       choice("device", {"auto", "cuda", "cpu"}, kForecast, "Device to train on."),
       precision(kForecast, "What the network computes in, as in training.")};
+  const std::vector<Option> records = record_options();
+  options.insert(options.end(), records.begin(), records.end());
+  return options;
 }
 
 // Reports options that are given without the one that they are for.
@@ -76,6 +79,7 @@ Command bind_inspect(Binder& binder) {
   config.output_path = binder.path("output-path");
   config.image_size = binder.small_integer("image-size");
   config.random_seed = binder.integer("random-seed");
+  config.records = bind_records(binder);
   bind_forecast(binder, config);
   require_with(binder, "augment", {"output-path", "random-seed"}, "the page of --augment");
   if (!config.pace) require_with(binder, "augment", {"image-size"}, "the page of --augment");
@@ -161,6 +165,7 @@ std::vector<Option> bench_loader_options() {
               "Loader threads. auto: one per processor."),
       integer("read-ahead", "auto", 1, 4096, "files", kMachine,
               "Files to read ahead of decoding. auto: 64 on slow storage."),
+      read_threads(),
   };
 }
 
@@ -174,6 +179,7 @@ Command bind_bench_loader(Binder& binder) {
   config.passes = binder.small_integer("passes");
   config.step_ms = binder.small_integer("step-ms");
   config.read_ahead = binder.small_integer("read-ahead");
+  config.read_threads = binder.small_integer("read-threads");
   return config;
 }
 

@@ -54,15 +54,15 @@ ScanPlan scan_plan(int num_threads, Log& log) {
 void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanPlan& scan,
                        TrainingInputs& inputs) {
   const SplitConfig& options = config.split;
-  SplitDataset split =
-      split_dataset(read_indexed_dataset(options.data_path, "Dataset",
-                                         {config.index_path, needs_sizes(config, inputs)}),
-                    {.fraction = options.all_train ? 0 : options.valid_fraction,
-                     .group_by = options.group_by,
-                     .seed = seed,
-                     .split_file = options.file,
-                     .labels_file = options.labels},
-                    scan);
+  SplitDataset split = split_dataset(
+      read_indexed_dataset(options.data_path, "Dataset",
+                           {config.index_path, needs_sizes(config, inputs), config.records}),
+      {.fraction = options.all_train ? 0 : options.valid_fraction,
+       .group_by = options.group_by,
+       .seed = seed,
+       .split_file = options.file,
+       .labels_file = options.labels},
+      scan);
   std::vector<bool> trains(split.sides.size()), validates(split.sides.size());
   InputSplit& told = inputs.split.emplace();
   for (std::size_t i = 0; i < split.sides.size(); ++i) {

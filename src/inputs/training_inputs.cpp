@@ -137,13 +137,16 @@ void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Proble
   if (!config.train_path.empty())
     problems.collect([&] {
       inputs.train = read_indexed_dataset(config.train_path, "Training dataset",
-                                          {config.index_path, with_sizes});
+                                          {config.index_path, with_sizes, config.records});
     });
   if (!config.valid_path.empty())
     problems.collect([&] {
       const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
-      inputs.valid =
-          read_indexed_dataset(config.valid_path, "Validation dataset", {index, with_sizes});
+      RecordOptions records = config.records;
+      if (!records.first_label && !config.has_train_shard)
+        records.first_label = inputs.train.first_label;
+      inputs.valid = read_indexed_dataset(config.valid_path, "Validation dataset",
+                                          {index, with_sizes, records});
       if (!inputs.train.samples.empty() && !config.has_train_shard)
         map_classes(inputs.train, inputs.valid);
     });

@@ -175,6 +175,7 @@ TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inpu
       pool_({.num_decoders = threads.first,
              .most_decoders = threads.most,
              .read_ahead = config.data.read_ahead,
+             .num_readers = config.data.read_threads,
              .new_buffer = layout.new_buffer,
              .warn = std::move(warn)}),
       train_cache_(cache.train, inputs.train.samples.size(), cache.train_limit_bytes),

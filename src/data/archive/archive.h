@@ -54,12 +54,14 @@ struct ArchiveMember {
     kPlain,     // `stored_size` bytes from `offset` (tar)
     kStored,    // at `offset` stands a zip local header; the bytes follow it and have `checksum`
     kDeflated,  // likewise, deflated (RFC 1951)
+    kTfRecord,  // at `checksum` in the `stored_size` bytes from `offset`, a TFRecord's data
+    kParts,     // likewise in what the parts of a RecordIO record from `offset` are joined to
   };
 
   std::uint64_t offset = 0;
   std::uint64_t stored_size = 0;
   std::uint64_t size = 0;
-  std::uint32_t checksum = 0;  // CRC-32 of the zip kinds
+  std::uint32_t checksum = 0;  // CRC-32 of the zip kinds; of records, where the image begins
   std::uint16_t archive = 0;   // which archive of a dataset
   Packing packing = Packing::kPlain;
 };

@@ -1,11 +1,10 @@
-#include "data/dataset/readers.h"
-
 #include <algorithm>
-#include <system_error>
 #include <unordered_map>
 
 #include "data/archive/archive.h"
+#include "data/dataset/archive_files.h"
 #include "data/dataset/folder_entries.h"
+#include "data/dataset/readers.h"
 
 namespace kiln {
 namespace {
@@ -14,30 +13,6 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxLabelBytes = 256;
 constexpr std::string_view kLabelExtension = ".cls";
-
-fs::path path_of(const DatasetContext& context, const std::string& archive) {
-  return archive.empty() ? context.root : context.root / archive;
-}
-
-// Adds the archive's name to errors.
-template <typename Action>
-auto named(const DatasetContext& context, const std::string& archive, Action&& action) {
-  const std::string shown = "the archive '" + path_of(context, archive).string() + "' ";
-  try {
-    return action();
-  } catch (const ArchiveFault& fault) {
-    context.fail(shown + "cannot be used: " + fault.what() + ". Create it again, or remove it.");
-  } catch (const SpoolFault& fault) {
-    context.fail(
-        shown +
-            "is compressed, but the folder for temporary files cannot hold it: " + fault.what() +
-            ". Set TMPDIR to a folder on a local disk with enough space, or unpack the archive.",
-        ErrorCode::kUserError);
-  } catch (const std::system_error& fault) {
-    context.fail(shown + "cannot be read: " + fault.code().message() +
-                 ". Check it and its permissions.");
-  }
-}
 
 std::string_view base_name(std::string_view name) {
   return name.substr(name.rfind('/') + 1);
@@ -109,8 +84,8 @@ struct OpenArchive {
 };
 
 OpenArchive open_or_unpack(const DatasetContext& context, const std::string& archive) {
-  return named(context, archive, [&]() -> OpenArchive {
-    const fs::path path = path_of(context, archive);
+  return with_archive_named(context, archive, "archive", [&]() -> OpenArchive {
+    const fs::path path = path_of_archive(context, archive);
     OpenFile file(path);
     if (is_compressed(file)) return {unpacked(path), true};
     return {std::move(file), false};
@@ -149,14 +124,10 @@ ArchiveListing list_archive(const DatasetContext& context, const std::string& ar
   OpenArchive open = open_or_unpack(context, archive);
   ArchiveListing listing;
   listing.file = std::move(open.file);
-  named(context, archive, [&] { list_members(listing); });
-  if (open.is_unpacked) {
-    listing.note = "'" + path_of(context, archive).string() + "' is compressed: it uses " +
-                   std::to_string(listing.file.size() >> 20) + " MiB of '" +
-                   fs::temp_directory_path().string() +
-                   "' until this process ends (set TMPDIR to use another folder; uncompressed tars "
-                   "and 'kiln pack' shards need no space)";
-  }
+  with_archive_named(context, archive, "archive", [&] { list_members(listing); });
+  if (open.is_unpacked)
+    listing.note = unpacked_note(context, archive, listing.file) +
+                   "; uncompressed tars and 'kiln pack' shards need no space)";
   return listing;
 }
 

@@ -1,35 +1,19 @@
-#include "data/dataset/readers.h"
-
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <sstream>
 
-#include "base/files.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "data/dataset/archive_files.h"
 #include "data/dataset/folder_entries.h"
+#include "data/dataset/readers.h"
 
 namespace kiln {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxArchives = 65'535;
-constexpr const char* kClassesName = "classes.txt";
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it first
-constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
-constexpr std::size_t kMaxClasses = 100'000;  // ids have five digits
-
-// Every archive stays open, which may exceed the default limit of 1024 files.
-void allow_open_files(std::size_t count) {
-  struct rlimit limit {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > count + 256) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + 256);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 5 &&
@@ -97,30 +81,23 @@ class Assembly {
     for (auto& [label, id] : ids) most = std::max<std::size_t>(most, id = std::stoi(label));
     set_.classes = read_classes();
     if (!set_.classes.empty() && set_.classes.size() <= most) {
-      context_.fail(std::string(kClassesName) + " names " + std::to_string(set_.classes.size()) +
-                    " classes, but a .cls file has class " + std::to_string(most) +
-                    ". Add a line for each class.");
+      const std::string& given = context_.records.classes_file;
+      context_.fail((given.empty() ? std::string(kClassesName) : "'" + given + "'") + " names " +
+                    std::to_string(set_.classes.size()) + " classes, but a .cls file has class " +
+                    std::to_string(most) + ". Add a line for each class.");
     }
     for (std::size_t id = set_.classes.size(); id <= most; ++id)
       set_.classes.push_back(std::to_string(id));
     return ids;
   }
 
+  // The names of numbered classes: given, or beside the shards.
   std::vector<std::string> read_classes() {
-    std::vector<std::string> classes;
-    if (!fs::exists(context_.root / kClassesName)) return classes;
+    const std::string& given = context_.records.classes_file;
+    if (!given.empty()) return read_class_lines(given, "'" + given + "'", context_);
+    if (!fs::exists(context_.root / kClassesName)) return {};
     set_.stamps.push_back(stamp_of(context_.root, kClassesName));
-    std::istringstream text(read_file(context_.root / kClassesName, kMaxClassesBytes));
-    for (std::string line; std::getline(text, line);) {
-      if (classes.empty() && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
-      if (line.ends_with('\r')) line.pop_back();
-      require_utf8(line, "a class in " + std::string(kClassesName) + ",");
-      if (classes.size() == kMaxClasses)
-        context_.fail(std::string(kClassesName) +
-                      " has more than 100000 lines. Use fewer classes.");
-      classes.push_back(line);
-    }
-    return classes;
+    return read_class_lines(context_.root / kClassesName, kClassesName, context_);
   }
 
   void label_by_files() {
@@ -224,21 +201,6 @@ std::string fault_of_class_line(std::string_view name, bool is_first) {
   if (name.ends_with('\r')) return "ends with a carriage return";
   if (is_first && name.starts_with(kByteOrderMark)) return "begins with a byte-order mark";
   return {};
-}
-
-std::vector<std::string> find_shards(const fs::path& root) {
-  std::vector<std::string> shards;
-  try {
-    for (const auto& [name, kind, may_be_link] : FolderEntries(root)) {
-      if (name.starts_with('.') || name == "lost+found") continue;
-      if (kind == FolderEntry::Kind::kFolder || has_image_extension(name)) return {};
-      if (kind == FolderEntry::Kind::kFile && has_archive_extension(name))
-        shards.emplace_back(name);
-    }
-  } catch (const fs::filesystem_error&) {  // the folder reader will report it
-    return {};
-  }
-  return shards;
 }
 
 Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives) {

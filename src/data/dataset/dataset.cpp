@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstring>
 #include <stdexcept>
-#include <unordered_map>
 #include <utility>
 
 #include "base/content_hash.h"
@@ -44,10 +43,10 @@ void take_column(std::string_view& bytes, Column& column) {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxNamed = 10;
+enum class RootKind { kFolder, kArchive, kRecordFile };
 
-// Throws unless there is something to read. True for an archive.
-bool check_root(const DatasetContext& context) {
+// Throws unless there is something to read.
+RootKind check_root(const DatasetContext& context) {
   std::error_code fault;
   const fs::file_status status = fs::status(context.root, fault);
   if (status.type() == fs::file_type::not_found) {
@@ -58,10 +57,13 @@ bool check_root(const DatasetContext& context) {
     context.fail("it cannot be read: " + fault.message() + ". Check the path and its permissions.");
   }
   if (!fs::is_directory(status)) {
-    if (has_archive_extension(context.root.filename().string())) return true;
+    const std::string file = context.root.filename().string();
+    if (has_archive_extension(file)) return RootKind::kArchive;
+    if (has_record_name(file)) return RootKind::kRecordFile;
     context.fail(
-        "it is a file instead of a folder of images. Give the folder, or an archive that ends in "
-        ".zip, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst.");
+        "it is a file instead of a folder of images. Give the folder, an archive that ends in "
+        ".zip, .tar, .tar.gz, .tgz, .tar.bz2, .tbz2, .tar.zst or .tzst, or a record file that ends "
+        "in .tfrecord, .tfrecords or .rec.");
   }
   const fs::directory_iterator first(context.root, fault);
   if (fault) {
@@ -75,22 +77,7 @@ bool check_root(const DatasetContext& context) {
   if (first == fs::directory_iterator()) {
     context.fail("it is empty. Give a folder with one folder of images per class.");
   }
-  return false;
-}
-
-// Ids by name; where unused ids share a name with a class, the id that has images.
-std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
-  std::vector<bool> is_used(set.classes.size(), false);
-  for (const Sample& item : set.samples) {
-    if (item.label >= 0) is_used[item.label] = true;
-  }
-  std::unordered_map<std::string, int> ids;
-  for (const bool used : {true, false}) {
-    for (std::size_t id = 0; id < set.classes.size(); ++id) {
-      if (is_used[id] == used) ids.emplace(set.classes[id], static_cast<int>(id));
-    }
-  }
-  return ids;
+  return RootKind::kFolder;
 }
 
 }  // namespace
@@ -216,30 +203,43 @@ std::string describe(Dataset::Kind kind) {
       return "folder of images";
     case Dataset::Kind::kArchives:
       return "archive";
+    case Dataset::Kind::kRecords:
+      return "record files";
   }
   throw InternalError("unknown kind of dataset");
 }
 
-Dataset read_dataset(const fs::path& root, const std::string& name) {
-  return read_of_any_kind({.root = root, .name = name});
+Dataset read_dataset(const fs::path& root, const std::string& name, const RecordOptions& records) {
+  return read_of_any_kind({.root = root, .name = name, .records = records});
 }
 
+namespace {
+
+Dataset read_folder_of_any_kind(const DatasetContext& context) {
+  if (is_image_directory(context.root)) return read_image_directory(context);
+  const auto [shards, records] = find_packed_files(context.root);
+  if (!shards.empty() && !records.empty())
+    context.fail("it has archives ('" + shards[0] + "') and record files ('" + records[0] +
+                 "'). Put one of the two elsewhere.");
+  if (!shards.empty()) return read_archives(context, shards);
+  if (!records.empty()) return read_records(context, records);
+  std::vector<std::string> notes;
+  std::optional<Dataset> coco = read_coco(context, notes);
+  Dataset set = coco ? std::move(*coco) : read_folders(context);
+  set.notes.insert(set.notes.begin(), notes.begin(), notes.end());
+  return set;
+}
+
+}  // namespace
+
 Dataset read_of_any_kind(const DatasetContext& context) {
-  const fs::path& root = context.root;
-  Dataset set;
-  if (check_root(context)) {
-    set = read_archives(context, {""});
-  } else if (is_image_directory(root)) {
-    set = read_image_directory(context);
-  } else if (const auto shards = find_shards(root); !shards.empty()) {
-    set = read_archives(context, shards);
-  } else {
-    std::vector<std::string> notes;
-    std::optional<Dataset> coco = read_coco(context, notes);
-    set = coco ? std::move(*coco) : read_folders(context);
-    set.notes.insert(set.notes.begin(), notes.begin(), notes.end());
-  }
+  const RootKind kind = check_root(context);
+  Dataset set = kind == RootKind::kArchive      ? read_archives(context, {""})
+                : kind == RootKind::kRecordFile ? read_records(context, {""})
+                                                : read_folder_of_any_kind(context);
   set.name = context.name;
+  set.read_with = reading_text(context.records);
+  if (!context.records.classes_file.empty()) use_class_names(context, set);
   return set;
 }
 
@@ -258,7 +258,9 @@ std::string depth_advice(const Dataset& set) {
 void open_archives(Dataset& set) {
   for (ImageArchive& archive : set.archives) {
     if (archive.file.is_open()) continue;
-    archive.file = open_archive({.root = set.root, .name = set.name}, archive.name);
+    const DatasetContext context{.root = set.root, .name = set.name};
+    archive.file = set.kind == Dataset::Kind::kRecords ? open_record_file(context, archive.name)
+                                                       : open_archive(context, archive.name);
   }
 }
 
@@ -279,13 +281,16 @@ Dataset part_of(const Dataset& set, const std::vector<bool>& keep) {
   part.list_name = set.list_name;
   part.schema_json = set.schema_json;
   part.samples_json = set.samples_json;
+  part.read_with = set.read_with;
+  part.first_label = set.first_label;
   part.stamps = set.stamps;
   return part;
 }
 
-Dataset read_labeled_dataset(const fs::path& root, const std::string& name) {
+Dataset read_labeled_dataset(const fs::path& root, const std::string& name,
+                             const RecordOptions& records) {
   const DatasetContext context{.root = root, .name = name};
-  Dataset set = read_dataset(root, name);
+  Dataset set = read_dataset(root, name, records);
   if (!set.labeled()) {
     std::string advice = depth_advice(set);
     if (advice.empty())
@@ -318,41 +323,6 @@ std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_class
   for (std::size_t i = 0; i < set.samples.size(); ++i)
     ++counts[static_cast<std::size_t>(set.samples.label(i))];
   return counts;
-}
-
-void map_classes(const Dataset& train, Dataset& valid) {
-  const std::unordered_map<std::string, int> train_ids = ids_by_name(train);
-  std::vector<int> new_ids(valid.classes.size(), -1);
-  for (std::size_t id = 0; id < valid.classes.size(); ++id) {
-    const auto found = train_ids.find(valid.classes[id]);
-    if (found != train_ids.end()) new_ids[id] = found->second;
-  }
-  std::vector<std::string> lacking;
-  std::vector<bool> is_named(valid.classes.size(), false);
-  for (const Sample& item : valid.samples) {
-    if (item.label < 0 || new_ids[item.label] >= 0 || is_named[item.label]) continue;
-    is_named[item.label] = true;
-    const std::string& name = valid.classes[item.label];
-    const std::string near = closest(name, train.classes);
-    lacking.push_back("'" + name + "'" + (near.empty() ? "" : " (there is '" + near + "')"));
-  }
-  if (!lacking.empty()) {
-    std::string names;
-    for (std::size_t i = 0; i < std::min(lacking.size(), kMaxNamed); ++i) {
-      names += (i == 0 ? "" : ", ") + lacking[i];
-    }
-    if (lacking.size() > kMaxNamed) names += ", …";
-    const DatasetContext context{.root = valid.root, .name = valid.name};
-    context.fail(std::to_string(lacking.size()) +
-                 (lacking.size() == 1 ? " class is" : " classes are") +
-                 " not in the training dataset '" + train.root.string() + "': " + names +
-                 ". Add images of them to the training data, or remove them here.");
-  }
-  for (std::size_t i = 0; i < valid.samples.size(); ++i) {
-    if (const int label = valid.samples.label(i); label >= 0)
-      valid.samples.set_label(i, new_ids[label]);
-  }
-  valid.classes = train.classes;
 }
 
 }  // namespace kiln

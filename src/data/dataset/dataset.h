@@ -1,6 +1,6 @@
 // A dataset of labeled images: its files and classes, in list order. Read from an ImageDirectory, a
-// COCO folder, class folders, or archives; no pixel is decoded. Faults are Error kInvalidDataset
-// (18) or kNotLabeledDataset (24), naming file and line.
+// COCO folder, class folders, archives, or record files; no pixel is decoded. Faults are Error
+// kInvalidDataset (18) or kNotLabeledDataset (24), naming file and line.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/record_options.h"
 #include "data/archive/archive.h"
 #include "data/dataset/folder_entries.h"
 #include "data/image/image.h"
@@ -122,7 +123,7 @@ struct ImageArchive {
 };
 
 struct Dataset {
-  enum class Kind { kImageDirectory, kCoco, kClassFolders, kUnlabeledFolder, kArchives };
+  enum class Kind { kImageDirectory, kCoco, kClassFolders, kUnlabeledFolder, kArchives, kRecords };
 
   Kind kind = Kind::kImageDirectory;
   std::filesystem::path root;
@@ -133,17 +134,24 @@ struct Dataset {
   std::string list_name;     // the list of an ImageDirectory, relative to the root; else empty
   std::string schema_json;   // `_schema.json`: as stored, or as `kiln convert` would write it
   std::string samples_json;  // `_samples.json`, likewise
+  std::string read_with;     // reading_text() of the options it was read with
+  std::optional<int> first_label;   // the number of the first class in record files; empty: unknown
   std::vector<SourceStamp> stamps;  // of what was read to list the images
   std::vector<std::string> notes;   // for warnings: skipped files, circular links, …
 
   bool labeled() const { return !classes.empty(); }
 };
 
-// "ImageDirectory", "COCO folder", "class folders", "folder of images", "archive".
+// "ImageDirectory", "COCO folder", "class folders", "folder of images", "archive", "record files".
 std::string describe(Dataset::Kind kind);
 
+// What tells datasets apart that were read from the same files: the options, and the contents of
+// the file that they name; empty for the default.
+std::string reading_text(const RecordOptions& records);
+
 // Reads the dataset in `root`. `name` is for errors ("Training dataset", or a path).
-Dataset read_dataset(const std::filesystem::path& root, const std::string& name);
+Dataset read_dataset(const std::filesystem::path& root, const std::string& name,
+                     const RecordOptions& records = {});
 
 // Opens the archives that are not yet open. Error kInvalidDataset.
 void open_archives(Dataset& set);
@@ -161,7 +169,8 @@ Dataset part_of(const Dataset& set, const std::vector<bool>& keep);
 std::string depth_advice(const Dataset& set);
 
 // For training: labels present (24), samples without label left out, at least one image (18).
-Dataset read_labeled_dataset(const std::filesystem::path& root, const std::string& name);
+Dataset read_labeled_dataset(const std::filesystem::path& root, const std::string& name,
+                             const RecordOptions& records = {});
 
 // Images per class; every label must be below `num_classes`.
 std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes);

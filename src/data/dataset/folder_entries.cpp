@@ -139,13 +139,47 @@ std::string image_names_advice() {
   return "images end in " + join_choices(image_extensions()) + ".";
 }
 
+namespace {
+
+bool ends_in(std::string_view file_name, std::string_view extension) {
+  return file_name.size() >= extension.size() &&
+         equal_in_any_case(extension, file_name.substr(file_name.size() - extension.size()));
+}
+
+std::string_view without_gz(std::string_view file_name) {
+  constexpr std::string_view kGz = ".gz";
+  if (ends_in(file_name, kGz)) file_name.remove_suffix(kGz.size());
+  return file_name;
+}
+
+}  // namespace
+
 bool has_archive_extension(std::string_view file_name) {
   constexpr std::array<std::string_view, 8> kExtensions = {
       ".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.zst", ".tzst"};
-  return std::ranges::any_of(kExtensions, [&](std::string_view known) {
-    return file_name.size() >= known.size() &&
-           equal_in_any_case(known, file_name.substr(file_name.size() - known.size()));
-  });
+  return std::ranges::any_of(kExtensions,
+                             [&](std::string_view known) { return ends_in(file_name, known); });
+}
+
+bool has_record_name(std::string_view file_name) {
+  constexpr std::array<std::string_view, 4> kExtensions = {".tfrecord", ".tfrecords", ".tfrec",
+                                                           ".rec"};
+  const std::string_view name = without_gz(file_name);
+  return !numbered_set_name(name).empty() ||
+         std::ranges::any_of(kExtensions,
+                             [&](std::string_view known) { return ends_in(name, known); });
+}
+
+std::string_view numbered_set_name(std::string_view file_name) {
+  constexpr std::string_view kForm = "-00000-of-00000";
+  const std::string_view name = without_gz(file_name);
+  if (name.size() <= kForm.size()) return {};
+  const std::string_view end = name.substr(name.size() - kForm.size());
+  for (std::size_t i = 0; i < kForm.size(); ++i) {
+    const bool is_digit = end[i] >= '0' && end[i] <= '9';
+    if (kForm[i] == '0' ? !is_digit : end[i] != kForm[i]) return {};
+  }
+  return name.substr(0, name.size() - kForm.size());
 }
 
 SourceStamp stamp_of(const fs::path& root, const std::string& name) {

@@ -38,13 +38,20 @@ class FolderEntries {
 // wait.
 constexpr int kScanThreads = 16;
 
-// Files count as images or archives by name, since opening each one would take long.
+// Files count as images, archives or record files by name, since opening each one would take long.
 
 // One of image_extensions(), case-insensitive.
 bool has_image_extension(std::string_view file_name);
 
 // .zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.zst .tzst, case-insensitive.
 bool has_archive_extension(std::string_view file_name);
+
+// .tfrecord .tfrecords .tfrec .rec, or the number of one file of many, as in train-00000-of-01024;
+// also with .gz. Case-insensitive.
+bool has_record_name(std::string_view file_name);
+
+// "train" for train-00000-of-01024; empty if the name has no such end.
+std::string_view numbered_set_name(std::string_view file_name);
 
 // The end of an error's advice: the supported extensions.
 std::string image_names_advice();

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "data/image/image.h"
+#include "data/records/record_reader.h"
 
 namespace kiln {
 namespace {
@@ -48,6 +49,42 @@ void inflate_bytes(const std::string& packed, std::size_t size, std::string& buf
   throw ImageFault("the zip entry does not inflate to the size in the zip directory");
 }
 
+// Keeps the image of a record's data.
+void cut_image(const ArchiveMember& member, std::string& data) {
+  if (member.checksum > data.size() || member.size > data.size() - member.checksum)
+    throw ImageFault("its record is not as it was when it was listed");
+  data.resize(member.checksum + member.size);
+  data.erase(0, member.checksum);
+}
+
+// The checksum is of the whole record, so a beginning is read without it.
+void read_tfrecord(const OpenFile& file, const ArchiveMember& member, std::size_t limit,
+                   std::string& buffer) {
+  if (limit < member.size) {
+    buffer.resize(limit);
+    return read_exactly(file, member.offset + member.checksum, buffer.data(), limit);
+  }
+  buffer.resize(member.stored_size + kTfRecordTrailerBytes);
+  read_exactly(file, member.offset, buffer.data(), buffer.size());
+  const std::string_view all = buffer;
+  if (!has_tfrecord_checksum(all.substr(0, member.stored_size), all.substr(member.stored_size)))
+    throw ImageFault("the checksum (CRC-32C) of its record is wrong");
+  buffer.resize(member.stored_size);
+  cut_image(member, buffer);
+}
+
+void read_parts(const OpenFile& file, const ArchiveMember& member, std::string& buffer) {
+  FileSource source(file, member.offset);
+  Record record;
+  try {
+    RecordReader(source, RecordFormat::kRecordIo).next(record);
+  } catch (const RecordFault& fault) {
+    throw ImageFault(std::string("its record cannot be read: ") + fault.what());
+  }
+  buffer = std::move(record.bytes);
+  cut_image(member, buffer);
+}
+
 void read_member(const Dataset& set, const ArchiveMember& member, std::size_t limit,
                  std::string& buffer) {
   using Packing = ArchiveMember::Packing;
@@ -63,6 +100,8 @@ void read_member(const Dataset& set, const ArchiveMember& member, std::size_t li
     read_exactly(file, member.offset, buffer.data(), buffer.size());
     return;
   }
+  if (member.packing == Packing::kTfRecord) return read_tfrecord(file, member, limit, buffer);
+  if (member.packing == Packing::kParts) return read_parts(file, member, buffer);
   const std::uint64_t begin = data_offset(file, member);
   std::string packed;
   std::string& stored = member.packing == Packing::kStored ? buffer : packed;
@@ -139,7 +178,7 @@ class Reader {
 void require_consistent(const Dataset& set) {
   using Kind = Dataset::Kind;
   const auto num_classes = static_cast<std::int64_t>(set.classes.size());
-  bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kArchives;
+  bool good = set.kind >= Kind::kImageDirectory && set.kind <= Kind::kRecords;
   for (std::size_t i = 0; good && i < set.samples.size(); ++i) {
     const ArchiveMember* member = set.samples.member(i);
     good = set.samples.label(i) >= -1 && set.samples.label(i) < num_classes &&
@@ -173,7 +212,8 @@ std::string to_bytes(const Dataset& set, SetParts parts) {
   Writer writer;
   writer.number(static_cast<std::int64_t>(set.kind));
   writer.texts(set.classes);
-  writer.texts({set.list_name, set.schema_json, set.samples_json});
+  writer.texts({set.list_name, set.schema_json, set.samples_json, set.read_with});
+  writer.number(set.first_label.value_or(-1));
   writer.number(static_cast<std::int64_t>(set.archives.size()));
   for (const ImageArchive& archive : set.archives) writer.text(archive.name);
   if (parts == SetParts::kWithSources) {
@@ -196,10 +236,13 @@ Dataset dataset_of(std::string_view bytes, SetParts parts) {
   set.kind = static_cast<Dataset::Kind>(reader.number());
   set.classes = reader.texts();
   const std::vector<std::string> texts = reader.texts();
-  if (texts.size() != 3) throw InternalError("the image list is from another program");
+  if (texts.size() != 4) throw InternalError("the image list is from another program");
   set.list_name = texts[0];
   set.schema_json = texts[1];
   set.samples_json = texts[2];
+  set.read_with = texts[3];
+  if (const std::int64_t first = reader.number(); first >= 0)
+    set.first_label = static_cast<int>(std::min<std::int64_t>(first, 1));
   set.archives.resize(reader.count(1));
   for (ImageArchive& archive : set.archives) archive.name = reader.text();
   if (parts == SetParts::kWithSources) {

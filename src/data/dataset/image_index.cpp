@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "kiln-ix1";
+constexpr std::string_view kMagic = "kiln-ix2";
 constexpr std::string_view kMagicOfAnyVersion = kMagic.substr(0, 7);
 constexpr std::size_t kHeaderBytes = kMagic.size() + sizeof(std::uint64_t);
 constexpr std::size_t kFewImages = 1000;
@@ -80,8 +80,9 @@ std::optional<Dataset> parse(std::string_view bytes) {
 
 // The set stored in `index`; if it cannot be used, nothing, and `note` says why. A file `named` by
 // the user is replaced only if it is an index.
-std::optional<Dataset> read_index(const fs::path& index, bool named, const fs::path& root,
+std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, const fs::path& root,
                                   std::string& note) {
+  const bool named = !use.file.empty();
   std::string bytes;
   try {
     bytes = first_bytes(index, kMagic.size());
@@ -94,6 +95,10 @@ std::optional<Dataset> read_index(const fs::path& index, bool named, const fs::p
   std::optional<Dataset> set = parse(bytes);
   if (!set) {
     note = "the index '" + index.string() + "' is damaged or of another version; it is rebuilt";
+    return std::nullopt;
+  }
+  if (set->read_with != reading_text(use.records)) {
+    note = "the index '" + index.string() + "' was made with other options; it is rebuilt";
     return std::nullopt;
   }
   const std::vector<std::string> changed = changed_sources(root, set->stamps);
@@ -182,9 +187,9 @@ Dataset read_indexed_dataset(const fs::path& root, const std::string& name, cons
                         : is_there(root / kShardIndexName) ? root / kShardIndexName
                                                            : index_in_cache(root);
   std::string note;
-  std::optional<Dataset> found = read_index(file, !use.file.empty(), root, note);
+  std::optional<Dataset> found = read_index(file, use, root, note);
   const bool is_new = !found;
-  Dataset set = found ? std::move(*found) : read_labeled_dataset(root, name);
+  Dataset set = found ? std::move(*found) : read_labeled_dataset(root, name, use.records);
   set.root = root;
   set.name = name;
   open_archives(set);

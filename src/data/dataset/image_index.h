@@ -20,6 +20,7 @@ namespace kiln {
 struct IndexUse {
   std::filesystem::path file;  // empty: the shards' own, or one in the user's cache
   bool with_sizes = false;     // also scan_sizes(), kCommon
+  RecordOptions records = {};
 };
 
 // read_labeled_dataset(), from the index if it is current. A stale or damaged index is rebuilt,

@@ -40,10 +40,13 @@ void add_file(std::string_view file, SampleTable& samples) {
 
 }  // namespace
 
-Dataset read_every_image(const fs::path& path, const std::string& name) {
+Dataset read_every_image(const fs::path& path, const std::string& name,
+                         const RecordOptions& records) {
   std::error_code fault;
-  if (!fs::is_regular_file(path, fault) || has_archive_extension(path.filename().string()))
-    return read_of_any_kind({.root = path, .name = name, .every_image = true});
+  const std::string file = path.filename().string();
+  if (!fs::is_regular_file(path, fault) || has_archive_extension(file) || has_record_name(file)) {
+    return read_of_any_kind({.root = path, .name = name, .every_image = true, .records = records});
+  }
   Dataset set = unlabeled_files(path.parent_path(), name);
   add_file(path.filename().string(), set.samples);
   return set;

@@ -13,7 +13,8 @@ namespace kiln {
 // What read_dataset() reads, but of plain folders and archives every image at any depth: one that
 // lies in a class folder has its label, the others have none. Or a single image file, whose root is
 // its folder. Faults as read_dataset()'s.
-Dataset read_every_image(const std::filesystem::path& path, const std::string& name);
+Dataset read_every_image(const std::filesystem::path& path, const std::string& name,
+                         const RecordOptions& records = {});
 
 // Labels of images that are no classes of the model.
 struct UnknownLabels {

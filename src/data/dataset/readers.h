@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/record_options.h"
 #include "data/dataset/dataset.h"
 
 namespace kiln {
@@ -20,6 +21,7 @@ struct DatasetContext {
   std::string name;  // "Training dataset"
   // Also the images beside and below class folders, without labels; else they are skipped.
   bool every_image = false;
+  RecordOptions records = {};
 
   // "Training dataset 'PATH': `text`".
   [[noreturn]] void fail(const std::string& text,
@@ -128,14 +130,20 @@ ArchiveListing list_archive(const DatasetContext& context, const std::string& ar
 // The archive itself, or its unpacked contents. Error kInvalidDataset.
 OpenFile open_archive(const DatasetContext& context, const std::string& archive);
 
+// Names of numbered classes, beside shards and record files.
+inline constexpr const char* kClassesName = "classes.txt";
+
 // Why a class cannot be a line of the `classes.txt` beside shards, whose reader would take part of
 // the name away: a clause, empty when it can.
 std::string fault_of_class_line(std::string_view name, bool is_first);
 
 // Labeled images inside archives: one archive with class folders in it, or a folder of shards.
 
-// The archives directly in `root`, unless there are folders or images beside them.
-std::vector<std::string> find_shards(const std::filesystem::path& root);
+// The archives and record files directly in `root`, unless there are folders or images beside them.
+struct PackedFiles {
+  std::vector<std::string> archives, records;
+};
+PackedFiles find_packed_files(const std::filesystem::path& root);
 
 // `archives` are relative to the root, in order; "" is the root itself. An image's class comes from
 // its `.cls` file in tars that have them (WebDataset: KEY.jpg and KEY.cls; the class is a number, a
@@ -143,5 +151,41 @@ std::vector<std::string> find_shards(const std::filesystem::path& root);
 // path that all images share. Without classes, or with `every_image`: every image, in the order of
 // the archives; the others have no label. Error kInvalidDataset.
 Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives);
+
+// Record files: TFRecord and RecordIO, told apart by their first bytes, also compressed.
+
+// `files` as read_archives()'s. A class has the name that the records give, or else that of its
+// number in a file of names (--classes, or `classes.txt` beside the files), or its number. Labels
+// below 0 are none; of several the first counts. A record whose checksum is wrong is a bad image,
+// whatever it says. Error kInvalidDataset.
+Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
+
+// The file itself, or its unpacked contents. Error kInvalidDataset.
+OpenFile open_record_file(const DatasetContext& context, const std::string& file);
+
+// A record file as it is listed.
+struct RecordListing {
+  // What records say of a class: equal for all records of one label.
+  struct Label {
+    std::int64_t number = -1;  // -1: none
+    std::string text;          // empty: none
+    auto operator<=>(const Label&) const = default;
+  };
+  OpenFile file;
+  SampleTable images;  // `label` is an index into `labels`, or -1
+  std::vector<Label> labels;
+  std::vector<bool> damaged;    // whose checksum is wrong, as far as they were looked at
+  std::size_t num_several = 0;  // records with several labels
+  std::string note;
+};
+
+RecordListing list_records(const DatasetContext& context, const std::string& file);
+
+// Whether the checksum of a record is wrong, or it is too large for an image.
+bool is_damaged_record(const OpenFile& file, const ArchiveMember& member);
+
+// Gives a set whose classes have names the classes of --classes, in their order. Error
+// kInvalidDataset names those that are not among them, and lines that are equal.
+void use_class_names(const DatasetContext& context, Dataset& set);
 
 }  // namespace kiln

@@ -21,8 +21,7 @@ namespace {
 constexpr double kSlowRead = 400e-6;
 constexpr double kCopiedBytesPerSecond = 2e9;
 constexpr double kSmoothing = 1.0 / 16;
-// Readers wait for storage and need no core.
-constexpr int kMostReaders = 16;
+constexpr int kAheadPerReader = LoaderThreads::kReadAhead / LoaderThreads::kReaders;
 // Of an epoch; the first batch after a start or a pause is always waited for.
 constexpr double kAcceptedWait = 0.02;
 // Decoders for the average need: images differ, and are wanted in bursts.
@@ -163,7 +162,8 @@ void LoaderThreads::State::read() {
 }
 
 void LoaderThreads::State::start_readers() {
-  const int wanted = std::min(plan.read_ahead > 0 ? plan.read_ahead : kReadAhead, kMostReaders);
+  const int most = plan.num_readers > 0 ? plan.num_readers : kReaders;
+  const int wanted = plan.read_ahead > 0 ? std::min(plan.read_ahead, most) : most;
   for (int i = 0; i < wanted; ++i) readers.emplace_back([this] { read(); });
 }
 
@@ -209,7 +209,8 @@ void LoaderThreads::adapt() {
 
 int LoaderThreads::read_ahead() const {
   if (state_->plan.read_ahead > 0) return state_->plan.read_ahead;
-  return state_->reads_are_slow ? kReadAhead : 0;
+  if (!state_->reads_are_slow) return 0;
+  return std::max(kReadAhead, kAheadPerReader * state_->plan.num_readers);
 }
 
 void LoaderThreads::note_read(double seconds, std::size_t bytes) {

@@ -44,14 +44,18 @@ class LoaderThreads {
   struct Plan {
     int num_decoders = 1;
     int most_decoders = 0;  // that adapt() may choose; 0: it changes nothing
-    // Files to read ahead of the decoders. 0: none while reads are fast, otherwise kReadAhead.
+    // Files to read ahead of the decoders. 0: none while reads are fast, otherwise kReadAhead, or
+    // in proportion for more than kReaders readers.
     int read_ahead = 0;
+    int num_readers = 0;  // threads that read ahead; 0: kReaders
     NewBuffer new_buffer = ordinary_buffer;
     // What a data folder that does not answer is given, and who hears of it.
     FolderWatch::Limits outage = {};
     FolderWatch::Warn warn = {};
   };
   static constexpr int kReadAhead = 64;
+  // Readers wait for storage and need no core.
+  static constexpr int kReaders = 16;
   // Limits the memory of files that were read ahead and not yet decoded, over all loaders; loaders
   // waiting their turn use at most half of it.
   static constexpr std::size_t kReadAheadBytes = std::size_t{64} << 20;

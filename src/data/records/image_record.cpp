@@ -112,7 +112,7 @@ class ExampleReader {
     if (!has_image_) {
       throw RecordFault("it has no feature '" + keys_.image + "'" +
                         (seen_.empty() ? std::string(": no tf.train.Example with any features")
-                                       : ", only " + seen_));
+                                       : ", only " + seen_ + " (--record-keys names others)"));
     }
     return std::move(contents_);
   }

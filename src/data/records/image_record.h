@@ -11,18 +11,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/record_options.h"
 #include "data/records/record_reader.h"
 
 namespace kiln {
-
-// The features of an Example that are read.
-struct RecordKeys {
-  std::string image = "image/encoded";      // bytes: the image's file
-  std::string label = "image/class/label";  // int64: the class's number
-  std::string text = "image/class/text";    // bytes: the class's name
-  std::string name = "image/filename";      // bytes: the name of the image's file
-  bool operator==(const RecordKeys&) const = default;
-};
 
 // Where the image is in a record's data, and what else is said of it.
 struct RecordContents {

@@ -1,6 +1,7 @@
 #include "data/write/shard_writer.h"
 
 #include <algorithm>
+#include <memory>
 #include <system_error>
 
 #include "base/error.h"
@@ -8,12 +9,12 @@
 #include "base/output_folder.h"
 #include "base/system.h"
 #include "base/text.h"
-#include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/readers.h"
 #include "data/image/image.h"
 #include "data/image/resample.h"
 #include "data/write/image_directory_writer.h"
+#include "data/write/shard_forms.h"
 
 namespace kiln {
 namespace {
@@ -136,12 +137,11 @@ OutputFolder take_empty(const fs::path& path) {
 class ShardWriter {
  public:
   ShardWriter(const Dataset& set, ShardPlan plan, const fs::path& folder)
-      : set_(set), plan_(std::move(plan)), folder_(folder) {
+      : set_(set), plan_(std::move(plan)), folder_(folder), form_(make_shard_form(plan_.format)) {
     if (!plan_.even_shards) return;
     plan_.order = spread_by_class(set.samples, plan_.order);
     std::uint64_t bytes = 0;
-    for (const std::uint32_t i : plan_.order)
-      bytes += plan_.format->record_bytes(stored_size(set, i));
+    for (const std::uint32_t i : plan_.order) bytes += record_bytes(stored_size(set, i));
     num_even_shards_ = std::clamp<std::size_t>((bytes + plan_.shard_bytes - 1) / plan_.shard_bytes,
                                                1, plan_.order.size());
   }
@@ -160,11 +160,20 @@ class ShardWriter {
     if (is_open_) end_shard();
     packed_.num_images = range.end - range.begin;
     packed_.num_shards = shards_.size();
+    for (const auto& [name, index] : indexes_) {
+      shards_.emplace_back(folder_ / name);
+      shards_.back().write(index);
+    }
     shards = std::move(shards_);
     return std::move(packed_);
   }
 
  private:
+  // About the length of an image's record, with headers and padding: that of a tar.
+  static std::uint64_t record_bytes(std::uint64_t size) {
+    return 512 + (size + 511) / 512 * 512 + 1024;
+  }
+
   // Even shards are dealt out whole, so that they are those of a single process.
   PartRange range_of_part() const {
     const std::size_t count = plan_.order.size();
@@ -189,15 +198,18 @@ class ShardWriter {
 
   void add(std::size_t position, const PackedImage& image) {
     const std::uint32_t i = plan_.order[position];
+    check_size(i, image);
     const int label = set_.samples.label(i);
     const std::string record =
-        plan_.format->record({.key = formatted("%09zu", position),
-                              .extension = image.extension,
-                              .bytes = image.bytes,
-                              .label = label,
-                              .class_name = set_.classes[static_cast<std::size_t>(label)]});
+        form_->item({.position = position,
+                     .label = label,
+                     .class_name = set_.classes[static_cast<std::size_t>(label)],
+                     .name = set_.samples.file_name(i),
+                     .extension = image.extension,
+                     .bytes = image.bytes});
     if (is_open_ && is_shard_full(position, record.size())) end_shard();
     if (!is_open_) begin_shard();
+    form_->note_place(position, shard_bytes_);
     shards_.back().write(record);
     shard_bytes_ += record.size();
     packed_.num_bytes += record.size();
@@ -205,27 +217,39 @@ class ShardWriter {
     if (image.is_undecodable) packed_.undecodable.emplace_back(set_.samples.file_name(i));
   }
 
+  void check_size(std::uint32_t i, const PackedImage& image) const {
+    if (image.bytes.size() <= most_image_bytes(plan_.format)) return;
+    const DatasetContext context{.root = set_.root, .name = set_.name};
+    context.fail("'" + std::string(set_.samples.file_name(i)) +
+                 "' is larger than a record of this form can be. Give --short-side to make images "
+                 "smaller, or another --format.");
+  }
+
   // In the order of the names is that of the images.
   void begin_shard() {
     const bool has_own_numbers = plan_.num_parts > 1 && !plan_.even_shards;
-    shards_.emplace_back(folder_ /
-                         (plan_.name + (has_own_numbers ? formatted("-%04zu", plan_.part) : "") +
-                          formatted("-%06zu", first_shard_ + shards_.size()) +
-                          std::string(plan_.format->extension())));
+    stem_ = plan_.name + (has_own_numbers ? formatted("-%04zu", plan_.part) : "") +
+            formatted("-%06zu", first_shard_ + shards_.size());
+    shards_.emplace_back(folder_ / (stem_ + form_->extension()));
     shard_bytes_ = 0;
     is_open_ = true;
   }
 
   void end_shard() {
-    shards_.back().write(plan_.format->end());
+    shards_.back().write(form_->end());
     shards_.back().finish();
+    if (std::string index = form_->index(); !index.empty())
+      indexes_.emplace_back(stem_ + ".idx", std::move(index));
     is_open_ = false;
   }
 
   const Dataset& set_;
   ShardPlan plan_;
   const fs::path& folder_;
+  std::unique_ptr<ShardForm> form_;
   std::size_t num_even_shards_ = 0, first_shard_ = 0;
+  std::string stem_;                                          // of the shard's name
+  std::vector<std::pair<std::string, std::string>> indexes_;  // names and contents
   std::vector<DurableFile> shards_;
   std::uint64_t shard_bytes_ = 0;
   bool is_open_ = false;

@@ -1,6 +1,8 @@
-// A labeled dataset as shards: NAME-000000.tar and so on, by default with WebDataset's names
-// (shard_format.h), and `classes.txt` with the class names, one per line, in the order of their
-// ids. Several processes may write them together, into one folder or into several.
+// A labeled dataset as shards NAME-000000.tar and so on, or .tfrecord, or .rec with .idx, and
+// `classes.txt` with the class names, one per line, in the order of their ids. Tars have
+// WebDataset's names, KEY.jpg followed by KEY.cls: https://github.com/webdataset/webdataset, "The
+// WebDataset Format". shard_forms.h has the others. Several processes may write them together, into
+// one folder or into several.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +11,8 @@
 #include <vector>
 
 #include "base/output_folder.h"
+#include "base/vocabulary.h"
 #include "data/dataset/dataset.h"
-#include "data/write/shard_format.h"
 
 namespace kiln {
 
@@ -22,7 +24,7 @@ struct ShardPlan {
   bool even_shards = false;       // shards differ by one image at most, overall and per class
   // Of the set's samples; one may be there several times.
   std::vector<std::uint32_t> order;
-  const ShardFormat* format = &tar_shards();
+  ShardFormat format = ShardFormat::kTar;
   // What this process writes: a stretch of the order as shards NAME-PART-000000.tar, or, of even
   // shards, those of a single process. Names in their order give the images in theirs.
   std::size_t part = 0, num_parts = 1;

@@ -70,7 +70,8 @@ TEST(Example, LabelsMayBePackedAndFeaturesInAnyOrder) {
 TEST(Example, KeysMayBeOthers) {
   const std::string data = example({{"img", bytes_list({"IMG"})}, {"y", packed_labels("\x05")}});
   EXPECT_EQ(parsed(data, {.image = "img", .label = "y"}).labels, std::vector<std::int64_t>{5});
-  EXPECT_EQ(fault_of(data), "it has no feature 'image/encoded', only 'img', 'y'");
+  EXPECT_EQ(fault_of(data),
+            "it has no feature 'image/encoded', only 'img', 'y' (--record-keys names others)");
 }
 
 TEST(Example, UnknownFieldsArePassedOver) {

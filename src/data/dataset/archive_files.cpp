@@ -1,0 +1,97 @@
+#include "data/dataset/archive_files.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "data/dataset/folder_entries.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write it first
+constexpr std::uint64_t kMaxClassesBytes = 64 << 20;
+
+}  // namespace
+
+fs::path path_of_archive(const DatasetContext& context, const std::string& archive) {
+  return archive.empty() ? context.root : context.root / archive;
+}
+
+PackedFiles find_packed_files(const fs::path& root) {
+  PackedFiles files;
+  try {
+    for (const auto& [name, kind, may_be_link] : FolderEntries(root)) {
+      if (name.starts_with('.') || name == "lost+found") continue;
+      if (kind == FolderEntry::Kind::kFolder || has_image_extension(name)) return {};
+      if (kind != FolderEntry::Kind::kFile) continue;
+      if (has_archive_extension(name)) files.archives.emplace_back(name);
+      if (has_record_name(name)) files.records.emplace_back(name);
+    }
+  } catch (const fs::filesystem_error&) {  // the folder reader will report it
+    return {};
+  }
+  return files;
+}
+
+void allow_open_files(std::size_t count) {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > count + 256) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + 256);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string unpacked_note(const DatasetContext& context, const std::string& archive,
+                          const OpenFile& file) {
+  return "'" + path_of_archive(context, archive).string() + "' is compressed: it uses " +
+         std::to_string(file.size() >> 20) + " MiB of '" + fs::temp_directory_path().string() +
+         "' until this process ends (set TMPDIR to use another folder";
+}
+
+std::vector<std::string> read_class_lines(const fs::path& file, const std::string& shown,
+                                          const DatasetContext& context) {
+  std::string bytes;
+  try {
+    bytes = read_file(file, kMaxClassesBytes);
+  } catch (const std::system_error& fault) {
+    context.fail(shown + " cannot be read: " + system_words(fault.code().value()) + ".");
+  } catch (const std::length_error&) {
+    context.fail(shown + " is larger than 64 MiB: give one name of a class a line.");
+  }
+  std::vector<std::string> classes;
+  std::istringstream text(std::move(bytes));
+  for (std::string line; std::getline(text, line);) {
+    if (classes.empty() && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    if (line.ends_with('\r')) line.pop_back();
+    if (!is_utf8(line)) {
+      context.fail("the name of a class in " + shown + ", '" + printable(line.substr(0, 200)) +
+                   "' is not UTF-8. Rename it, and write the file again.");
+    }
+    if (classes.size() == kMaxClasses)
+      context.fail(shown + " has more than 100000 lines. Use fewer classes.");
+    classes.push_back(line);
+  }
+  return classes;
+}
+
+void fail_archive(const DatasetContext& context, const std::string& archive,
+                  const std::string& kind, ArchiveTrouble trouble, const std::string& reason) {
+  const std::string shown =
+      "the " + kind + " '" + path_of_archive(context, archive).string() + "' ";
+  if (trouble == ArchiveTrouble::kUnusable)
+    context.fail(shown + "cannot be used: " + reason + ". Create it again, or remove it.");
+  if (trouble == ArchiveTrouble::kUnreadable)
+    context.fail(shown + "cannot be read: " + reason + ". Check it and its permissions.");
+  context.fail(
+      shown + "is compressed, but the folder for temporary files cannot hold it: " + reason +
+          ". Set TMPDIR to a folder on a local disk with enough space, or unpack the " + kind + ".",
+      ErrorCode::kUserError);
+}
+
+}  // namespace kiln

@@ -1,0 +1,41 @@
+#include <gtest/gtest.h>
+
+#include "config/run_config.h"
+#include "parse.h"
+
+namespace kiln {
+namespace {
+
+TEST(Records, AreReadAsTheOptionsSay) {
+  const RecordOptions plain = parse_as<TrainConfig>(train()).data.records;
+  EXPECT_EQ(plain, RecordOptions{});
+  const RecordOptions given = parse_as<TrainConfig>(train({"--classes=names.txt", "--first-label=1",
+                                                           "--record-keys=label=y,image=jpeg"}))
+                                  .data.records;
+  EXPECT_EQ(given.classes_file, "names.txt");
+  EXPECT_EQ(given.first_label, 1);
+  EXPECT_EQ(given.keys.image, "jpeg");
+  EXPECT_EQ(given.keys.label, "y");
+  EXPECT_EQ(given.keys.text, "image/class/text");
+  const auto pack = parse_as<PackConfig>({"pack", "i", "o", "--classes=c", "--format=recordio"});
+  EXPECT_EQ(pack.records.classes_file, "c");
+  EXPECT_EQ(pack.format, ShardFormat::kRecordIo);
+  EXPECT_EQ(parse_as<PackConfig>({"pack", "i", "o"}).format, ShardFormat::kTar);
+  EXPECT_EQ(parse_as<InspectConfig>({"inspect", "i", "--first-label=0"}).records.first_label, 0);
+}
+
+TEST(Records, UnknownKeysAreFaults) {
+  for (const char* keys : {"encoded=x", "image", "image=", "image=a,,label=b"})
+    EXPECT_NE(fault(train({"--record-keys", keys})).find("--record-keys"), std::string::npos)
+        << keys;
+  EXPECT_NE(fault(train({"--first-label=2"})).find("--first-label"), std::string::npos);
+}
+
+TEST(ReadThreads, AreSixteenUnlessGiven) {
+  EXPECT_EQ(parse_as<TrainConfig>(train()).data.read_threads, 0);
+  EXPECT_EQ(parse_as<TrainConfig>(train({"--read-threads=64"})).data.read_threads, 64);
+  EXPECT_NE(fault(train({"--read-threads=0"})).find("--read-threads"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kiln
