@@ -182,7 +182,7 @@ TEST_F(HostileIndex, a_sparse_file_is_not_read) {
   scratch_.put("list.index", "kiln-ix0");
   fs::resize_file(index_, std::uint64_t{3} << 30);
   EXPECT_LT(test::peak_mib_of([&] { read_indexed(); }), 32U);
-  scratch_.put("list.index", "kiln-ix1");
+  scratch_.put("list.index", "kiln-ix2");
   fs::resize_file(index_, std::uint64_t{3} << 30);
   EXPECT_LT(test::peak_mib_of([&] { read_indexed(); }), 32U) << "larger than the limit";
 }
