@@ -107,10 +107,10 @@ CommandInfo convert_command() {
       "Convert an image folder, class folders, a COCO folder or an archive to an ImageDirectory.",
       "INPUT-PATH OUTPUT-PATH",
       with_record_options(
-          {positional_path(
-               "input-path", "DIR",
-               "Images, class folders, a COCO folder or an archive; the flag name may be "
-               "omitted."),
+          {positional_path("input-path", "DIR",
+                           "Images, class folders, a COCO folder, an archive or record files; the "
+                           "flag name may be "
+                           "omitted."),
            positional_path("output-path", "DIR",
                            "Output folder for the ImageDirectory; the flag name may be omitted.")}),
       bind_convert};

@@ -14,8 +14,8 @@ std::vector<TrainOption> component_options() {
   model.instead = "model-name";
   Option train_data = required_path(
       "train-data-path", "DIR",
-      "Training images: an ImageDirectory, class folders, a COCO folder, an archive or a folder of "
-      "shards.");
+      "Training images: an ImageDirectory, class folders, a COCO folder, an archive, record files "
+      "(TFRecord, RecordIO) or a folder of shards.");
   Option valid_data =
       required_path("valid-data-path", "DIR", "Validation images, in the same forms.");
   train_data.instead = valid_data.instead = "data-path";
