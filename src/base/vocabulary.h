@@ -47,6 +47,10 @@ inline std::optional<Freeze> freeze_named(std::string_view word) {
   return std::nullopt;
 }
 
+// Which epochs count against patience: those whose validation loss is not below the previous
+// epoch's; those that are no better than the best one; none.
+enum class StopWhen { kPrevious, kBest, kOff };
+
 // The network's input is (value - mean) / std for R, G, B scaled to 0 … 1.
 struct Normalization {
   std::array<double, 3> mean{0.5, 0.5, 0.5};

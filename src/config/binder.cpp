@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <limits>
 
 #include "base/error.h"
@@ -95,6 +94,14 @@ std::string Binder::choice(const char* name) {
   return read<std::string>(name, choice_value);
 }
 
+ImageSizes Binder::image_sizes(const char* name) {
+  return read<ImageSizes>(name, image_sizes_value);
+}
+
+CropSize Binder::crop_size(const char* name) {
+  return read<CropSize>(name, crop_size_value);
+}
+
 Augment Binder::augment() {
   return read<Augment>("augment", augment_value);
 }
@@ -113,6 +120,14 @@ std::optional<int> Binder::ranks() {
 bool Binder::plain() {
   const char* no_color = std::getenv("NO_COLOR");
   return boolean("plain") || (no_color != nullptr && *no_color != '\0');
+}
+
+void Binder::imply(const char* name, const std::string& text, const char* by) {
+  if (given(name)) return;
+  const RawValue& reason = *raw_.find(by);
+  raw_.values.push_back({find_option(command_, name), text,
+                         std::string("--") + name + " (of --" + by + " " + reason.text + ")",
+                         reason.position});
 }
 
 void Binder::fault(const char* name, ErrorCode code, const std::string& message) {
@@ -215,25 +230,13 @@ bool read_number(std::string_view text, double* value) {
   return true;
 }
 
-std::filesystem::path resolved(const std::string& path) {
-  std::error_code failure;
-  std::filesystem::path absolute = std::filesystem::absolute(path, failure);
-  std::filesystem::path canonical = std::filesystem::weakly_canonical(absolute, failure);
-  if (failure) canonical = absolute.lexically_normal();
-  // "a/b/" and "a/b" are one folder.
-  return canonical.has_filename() ? canonical : canonical.parent_path();
-}
-
-bool is_same_or_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
-  const auto [end, rest] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-  return end == outer.end();
-}
-
 }  // namespace
 
 std::int64_t integer_value(const Option& option, const std::string& text,
                            const std::string& where) {
-  const bool automatic = option.kind == ValueKind::kAutoOrInteger;
+  const bool automatic = option.kind == ValueKind::kAutoOrInteger ||
+                         option.kind == ValueKind::kTrainingSize ||
+                         option.kind == ValueKind::kCropSize;
   if (automatic && lower(text) == "auto") return 0;
   if (!is_whole_number(text)) {
     fail_to_parse(text, where, automatic ? "auto or an integer" : "an integer");
@@ -260,7 +263,9 @@ double number_value(const Option& option, const std::string& text, const std::st
   if (std::isinf(value) && spelled_out) {
     throw Error(ErrorCode::kInfinity, where + " is " + text + ", but must be finite" + range);
   }
-  if (value <= static_cast<double>(option.minimum)) fail_range(option, text, where, Side::kBelow);
+  const auto minimum = static_cast<double>(option.minimum);
+  if (value < minimum || (value == minimum && option.kind != ValueKind::kNumberFrom))
+    fail_range(option, text, where, Side::kBelow);
   if (value > static_cast<double>(option.maximum)) fail_range(option, text, where, Side::kAbove);
   return value;
 }
@@ -363,30 +368,6 @@ void refuse_placeholder(const std::string& text, const std::string& where) {
 std::string path_value(const std::string& text, const std::string& where) {
   if (text.empty()) fail_to_parse(text, where, "a path");
   return text;
-}
-
-bool lies_inside(const std::string& inner, const std::string& outer) {
-  return !inner.empty() && !outer.empty() && is_same_or_inside(resolved(inner), resolved(outer));
-}
-
-void require_apart(Binder& binder, const char* output_name, const std::string& output,
-                   const char* input_name, const std::string& input) {
-  if (output.empty() || input.empty()) return;
-  const std::filesystem::path out = resolved(output);
-  const std::filesystem::path in = resolved(input);
-  std::string relation;
-  if (out == in) {
-    relation = "is the same folder as";
-  } else if (is_same_or_inside(out, in)) {
-    relation = "is inside";
-  } else if (is_same_or_inside(in, out)) {
-    relation = "contains";
-  } else {
-    return;
-  }
-  binder.fault(output_name, ErrorCode::kParameterParsing,
-               std::string("--") + output_name + " '" + output + "' " + relation + " --" +
-                   input_name + " '" + input + "': choose a separate folder for the output.");
 }
 
 }  // namespace kiln

@@ -13,6 +13,17 @@
 
 namespace kiln {
 
+// Of --image-size: both 0 for auto; `first` is 0 where it does not grow.
+struct ImageSizes {
+  int first = 0, last = 0;
+};
+
+// Of --eval-crop: a side of 0 for auto and larger.
+struct CropSize {
+  int side = 0;
+  bool is_larger = false;
+};
+
 // Reads options by name: the given value, or else the default. Faults are collected in `raw`, which
 // must outlive this; an invalid value reads as empty or 0. A name is one of the command's options.
 class Binder {
@@ -33,6 +44,8 @@ class Binder {
   double duration(const char* name);  // seconds; 0: not given
   std::string image_size(const char* name);
   std::string choice(const char* name);
+  ImageSizes image_sizes(const char* name);
+  CropSize crop_size(const char* name);
 
   // Options shared by several commands.
   Augment augment();
@@ -41,6 +54,9 @@ class Binder {
   bool plain();                // or NO_COLOR, by the convention of https://no-color.org
 
   bool given(const char* name) const { return raw_.find(name) != nullptr; }
+
+  // Unless the option is given, as if it were, by the value of another one, which is.
+  void imply(const char* name, const std::string& text, const char* by);
 
   void fault(const char* name, ErrorCode code, const std::string& message);
   // An Error thrown by `check` becomes a fault of this option.
@@ -86,6 +102,9 @@ std::string image_size_value(const Option& option, const std::string& text,
                              const std::string& where);
 double duration_value(const Option& option, const std::string& text, const std::string& where);
 std::string choice_value(const Option& option, const std::string& text, const std::string& where);
+ImageSizes image_sizes_value(const Option& option, const std::string& text,
+                             const std::string& where);
+CropSize crop_size_value(const Option& option, const std::string& text, const std::string& where);
 // Throws Error kParameterParsing for a placeholder that Kubeflow Pipelines did not substitute.
 void refuse_placeholder(const std::string& text, const std::string& where);
 std::string path_value(const std::string& text, const std::string& where);

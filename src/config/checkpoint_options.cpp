@@ -124,6 +124,7 @@ bool same_value(const Option& option, const std::string& a, const std::string& b
     case ValueKind::kAutoOrInteger:
       return integer_value(option, a, "") == integer_value(option, b, "");
     case ValueKind::kNumber:
+    case ValueKind::kNumberFrom:
       return number_value(option, a, "") == number_value(option, b, "");
     case ValueKind::kChoice:
       return choice_value(option, a, "") == choice_value(option, b, "");
@@ -132,6 +133,14 @@ bool same_value(const Option& option, const std::string& a, const std::string& b
     case ValueKind::kBoolean:
     case ValueKind::kSwitch:
       return boolean_value(a, "") == boolean_value(b, "");
+    case ValueKind::kTrainingSize: {
+      const ImageSizes x = image_sizes_value(option, a, ""), y = image_sizes_value(option, b, "");
+      return x.first == y.first && x.last == y.last;
+    }
+    case ValueKind::kCropSize: {
+      const CropSize x = crop_size_value(option, a, ""), y = crop_size_value(option, b, "");
+      return x.side == y.side && x.is_larger == y.is_larger;
+    }
     case ValueKind::kAugment:
       return augment_value(option, a, "") == augment_value(option, b, "");
     case ValueKind::kChoiceOrNumber: {

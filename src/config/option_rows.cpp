@@ -61,6 +61,15 @@ Option number(std::string name, std::string default_text, std::int64_t maximum, 
           .maximum = maximum};
 }
 
+Option number_from(std::string name, std::string default_text, std::int64_t minimum,
+                   std::int64_t maximum, std::string unit, std::string group, std::string help) {
+  Option option = integer(std::move(name), std::move(default_text), minimum, maximum,
+                          std::move(unit), std::move(group), std::move(help));
+  option.value_name = "X";
+  option.kind = ValueKind::kNumberFrom;
+  return option;
+}
+
 Option ranks(bool required, std::string group, std::string help) {
   return {.name = "ranks",
           .value_name = "N|auto",

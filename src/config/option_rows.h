@@ -19,6 +19,7 @@ constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
 
 inline const std::string kPaths = "Inputs and outputs";
 inline const std::string kTraining = "Training";
+inline const std::string kRecipe = "Recipe";
 inline const std::string kImages = "Images";
 inline const std::string kMachine = "Machine";
 inline const std::string kRanks = "Distributed training";
@@ -36,6 +37,9 @@ Option integer(std::string name, std::string default_text, std::int64_t minimum,
 // Greater than 0.
 Option number(std::string name, std::string default_text, std::int64_t maximum, std::string group,
               std::string help);
+// From `minimum` to `maximum`, both included.
+Option number_from(std::string name, std::string default_text, std::int64_t minimum,
+                   std::int64_t maximum, std::string unit, std::string group, std::string help);
 Option ranks(bool required, std::string group, std::string help);
 Option choice(std::string name, std::vector<std::string> choices, std::string group,
               std::string help);
@@ -82,7 +86,7 @@ RecordOptions bind_records(Binder& binder);
 
 // Options for classes of different sizes.
 std::vector<TrainOption> balance_options();  // balance_options.cpp
-// `config.save` is set.
+// `config.save` and `config.recipe` are set.
 void bind_balance(Binder& binder, OptimizationConfig& config);
 
 std::vector<TrainOption> transform_options();  // transform_options.cpp
@@ -94,6 +98,16 @@ Option weights_sha256();
 // In lowercase; empty: not given. Faults: `weights` is a URL that is not fetched; a hash that is
 // none; a hash without weights.
 std::string bind_weights_sha256(Binder& binder, const std::string& weights);
+
+std::vector<TrainOption> recipe_options();  // recipe_options.cpp
+// Before any other option is read: those that --recipe sets and the command line does not.
+void imply_recipe(Binder& binder);
+RecipeConfig bind_recipe(Binder& binder);
+// What contradicts itself.
+void settle_recipe(Binder& binder, const TrainConfig& config);
+std::vector<TrainOption> image_size_options();  // image_size_options.cpp
+// --image-size, --eval-resize and --eval-crop.
+void bind_image_sizes(Binder& binder, DataConfig& config);
 
 std::vector<TrainOption> length_options();  // length_options.cpp
 // --epochs, --steps and --time-limit.

@@ -196,6 +196,12 @@ std::string range_text(const Option& option) {
       return option.minimum == kLowest ? "any 64-bit integer" : bounds;
     case ValueKind::kAutoOrInteger:
       return "auto, or " + bounds;
+    case ValueKind::kNumberFrom:
+      return bounds;
+    case ValueKind::kTrainingSize:
+      return "auto, " + bounds + ", or two of them such as 128:224";
+    case ValueKind::kCropSize:
+      return "auto, larger, or " + bounds;
     case ValueKind::kNumber:
       return "greater than " + std::to_string(option.minimum) + ", up to " +
              std::to_string(option.maximum);

@@ -20,6 +20,7 @@ enum class ValueKind {
   kInteger,
   kAutoOrInteger,
   kNumber,          // greater than `minimum`, at most `maximum`
+  kNumberFrom,      // from `minimum` to `maximum`
   kChoice,          // one of `choices`
   kChoiceOrNumber,  // one of `choices`, or a number as kNumber's
   kModelName,       // one of `choices`; another name is error 159
@@ -32,6 +33,8 @@ enum class ValueKind {
   kAugment,         // a set of operations, such as crop,flip (base/augment_set.h)
   kDuration,        // a time with its unit, such as 30min
   kImageSize,       // a length in pixels, or a height and a width: 256 or [224,160]
+  kTrainingSize,    // auto, an integer, or two that it grows from and to, such as 128:224
+  kCropSize,        // auto, larger or an integer
 };
 
 // What it means for a run that resumes if this option differs from before.

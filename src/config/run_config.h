@@ -12,6 +12,7 @@
 #include "base/record_options.h"
 #include "base/training_record.h"
 #include "base/vocabulary.h"
+#include "config/recipe_config.h"
 
 namespace kiln {
 
@@ -67,10 +68,12 @@ struct DataConfig {
   NetworkConfig network;
   std::string index_path;      // empty: in the user's cache
   std::string transform_path;  // a TransformationDirectory, in place of the four below; or empty
-  int image_size = 0;          // 0: auto
+  int image_size = 0;          // at the end of training; 0: auto
+  int first_image_size = 0;    // grows from this one; 0: it is always the same
   Augment augment = Augment::kNone;
   int eval_resize = 0;  // 0: auto
-  int eval_crop = 0;    // 0: auto
+  int eval_crop = 0;    // 0: auto, or larger
+  bool larger_eval_crop = false;
   NormalizationChoice normalization = NormalizationChoice::kAuto;
   CachePolicy cache = CachePolicy::kAuto;
   std::int64_t cache_bytes = 0;  // 0: auto
@@ -108,11 +111,11 @@ struct AutoConfig {
 struct OptimizationConfig {
   int epochs = 5;  // at most, with a time limit; of which `steps` may train a part
   bool epochs_given = false;
-  std::int64_t steps = 0;    // optimizer steps in all; 0: those of the epochs
-  double time_limit_s = 0;   // 0: none
-  int batch_size = 16;       // per rank
-  int accumulate = 1;        // batches per step
-  int num_warmup_steps = 0;  // epochs, despite its name
+  std::int64_t steps = 0;       // optimizer steps in all; 0: those of the epochs
+  double time_limit_s = 0;      // 0: none
+  int batch_size = 16;          // per rank
+  int accumulate = 1;           // batches per step
+  double num_warmup_steps = 0;  // epochs, despite its name
   double learning_rate = 0.001;
   std::optional<double> head_learning_rate;  // empty: as the others'
   Freeze freeze = Freeze::kNone;
@@ -126,6 +129,7 @@ struct OptimizationConfig {
   ClassWeights class_weights = ClassWeights::kNone;
   Sampling sample = Sampling::kShuffle;
   std::optional<Precision> precision = Precision::kFp32;  // empty: auto
+  RecipeConfig recipe;
 };
 
 // Where to compute, and how ranks work together.

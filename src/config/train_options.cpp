@@ -30,8 +30,9 @@ std::vector<TrainOption> component_options() {
                               "Passes over the training dataset.")},
       {Effect::kBits, integer("batch-size", "16", 1, kMillion, "images", kTraining,
                               "Images per batch in each process.")},
-      {Effect::kResult, integer("num-warmup-steps", "0", 0, kMillion, "epochs", kTraining,
-                                "Epochs (not steps) of learning-rate warm-up.")},
+      {Effect::kResult,
+       number_from("num-warmup-steps", "0", 0, kMillion, "epochs", kTraining,
+                   "Epochs (not steps) of learning-rate warm-up; 2.5 are two and a half.")},
       {Effect::kResult, number("learning-rate", "0.001", 1000, kTraining,
                                "Initial learning rate, or peak learning rate after warm-up.")},
       {Effect::kResult,
@@ -122,22 +123,20 @@ void append(std::vector<TrainOption>& options, const std::vector<TrainOption>& m
 std::vector<Option> train_options() {
   std::vector<TrainOption> options = component_options();
   append(options, network_options());
+  append(options,
+         {{Effect::kFree,
+           optional_path("config", "FILE", "", kPaths,
+                         "YAML or JSON file that sets any of these options; flags override it. "
+                         "Relative paths in it are relative to the working directory.")},
+          {Effect::kFree,
+           optional_path(
+               "index", "FILE", "", kPaths,
+               "File that caches the dataset listing between runs (validation uses FILE-valid). "
+               "Default: a file in ~/.cache/kiln for datasets of 1000 images or more.")}});
+  append(options, image_size_options());
   append(
       options,
-      {{Effect::kFree,
-        optional_path("config", "FILE", "", kPaths,
-                      "YAML or JSON file that sets any of these options; flags override it. "
-                      "Relative paths in it are relative to the working directory.")},
-       {Effect::kFree,
-        optional_path(
-            "index", "FILE", "", kPaths,
-            "File that caches the dataset listing between runs (validation uses FILE-valid). "
-            "Default: a file in ~/.cache/kiln for datasets of 1000 images or more.")},
-       {Effect::kResult,
-        integer("image-size", "auto", 16, 2048, "pixels", kImages,
-                "Resize images to this height and width. auto: the stored size if all images share "
-                "one, else 224.")},
-       {Effect::kResult,
+      {{Effect::kResult,
         augment(
             "none",
             "Data augmentation for training images: operations joined by commas, in any order; "
@@ -146,13 +145,6 @@ std::vector<Option> train_options() {
             "180 where images are not square). color: brightness, contrast and saturation times "
             "0.6 to 1.4. trivial: TrivialAugmentWide. erase: random erasing of a quarter of the "
             "images. standard: crop,flip. strong: crop,flip,trivial,erase.")},
-       {Effect::kResult,
-        integer("eval-resize", "auto", 16, 4096, "pixels", kImages,
-                "Resize the short side of validation images to this length. auto: 256/224 of "
-                "--eval-crop, or no resizing if images already have the crop size.")},
-       {Effect::kResult,
-        integer("eval-crop", "auto", 16, 2048, "pixels", kImages,
-                "Center crop size for validation images. auto: the training size.")},
        {Effect::kResult,
         choice("normalization", {"auto", "half", "imagenet"}, kImages,
                "Mean and standard deviation for normalization. half: 0.5 and 0.5. imagenet: those "
@@ -225,6 +217,7 @@ std::vector<Option> train_options() {
   append(options, fine_tuning_options());
   append(options, auto_options());
   append(options, length_options());
+  append(options, recipe_options());
   append(options, checkpoint_options());
   append(options, tracking_options());
   append(options, rank_options());
@@ -246,7 +239,12 @@ CachePolicy cache_choice(const std::string& word) {
 }
 
 void check_cache(Binder& binder, const DataConfig& config) {
-  if (config.cache != CachePolicy::kDecoded || !takes_random_parts(config.augment)) return;
+  if (config.cache != CachePolicy::kDecoded) return;
+  if (config.first_image_size > 0)
+    binder.fault("cache", ErrorCode::kParameterParsing,
+                 "--cache decoded requires the same pixels in every epoch, but the images of "
+                 "--image-size grow: use --cache bytes or auto.");
+  if (!takes_random_parts(config.augment)) return;
   binder.fault("cache", ErrorCode::kParameterParsing,
                "--cache decoded requires the same part of an image in every epoch, but --augment " +
                    augment_name(config.augment) +
@@ -260,14 +258,8 @@ DataConfig bind_data(Binder& binder) {
   config.train_path = binder.path("train-data-path");
   config.valid_path = binder.path("valid-data-path");
   config.index_path = binder.path("index");
-  config.image_size = binder.small_integer("image-size");
+  bind_image_sizes(binder, config);
   config.augment = binder.augment();
-  config.eval_resize = binder.small_integer("eval-resize");
-  config.eval_crop = binder.small_integer("eval-crop");
-  binder.check("eval-resize", [&] {
-    check_eval_size(config.eval_resize,
-                    config.eval_crop > 0 ? config.eval_crop : config.image_size);
-  });
   bind_transform(binder, config);
   config.normalization = normalization_choice(binder.choice("normalization"));
   config.cache = cache_choice(binder.choice("cache"));
@@ -295,13 +287,14 @@ OptimizationConfig bind_optimization(Binder& binder) {
   bind_length(binder, config);
   config.batch_size = binder.small_integer("batch-size");
   config.accumulate = binder.small_integer("accumulate");
-  config.num_warmup_steps = binder.small_integer("num-warmup-steps");
+  config.num_warmup_steps = binder.number("num-warmup-steps");
   config.learning_rate = binder.number("learning-rate");
   config.lr_scaling = binder.rate_scaling("lr-scaling");
   config.random_seed = binder.integer("random-seed");
   config.patience = binder.small_integer("patience");
   config.save = binder.choice("save") == "last" ? SaveChoice::kLast : SaveChoice::kBest;
   config.precision = precision_named(binder.choice("precision"));
+  config.recipe = bind_recipe(binder);
   bind_balance(binder, config);
   bind_fine_tuning(binder, config);
   return config;
@@ -341,6 +334,7 @@ OutputConfig bind_output(Binder& binder) {
 }
 
 Command bind_train(Binder& binder) {
+  imply_recipe(binder);
   TrainConfig config{.data = bind_data(binder),
                      .optimization = bind_optimization(binder),
                      .ranks = bind_ranks(binder),
@@ -352,20 +346,12 @@ Command bind_train(Binder& binder) {
   binder.path("config");
   settle_fine_tuning(binder, config);
   settle_auto(binder, config);
+  settle_recipe(binder, config);
   check_train_paths(binder, config);
   return config;
 }
 
 }  // namespace
-
-void check_eval_size(int short_side, int crop) {
-  if (short_side == 0 || short_side >= crop) return;
-  throw Error(ErrorCode::kParameterParsing,
-              "--eval-resize is " + std::to_string(short_side) +
-                  ", smaller than the center crop of " + std::to_string(crop) +
-                  " pixels: use --eval-resize " + std::to_string(crop) +
-                  " or more, or a smaller --eval-crop.");
-}
 
 CommandInfo train_command() {
   return {

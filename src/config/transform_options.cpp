@@ -179,10 +179,11 @@ std::vector<TrainOption> transform_options() {
 void bind_transform(Binder& binder, DataConfig& config) {
   config.transform_path = binder.path("transform-path");
   if (config.transform_path.empty()) return;
-  const std::pair<const char*, bool> others[] = {{"image-size", config.image_size > 0},
-                                                 {"augment", config.augment != Augment::kNone},
-                                                 {"eval-resize", config.eval_resize > 0},
-                                                 {"eval-crop", config.eval_crop > 0}};
+  const std::pair<const char*, bool> others[] = {
+      {"image-size", config.image_size > 0},
+      {"augment", config.augment != Augment::kNone},
+      {"eval-resize", config.eval_resize > 0},
+      {"eval-crop", config.eval_crop > 0 || config.larger_eval_crop}};
   for (const auto& [name, is_given] : others)
     if (is_given)
       binder.fault(name, ErrorCode::kParameterParsing,

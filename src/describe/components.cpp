@@ -56,6 +56,7 @@ std::string parameter(const Option& option) {
     case ValueKind::kInteger:
       return key("type", "integer") + key("default", value) + bounds(option);
     case ValueKind::kNumber:
+    case ValueKind::kNumberFrom:
       return key("type", "number") + key("default", value) + bounds(option);
     case ValueKind::kBoolean:
     case ValueKind::kSwitch:
@@ -126,6 +127,7 @@ std::string type_of(const Option& option) {
     case ValueKind::kInteger:
       return "Integer";
     case ValueKind::kNumber:
+    case ValueKind::kNumberFrom:
       return "Float";
     case ValueKind::kBoolean:
     case ValueKind::kSwitch:

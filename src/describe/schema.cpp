@@ -29,6 +29,14 @@ Json type_of(const Option& option) {
       return integer_type(option);
     case ValueKind::kAutoOrInteger:
       return {{"anyOf", {Json{{"const", "auto"}}, integer_type(option)}}};
+    case ValueKind::kTrainingSize:
+      return {{"anyOf",
+               {Json{{"const", "auto"}}, integer_type(option),
+                Json{{"type", "string"}, {"pattern", "^[0-9]+:[0-9]+$"}}}}};
+    case ValueKind::kCropSize:
+      return {{"anyOf", {Json{{"enum", {"auto", "larger"}}}, integer_type(option)}}};
+    case ValueKind::kNumberFrom:
+      return {{"type", "number"}, {"minimum", option.minimum}, {"maximum", option.maximum}};
     case ValueKind::kNumber:
       return number_type(option);
     case ValueKind::kChoice:

@@ -14,10 +14,28 @@ namespace kiln {
 namespace {
 
 constexpr int kDefaultImageSize = 224;
+constexpr int kSizeStep = 32;  // of a size that grows; of a larger crop of validation images
+
+std::vector<int> growing_sizes(const DataConfig& config) {
+  std::vector<int> sizes;
+  if (config.first_image_size == 0) return sizes;
+  for (int side = config.first_image_size; side < config.image_size; side += kSizeStep)
+    sizes.push_back(side);
+  sizes.push_back(config.image_size);
+  return sizes;
+}
+
+// Random crops enlarge what they show, by about this. Touvron et al., "Fixing the train-test
+// resolution discrepancy", arXiv:1906.06423.
+int larger_crop(int side) {
+  return (side * 7 + 6 * kSizeStep - 1) / (6 * kSizeStep) * kSizeStep;
+}
 
 void choose_size(const DataConfig& config, TrainingInputs& inputs) {
   int side = config.image_size;
   inputs.size_reason = "--image-size";
+  if (config.first_image_size > 0)
+    inputs.size_reason += ", growing from " + std::to_string(config.first_image_size);
   if (side == 0) {
     if (const auto size = common_size({&inputs.train, &inputs.valid})) {
       inputs.pixels.output = *size;
@@ -42,13 +60,16 @@ void choose_by_transformation(const DataConfig& config, TrainingInputs& inputs) 
 void choose_valid_pixels(const DataConfig& config, TrainingInputs& inputs) {
   TransformSpec& valid = inputs.valid_pixels;
   valid = inputs.pixels;
-  if (config.eval_crop > 0) valid.output = {config.eval_crop, config.eval_crop};
+  int crop = config.eval_crop;
+  if (config.larger_eval_crop && inputs.pixels.short_side > 0)
+    crop = larger_crop(inputs.pixels.output.height);
+  if (crop > 0) valid.output = {crop, crop};
   const int side = std::max(valid.output.height, valid.output.width);
   check_eval_size(config.eval_resize, side);
   if (config.eval_resize > 0) {
     valid.short_side = config.eval_resize;
     valid.keep_exact = false;
-  } else if (config.eval_crop > 0) {
+  } else if (crop > 0) {
     valid.short_side = usual_short_side(side);
   }
 }
@@ -72,6 +93,7 @@ void choose_normalization(const DataConfig& config, TrainingInputs& inputs) {
 
 // What follows from the option values and the normalization. Erased pixels become 0 after it.
 void settle_pixels(const DataConfig& config, TrainingInputs& inputs) {
+  inputs.sizes = growing_sizes(config);
   inputs.pixels.augment = config.augment;
   take_normalization(inputs.normalization, inputs);
 }
@@ -90,9 +112,11 @@ int final_map_pixels(const TrainingInputs& inputs, ImageSize size, const std::st
   return pixels;
 }
 
-void check_image_sizes(TrainingInputs& inputs) {
+void check_image_sizes(const DataConfig& config, TrainingInputs& inputs) {
   const std::string by_chain = "operations in --transform-path that give";
-  if (final_map_pixels(inputs, inputs.pixels.output, "Training",
+  const int first = config.first_image_size;
+  const ImageSize smallest = first > 0 ? ImageSize{first, first} : inputs.pixels.output;
+  if (final_map_pixels(inputs, smallest, "Training",
                        inputs.transform ? by_chain : "--image-size") == 1)
     inputs.smallest_batch = 2;
   final_map_pixels(inputs, inputs.valid_pixels.output, "Validation",
@@ -172,6 +196,17 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
   return inputs;
 }
 
+TransformSpec TrainingInputs::pixels_of(int epoch) const {
+  TransformSpec spec = pixels;
+  if (sizes.empty()) return spec;
+  const auto place =
+      static_cast<std::size_t>(epoch - 1) * sizes.size() / static_cast<std::size_t>(num_epochs);
+  const int side = sizes[std::min(place, sizes.size() - 1)];
+  spec.output = {side, side};
+  spec.short_side = usual_short_side(side);
+  return spec;
+}
+
 bool needs_sizes(const DataConfig& config, const TrainingInputs& inputs) {
   return inputs.transform ? !gives_one_size(*inputs.transform) : config.image_size == 0;
 }
@@ -185,7 +220,7 @@ void choose_transforms(const DataConfig& config, TrainingInputs& inputs) {
     choose_size(config, inputs);
     choose_valid_pixels(config, inputs);
   }
-  check_image_sizes(inputs);
+  check_image_sizes(config, inputs);
   choose_normalization(config, inputs);
   settle_pixels(config, inputs);
 }

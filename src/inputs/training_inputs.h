@@ -47,7 +47,12 @@ struct TrainingInputs {
   std::optional<TransformChain> transform;
   std::optional<ImageSize> whole_image;  // with a transformation: the size of all images as stored
   TransformSpec pixels, valid_pixels;
-  std::string size_reason;  // for the log
+  // The sides of training images that grow, in order, each for as many epochs; the last is that of
+  // `pixels`. Empty: all are of `pixels`.
+  std::vector<int> sizes;
+  int num_epochs = 1;                        // over which they grow
+  TransformSpec pixels_of(int epoch) const;  // from 1
+  std::string size_reason;                   // for the log
   Normalization normalization;
   std::string normalization_name;    // "half", "imagenet" or "given"
   std::string normalization_reason;  // for the log

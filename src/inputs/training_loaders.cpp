@@ -72,7 +72,7 @@ CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs&
                                  std::size_t limit) {
   const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
   const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
-  const bool train_repeats = can_be_kept(inputs.pixels);
+  const bool train_repeats = can_be_kept(inputs.pixels) && inputs.sizes.empty();
   const std::size_t wanted = (train_repeats ? train : 0) + valid;
   CacheChoice choice;
   if (wanted <= limit && train_repeats) {
@@ -200,7 +200,7 @@ BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
     if (!mine.empty()) mine.erase(mine.begin(), mine.begin() + images_done);
     return mine;
   };
-  BatchLoader::Plan wanted = plan(inputs_.pixels, epoch);
+  BatchLoader::Plan wanted = plan(inputs_.pixels_of(epoch), epoch);
   wanted.order = still_to_come(all.order);
   wanted.repeats = still_to_come(all.repeats);
   return {inputs_.train, pool_, std::move(wanted), &train_cache_};
@@ -238,8 +238,13 @@ BatchLoader TrainingLoaders::once(Dataset& set, std::vector<std::uint32_t> order
 }
 
 long long TrainingLoaders::most_memory_bytes() const {
-  const std::size_t batch_pair =
+  std::size_t batch_pair =
       plan(inputs_.pixels, 0).batch_bytes() + plan(inputs_.valid_pixels, 0).batch_bytes();
+  for (std::size_t i = 0; i + 1 < inputs_.sizes.size(); ++i) {  // their memory is kept
+    TransformSpec earlier = inputs_.pixels;
+    earlier.output = {inputs_.sizes[i], inputs_.sizes[i]};
+    batch_pair += plan(earlier, 0).batch_bytes();
+  }
   const auto num_decoders = static_cast<std::size_t>(pool_.most_decoders());
   const std::size_t bytes = static_cast<std::size_t>(num_slots_) * batch_pair +
                             LoaderThreads::kReadAheadBytes +

@@ -46,13 +46,16 @@ std::vector<NamedTensor> tensors_of(const TrainState& state) {
     tensors.push_back({"model." + item.name, item.tensor});
   for (const NamedTensor& item : state.optimizer->state())
     tensors.push_back({"optimizer." + item.name, item.tensor});
+  if (state.averages)
+    for (const NamedTensor& item : state.averages->state())
+      tensors.push_back({"average." + item.name, item.tensor});
   return tensors;
 }
 
 // All floats, and all counts, flat.
-std::array<std::vector<at::Tensor>, 2> statistics_of(const ImageModel& model) {
+std::array<std::vector<at::Tensor>, 2> kinds_of(const std::vector<NamedTensor>& statistics) {
   std::array<std::vector<at::Tensor>, 2> kinds;
-  for (const NamedTensor& item : model.buffers())
+  for (const NamedTensor& item : statistics)
     kinds[item.tensor.is_floating_point() ? 0 : 1].push_back(item.tensor.view({-1}));
   return kinds;
 }
@@ -66,16 +69,24 @@ TensorView bytes_tensor(const char* what, std::size_t rank, const std::string& b
 
 }  // namespace
 
-std::string pack_statistics(const ImageModel& model) {
+std::vector<NamedTensor> statistics_of(const TrainState& state) {
+  std::vector<NamedTensor> statistics = state.model->buffers();
+  if (!state.averages) return statistics;
+  const std::vector<NamedTensor> averages = state.averages->buffers();
+  statistics.insert(statistics.end(), averages.begin(), averages.end());
+  return statistics;
+}
+
+std::string pack_statistics(const std::vector<NamedTensor>& statistics) {
   std::string bytes;
-  for (const std::vector<at::Tensor>& kind : statistics_of(model))
+  for (const std::vector<at::Tensor>& kind : kinds_of(statistics))
     if (!kind.empty()) append_bytes(torch::cat(kind), bytes);
   return bytes;
 }
 
-bool unpack_statistics(std::string_view packed, ImageModel& model) {
+bool unpack_statistics(std::string_view packed, const std::vector<NamedTensor>& statistics) {
   const torch::NoGradGuard no_grad;
-  const auto kinds = statistics_of(model);
+  const auto kinds = kinds_of(statistics);
   std::size_t size = 0;
   for (const std::vector<at::Tensor>& kind : kinds)
     for (const at::Tensor& item : kind) size += item.nbytes();
@@ -156,6 +167,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   if (job_.inputs.transform) run.transforms = job_.inputs.transform->to_json();
   run.global_batch = job_.epoch_plan(1).step.images();
   run.peak_learning_rate = job_.recipe.schedule.peak;
+  if (state_.averages) run.averaged_steps = state_.averages->steps();
   if (state_.scaler) run.loss_scale = state_.scaler->values();
   run.progress = state_.progress;
   run.progress.best.weights.clear();
@@ -176,7 +188,7 @@ void Checkpoints::write(const std::string& finished) {
   for (const int step : world.gather(first_nonfinite_step))
     if (step != 0) return;
   const std::vector<std::string> ranks = world.gather(format_rank(saved_rank()));
-  std::vector<std::string> statistics = world.gather(pack_statistics(*state_.model));
+  std::vector<std::string> statistics = world.gather(pack_statistics(statistics_of(state_)));
   std::vector<std::string> train_hashes = world.gather(pack_train_hashes(job_)), valid_hashes;
   // The first epoch reads all validation images; count_valid_in_train() would count those that
   // every rank knows once for each rank.

@@ -62,10 +62,12 @@ class Checkpoints {
 // Of this process.
 Machine machine_of(const TrainingJob& job);
 
-// This rank's BatchNorm statistics, which differ between ranks until an epoch ends: all floats in
-// the order of state(), then all counts of batches.
-std::string pack_statistics(const ImageModel& model);
-// `packed` is of a model of the same kind; false: it is not.
-bool unpack_statistics(std::string_view packed, ImageModel& model);
+// What differs between ranks until an epoch ends: BatchNorm's statistics, and their averages where
+// weights are averaged.
+std::vector<NamedTensor> statistics_of(const TrainState& state);
+// All floats in this order, then all counts of batches.
+std::string pack_statistics(const std::vector<NamedTensor>& statistics);
+// `packed` is of a state of the same kind; false: it is not.
+bool unpack_statistics(std::string_view packed, const std::vector<NamedTensor>& statistics);
 
 }  // namespace kiln

@@ -18,12 +18,13 @@
 namespace kiln {
 namespace {
 
-// Options that say where to write, when to stop, or how to go on.
+// Options that say where to write, when to stop, or how to go on; and --recipe, as all that it sets
+// is written.
 const std::set<std::string>& not_repeated() {
   static const std::set<std::string> kNames = {
-      "config", "index",           "trained-model-path", "log-path",          "explain",
-      "resume", "checkpoint-path", "checkpoint-every",   "keep-checkpoints",  "time-limit",
-      "plain",  "kfp-metrics",     "mlflow-log-model",   "kfp-executor-input"};
+      "config",     "index",  "trained-model-path", "log-path",         "explain",
+      "recipe",     "resume", "checkpoint-path",    "checkpoint-every", "keep-checkpoints",
+      "time-limit", "plain",  "kfp-metrics",        "mlflow-log-model", "kfp-executor-input"};
   return kNames;
 }
 

@@ -157,10 +157,11 @@ class Warnings {
   void schedule() {
     if (job_.uses_features) return;
     const SchedulePlan& plan = job_.recipe.schedule;
-    if (plan.peak < kRateFloor)
+    const bool has_floor = plan.name == "polynomial" || plan.name == "cosine";
+    if (has_floor && plan.peak < kRateFloor)
       warn(formatted("the learning rate is below the schedule's minimum and will rise to %g",
                      kRateFloor));
-    else if (plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
+    else if (plan.name != "onecycle" && plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
       warn(formatted(
           "the learning rate is below %g, where warm-up starts: warm-up will lower it instead of "
           "raising it",

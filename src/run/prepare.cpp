@@ -16,6 +16,7 @@
 #include "run/automatic_plan.h"
 #include "run/class_counts.h"
 #include "run/rank_agreement.h"
+#include "run/run_recipe.h"
 #include "run/time_limit.h"
 #include "train/replicas.h"
 #include "weights/model_weights.h"
@@ -195,6 +196,7 @@ void read_inputs(TrainingJob& job) {
   job.uses_features = uses_features(job);
   world.agree([&] {
     check_folds(job);
+    check_recipe_of_features(job);
     check_feature_memory(job);
   });
   job.train_print = print_of(inputs.train);
@@ -212,19 +214,6 @@ void check_steps(const TrainingJob& job) {
       formatted("--steps is %lld, but --epochs %d are only %lld steps: give one of the two, "
                 "or more epochs.",
                 static_cast<long long>(config.steps), config.epochs, all));
-}
-
-Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs, int num_ranks,
-                 Precision precision) {
-  Recipe recipe;
-  recipe.precision = precision;
-  recipe.freeze = config.freeze;
-  if (config.head_learning_rate)
-    recipe.optimizer.head_rate = *config.head_learning_rate / config.learning_rate;
-  recipe.schedule.warmup_epochs = config.num_warmup_steps;
-  recipe.schedule.peak = config.learning_rate * config.lr_scaling.of(num_ranks);
-  recipe.schedule.steps_per_epoch = static_cast<int>(inputs.steps_per_epoch);
-  return recipe;
 }
 
 // A collective if it asks for weights and ranks have different images.
@@ -246,7 +235,7 @@ void open_loaders(TrainingJob& job) {
                                             inputs.normalization);
   };
   job.uploader = open_uploader(inputs.pixels);
-  if (inputs.valid_pixels.output != inputs.pixels.output)
+  if (inputs.valid_pixels.output != inputs.pixels.output || !inputs.sizes.empty())
     job.valid_uploader = open_uploader(inputs.valid_pixels);
   job.world.agree([&] {
     job.cache = job.uses_features ? CacheChoice{.reason = "off, as each image is read once"}
@@ -291,8 +280,20 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
                    .smallest_batch = inputs.smallest_batch,
                    .train_on_empty_batches = config.ranks.sync_batch_norm && world.size() > 1,
                    .loss = recipe.loss,
+                   .clip_norm = recipe.clip_norm,
                    .precision = recipe.precision},
+          .mix = recipe.mix,
+          .rank = world.rank(),
           .most_steps = steps == 0 ? 0 : std::min(steps - before, inputs.steps_per_epoch)};
+}
+
+DeviceUploader& TrainingJob::training_uploader(int epoch) {
+  if (inputs.sizes.empty()) return *uploader;
+  const ImageSize size = inputs.pixels_of(epoch).output;
+  if (!uploader || uploader->size() != size)
+    uploader = std::make_unique<DeviceUploader>(
+        torch_device(device), size, config.optimization.batch_size, inputs.normalization);
+  return *uploader;
 }
 
 int TrainingJob::asked_epochs() const {
@@ -338,6 +339,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log
   job->recipe = recipe_of(config.optimization, job->inputs, world.size(), job->precision.precision);
   job->recipe.loss.class_weights = class_weights_of(*job);
   job->recipe.schedule.epochs = job->asked_epochs();
+  job->inputs.num_epochs = job->recipe.schedule.epochs;
   world.agree([&] { check_steps(*job); });
   check_resumed_inputs(*job);
   world.agree([&] {
@@ -365,6 +367,7 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;
   if (job.resume) restore(job, *state);
+  set_stopping_rule(job.config.optimization, state->progress.early_stopping);
   if (state->progress.time_plan) take_time_plan(job, *state->progress.time_plan);
   open_loaders(job);  // last: the cache takes a share of the remaining memory
   return state;

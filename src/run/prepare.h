@@ -76,6 +76,9 @@ struct TrainingJob {
   int epochs_begun() const;  // by --steps
   // The run has ended before, and its model is where it belongs. Then nothing else is prepared.
   bool is_done() const;
+  // Of an epoch's images; cuDNN measures its convolutions anew where their size changes. Valid
+  // until the next call.
+  DeviceUploader& training_uploader(int epoch);
   DeviceUploader& validation_uploader() { return valid_uploader ? *valid_uploader : *uploader; }
 };
 

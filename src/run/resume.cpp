@@ -148,13 +148,14 @@ SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
 }
 
 // The mean, as at the end of an epoch; where they are frozen, all are the same.
-void average(const std::vector<std::string>& statistics, ImageModel& model) {
+void average(const std::vector<std::string>& packed_of_ranks,
+             const std::vector<NamedTensor>& statistics) {
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> sums;
-  for (const std::string& packed : statistics) {
-    if (!unpack_statistics(packed, model)) continue;
+  for (const std::string& packed : packed_of_ranks) {
+    if (!unpack_statistics(packed, statistics)) continue;
     std::size_t i = 0;
-    for (const NamedTensor& item : model.buffers()) {
+    for (const NamedTensor& item : statistics) {
       if (sums.size() == i) sums.push_back(at::zeros_like(item.tensor));
       if (item.tensor.is_floating_point())
         sums[i].add_(item.tensor);
@@ -164,8 +165,8 @@ void average(const std::vector<std::string>& statistics, ImageModel& model) {
     }
   }
   std::size_t i = 0;
-  for (const NamedTensor& item : model.buffers()) {
-    if (item.tensor.is_floating_point()) sums[i].div_(static_cast<double>(statistics.size()));
+  for (const NamedTensor& item : statistics) {
+    if (item.tensor.is_floating_point()) sums[i].div_(static_cast<double>(packed_of_ranks.size()));
     item.tensor.copy_(sums[i++]);
   }
 }
@@ -266,11 +267,17 @@ void restore(TrainingJob& job, TrainState& state) {
     Checkpoint& from = *point.checkpoint;
     load_tensors(state.model->state(), take_part(from.tensors, "model."), from.path);
     load_tensors(state.optimizer->state(), take_part(from.tensors, "optimizer."), from.path);
+    if (state.averages)
+      load_tensors(state.averages->state(), take_part(from.tensors, "average."), from.path);
     for (const StoredTensor& weight : from.best)
       best.push_back({weight.name, view_of(weight).clone()});
   });
   broadcast_tensors(state.model->state(), *job.communicator);
   broadcast_tensors(state.optimizer->state(), *job.communicator);
+  if (state.averages) {
+    broadcast_tensors(state.averages->state(), *job.communicator);
+    state.averages->set_steps(saved.averaged_steps);
+  }
 
   const auto rank = static_cast<std::size_t>(world.rank());
   const bool same_ranks = saved.machine.num_ranks == world.size();
@@ -278,7 +285,7 @@ void restore(TrainingJob& job, TrainState& state) {
   const std::vector<std::string> train_hashes = share_bytes(job, "train_hashes");
   const std::vector<std::string> valid_hashes = share_bytes(job, "valid_hashes");
   world.agree([&] {
-    const std::size_t expected = pack_statistics(*state.model).size();
+    const std::size_t expected = pack_statistics(statistics_of(state)).size();
     for (const std::string& packed : statistics)
       if (packed.size() != expected)
         throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + job.config.checkpoint.path +
@@ -286,8 +293,8 @@ void restore(TrainingJob& job, TrainState& state) {
   });
   const bool are_frozen = job.recipe.freeze != Freeze::kNone;
   same_ranks || are_frozen
-      ? void(unpack_statistics(statistics[same_ranks ? rank : 0], *state.model))
-      : average(statistics, *state.model);
+      ? void(unpack_statistics(statistics[same_ranks ? rank : 0], statistics_of(state)))
+      : average(statistics, statistics_of(state));
   for (std::size_t r = 0; r < train_hashes.size(); ++r) {
     const DataConfig& data = job.config.data;
     if (!data.has_train_shard || r == rank)

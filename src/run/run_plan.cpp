@@ -13,6 +13,7 @@
 #include "run/class_counts.h"
 #include "run/plan_warnings.h"
 #include "run/rank_agreement.h"
+#include "run/run_recipe.h"
 #include "run/time_limit.h"
 
 namespace kiln {
@@ -42,13 +43,13 @@ DataRecord data_record(const TrainingJob& job) {
   return data;
 }
 
-// Includes options with non-default values only.
+// Includes options with non-default values only, all that --recipe sets among them.
 std::string repeating_command(const TrainConfig& config) {
   const CommandInfo& command = *find_command("train");
   std::string line = "kiln train";
   for (const auto& [name, value] : config.effective_options) {
     const Option* option = find_option(command, name);
-    if (option == nullptr || value == option->default_text) continue;
+    if (option == nullptr || value == option->default_text || name == "recipe") continue;
     line += " --" + name + " " + shell_word(value);
   }
   return line;
@@ -168,7 +169,7 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
   std::string steps = time && time->epochs == 0 ? "at most " : "";
   steps += formatted(
       "%d epochs of %lld steps of %lld images, learning rate %g, "
-      "warm-up %d epochs, patience %d, seed %lld",
+      "warm-up %g epochs, patience %d, seed %lld",
       job.recipe.schedule.epochs, static_cast<long long>(inputs.steps_per_epoch), global_batch,
       peak, config.num_warmup_steps, config.patience, static_cast<long long>(config.random_seed));
   if (const long long left_over = images_left_over(job); left_over > 0)
@@ -180,6 +181,7 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
     steps += formatted("; learning rate of the last layer %g", peak * factor);
   plan.emplace_back("plan", std::move(steps));
   if (time) plan.emplace_back(kTimeLimitLabel, time_limit_text(job, *time));
+  plan_recipe(job.config, plan);
   plan_balance(job, plan);
   tell_choices(job.choices, plan);
   return plan;

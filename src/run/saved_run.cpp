@@ -72,6 +72,8 @@ void visit_fields(Is<EarlyStopping> auto& stopping, auto&& field) {
   field("patience", stopping.patience);
   field("strikes", stopping.strikes);
   field("previous_loss", stopping.previous_loss);
+  field("best_figure", stopping.best_figure);
+  field("epochs", stopping.epochs);
 }
 
 void visit_fields(Is<LossScale> auto& scale, auto&& field) {
@@ -107,6 +109,7 @@ void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("global_batch", run.global_batch);
   field("peak_learning_rate", run.peak_learning_rate);
   field("loss_scale", run.loss_scale);
+  field("averaged_steps", run.averaged_steps);
   field("epochs_done", run.progress.epochs_done);
   field("best", run.progress.best);
   field("early_stopping", run.progress.early_stopping);

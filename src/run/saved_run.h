@@ -2,6 +2,7 @@
 // values.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,6 +66,7 @@ struct SavedRun {
   long long global_batch = 0;
   double peak_learning_rate = 0;
   std::optional<LossScale> loss_scale;  // of fp16
+  std::int64_t averaged_steps = 0;      // in the averages of the weights, where there are some
   Progress progress;                    // without weights
   std::vector<SavedRank> ranks;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -99,8 +100,11 @@ EpochRecord end_training(World& world, TrainEpoch& training) {
 void join_training(TrainingRun& run, EpochRecord& record) {
   World& world = run.job.world;
   set_summed_numbers(world.sum(summed_numbers(record)), record);
-  if (!run.state.epoch.has_joined && run.job.recipe.freeze == Freeze::kNone)
+  if (!run.state.epoch.has_joined && run.job.recipe.freeze == Freeze::kNone) {
     average_statistics(*run.state.model, *run.job.communicator, world);
+    if (run.state.averages)
+      average_statistics(run.state.averages->state(), *run.job.communicator, world);
+  }
   run.state.epoch.has_joined = true;
   world.agree([&] { require_equal_replicas(*run.state.model, world); });
 }
@@ -215,7 +219,7 @@ Stop train(TrainingRun& run) {
     {
       BatchLoader loader = job.loaders->training(epoch, state.epoch.steps);
       job.loaders->begin_validation(epoch);
-      TrainEpoch training(state, loader, *job.uploader, job.epoch_plan(epoch));
+      TrainEpoch training(state, loader, job.training_uploader(epoch), job.epoch_plan(epoch));
       while (!(limit.is_over() && state.epoch.steps > 0) && training.step()) {
         job.world.at("step " + std::to_string(training.steps_done()));
         if (const int signal = vote_after_step(run, training, loader)) return {.signal = signal};
@@ -230,6 +234,8 @@ Stop train(TrainingRun& run) {
     // ----------------------------------- validation -----------------------------------
     job.world.enter("evaluating, epoch " + std::to_string(epoch));
     Validation validation;
+    std::optional<AveragesInPlace> averages;  // which are judged and kept
+    averages.emplace(state.averages ? &*state.averages : nullptr);
     if (const int signal = validate(run, record, validation)) return {.signal = signal};
 
     // -------------------------------- keep, tell, stop --------------------------------
@@ -240,10 +246,11 @@ Stop train(TrainingRun& run) {
     record.bad_valid_images = state.bad_valid.num_bad;
     const bool kept = keep_if_best(run, record, validation);
     ValidationDetails details;
+    averages.reset();
     if (kept) details = judge_kept(run, validation, epoch);
     log.epoch(record, kept ? &details : nullptr);
     state.progress.epochs_done = epoch;
-    state.progress.early_stopping.note(record.valid.loss());
+    state.progress.early_stopping.note(judged(record));
     state.begin_epoch();
     limit.end_epoch(record, since_last_step.seconds());
     Vote mine = ballot(false);
@@ -311,8 +318,10 @@ std::string kept_text(const TrainingJob& job) {
 // Stopping goes by the validation loss, keeping by what --best-by says.
 std::string patience_text(const TrainingJob& job, const TrainState& state) {
   const int patience = job.config.optimization.patience;
-  return formatted("The validation loss was not below the previous epoch's for %d %s; epoch %d, ",
-                   patience, patience == 1 ? "epoch" : "epochs in a row",
+  const bool is_best = job.config.optimization.recipe.stop_when == StopWhen::kBest;
+  return std::string(is_best ? "No epoch was better than the best one by --best-by"
+                             : "The validation loss was not below the previous epoch's") +
+         formatted(" for %d %s; epoch %d, ", patience, patience == 1 ? "epoch" : "epochs in a row",
                    state.progress.best.epoch) +
          kept_text(job) + ", is kept.";
 }

@@ -131,6 +131,7 @@ TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceUploader& u
       begin_(Clock::now()),
       rates_(state.epoch, uploader.device().is_cuda(), plan.step.batches_per_step, begin_) {
   state_.model->train(true);
+  batches_ = std::int64_t{state_.epoch.steps} * plan.step.batches_per_step;
   if (state_.epoch.steps > 0) learning_rate_ = rate_after(state_.epoch.steps - 1);
 }
 
@@ -154,7 +155,18 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   if (batch == nullptr) return std::nullopt;
   clock_.begin(&StepTimes::forward);
   batch_images_ = batch->count;
-  return uploader_.upload(*batch);
+  const DeviceBatch there = uploader_.upload(*batch);
+  ++batches_;
+  return plan_.mix.mixes() && batch->count > 0 ? mix(there, *batch) : there;
+}
+
+// By the place of the batch in the epoch of a single process.
+DeviceBatch TrainEpoch::mix(const DeviceBatch& batch, const HostBatch& host) const {
+  const std::int64_t images =
+      ((batches_ - 1) * plan_.step.num_ranks + plan_.rank) * plan_.step.batch_size;
+  return mixed(batch, plan_.mix,
+               {static_cast<std::uint64_t>(plan_.epoch), static_cast<std::uint64_t>(images / 2),
+                host.places});
 }
 
 void TrainEpoch::enter(StepPhase phase) {

@@ -9,6 +9,7 @@
 #include "base/training_record.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
+#include "train/mixing.h"
 #include "train/state.h"
 #include "train/step.h"
 
@@ -72,6 +73,8 @@ struct EpochPlan {
   int epochs_before = 0;  // of the run, that the schedule does not count
   SchedulePlan schedule;
   StepPlan step;
+  MixPlan mix = {};
+  int rank = 0;                 // among step.num_ranks, whose images are mixed as by one process
   std::int64_t most_steps = 0;  // of this epoch, the last of a run; 0: all
 };
 
@@ -105,6 +108,7 @@ class TrainEpoch : private StepContext {
   std::optional<DeviceBatch> next() override;
   void enter(StepPhase phase) override;
   double rate_after(int steps) const;  // of the epoch
+  DeviceBatch mix(const DeviceBatch& batch, const HostBatch& host) const;
   EpochTimes spent();
 
   TrainState& state_;
@@ -118,7 +122,8 @@ class TrainEpoch : private StepContext {
   const StepRates::Time begin_;
   StepRates rates_;
   double learning_rate_ = 0;
-  int batch_images_ = 0;  // images handed out
+  int batch_images_ = 0;      // images handed out
+  std::int64_t batches_ = 0;  // of this rank in the epoch
 };
 
 }  // namespace kiln

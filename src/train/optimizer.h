@@ -20,9 +20,9 @@ struct ParameterGroup {
   double rate = 1;  // factor on the learning rate
 };
 
-// The trained parameters of `model`, with the plan's weight decay: in one group, or those of its
-// head in a second one where that has a rate of its own. `gradients` are in the order of
-// trained_parameters().
+// The trained parameters of `model`, with the plan's weight decay: in one group, or in more where
+// its head has a rate of its own, or what has one dimension (biases, and the scales and shifts of
+// normalization) no weight decay. `gradients` are in the order of trained_parameters().
 std::vector<ParameterGroup> groups_of(const ImageModel& model,
                                       const std::vector<at::Tensor>& gradients,
                                       const OptimizerPlan& plan);
@@ -36,8 +36,8 @@ class Optimizer {
   // [1] on the parameters' device, which only it reads; 1: nothing changes.
   virtual void step(double learning_rate, const std::optional<at::Tensor>& skip = {}) = 0;
 
-  // The optimizer's state besides weights and gradients, named "momentum.PARAMETER". The tensors
-  // are not copies: writing to them sets the state.
+  // The optimizer's state besides weights and gradients, named "momentum.PARAMETER" and the like.
+  // The tensors are not copies: writing to them sets the state.
   virtual std::vector<NamedTensor> state() const = 0;
 };
 

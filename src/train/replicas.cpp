@@ -15,10 +15,10 @@ bool is_statistic(const NamedTensor& item) {
   return item.name.ends_with(".running_mean") || item.name.ends_with(".running_var");
 }
 
-void take_largest_counts(const ImageModel& model, World& world) {
+void take_largest_counts(const std::vector<NamedTensor>& state, World& world) {
   std::vector<at::Tensor> counts;
   std::vector<std::int64_t> mine;
-  for (const NamedTensor& item : model.state()) {
+  for (const NamedTensor& item : state) {
     if (!item.name.ends_with(".num_batches_tracked")) continue;
     counts.push_back(item.tensor);
     mine.push_back(item.tensor.item<std::int64_t>());
@@ -60,11 +60,16 @@ void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& co
 }
 
 void average_statistics(ImageModel& model, Communicator& communicator, World& world) {
+  average_statistics(model.state(), communicator, world);
+}
+
+void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
+                        World& world) {
   if (communicator.size() == 1) return;
   const torch::NoGradGuard no_grad;
-  take_largest_counts(model, world);
+  take_largest_counts(state, world);
   std::vector<NamedTensor> statistics;
-  for (const NamedTensor& item : model.state())
+  for (const NamedTensor& item : state)
     if (is_statistic(item)) statistics.push_back(item);
   if (statistics.empty()) return;
   const at::Tensor flat = flatten(statistics);

@@ -17,6 +17,9 @@ void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& co
 // The mean over ranks of BatchNorm's running statistics, on every rank, and the largest of the
 // ranks' counts of batches: a rank that passed over a batch has counted fewer.
 void average_statistics(ImageModel& model, Communicator& communicator, World& world);
+// The same of tensors with the names of a model's state().
+void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
+                        World& world);
 
 // Throws Error kFailedToCompleteOperation on all ranks, naming the first tensor that differs and
 // where, unless parameters and buffers are equal bit by bit.

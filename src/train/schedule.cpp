@@ -7,12 +7,18 @@
 
 namespace kiln {
 
+double constant_rate(const SchedulePlan& plan, double epochs);
+double cosine_rate(const SchedulePlan& plan, double epochs);
+double onecycle_rate(const SchedulePlan& plan, double epochs);
 double polynomial_rate(const SchedulePlan& plan, double epochs);
 
 namespace {
 
 constexpr std::array kSchedules = {
-    Schedule{"polynomial", /*is_per_step=*/false, polynomial_rate},
+    Schedule{"polynomial", polynomial_rate},
+    Schedule{"cosine", cosine_rate},
+    Schedule{"onecycle", onecycle_rate},
+    Schedule{"constant", constant_rate},
 };
 
 }  // namespace
@@ -27,8 +33,8 @@ const Schedule& find_schedule(const SchedulePlan& plan) {
 
 double rate(const SchedulePlan& plan, std::int64_t step) {
   const Schedule& schedule = find_schedule(plan);
-  const double epochs = schedule.is_per_step ? static_cast<double>(step) / plan.steps_per_epoch
-                                             : static_cast<double>(step / plan.steps_per_epoch);
+  const double epochs = plan.is_per_step ? static_cast<double>(step) / plan.steps_per_epoch
+                                         : static_cast<double>(step / plan.steps_per_epoch);
   return schedule.rate(plan, epochs);
 }
 

@@ -11,8 +11,7 @@ namespace kiln {
 
 struct Schedule {
   std::string_view name;
-  bool is_per_step = false;  // else one rate for a whole epoch
-  // `epochs` trained so far, from 0; whole unless is_per_step.
+  // `epochs` trained so far, from 0; whole unless the plan is per step.
   double (*rate)(const SchedulePlan& plan, double epochs) = nullptr;
 };
 
@@ -22,8 +21,13 @@ const Schedule& find_schedule(const SchedulePlan& plan);
 // Of step `step`, counted from 0 since the first epoch.
 double rate(const SchedulePlan& plan, std::int64_t step);
 
-// Where the polynomial schedule's warm-up begins, and the floor that it falls to.
+// Where warm-up begins, and the floor that rates fall to; not of onecycle.
 inline constexpr double kWarmupStart = 1e-4;
 inline constexpr double kRateFloor = 1e-7;
+
+// The linear warm-up of the schedules but onecycle, for `epochs` below plan.warmup_epochs.
+inline double warmup_rate(const SchedulePlan& plan, double epochs) {
+  return kWarmupStart + (plan.peak - kWarmupStart) * epochs / plan.warmup_epochs;
+}
 
 }  // namespace kiln

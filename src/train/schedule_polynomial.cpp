@@ -7,8 +7,8 @@
 namespace kiln {
 
 double polynomial_rate(const SchedulePlan& plan, double epochs) {
-  const int warmup = plan.warmup_epochs;
-  if (epochs < warmup) return kWarmupStart + (plan.peak - kWarmupStart) * epochs / warmup;
+  const double warmup = plan.warmup_epochs;
+  if (epochs < warmup) return warmup_rate(plan, epochs);
   const double left = 1.0 - (epochs - warmup) / (plan.epochs - warmup);
   return (plan.peak - kRateFloor) * left * left + kRateFloor;
 }

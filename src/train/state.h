@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,26 +12,14 @@
 #include "base/training_record.h"
 #include "model/image_model.h"
 #include "parallel/gradients/gradient_buckets.h"
+#include "train/averaged_weights.h"
+#include "train/early_stopping.h"
 #include "train/evaluation.h"
 #include "train/loss_scaler.h"
 #include "train/optimizer.h"
 #include "train/recipe.h"
 
 namespace kiln {
-
-// When to stop, by the epochs' validation losses. Plain values: part of the training state.
-struct EarlyStopping {
-  int patience = 3;
-  int strikes = 0;
-  double previous_loss = std::numeric_limits<double>::infinity();
-
-  // Counts consecutive epochs whose loss is not below the previous epoch's. `valid_loss` is finite.
-  void note(double valid_loss) {
-    strikes = valid_loss >= previous_loss ? strikes + 1 : 0;
-    previous_loss = valid_loss;
-  }
-  bool exhausted() const { return strikes >= patience; }
-};
 
 // The epoch whose weights are kept.
 struct BestEpoch {
@@ -116,6 +103,7 @@ struct TrainState {
         optimizer(make_optimizer(recipe.optimizer,
                                  groups_of(*model, gradients.gradients(), recipe.optimizer))),
         epoch(model->parameters().front().device()) {
+    if (recipe.ema > 0) averages.emplace(*model, recipe.ema);
     if (recipe.precision == Precision::kFp16) scaler.emplace(model->parameters().front().device());
   }
 
@@ -128,7 +116,8 @@ struct TrainState {
   std::unique_ptr<ImageModel> model;
   GradientBuckets gradients;  // zero between two steps
   std::unique_ptr<Optimizer> optimizer;
-  std::optional<LossScaler> scaler;  // of float16
+  std::optional<AveragedWeights> averages;  // where they are asked for
+  std::optional<LossScaler> scaler;         // of float16
   Progress progress;
   EpochSums epoch;
   ImageFaults bad_train, bad_valid;

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 
+#include "train/clip_norm.h"
 #include "train/precision.h"
 
 namespace kiln {
@@ -16,7 +17,7 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
     if (i == plan_.batches_per_step) state_.gradients.reduce_on_next_backward();
     if (is_passed_over(*batch)) continue;
     const at::Tensor logits = forward(*state_.model, batch->images, plan_.precision);
-    const at::Tensor loss = loss_(logits, batch->labels) / static_cast<double>(plan_.images());
+    const at::Tensor loss = objective(logits, *batch) / static_cast<double>(plan_.images());
     context.enter(StepPhase::kBackward);
     (state_.scaler ? state_.scaler->scaled(loss) : loss).backward();
     state_.epoch.metrics.add(logits, batch->labels, reported_loss(logits, batch->labels),
@@ -33,9 +34,18 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
   return true;
 }
 
+at::Tensor TrainStep::objective(const at::Tensor& logits, const DeviceBatch& batch) const {
+  if (!batch.other_labels.defined()) return loss_(logits, batch.labels);
+  return loss_(logits, batch.labels, batch.other_labels, batch.shares);
+}
+
+// An overflow in float16 is found before clipping, which would spread it.
 void TrainStep::update(double learning_rate) {
-  if (!state_.scaler) return state_.optimizer->step(learning_rate);
-  state_.optimizer->step(learning_rate, state_.scaler->unscale(state_.gradients.flat()));
+  std::optional<at::Tensor> skip;
+  if (state_.scaler) skip = state_.scaler->unscale(state_.gradients.flat());
+  if (plan_.clip_norm > 0) clip_norm(state_.gradients.flat(), plan_.clip_norm);
+  state_.optimizer->step(learning_rate, skip);
+  if (state_.averages) state_.averages->note_step();
 }
 
 bool TrainStep::is_passed_over(const DeviceBatch& batch) const {

@@ -18,6 +18,7 @@ struct StepPlan {
   int smallest_batch = 1;
   bool train_on_empty_batches = false;  // synchronized BatchNorm needs every rank in every batch
   LossPlan loss = {};
+  double clip_norm = 0;                    // 0: gradients stay as they are
   Precision precision = Precision::kFp32;  // that of the state's recipe
 
   // Of one step, over all ranks: what gradients are divided by, bad images or not.
@@ -51,6 +52,7 @@ class TrainStep {
 
  private:
   bool is_passed_over(const DeviceBatch& batch) const;
+  at::Tensor objective(const at::Tensor& logits, const DeviceBatch& batch) const;
   void update(double learning_rate);
 
   TrainState& state_;

@@ -91,13 +91,13 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Ranges, EveryNumericTrainOptionIsTested) {
   // The list above names them, checkpoint_test.cpp --checkpoint-every, fine_tuning_test.cpp --folds
-  // and --head-learning-rate, length_test.cpp --steps and --time-limit; a new option must be added
-  // there.
+  // and --head-learning-rate, length_test.cpp --steps and --time-limit, recipe_test.cpp those of the
+  // recipe; a new option must be added there.
   int numeric = 0;
   for (const Option& option : find_command("train")->options) {
     numeric += option.maximum != 0 ? 1 : 0;
   }
-  EXPECT_EQ(numeric, 28);
+  EXPECT_EQ(numeric, 37);
 }
 
 // A single fault for each value beyond its range, and none for those at its ends.

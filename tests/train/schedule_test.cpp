@@ -17,7 +17,7 @@ void expect_rates(const SchedulePlan& plan, const std::vector<double>& expected)
         << "step " << step;
 }
 
-SchedulePlan plan(int epochs, int warmup_epochs, double peak, int steps_per_epoch = 1) {
+SchedulePlan plan(int epochs, double warmup_epochs, double peak, int steps_per_epoch = 1) {
   return {.epochs = epochs,
           .warmup_epochs = warmup_epochs,
           .peak = peak,

@@ -343,6 +343,7 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
   HostBatch& batch = slot.batch;
   batch.labels.clear();
   batch.samples.clear();
+  batch.places.clear();
   for (std::size_t i = 0; i < slot.places.size(); ++i) {
     SampleSlot& place = slot.places[i];
     const std::uint32_t sample = plan_.order[number * batch_size_ + i];
@@ -354,6 +355,7 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
                   slot_bytes_);
     batch.labels.push_back(set_.samples.label(sample));
     batch.samples.push_back(sample);
+    batch.places.push_back(static_cast<std::uint32_t>(i));
   }
   batch.count = static_cast<int>(batch.samples.size());
   batch.nominal = static_cast<int>(slot.places.size());

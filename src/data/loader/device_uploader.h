@@ -19,6 +19,9 @@ namespace kiln {
 struct DeviceBatch {
   at::Tensor images;  // float32 [N, 3, H, W], channels_last, (x / 255 - mean) / std
   at::Tensor labels;  // int64 [N]
+  // Of images that are mixed of two: the other label, and the share of the first, float32 [N], at
+  // least a half. Undefined: of none.
+  at::Tensor other_labels = {}, shares = {};
 };
 
 // The memory layout of host batches for a device; a GPU's are in `pinned` memory.
@@ -41,6 +44,7 @@ class DeviceUploader {
   DeviceBatch upload(const HostBatch& batch);
 
   const at::Device& device() const { return device_; }
+  ImageSize size() const { return size_; }
 
  private:
   at::Tensor copied(const at::Tensor& host) const;

@@ -102,7 +102,10 @@ class Finder {
            reached + ".");
     else if (end.stopped_early == "patience")
       note("Training stopped early, after " + reached +
-           ": the validation loss had not fallen for as many epochs as `--patience` allows.");
+           (option_of(run_, "stop-when") == "best"
+                ? ": no epoch had been better than the best one for as many as `--patience` allows."
+                : ": the validation loss had not fallen for as many epochs as `--patience` "
+                  "allows."));
     else if (end.stopped_early == "time-limit")
       note("`--time-limit` ended training, after " + reached +
            (!run_.epochs.empty() && run_.epochs.back().num_steps < run_.start.steps_per_epoch

@@ -1,0 +1,230 @@
+// The recipe of `kiln train`: how weights are optimized, scheduled and averaged, what images are
+// mixed, and when training stops; and the sets of these that have a name.
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "config/binder.h"
+#include "config/option_rows.h"
+#include "config/recipe_names.h"
+#include "model/catalogue.h"
+
+namespace kiln {
+namespace {
+
+std::vector<TrainOption> optimizer_options() {
+  return {
+      {Effect::kFree,
+       choice("recipe", {"designer", "modern"}, kRecipe,
+              "A set of options, each of which may also be given itself; the first lines tell "
+              "them. designer: the defaults. modern: what trains to a higher accuracy in as many "
+              "epochs; see docs/recipes.md.")},
+      {Effect::kResult,
+       choice("optimizer", {"sgd", "adamw", "lars"}, kRecipe,
+              "sgd: Nesterov momentum. adamw: Adam with decoupled weight decay. lars: momentum, "
+              "with a rate for each layer by the norms of its weights and gradient, for large "
+              "batches.")},
+      {Effect::kResult,
+       number_from("momentum", "0.9", 0, 1, "", kRecipe,
+                   "Momentum of sgd and lars; of adamw, the decay of the mean gradient.")},
+      {Effect::kResult,
+       number_from("weight-decay", "0.0001", 0, 1, "", kRecipe,
+                   "Weight decay: sgd and lars add this much of the weights to the gradient; adamw "
+                   "shrinks weights by it, times the learning rate.")},
+      {Effect::kResult, choice("no-decay", {"none", "norm-and-bias"}, kRecipe,
+                               "Which parameters have no weight decay. norm-and-bias: those of "
+                               "normalization, and biases.")},
+      {Effect::kResult,
+       number_from("clip-norm", "0", 0, kMillion, "", kRecipe,
+                   "Scale down the gradient of a step, summed over all ranks, to this norm where "
+                   "it is larger. 0: do not.")},
+      {Effect::kResult,
+       number_from("ema", "0", 0, 1, "", kRecipe,
+                   "Average the weights over the steps with this decay, such as 0.999; the "
+                   "averaged ones are validated and saved. 0: do not.")},
+  };
+}
+
+std::vector<TrainOption> schedule_options() {
+  return {
+      {Effect::kResult,
+       choice("lr-schedule", {"polynomial", "cosine", "onecycle", "constant"}, kRecipe,
+              "How the learning rate falls after warm-up. polynomial: by the square of what is "
+              "left. cosine: by half a cosine. onecycle: also rises by one, over the epochs of "
+              "--num-warmup-steps or a third of all. constant: not at all.")},
+      {Effect::kResult, choice("lr-step", {"epoch", "step"}, kRecipe,
+                               "How often the learning rate changes: every epoch or every step.")},
+      {Effect::kResult,
+       number_from("label-smoothing", "0", 0, 1, "", kRecipe,
+                   "Share of each label that the training objective spreads over all classes. "
+                   "Reported losses are without it.")},
+      {Effect::kResult,
+       number_from("mixup", "0", 0, 100, "", kRecipe,
+                   "Blend training images and their labels in pairs, by a share drawn from the "
+                   "distribution Beta(X, X). 0: do not.")},
+      {Effect::kResult,
+       number_from("cutmix", "0", 0, 100, "", kRecipe,
+                   "Paste rectangles between training images in pairs, of an area drawn from "
+                   "Beta(X, X); with --mixup, a pair gets either. 0: do not.")},
+  };
+}
+
+std::vector<TrainOption> stop_options() {
+  return {
+      {Effect::kResult,
+       choice("stop-when", {"previous", "best", "off"}, kRecipe,
+              "Which epochs --patience counts. previous: those whose validation loss is not below "
+              "the previous epoch's. best: those that are not better than the best one, by "
+              "--best-by. off: none.")},
+      {Effect::kResult,
+       number_from("min-delta", "0", 0, 100, "", kRecipe,
+                   "An epoch is better only by more than this: of the loss, or, with --stop-when "
+                   "best, of the share that --best-by names.")},
+      {Effect::kResult, integer("min-epochs", "0", 0, kMillion, "epochs", kRecipe,
+                                "Do not stop early before this many epochs.")},
+  };
+}
+
+// A fault of a number that must stay below 1.
+void check_below_1(Binder& binder, const char* name, double value, const std::string& why) {
+  if (value < 1) return;
+  binder.fault(name, ErrorCode::kLessThanOrEqualTo,
+               std::string("--") + name + " is 1, " + why + ": use a smaller number.");
+}
+
+bool mixes(const RecipeConfig& config) {
+  return config.mixup > 0 || config.cutmix > 0;
+}
+
+void check_mixing(Binder& binder, const OptimizationConfig& config) {
+  if (!mixes(config.recipe) || config.batch_size < 1 || config.batch_size % 2 == 0) return;
+  const std::string name = config.recipe.mixup > 0 ? "mixup" : "cutmix";
+  binder.fault(name.c_str(), ErrorCode::kParameterParsing,
+               "--" + name + " mixes the images of a batch in pairs, but --batch-size is " +
+                   std::to_string(config.batch_size) + ": use an even one, or --" + name + " 0.");
+}
+
+// The first epoch is timed before the number of epochs is known.
+void check_time_limit(Binder& binder, const TrainConfig& config) {
+  const OptimizationConfig& optimization = config.optimization;
+  const RecipeConfig& recipe = optimization.recipe;
+  if (optimization.time_limit_s == 0) return;
+  if (config.data.first_image_size > 0)
+    binder.fault("image-size", ErrorCode::kParameterParsing,
+                 "--time-limit counts how many epochs like the first fit, but with an --image-size "
+                 "that grows later ones take longer: use one size, or --epochs in place of "
+                 "--time-limit.");
+  const bool falls_at_once =
+      recipe.rate_per_step && optimization.num_warmup_steps < 1 && recipe.schedule != "constant";
+  if (recipe.schedule == "onecycle" || falls_at_once)
+    binder.fault("lr-schedule", ErrorCode::kParameterParsing,
+                 "--time-limit decides the number of epochs after the first one, whose learning "
+                 "rates must not depend on it: use --lr-step epoch or --num-warmup-steps 1 or "
+                 "more, and another --lr-schedule than onecycle.");
+}
+
+void check_stopping(Binder& binder, const OptimizationConfig& config) {
+  if (config.recipe.stop_when != StopWhen::kOff) return;
+  for (const char* name : {"min-delta", "min-epochs"})
+    if (binder.given(name))
+      binder.fault(name, ErrorCode::kParameterParsing,
+                   std::string("--") + name +
+                       " says when to stop early, but --stop-when is off: leave one of them out.");
+}
+
+// The learning rate of a process, by the images of its steps: for sgd 0.256 for 256 of them.
+double modern_rate(const std::string& optimizer, double images) {
+  if (optimizer == "adamw") return 0.001 * std::sqrt(images / 256);
+  return optimizer == "lars" ? 0.003 * images : 0.001 * images;
+}
+
+void imply_modern(Binder& binder) {
+  const auto imply = [&](const char* name, const std::string& text) {
+    binder.imply(name, text, "recipe");
+  };
+  const std::string optimizer = binder.choice("optimizer");
+  const auto images =
+      static_cast<double>(binder.integer("batch-size")) * binder.small_integer("accumulate");
+  if (images > 0) imply("learning-rate", formatted("%.6g", modern_rate(optimizer, images)));
+  imply("weight-decay", optimizer == "adamw" ? "0.05" : "0.00005");
+  imply("no-decay", "norm-and-bias");
+  imply("ema", "0.999");
+  imply("lr-schedule", "cosine");
+  imply("lr-step", "step");
+  constexpr double kShare = 0.1, kMost = 2;  // of the epochs; epochs
+  const double epochs =
+      binder.given("time-limit") ? kMost / kShare : binder.small_integer("epochs");
+  imply("num-warmup-steps", formatted("%g", std::min(kMost, kShare * epochs)));
+  imply("label-smoothing", "0.1");
+  imply("mixup", "0.1");
+  if (!binder.given("transform-path")) {
+    imply("augment", "standard");
+    imply("eval-crop", "larger");
+  }
+  imply("stop-when", "off");
+  imply("precision", "auto");
+  const KnownNetwork* network = find_network(binder.choice("model-name"));
+  if (network != nullptr && !binder.given("weights") && network->family().allows(kZeroInitResidual))
+    imply("zero-init-residual", "True");
+}
+
+StopWhen stop_when(const std::string& word) {
+  if (word == "best") return StopWhen::kBest;
+  return word == "off" ? StopWhen::kOff : StopWhen::kPrevious;
+}
+
+}  // namespace
+
+const std::vector<std::string>& recipe_names() {
+  static const std::vector<std::string> kNames = {
+      "optimizer", "learning-rate",     "momentum",  "weight-decay",
+      "no-decay",  "clip-norm",         "ema",       "lr-schedule",
+      "lr-step",   "num-warmup-steps",  "augment",   "mixup",
+      "cutmix",    "label-smoothing",   "eval-crop", "stop-when",
+      "precision", "zero-init-residual"};
+  return kNames;
+}
+
+std::vector<TrainOption> recipe_options() {
+  std::vector<TrainOption> options = optimizer_options();
+  for (const auto& more : {schedule_options(), stop_options()})
+    options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+void imply_recipe(Binder& binder) {
+  if (binder.choice("recipe") == "modern") imply_modern(binder);
+}
+
+RecipeConfig bind_recipe(Binder& binder) {
+  RecipeConfig config;
+  config.name = binder.choice("recipe");
+  config.optimizer = binder.choice("optimizer");
+  config.momentum = binder.number("momentum");
+  config.weight_decay = binder.number("weight-decay");
+  config.decays_norm_and_bias = binder.choice("no-decay") != "norm-and-bias";
+  config.clip_norm = binder.number("clip-norm");
+  config.ema = binder.number("ema");
+  config.schedule = binder.choice("lr-schedule");
+  config.rate_per_step = binder.choice("lr-step") == "step";
+  config.label_smoothing = binder.number("label-smoothing");
+  config.mixup = binder.number("mixup");
+  config.cutmix = binder.number("cutmix");
+  config.stop_when = stop_when(binder.choice("stop-when"));
+  config.min_delta = binder.number("min-delta");
+  config.min_epochs = binder.small_integer("min-epochs");
+  check_below_1(binder, "momentum", config.momentum, "with which no step would ever end");
+  check_below_1(binder, "ema", config.ema,
+                "with which the average would stay at the first weights");
+  check_below_1(binder, "label-smoothing", config.label_smoothing,
+                "with which labels would say nothing");
+  return config;
+}
+
+void settle_recipe(Binder& binder, const TrainConfig& config) {
+  check_mixing(binder, config.optimization);
+  check_time_limit(binder, config);
+  check_stopping(binder, config.optimization);
+}
+
+}  // namespace kiln
