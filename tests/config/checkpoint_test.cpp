@@ -124,12 +124,13 @@ TEST(Effects, TellWhatARunThatResumesMayChange) {
     EXPECT_EQ(effect_of(name), Effect::kFree) << name;
   for (const char* name : {"threads", "ranks", "bucket-mb", "gradient-dtype", "device"})
     EXPECT_EQ(effect_of(name), Effect::kBits) << name;
-  for (const char* name : {"learning-rate", "random-seed", "augment", "image-size", "patience",
-                           "save", "precision", "sync-batch-norm", "lr-scaling", "shard-by",
-                           "class-weights", "sample", "best-by", "time-limit", "steps",
-                           "optimizer", "momentum", "weight-decay", "no-decay", "clip-norm", "ema",
-                           "lr-schedule", "lr-step", "label-smoothing", "mixup", "cutmix",
-                           "stop-when", "min-delta", "min-epochs"})
+  for (const char* name :
+       {"learning-rate", "random-seed", "augment",         "image-size",      "patience",
+        "save",          "precision",   "sync-batch-norm", "lr-scaling",      "shard-by",
+        "class-weights", "sample",      "best-by",         "time-limit",      "steps",
+        "optimizer",     "momentum",    "weight-decay",    "no-decay",        "clip-norm",
+        "ema",           "lr-schedule", "lr-step",         "label-smoothing", "mixup",
+        "cutmix",        "stop-when",   "min-delta",       "min-epochs"})
     EXPECT_EQ(effect_of(name), Effect::kResult) << name;
 }
 

@@ -91,8 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Ranges, EveryNumericTrainOptionIsTested) {
   // The list above names them, checkpoint_test.cpp --checkpoint-every, fine_tuning_test.cpp --folds
-  // and --head-learning-rate, length_test.cpp --steps and --time-limit, recipe_test.cpp those of the
-  // recipe; a new option must be added there.
+  // and --head-learning-rate, length_test.cpp --steps and --time-limit, recipe_test.cpp those of
+  // the recipe; a new option must be added there.
   int numeric = 0;
   for (const Option& option : find_command("train")->options) {
     numeric += option.maximum != 0 ? 1 : 0;
@@ -128,13 +128,13 @@ TEST(Ranges, MessagesNameOptionValueAndRange) {
   EXPECT_EQ(fault(train({"--epochs", "1000001"})),
             "--epochs is 1000001, but must be at most 1000000 (range 1 to 1000000).");
   EXPECT_EQ(fault(train({"--image-size", "8"})),
-            "--image-size is 8, but must be auto, or 16 to 2048.");
+            "--image-size is 8, but must be auto, 16 to 2048, or two of them such as 128:224.");
 }
 
 TEST(Ranges, WholeNumbersHaveNoFraction) {
   for (const char* flag :
-       {"--epochs", "--batch-size", "--num-warmup-steps", "--random-seed", "--patience",
-        "--print-freq", "--image-size", "--max-bad-images", "--loader-threads", "--threads"}) {
+       {"--epochs", "--batch-size", "--random-seed", "--patience", "--print-freq", "--image-size",
+        "--max-bad-images", "--loader-threads", "--threads"}) {
     ErrorCode code{};
     fault(train({flag, "2.0"}), &code);
     EXPECT_EQ(code, ErrorCode::kParameterParsing) << flag;

@@ -48,6 +48,39 @@ TEST(Loss, WeighsImagesByTheirClass) {
   EXPECT_NEAR(weighted(floats, labels).item<float>(), expected.item<double>(), 1e-5);
 }
 
+// As PyTorch's cross_entropy(label_smoothing=0.1), alone and with weights.
+TEST(Loss, SmoothsLabels) {
+  torch::manual_seed(5);
+  const at::Tensor logits = torch::randn({6, 4}, at::kDouble);
+  const at::Tensor labels = torch::tensor({0, 1, 2, 3, 1, 0}, at::kLong);
+  for (const std::vector<double>& weights : {std::vector<double>{}, {0.5, 2, 1, 3}}) {
+    at::Tensor target = 0.9 * torch::one_hot(labels, 4).to(at::kDouble) + 0.1 / 4;
+    if (!weights.empty()) target = target * torch::tensor(weights, at::kDouble);
+    const double expected = -(target * logits.log_softmax(1)).sum().item<double>();
+    const TrainingLoss smooth =
+        find_training_loss({.class_weights = weights, .label_smoothing = 0.1});
+    EXPECT_NEAR(smooth(logits, labels).item<double>(), expected, 1e-12);
+  }
+}
+
+// What a label with both classes in it would give.
+TEST(Loss, OfTwoLabelsIsThatOfBothInOne) {
+  torch::manual_seed(6);
+  const at::Tensor logits = torch::randn({5, 3}, at::kDouble);
+  const at::Tensor labels = torch::tensor({0, 1, 2, 1, 0}, at::kLong);
+  const at::Tensor others = torch::tensor({1, 1, 0, 2, 2}, at::kLong);
+  const at::Tensor shares = torch::tensor({0.5, 0.75, 1.0, 0.625, 0.875}, at::kFloat);
+  const at::Tensor first = shares.to(at::kDouble).unsqueeze(1);
+  const at::Tensor hot = first * torch::one_hot(labels, 3).to(at::kDouble) +
+                         (1 - first) * torch::one_hot(others, 3).to(at::kDouble);
+  for (const double smoothing : {0.0, 0.1}) {
+    const at::Tensor target = (1 - smoothing) * hot + smoothing / 3;
+    const double expected = -(target * logits.log_softmax(1)).sum().item<double>();
+    const TrainingLoss loss = find_training_loss({.label_smoothing = smoothing});
+    EXPECT_NEAR(loss(logits, labels, others, shares).item<double>(), expected, 1e-12);
+  }
+}
+
 TEST(Loss, WithoutWeightsKeepsItsBits) {
   torch::manual_seed(4);
   const at::Tensor logits = torch::randn({7, 3});

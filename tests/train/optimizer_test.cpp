@@ -124,6 +124,114 @@ TEST(Sgd, SkipsAStepWhoseFlagIsSet) {
   EXPECT_FALSE(torch::equal(tensor, weight));
 }
 
+TEST(AdamW, EqualsTheFrameworks) {
+  torch::manual_seed(3);
+  const at::Tensor start = torch::randn({4, 3, 3, 3}), target = torch::randn({4, 3, 3, 3});
+  const at::Tensor ours = parameter(start);
+  const auto optimizer =
+      make_optimizer({.name = "adamw", .momentum = 0.8}, {group_of("w", ours, 0.05)});
+  at::Tensor theirs = start.clone().set_requires_grad(true);
+  torch::optim::AdamW reference(
+      std::vector<at::Tensor>{theirs},
+      torch::optim::AdamWOptions(0.01).betas({0.8, 0.999}).weight_decay(0.05));
+  for (int step = 0; step < 5; ++step) {
+    descend(ours, target);
+    optimizer->step(0.01);
+    reference.zero_grad();
+    (theirs - target).pow(2).sum().backward();
+    reference.step();
+  }
+  EXPECT_TRUE(torch::allclose(ours, theirs, 1e-5, 1e-6));
+}
+
+// By its definition, a tensor at a time.
+TEST(Lars, AdaptsTheRateOfALayerButNotOfWhatHasOneDimension) {
+  torch::manual_seed(4);
+  const at::Tensor start = torch::randn({4, 3, 3, 3}), bias_start = torch::randn({5});
+  const at::Tensor layer = parameter(start);
+  const at::Tensor bias = bias_start.clone().set_requires_grad(true);
+  const double momentum = 0.9, decay = 0.01, rate = 2;
+  const auto optimizer = make_optimizer({.name = "lars", .momentum = momentum},
+                                        {group_of("w", layer, decay), group_of("b", bias, 0)});
+  at::Tensor w = start.clone(), b = bias_start.clone();
+  at::Tensor w_momentum = torch::zeros_like(w), b_momentum = torch::zeros_like(b);
+  for (int step = 0; step < 4; ++step) {
+    const at::Tensor g = torch::randn({4, 3, 3, 3}), h = torch::randn({5});
+    layer.mutable_grad().copy_(g);
+    bias.mutable_grad().copy_(h);
+    optimizer->step(rate);
+    const double trust = 0.001 * w.norm().item<double>() /
+                         (g.norm().item<double>() + decay * w.norm().item<double>());
+    w_momentum = momentum * w_momentum + trust * (g + decay * w);
+    b_momentum = momentum * b_momentum + h;
+    w = w - rate * w_momentum;
+    b = b - rate * b_momentum;
+  }
+  EXPECT_TRUE(torch::allclose(layer, w, 1e-4, 1e-5));
+  EXPECT_TRUE(torch::allclose(bias, b, 1e-4, 1e-5));
+}
+
+TEST(Lars, WeightsOrGradientsOfZeroChangeNothingBadly) {
+  const at::Tensor zero = parameter(torch::zeros({2, 2, 1, 1}));
+  const auto optimizer = make_optimizer({.name = "lars"}, {group_of("w", zero, 0.1)});
+  optimizer->step(1);
+  EXPECT_TRUE(torch::equal(zero, torch::zeros({2, 2, 1, 1})));
+  zero.mutable_grad().fill_(1);
+  optimizer->step(1);
+  EXPECT_TRUE(torch::isfinite(zero).all().item<bool>());
+}
+
+TEST(Groups, WithoutDecayHoldWhatHasOneDimension) {
+  const auto model = make_image_model({.model_name = "resnet18", .num_classes = 3});
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& tensor : model->parameters())
+    gradients.push_back(torch::zeros_like(tensor));
+  OptimizerPlan plan;
+  plan.decays_norm_and_bias = false;
+  for (const double head_rate : {1.0, 5.0}) {
+    plan.head_rate = head_rate;
+    const auto groups = groups_of(*model, gradients, plan);
+    ASSERT_EQ(groups.size(), head_rate == 1 ? 2U : 4U);
+    std::size_t count = 0;
+    for (const ParameterGroup& group : groups)
+      for (const NamedTensor& item : group.parameters) {
+        EXPECT_EQ(group.weight_decay == 0, item.tensor.dim() == 1) << item.name;
+        EXPECT_EQ(group.rate == 5, head_rate == 5 && item.name.starts_with("fc.")) << item.name;
+        ++count;
+      }
+    EXPECT_EQ(count, gradients.size());
+  }
+}
+
+// State of each can be set, and a step can be skipped.
+TEST(Optimizers, GoOnFromTheStateOfAnotherAndSkipSteps) {
+  for (const char* name : {"sgd", "adamw", "lars"}) {
+    torch::manual_seed(7);
+    const at::Tensor target = torch::randn({4, 3, 3, 3});
+    const at::Tensor first = parameter(torch::randn({4, 3, 3, 3}));
+    const auto one = make_optimizer({.name = name}, {group_of("w", first, 1e-4)});
+    for (const float skip : {0.0F, 1.0F, 0.0F}) {
+      descend(first, target);
+      const at::Tensor before = first.detach().clone();
+      one->step(0.01, torch::full({1}, skip));
+      EXPECT_EQ(torch::equal(first, before), skip == 1) << name;
+    }
+    const at::Tensor second = parameter(first.detach());
+    const auto other = make_optimizer({.name = name}, {group_of("w", second, 1e-4)});
+    const auto from = one->state(), to = other->state();
+    ASSERT_EQ(from.size(), to.size());
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      EXPECT_EQ(from[i].name, to[i].name);
+      at::Tensor(to[i].tensor).copy_(from[i].tensor);
+    }
+    for (const auto& [tensor, optimizer] : {std::pair(first, one.get()), {second, other.get()}}) {
+      descend(tensor, target);
+      optimizer->step(0.01);
+    }
+    EXPECT_TRUE(torch::equal(first, second)) << name;
+  }
+}
+
 TEST(Optimizer, RefusesANameThatIsInNoRow) {
   EXPECT_THROW(make_optimizer({.name = "adam"}, {}), InternalError);
 }
