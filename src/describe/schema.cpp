@@ -34,7 +34,7 @@ Json type_of(const Option& option) {
                {Json{{"const", "auto"}}, integer_type(option),
                 Json{{"type", "string"}, {"pattern", "^[0-9]+:[0-9]+$"}}}}};
     case ValueKind::kCropSize:
-      return {{"anyOf", {Json{{"enum", {"auto", "larger"}}}, integer_type(option)}}};
+      return {{"anyOf", {Json{{"enum", Json::array({"auto", "larger"})}}, integer_type(option)}}};
     case ValueKind::kNumberFrom:
       return {{"type", "number"}, {"minimum", option.minimum}, {"maximum", option.maximum}};
     case ValueKind::kNumber:

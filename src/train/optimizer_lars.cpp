@@ -67,8 +67,10 @@ class Lars : public Optimizer {
     const c10::AutoGradMode no_grad(false);
     for (Group& group : groups_) {
       std::vector<at::Tensor> directions = adapted(group);
-      at::_fused_sgd_(group.parameters, directions, group.momenta, /*weight_decay=*/0.0, momentum_,
-                      learning_rate * group.rate, /*dampening=*/0.0, /*nesterov=*/false,
+      at::_fused_sgd_(group.parameters, directions,
+                      momentum_ > 0 ? at::TensorList(group.momenta) : at::TensorList(),
+                      /*weight_decay=*/0.0, momentum_, learning_rate * group.rate,
+                      /*dampening=*/0.0, /*nesterov=*/false,
                       /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip);
     }
   }

@@ -36,7 +36,7 @@ class Sgd : public Optimizer {
   void step(double learning_rate, const std::optional<at::Tensor>& skip) override {
     const c10::AutoGradMode no_grad(false);
     for (Group& group : groups_)
-      at::_fused_sgd_(group.parameters, group.gradients, group.momenta, group.weight_decay,
+      at::_fused_sgd_(group.parameters, group.gradients, with_momentum(group), group.weight_decay,
                       momentum_, learning_rate * group.rate, /*dampening=*/0.0, /*nesterov=*/true,
                       /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip);
   }
@@ -50,6 +50,11 @@ class Sgd : public Optimizer {
   }
 
  private:
+  // The operator wants none where there is no momentum.
+  at::TensorList with_momentum(const Group& group) const {
+    return momentum_ > 0 ? at::TensorList(group.momenta) : at::TensorList();
+  }
+
   double momentum_;
   std::vector<Group> groups_;
 };

@@ -156,6 +156,13 @@ class EqualityTest(JobTest):
                 other = self.outcome(ranks, 16, threads=2 if ranks == 1 else 1, **options)
                 self.assert_equal(f"{ranks} ranks, {3 * epochs} steps", one, other, **bounds)
 
+    def test_one_step_of_a_recipe(self):
+        """Images are mixed by their places in the global batch, and the norm is that of the sum of all gradients."""
+        recipe = {"epochs": 1, "mixup": 0.4, "cutmix": 1, "label_smoothing": 0.1, "clip_norm": 1, "ema": 0.9,
+                  "no_decay": "norm-and-bias"}
+        self.assert_equal("2 ranks, 1 step of a recipe", self.outcome(1, 48, **recipe), self.outcome(2, 48, **recipe),
+                          1e-5, 1e-5, 1e-5)
+
     def test_accumulation(self):
         self.finish(MPIRUN, batch_size=12, accumulate=2, epochs=2, sync_batch_norm=True)
         log = (self.folder / "logs/70_driver_log_0.txt").read_text()

@@ -3,6 +3,9 @@ and decay of the learning rate: rates and losses of every step, every tensor's g
 weights and BatchNorm statistics after them. ResNeXt-50 only with KILN_NIGHTLY=1. ResNet-18 also with weighted classes, for
 which the sum of cross_entropy(weight=…) is divided by the images, not by their weights; losses are told unweighted.
 
+ResNet-18 also with three recipes: AdamW and SGD without decay of norms and biases, clip_grad_norm_, label smoothing, labels in
+two parts, and averages of all state as torch.optim.swa_utils updates them, at the rates of OneCycleLR and CosineAnnealingLR.
+
 Then the losses of three steps in each precision that the CPU has beside those under torch.autocast; fp16, which is slow on
 CPUs, only with KILN_NIGHTLY=1.
 
@@ -100,6 +103,89 @@ def check_training(tool, name, failures, weighted=False):
     return max(shares.values()), theirs["losses"]
 
 
+RECIPES = {
+    "adamw": {"recipe": [1, 0.8, 0.05, 0, 0, 0.1, 0], "rates": "onecycle"},
+    "clipped": {"recipe": [0, 0.9, 5e-4, 0, 0.5, 0, 0.9], "rates": "cosine"},
+    "mixed": {"recipe": [0, 0.9, 1e-4, 1, 0, 0.1, 0.99], "rates": "cosine", "mixed": True},
+}
+
+
+def torch_rates(name):
+    """Of each step, by PyTorch's scheduler."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
+    if name == "onecycle":
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, PEAK, total_steps=STEPS, cycle_momentum=False)
+    else:
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS, eta_min=FLOOR)
+    rates = []
+    for step in range(STEPS):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        if step + 1 < STEPS:
+            schedule.step()
+    return torch.tensor(rates, dtype=torch.float64)
+
+
+def train_recipe(model, data):
+    """PyTorch's side of a recipe; weights and averages after all steps."""
+    kind, momentum, decay, decays_all, clip, smoothing, ema = data["recipe"].tolist()
+    groups = [{"params": [value for value in model.parameters() if (value.dim() > 1) == many],
+               "weight_decay": decay if many or decays_all else 0} for many in (True, False)]
+    optimizer = (torch.optim.AdamW(groups, lr=1, betas=(momentum, 0.999)) if kind else
+                 torch.optim.SGD(groups, lr=1, momentum=momentum, nesterov=True))
+
+    def average(averaged, current, _count):
+        return averaged + (1 - average.decay) * (current - averaged)
+
+    averages = torch.optim.swa_utils.AveragedModel(model, avg_fn=average, use_buffers=True)
+    averages.n_averaged += 1  # else the first update copies
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = data["rates"][step].item()
+        optimizer.zero_grad()
+        logits = model(data["images"][step])
+        target = torch.nn.functional.one_hot(data["labels"][step], 1000).double()
+        if "shares" in data:
+            share = data["shares"][step].double().unsqueeze(1)
+            target = share * target + (1 - share) * torch.nn.functional.one_hot(data["other_labels"][step], 1000)
+        torch.nn.functional.cross_entropy(logits, target, label_smoothing=smoothing).backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        average.decay = min(ema, (1 + step) / (10 + step))
+        averages.update_parameters(model)
+    results = {"state.model." + key: value for key, value in model.state_dict().items()}
+    if ema:
+        results.update({"average.model." + key: value for key, value in averages.module.state_dict().items()})
+    return results
+
+
+def check_recipe(tool, name, failures):
+    """The largest difference of weights and averages."""
+    torch.manual_seed(19)
+    model = make_start("resnet18")
+    data = {"images": torch.randn(STEPS, BATCH, 3, SIZE, SIZE, dtype=torch.float64),
+            "labels": torch.randint(1000, (STEPS, BATCH)),
+            "schedule": torch.tensor([0, PEAK], dtype=torch.float64),
+            "recipe": torch.tensor(RECIPES[name]["recipe"], dtype=torch.float64),
+            "rates": torch_rates(RECIPES[name]["rates"])}
+    if RECIPES[name].get("mixed"):
+        data["other_labels"] = torch.randint(1000, (STEPS, BATCH))
+        data["shares"] = torch.rand(STEPS, BATCH) / 2 + .5
+    ours = run_tool([tool, "resnet18", "fp64"], model, data)
+    theirs = train_recipe(model, data)
+    missing = theirs.keys() - ours.keys()
+    if missing:
+        failures.append(f"recipe {name}: nothing is said of {sorted(missing)[:5]}")
+        return float("inf")
+    floats = {key: value for key, value in theirs.items() if value.is_floating_point()}
+    shares = {key: difference(ours[key], value) for key, value in floats.items()}
+    for key, share in shares.items():
+        # AdamW divides by the root of tiny squares, which makes much of the last bits of a gradient.
+        check(failures, f"recipe {name}, {key}", share, 1e-5 if name == "adamw" else LIMIT)
+    return max(shares.values())
+
+
 def check_losses(tool, name, precision, failures):
     """The largest difference of a step's loss, and the losses of the first and the last step."""
     autocast, limit = PRECISIONS[precision]
@@ -128,6 +214,9 @@ def main():
               f"{losses[-1]:.4f}, {time.time() - begin:.1f} s", flush=True)
     share, _ = check_training(arguments.tool, "resnet18", failures, weighted=True)
     print(f"resnet18 with weighted classes, largest difference {share:.2g} of the largest value", flush=True)
+    for name in RECIPES:
+        share = check_recipe(arguments.tool, name, failures)
+        print(f"resnet18, recipe {name}: largest difference {share:.2g} of the largest value", flush=True)
     for precision in PRECISIONS if os.environ.get("KILN_NIGHTLY") == "1" else PRECISIONS_BY_DAY:
         begin = time.time()
         share, losses = check_losses(arguments.tool, "resnet18", precision, failures)

@@ -6,9 +6,12 @@
 // PRECISION: fp64, or one of --precision. IN, in float64 (float32 for the latter) but for the
 // labels and the schedule: the state dict, `images` [steps, N, 3, H, W], `labels` [steps, N], and
 // `schedule` [2], warm-up epochs and peak; optionally `class_weights` [classes]. A step is an epoch
-// of the schedule. OUT: `rates` and `losses` [steps], `gradient.first.NAME` and
-// `gradient.last.NAME` of every parameter, as the first and the last step's optimizer takes it, and
-// `state.NAME` of all state after them.
+// of the schedule; and `recipe` [7] and `rates` [steps], in place of the schedule: the place of the
+// optimizer among sgd and adamw, momentum, weight decay, whether norms and biases have it, clipping
+// norm, label smoothing and decay of averages, 0 where there are none; and, of mixed images,
+// `other_labels` and `shares` [steps, N]; then `average.NAME` is in OUT, too. OUT: `rates` and
+// `losses` [steps], `gradient.first.NAME` and `gradient.last.NAME` of every parameter, as the first
+// and the last step's optimizer takes it, and `state.NAME` of all state after them.
 #include <torch/torch.h>
 
 #include <iostream>
@@ -59,6 +62,12 @@ class ListedBatches : public StepContext {
         labels_(to_tensor(input.at("labels"), at::kLong)),
         state_(state) {}
 
+  // From the input, for mixed images.
+  void mix(const Input& input) {
+    other_labels_ = to_tensor(input.at("other_labels"), at::kLong);
+    shares_ = to_tensor(input.at("shares"), at::kFloat);
+  }
+
   std::int64_t num_steps() const { return images_.size(0); }
   int batch_size() const { return static_cast<int>(images_.size(1)); }
   const StateDict& gradients() const { return gradients_; }
@@ -66,6 +75,10 @@ class ListedBatches : public StepContext {
   std::optional<DeviceBatch> next() override {
     if (next_ == num_steps()) return std::nullopt;
     DeviceBatch batch{images_[next_].contiguous(at::MemoryFormat::ChannelsLast), labels_[next_]};
+    if (shares_.defined()) {
+      batch.other_labels = other_labels_[next_];
+      batch.shares = shares_[next_];
+    }
     ++next_;
     return batch;
   }
@@ -80,11 +93,22 @@ class ListedBatches : public StepContext {
   }
 
  private:
-  at::Tensor images_, labels_;
+  at::Tensor images_, labels_, other_labels_, shares_;
   const TrainState& state_;
   std::int64_t next_ = 0;
   StateDict gradients_;
 };
+
+void take_recipe(const at::Tensor& values, Recipe& recipe) {
+  const auto value = [&](std::int64_t i) { return values[i].item<double>(); };
+  recipe.optimizer.name = value(0) == 0 ? "sgd" : "adamw";
+  recipe.optimizer.momentum = value(1);
+  recipe.optimizer.weight_decay = value(2);
+  recipe.optimizer.decays_norm_and_bias = value(3) != 0;
+  recipe.clip_norm = value(4);
+  recipe.loss.label_smoothing = value(5);
+  recipe.ema = value(6);
+}
 
 void run(const std::string& name, const std::string& word, const std::string& in,
          const std::string& out) {
@@ -101,17 +125,25 @@ void run(const std::string& name, const std::string& word, const std::string& in
     recipe.loss.class_weights.assign(weights.const_data_ptr<double>(),
                                      weights.const_data_ptr<double>() + weights.numel());
   }
+  const bool has_recipe = input.contains("recipe");
+  at::Tensor given_rates;
+  if (has_recipe) {
+    take_recipe(to_tensor(input.at("recipe"), at::kDouble), recipe);
+    given_rates = to_tensor(input.at("rates"), at::kDouble);
+  }
   TrainState state(load_model(name, type, input), recipe, {}, *communicator);
   ListedBatches batches(state, type, input);
   recipe.schedule.epochs = static_cast<int>(batches.num_steps());
-  recipe.schedule.warmup_epochs = static_cast<int>(schedule[0].item<double>());
+  if (has_recipe && input.contains("shares")) batches.mix(input);
+  recipe.schedule.warmup_epochs = schedule[0].item<double>();
   recipe.schedule.peak = schedule[1].item<double>();
-  TrainStep step(
-      state,
-      {.batch_size = batches.batch_size(), .loss = recipe.loss, .precision = recipe.precision});
+  TrainStep step(state, {.batch_size = batches.batch_size(),
+                         .loss = recipe.loss,
+                         .clip_norm = recipe.clip_norm,
+                         .precision = recipe.precision});
   std::vector<double> rates, losses;
   for (std::int64_t i = 0; i < batches.num_steps(); ++i) {
-    rates.push_back(rate(recipe.schedule, i));
+    rates.push_back(has_recipe ? given_rates[i].item<double>() : rate(recipe.schedule, i));
     if (!step.run(batches, rates.back())) throw std::logic_error("a batch was not taken");
     losses.push_back(state.epoch.metrics.batch().loss());
   }
@@ -120,6 +152,9 @@ void run(const std::string& name, const std::string& word, const std::string& in
   output.push_back(to_stored("losses", at::tensor(losses, at::kDouble)));
   for (const NamedTensor& item : state.model->state())
     output.push_back(to_stored("state." + item.name, item.tensor));
+  if (state.averages)
+    for (const NamedTensor& item : state.averages->state())
+      output.push_back(to_stored("average." + item.name, item.tensor));
   write_file_durably(out, write_safetensors(output));
 }
 

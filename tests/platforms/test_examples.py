@@ -55,6 +55,10 @@ class ScriptsTest(ExampleTest):
                                 "--eval-crop", 32)
         self.assert_trained(done, self.folder / "out/model")
         self.assertIn("augmentation:     standard", done.stdout)
+        done = self.run_example("imagenet/train.sh", self.folder / "shards", self.folder / "recipe", *SMALL, "--image-size", "32:64",
+                                "--eval-crop", 64, RECIPE="resnet50-90-epochs")
+        self.assert_trained(done, self.folder / "recipe/model")
+        self.assertIn("--ema 0.9999", done.stdout)
 
     def test_few_photos(self):
         """few-photos/few-photos.sh, with weights written by kiln; all that it names at its end is there."""

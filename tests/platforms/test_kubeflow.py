@@ -188,7 +188,8 @@ class SchemaTest(unittest.TestCase):
 
     def test_a_file_for_config(self):
         """It may omit options that are on the command line."""
-        jsonschema.validate(read("examples/imagenet/resnet50.yaml"), json.loads(describe("json-schema")))
+        for name in ("resnet50", "resnet50-50-epochs", "resnet50-90-epochs"):
+            jsonschema.validate(read(f"examples/imagenet/{name}.yaml"), json.loads(describe("json-schema")))
 
     def test_defaults_are_values_of_their_type(self):
         for command in ("train", "init-model", "convert", "pack", "bench loader"):

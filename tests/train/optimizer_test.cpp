@@ -203,6 +203,21 @@ TEST(Groups, WithoutDecayHoldWhatHasOneDimension) {
   }
 }
 
+TEST(Optimizers, WorkWithoutMomentum) {
+  for (const char* name : {"sgd", "adamw", "lars"}) {
+    const at::Tensor tensor = parameter(torch::ones({2, 2, 1, 1}));
+    const auto optimizer =
+        make_optimizer({.name = name, .momentum = 0}, {group_of("w", tensor, 0)});
+    for (int step = 0; step < 2; ++step) {
+      tensor.mutable_grad().fill_(1);
+      optimizer->step(0.1);
+    }
+    EXPECT_TRUE((tensor < 1).all().item<bool>()) << name;
+    if (std::string(name) == "sgd")
+      EXPECT_TRUE(torch::allclose(tensor, torch::full_like(tensor, 0.8)));
+  }
+}
+
 // State of each can be set, and a step can be skipped.
 TEST(Optimizers, GoOnFromTheStateOfAnotherAndSkipSteps) {
   for (const char* name : {"sgd", "adamw", "lars"}) {
