@@ -20,11 +20,11 @@ class AveragedWeightsTest : public testing::Test {
  protected:
   void set(double value) {
     const torch::NoGradGuard no_grad;
-    tensor_of(model_->state(), "fc.bias").fill_(value);
-    tensor_of(model_->state(), "bn1.running_mean").fill_(value);
-    tensor_of(model_->state(), "bn1.num_batches_tracked").fill_(value);
+    tensor_of(model_->state(), "model.fc.bias").fill_(value);
+    tensor_of(model_->state(), "model.bn1.running_mean").fill_(value);
+    tensor_of(model_->state(), "model.bn1.num_batches_tracked").fill_(value);
   }
-  double weight() const { return tensor_of(model_->state(), "fc.bias")[0].item<double>(); }
+  double weight() const { return tensor_of(model_->state(), "model.fc.bias")[0].item<double>(); }
 
   std::unique_ptr<ImageModel> model_ =
       make_image_model({.model_name = "resnet18", .num_classes = 3});
@@ -40,9 +40,10 @@ TEST_F(AveragedWeightsTest, FollowTheirDefinition) {
     const double decay = std::min(0.5, (1.0 + n) / (10.0 + n));
     expected += (1 - decay) * (n - expected);
   }
-  EXPECT_NEAR(tensor_of(averages.state(), "fc.bias")[1].item<double>(), expected, 1e-5);
-  EXPECT_NEAR(tensor_of(averages.buffers(), "bn1.running_mean")[0].item<double>(), expected, 1e-5);
-  EXPECT_EQ(tensor_of(averages.state(), "bn1.num_batches_tracked").item<std::int64_t>(), 19);
+  EXPECT_NEAR(tensor_of(averages.state(), "model.fc.bias")[1].item<double>(), expected, 1e-5);
+  EXPECT_NEAR(tensor_of(averages.buffers(), "model.bn1.running_mean")[0].item<double>(), expected,
+              1e-5);
+  EXPECT_EQ(tensor_of(averages.state(), "model.bn1.num_batches_tracked").item<std::int64_t>(), 19);
   EXPECT_EQ(averages.steps(), 20);
 }
 
@@ -55,7 +56,7 @@ TEST_F(AveragedWeightsTest, AreInTheModelForAsLongAsTheyAreAskedFor) {
     EXPECT_EQ(weight(), 1);
   }
   EXPECT_EQ(weight(), 2);
-  EXPECT_EQ(tensor_of(averages.state(), "fc.bias")[0].item<double>(), 1);
+  EXPECT_EQ(tensor_of(averages.state(), "model.fc.bias")[0].item<double>(), 1);
   const AveragesInPlace none(nullptr);
   EXPECT_EQ(weight(), 2);
 }

@@ -196,7 +196,8 @@ TEST(Groups, WithoutDecayHoldWhatHasOneDimension) {
     for (const ParameterGroup& group : groups)
       for (const NamedTensor& item : group.parameters) {
         EXPECT_EQ(group.weight_decay == 0, item.tensor.dim() == 1) << item.name;
-        EXPECT_EQ(group.rate == 5, head_rate == 5 && item.name.starts_with("fc.")) << item.name;
+        EXPECT_EQ(group.rate == 5, head_rate == 5 && item.name.starts_with("model.fc."))
+            << item.name;
         ++count;
       }
     EXPECT_EQ(count, gradients.size());
