@@ -12,6 +12,7 @@
 #include "base/record_options.h"
 #include "base/training_record.h"
 #include "base/vocabulary.h"
+#include "config/bench_config.h"
 #include "config/recipe_config.h"
 
 namespace kiln {
@@ -334,18 +335,6 @@ struct DemoDataConfig {
   std::int64_t random_seed = 1;
 };
 
-struct BenchStepConfig {
-  std::string model_name = "resnet18";
-  int batch_size = 64;
-  int size = 224;
-  int classes = 1000;
-  bool inference = false;                                 // the forward pass of a trained model
-  std::optional<Precision> precision = Precision::kFp32;  // empty: auto
-  int steps = 20;
-  DeviceChoice device = DeviceChoice::kAuto;
-  int threads = 0;  // 0: auto
-};
-
 struct InspectConfig {
   std::string path;
   bool json = false;
@@ -375,18 +364,6 @@ struct BenchCollectiveConfig {
   RanksConfig ranks;
   std::string log_path;
   bool log_path_given = false;
-};
-
-struct BenchLoaderConfig {
-  std::string data;
-  int read_threads = 0;  // 0: auto
-  int size = 224;
-  Augment augment = Augment::kStandard;
-  int threads = 0;  // 0: auto
-  int batch_size = 64;
-  int passes = 3;
-  int read_ahead = 0;  // 0: auto
-  int step_ms = 0;
 };
 
 struct WatchConfig {
