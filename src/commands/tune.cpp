@@ -66,7 +66,8 @@ class Knobs {
   }
 
   bool is_given(const std::string& name) const {
-    const Option* option = find_option(*find_command("train"), name);
+    if (std::find(given_.begin(), given_.end(), name) != given_.end()) return true;
+    const Option* option = find_option(*find_command("train"), name);  // in a --config file
     return std::any_of(
         job_.effective_options.begin(), job_.effective_options.end(),
         [&](const auto& one) { return one.first == name && one.second != option->default_text; });
@@ -147,6 +148,7 @@ class Knobs {
   }
 
   const TrainConfig& job_;
+  const std::vector<std::string>& given_;
   const int cores_, gpus_;
 };
 
@@ -159,7 +161,7 @@ class Tuner {
 
   // The fastest settings; empty where a stop signal ended the search.
   std::optional<Settings> run() {
-    const std::vector<Knob> knobs = Knobs(config_.train).all();
+    const std::vector<Knob> knobs = Knobs(config_).all();
     Search search(knobs);
     log_.info(formatted("%8s  %8s  %10s  settings", "images/s", "ratio", "memory"));
     while (const std::optional<Settings> settings = search.next()) {

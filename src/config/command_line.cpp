@@ -158,6 +158,18 @@ Invocation parse_launch(const CommandInfo& command, const Words& words) {
           rank.log_path_given};
 }
 
+// The options that `words` name, without dashes.
+Words named_options(const Words& words) {
+  Words names;
+  for (const std::string& word : words) {
+    if (!word.starts_with("--")) continue;
+    std::string name = word.substr(2, word.find('=') - 2);
+    std::replace(name.begin(), name.end(), '_', '-');
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
 // The job after `--` is a command line of train.
 Invocation parse_tune(const CommandInfo& command, const Words& words) {
   const auto dashes = std::find(words.begin(), words.end(), "--");
@@ -173,7 +185,9 @@ Invocation parse_tune(const CommandInfo& command, const Words& words) {
   }
   Invocation job = parse_command(*find_command("train"), inner);
   if (is_help(job)) return tune.problems.empty() ? job : tune;
-  std::get<TuneConfig>(tune.command).train = std::get<TrainConfig>(std::move(job.command));
+  auto& config = std::get<TuneConfig>(tune.command);
+  config.train = std::get<TrainConfig>(std::move(job.command));
+  config.given = named_options(inner);
   tune.problems = joined({tune.problems, job.problems});
   return tune;
 }

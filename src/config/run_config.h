@@ -208,10 +208,11 @@ struct LaunchConfig {
 
 // `kiln tune`.
 struct TuneConfig {
-  int steps = 30;               // of each trial that are measured
-  std::string output_path;      // a file for --config of train
-  bool learning_rates = false;  // also the learning rate, by the loss
-  TrainConfig train;            // the job
+  int steps = 30;                  // of each trial that are measured
+  std::string output_path;         // a file for --config of train
+  bool learning_rates = false;     // also the learning rate, by the loss
+  TrainConfig train;               // the job
+  std::vector<std::string> given;  // options of its command line, without dashes
 };
 
 struct InitModelConfig {

@@ -197,7 +197,8 @@ class HelpTest(FlowTest):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         commands = result.stdout.split("Commands:\n")[1].split("\n\n")[0]
         self.assertEqual([line.split()[0] for line in commands.splitlines() if line[2] != " "],
-                         ["train", "score", "evaluate", "audit", "launch", "init-model", "convert", "split", "pack", "demo-data", "bench", "bench",
+                         ["train", "score", "evaluate", "audit", "launch", "tune", "init-model", "convert", "split", "transform",
+                          "transform", "pack", "demo-data", "bench", "bench",
                           "bench",
                           "watch", "inspect", "report", "compare", "describe"])
 

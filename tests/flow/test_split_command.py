@@ -82,7 +82,7 @@ class SplitCommandTest(FlowTest):
         self.assertEqual(trained.returncode, 0, trained.stderr)
 
     def test_groups_copies_and_leaks(self):
-        data = self.copy_data()
+        data = self.copy_data().rename(self.folder / "photos")
         originals = sorted(path for path in data.rglob("*") if path.is_file())
         for number, path in enumerate(originals):
             path.rename(path.with_name(f"p{number // 4}_{number}{path.suffix}"))
@@ -119,7 +119,7 @@ class SplitCommandTest(FlowTest):
         self.assertEqual([classes(self.folder / name)[None] for name in ("train", "test")], [2, 2])
 
     def test_a_class_that_cannot_be_divided(self):
-        data = self.copy_data()
+        data = self.copy_data().rename(self.folder / "photos")
         (data / "lonely").mkdir()
         shutil.copy(next(path for path in data.rglob("*") if path.is_file()), data / "lonely")
         said = self.done(data)
