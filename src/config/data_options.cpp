@@ -39,10 +39,11 @@ std::vector<Option> pack_options() {
                  "Store the images in random order."),
        yes_or_no("even-shards", ValueKind::kSwitch, "False", group,
                  "Give every shard the same number of images and its share of each class."),
-       yes_or_no("balance-classes", ValueKind::kSwitch, "False", group,
-                 "Store copies of images until every class has as many as the largest. For training "
-                 "images only; train --sample balanced draws small classes more often instead, and "
-                 "needs no copies."),
+       yes_or_no(
+           "balance-classes", ValueKind::kSwitch, "False", group,
+           "Store copies of images until every class has as many as the largest. For training "
+           "images only; train --sample balanced draws small classes more often instead, and "
+           "needs no copies."),
        seed(group, "Seed for --shuffle, and for which images --balance-classes copies once more."),
        optional_path("log-path", "DIR", "logs/pack", kReporting,
                      "Folder for the logs of several processes (kiln launch).")});

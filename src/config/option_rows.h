@@ -79,7 +79,8 @@ void settle_fine_tuning(Binder& binder, TrainConfig& config);
 std::vector<TrainOption> auto_options();  // auto_options.cpp
 // The other options are bound.
 void settle_auto(Binder& binder, TrainConfig& config);
-// --classes, --first-label and --record-keys of each command that reads datasets: record_options.cpp
+// --classes, --first-label and --record-keys of each command that reads datasets:
+// record_options.cpp
 std::vector<Option> record_options();
 std::vector<TrainOption> train_record_options();
 RecordOptions bind_records(Binder& binder);
