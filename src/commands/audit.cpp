@@ -89,8 +89,8 @@ void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
   problems.collect([&] { parts.set = read_images(config); });
   if (!config.valid_data_path.empty())
     problems.collect([&] {
-      parts.valid =
-          read_labeled_dataset(config.valid_data_path, "Validation images", config.records);
+      parts.valid = read_labeled_dataset(config.valid_data_path, "Validation images",
+                                         config.prediction.records);
     });
   problems.collect([&] { parts.output.emplace(open_output(config.output_path)); });
   problems.throw_if_any();

@@ -47,12 +47,12 @@ std::string shard_name(const fs::path& input) {
 
 ShardPlan shard_plan(const PackConfig& config, const Dataset& set, const World& world) {
   ShardPlan plan{.name = shard_name(config.input_path),
-                 .format = config.format,
                  .shard_bytes = static_cast<std::uint64_t>(config.shard_mb) << 20,
                  .short_side = config.short_side,
                  .quality = config.quality,
                  .even_shards = config.even_shards,
-                 .order = chosen_order(config, set.samples)};
+                 .order = chosen_order(config, set.samples),
+                 .format = config.format};
   plan.part = static_cast<std::size_t>(world.rank());
   plan.num_parts = static_cast<std::size_t>(world.size());
   return plan;

@@ -27,10 +27,10 @@ class ShardForms : public testing::TestWithParam<ShardFormat> {
   Dataset pack(std::uint64_t shard_bytes, bool even = false) {
     const Dataset set = read_labeled_dataset(input_.path(), "Input dataset");
     ShardPlan plan{.name = "pets",
-                   .format = GetParam(),
                    .shard_bytes = shard_bytes,
                    .even_shards = even,
-                   .order = {}};
+                   .order = {},
+                   .format = GetParam()};
     plan.order.resize(set.samples.size());
     std::iota(plan.order.begin(), plan.order.end(), 0U);
     packed_ = write_shards(set, plan, output_);
