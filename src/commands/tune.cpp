@@ -54,7 +54,11 @@ class ScratchFolder {
 // What may be varied: a choice of the user's stays.
 class Knobs {
  public:
-  explicit Knobs(const TrainConfig& job) : job_(job), cores_(usable_cpus()), gpus_(num_gpus(job)) {}
+  explicit Knobs(const TuneConfig& config)
+      : job_(config.train),
+        given_(config.given),
+        cores_(usable_cpus()),
+        gpus_(num_gpus(config.train)) {}
 
   std::vector<Knob> all() const {
     return {precision(), ranks(), threads(), loader_threads(), bind(), buckets()};
