@@ -214,8 +214,9 @@ TEST(Optimizers, WorkWithoutMomentum) {
       optimizer->step(0.1);
     }
     EXPECT_TRUE((tensor < 1).all().item<bool>()) << name;
-    if (std::string(name) == "sgd")
+    if (std::string(name) == "sgd") {
       EXPECT_TRUE(torch::allclose(tensor, torch::full_like(tensor, 0.8)));
+    }
   }
 }
 
