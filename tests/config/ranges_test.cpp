@@ -97,7 +97,7 @@ TEST(Ranges, EveryNumericTrainOptionIsTested) {
   for (const Option& option : find_command("train")->options) {
     numeric += option.maximum != 0 ? 1 : 0;
   }
-  EXPECT_EQ(numeric, 37);
+  EXPECT_EQ(numeric, 38);
 }
 
 // A single fault for each value beyond its range, and none for those at its ends.

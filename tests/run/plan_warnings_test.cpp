@@ -52,10 +52,10 @@ class Plan {
   }
 
   ScratchFolder folder;
-  TrainConfig config;
   World world;
   Log log;
-  TrainingJob job{config, world, log};
+  TrainingJob job{{}, world, log};
+  TrainConfig& config = job.config;
   TrainingInputs& inputs = job.inputs;
 };
 
