@@ -54,7 +54,7 @@ class Plan {
   ScratchFolder folder;
   World world;
   Log log;
-  TrainingJob job{{}, world, log};
+  TrainingJob job{TrainConfig(), world, log};
   TrainConfig& config = job.config;
   TrainingInputs& inputs = job.inputs;
 };
