@@ -47,7 +47,8 @@ class ExampleTest(unittest.TestCase):
 
 class ScriptsTest(ExampleTest):
     def test_imagenet(self):
-        """imagenet/train.sh and its resnet50.yaml, on shards made as its first lines describe."""
+        """imagenet/train.sh with imagenet/resnet50.yaml, imagenet/resnet50-50-epochs.yaml and imagenet/resnet50-90-epochs.yaml, on
+        shards made as its first lines describe."""
         for part in ("train", "val"):
             self.kiln("pack", "--input-path", self.folder / "data" / part, "--output-path", self.folder / "shards" / part,
                       "--short-side", 256)
@@ -55,10 +56,12 @@ class ScriptsTest(ExampleTest):
                                 "--eval-crop", 32)
         self.assert_trained(done, self.folder / "out/model")
         self.assertIn("augmentation:     standard", done.stdout)
-        done = self.run_example("imagenet/train.sh", self.folder / "shards", self.folder / "recipe", *SMALL, "--image-size", "32:64",
-                                "--eval-crop", 64, RECIPE="resnet50-90-epochs")
-        self.assert_trained(done, self.folder / "recipe/model")
-        self.assertIn("--ema 0.9999", done.stdout)
+        for recipe, size, told in (("resnet50-50-epochs", "64", "--lr-schedule cosine"),
+                                   ("resnet50-90-epochs", "32:64", "--ema 0.9999")):
+            done = self.run_example("imagenet/train.sh", self.folder / "shards", self.folder / recipe, *SMALL, "--image-size", size,
+                                    "--eval-crop", 64, RECIPE=recipe)
+            self.assert_trained(done, self.folder / recipe / "model")
+            self.assertIn(told, done.stdout)
 
     def test_few_photos(self):
         """few-photos/few-photos.sh, with weights written by kiln; all that it names at its end is there."""
@@ -228,7 +231,7 @@ class AllExamplesTest(unittest.TestCase):
     def test_every_example_is_named_in_a_test(self):
         """By its path in examples/."""
         tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("*") if path.suffix in (".py", ".sh"))
-        paths = [str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+        paths = [str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*") if path.is_file() and path.suffix not in (".pyc", ".md")]
         forgotten = [path for path in paths if path not in tests]
         self.assertEqual(forgotten, [])
 
