@@ -26,7 +26,8 @@ def train_with_kiln(train_photos: str = "s3://bucket/photos/train", valid_photos
     sets = [convert(input_path=photos[0]), convert(input_path=photos[1])]
     training = train(untrained_model_path=network.outputs["untrained_model_path"],
                      train_data_path=sets[0].outputs["output_path"], valid_data_path=sets[1].outputs["output_path"],
-                     epochs=epochs, patience=epochs, batch_size=64, num_warmup_steps=5.0, learning_rate=0.025, augment="standard")
+                     epochs=epochs, patience=epochs, batch_size=64, num_warmup_steps=5.0,
+                     learning_rate=0.025, augment="standard")
     training.set_accelerator_type("nvidia.com/gpu").set_accelerator_limit(4).set_memory_limit("64G")
     for step in (score, evaluate):
         step(trained_model_path=training.outputs["trained_model_path"], data_path=photos[2])

@@ -47,8 +47,8 @@ class ExampleTest(unittest.TestCase):
 
 class ScriptsTest(ExampleTest):
     def test_imagenet(self):
-        """imagenet/train.sh with imagenet/resnet50.yaml, imagenet/resnet50-50-epochs.yaml and imagenet/resnet50-90-epochs.yaml, on
-        shards made as its first lines describe."""
+        """imagenet/train.sh with imagenet/resnet50.yaml, imagenet/resnet50-50-epochs.yaml and
+        imagenet/resnet50-90-epochs.yaml, on shards made as its first lines describe."""
         for part in ("train", "val"):
             self.kiln("pack", "--input-path", self.folder / "data" / part, "--output-path", self.folder / "shards" / part,
                       "--short-side", 256)
@@ -58,8 +58,8 @@ class ScriptsTest(ExampleTest):
         self.assertIn("augmentation:     standard", done.stdout)
         for recipe, size, told in (("resnet50-50-epochs", "64", "--lr-schedule cosine"),
                                    ("resnet50-90-epochs", "32:64", "--ema 0.9999")):
-            done = self.run_example("imagenet/train.sh", self.folder / "shards", self.folder / recipe, *SMALL, "--image-size", size,
-                                    "--eval-crop", 64, RECIPE=recipe)
+            done = self.run_example("imagenet/train.sh", self.folder / "shards", self.folder / recipe, *SMALL,
+                                    "--image-size", size, "--eval-crop", 64, RECIPE=recipe)
             self.assert_trained(done, self.folder / recipe / "model")
             self.assertIn(told, done.stdout)
 
