@@ -211,7 +211,7 @@ class HelpTest(FlowTest):
         for words in ("[default 5; range 1 to 1000000; unit: epochs]", "[default 16; range 1 to 1000000; unit: images]",
                       "[default 0.001; range greater than 0, up to 1000]", "auto|half|imagenet",
                       "[default 1%; range 0% to 100%",
-                      "[default auto; range auto, or 16 to 2048; unit: pixels]", "Training images", "[required]"):
+                      "[default auto; range auto, or 16 to 4096; unit: pixels]", "Training images", "[required]"):
             self.assertIn(words, text)
         self.assertLessEqual(max(map(len, result.stdout.splitlines())), 100)
 
