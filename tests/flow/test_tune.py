@@ -17,8 +17,8 @@ class TuneTest(FlowTest):
 
     def words(self, *own, **options):
         """Of a job whose precision and loader threads are given."""
-        job = self.train_arguments(**{"batch_size": 4, "epochs": 50, "threads": None, "precision": "fp32",
-                                      "loader_threads": 1, **options})
+        job = self.train_arguments(**{"batch_size": 4, "image_size": 16, "epochs": 50, "threads": None,
+                                      "precision": "fp32", "loader_threads": 1, **options})
         return ["tune", "--output-path", self.tuned, "--steps", 5, *own, "--", *job]
 
     def environment(self):
@@ -58,10 +58,10 @@ class TuneTest(FlowTest):
         return tune
 
     def test_the_file_is_a_job_for_train(self):
-        result = kiln(*self.words(), environment=self.environment())
+        result = kiln(*self.words(bind="off"), environment=self.environment())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertIn("as given", result.stdout)
-        for given in ("precision", "loader-threads"):
+        for given in ("precision", "loader-threads", "bind"):
             self.assertIn(f"Not tried: {given} (given)", result.stdout)
         text = self.tuned.read_text()
         self.assertIn("\nloader-threads: 1\n", text)
@@ -99,7 +99,7 @@ class TuneTest(FlowTest):
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
         self.assertIn("nowhere", result.stderr)
         self.assertFalse(self.tuned.exists())
-        for words in (["tune"], ["tune", "--", "score"], ["tune", "--steps", "0", "--", "train"]):
+        for words in (["tune"], ["tune", "--", "score"]):
             refused = kiln(*words)
             self.assertIn(refused.returncode, (1, 2), refused.stdout + refused.stderr)
             self.assertFalse(pathlib.Path("tuned.yaml").exists())
