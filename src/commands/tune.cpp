@@ -178,9 +178,11 @@ class Tuner {
     for (const Knob& knob : knobs)
       if (!knob.not_tried.empty())
         log_.info("Not tried: " + knob.name + " (" + knob.not_tried + ").");
-    if (!confirm(search)) return stop_signal() != 0 ? std::nullopt : std::optional<Settings>({});
-    tell_larger_batches(search);
-    return stop_signal() != 0 ? std::nullopt : std::optional(search.best());
+    const bool is_faster = confirm(search);
+    const Settings best = is_faster ? search.best() : Settings();
+    tell_larger_batches(best, is_faster ? search.best_rate() : search.first_rate());
+    if (stop_signal() != 0) return std::nullopt;
+    return best;
   }
 
   // By the loss after the same steps. Empty as above.
@@ -245,7 +247,7 @@ class Tuner {
   bool confirm(const Search& search) {
     if (search.best().empty()) {
       log_.info("Nothing was faster than the job as given.");
-      return true;
+      return false;
     }
     const TrialOutcome fastest = measure(search.best()), given = measure({});
     if (fastest.was_stopped || given.was_stopped) return false;
@@ -257,14 +259,13 @@ class Tuner {
   }
 
   // What fits, for whoever wants to change what is learned.
-  void tell_larger_batches(const Search& search) {
-    double rate = search.best_rate();
+  void tell_larger_batches(const Settings& settings, double rate) {
     std::string batch = std::to_string(config_.train.optimization.batch_size);
-    for (const auto& [option, value] : search.best())
+    for (const auto& [option, value] : settings)
       if (option == "batch-size") batch = value;
     for (int times = 2; times <= 8 && stop_signal() == 0; times *= 2) {
       const std::string larger = std::to_string(std::stoll(batch) * times);
-      const TrialOutcome outcome = measure(changed(search.best(), {{"batch-size", larger}}));
+      const TrialOutcome outcome = measure(changed(settings, {{"batch-size", larger}}));
       if (!outcome.result.fault.empty() || outcome.result.images_per_second < 1.03 * rate) return;
       rate = outcome.result.images_per_second;
       log_.info(

@@ -56,7 +56,7 @@ std::string reading_text(const RecordOptions& records) {
   if (records == RecordOptions{}) return {};
   std::string contents;
   try {
-    if (!records.classes_file.empty()) contents = read_file(records.classes_file, 64 << 20);
+    if (!records.classes_file.empty()) contents = read_file(records.classes_file, kMaxClassesBytes);
   } catch (const std::exception&) {  // the reader will report it
   }
   const RecordKeys& keys = records.keys;
