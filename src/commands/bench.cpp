@@ -16,8 +16,8 @@
 #include "data/loader/batch_loader.h"
 #include "process/binding.h"
 #include "process/versions.h"
-#include "run/prepare.h"
-#include "run/rank_agreement.h"
+#include "run/plan/prepare.h"
+#include "run/plan/rank_agreement.h"
 
 namespace kiln {
 namespace {

@@ -10,7 +10,7 @@
 #include "commands/step_probe.h"
 #include "parallel/device/device.h"
 #include "process/versions.h"
-#include "run/prepare.h"
+#include "run/plan/prepare.h"
 #include "train/precision.h"
 
 namespace kiln {

@@ -24,7 +24,7 @@
 #include "report/page/evaluation_page.h"
 #include "report/record/evaluation_file.h"
 #include "report/sinks/event_records.h"
-#include "run/prepare.h"
+#include "run/plan/prepare.h"
 #include "train/precision.h"
 
 namespace kiln {

@@ -14,7 +14,7 @@
 #include "data/write/balanced_copies.h"
 #include "data/write/shard_writer.h"
 #include "process/binding.h"
-#include "run/rank_agreement.h"
+#include "run/plan/rank_agreement.h"
 
 namespace kiln {
 namespace {

@@ -17,7 +17,7 @@
 #include "config/options.h"
 #include "launch/mpirun_job.h"
 #include "parallel/device/nvidia_driver.h"
-#include "run/choices.h"
+#include "run/plan/choices.h"
 #include "train/precision.h"
 #include "tune/search.h"
 #include "tune/trial.h"

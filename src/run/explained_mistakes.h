@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/training_record.h"
-#include "run/prepare.h"
+#include "run/plan/prepare.h"
 
 namespace kiln {
 

@@ -8,8 +8,8 @@
 
 #include "predict/thumbnail.h"
 #include "report/record/run_file.h"
+#include "run/checkpoint/image_hashes.h"
 #include "run/explained_mistakes.h"
-#include "run/image_hashes.h"
 #include "store/model_directory.h"
 #include "weights/model_weights.h"
 

@@ -9,7 +9,7 @@
 #include "data/dataset/dataset.h"
 #include "data/transform/image_pipeline.h"
 #include "parallel/ranks/world.h"
-#include "run/prepare.h"
+#include "run/plan/prepare.h"
 #include "run/run_logger.h"
 #include "train/evaluation.h"
 #include "train/state.h"

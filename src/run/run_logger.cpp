@@ -13,7 +13,7 @@
 #include "report/page/page.h"
 #include "report/record/run_file.h"
 #include "report/sinks/sinks.h"
-#include "run/choices.h"
+#include "run/plan/choices.h"
 
 namespace kiln {
 namespace {

@@ -17,8 +17,8 @@
 #include "report/record/run_record.h"
 #include "report/record/run_sink.h"
 #include "run/forecast.h"
-#include "run/memory_advice.h"
-#include "run/prepare.h"
+#include "run/plan/memory_advice.h"
+#include "run/plan/prepare.h"
 
 namespace kiln {
 

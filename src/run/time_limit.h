@@ -11,7 +11,7 @@
 
 #include "base/system.h"
 #include "base/training_record.h"
-#include "run/prepare.h"
+#include "run/plan/prepare.h"
 #include "run/run_logger.h"
 #include "train/state.h"
 

@@ -6,7 +6,7 @@
 #include <deque>
 #include <optional>
 
-#include "train/schedule.h"
+#include "train/schedule/schedule.h"
 
 namespace kiln {
 namespace {

@@ -12,11 +12,11 @@
 #include "base/training_record.h"
 #include "model/image_model.h"
 #include "parallel/gradients/gradient_buckets.h"
-#include "train/averaged_weights.h"
 #include "train/early_stopping.h"
 #include "train/evaluation.h"
-#include "train/loss_scaler.h"
-#include "train/optimizer.h"
+#include "train/optimizer/averaged_weights.h"
+#include "train/optimizer/loss_scaler.h"
+#include "train/optimizer/optimizer.h"
 #include "train/recipe.h"
 
 namespace kiln {

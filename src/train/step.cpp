@@ -2,7 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "train/clip_norm.h"
+#include "train/optimizer/clip_norm.h"
 #include "train/precision.h"
 
 namespace kiln {

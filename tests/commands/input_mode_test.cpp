@@ -1,4 +1,4 @@
-#include "commands/input_mode.h"
+#include "commands/inspect/input_mode.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which answers are explained: the doubtful ones and the confident mistakes, and few of them.
-#include "commands/notable_answers.h"
+#include "commands/score/notable_answers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "run/choices.h"
+#include "run/plan/choices.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "run/class_counts.h"
+#include "run/plan/class_counts.h"
 
 #include <gtest/gtest.h>
 

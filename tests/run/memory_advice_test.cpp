@@ -1,4 +1,4 @@
-#include "run/memory_advice.h"
+#include "run/plan/memory_advice.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "run/plan_warnings.h"
+#include "run/plan/plan_warnings.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "data/scratch_folder.h"
-#include "run/rank_agreement.h"
+#include "run/plan/rank_agreement.h"
 
 namespace kiln {
 namespace {

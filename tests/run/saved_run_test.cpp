@@ -1,4 +1,4 @@
-#include "run/saved_run.h"
+#include "run/checkpoint/saved_run.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 
 #include "base/content_hash.h"
 #include "parallel/rank_main.h"
-#include "run/image_hashes.h"
-#include "run/plan_warnings.h"
-#include "run/rank_agreement.h"
+#include "run/checkpoint/image_hashes.h"
+#include "run/plan/plan_warnings.h"
+#include "run/plan/rank_agreement.h"
 #include "run/vote.h"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "train/averaged_weights.h"
+#include "train/optimizer/averaged_weights.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

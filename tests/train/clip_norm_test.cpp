@@ -1,4 +1,4 @@
-#include "train/clip_norm.h"
+#include "train/optimizer/clip_norm.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

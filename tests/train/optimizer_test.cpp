@@ -1,4 +1,4 @@
-#include "train/optimizer.h"
+#include "train/optimizer/optimizer.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -17,7 +17,7 @@
 #include "parallel/ranks/world.h"
 #include "train/epoch.h"
 #include "train/evaluation.h"
-#include "train/loss_scaler.h"
+#include "train/optimizer/loss_scaler.h"
 #include "train/replicas.h"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "train/schedule.h"
+#include "train/schedule/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,44 @@
+#include "commands/score/answer_threshold.h"
+
+#include <string>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "report/record/evaluation.h"
+
+namespace kiln {
+
+double answer_threshold(const ScoreConfig& config, const Calibration& calibration) {
+  // As a float, like the confidences that users read and give back.
+  if (!config.answer_at) return static_cast<float>(config.min_confidence.value_or(0));
+  if (const auto rate = answer_rate_for(calibration.answers, *config.answer_at))
+    return rate->threshold;
+  const std::string wanted = formatted("--answer-at %g%%: ", 100 * *config.answer_at);
+  throw Error(ErrorCode::kUserError,
+              wanted + (calibration.answers.empty()
+                            ? "the model does not say how often it was right on validation "
+                              "(calibration.json). Use --min-confidence."
+                            : "at no confidence was the model right so often on validation. "
+                              "Ask for less, or use --min-confidence."));
+}
+
+void tell_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log) {
+  if (!config.answer_at) return;
+  const double threshold = answer_threshold(config, calibration);
+  const AnswerRate rate = answer_rate(calibration.answers, threshold);
+  const Interval interval = rate.interval();
+  log.info(
+      formatted("answers:   from a confidence of %.3f on; on validation %.1f %% of the "
+                "images were answered, %.1f %% of them right (95 %% interval %.1f to "
+                "%.1f %%)",
+                threshold, 100 * rate.share(), 100 * rate.accuracy(), 100 * interval.low,
+                100 * interval.high));
+  if (!rate.can_be_promised())
+    log.warning(
+        formatted("%g %% cannot be promised: validation had only %lld answers, and "
+                  "%lld are needed.",
+                  100 * *config.answer_at, static_cast<long long>(rate.answered),
+                  static_cast<long long>(AnswerRate::kLeastAnswers)));
+}
+
+}  // namespace kiln

@@ -1,0 +1,227 @@
+#include "commands/score/scoring.h"
+
+#include <ATen/ops/topk.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "commands/score/answer_threshold.h"
+#include "run/plan/prepare.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kNamed = 10;
+constexpr int kPrintedClasses = 3;
+constexpr double kSecondsBetweenSaves = 2, kMostSaving = 0.02;  // of the time
+
+ScoreColumns columns_of(const ScoreConfig& config, const ScoreParts& parts,
+                        const TrueLabels& true_labels) {
+  const std::vector<std::string>& labels = parts.predictor->labels();
+  const auto most = static_cast<int>(labels.size());
+  const bool prints = config.output_path.empty();
+  const int usual = prints ? (config.all_classes ? most : kPrintedClasses) : 1;
+  return {labels, std::min(most, config.top_k > 0 ? config.top_k : usual), config.all_classes,
+          true_labels.any(), config.min_confidence || config.answer_at};
+}
+
+std::vector<float> row_of(const at::Tensor& probabilities, std::size_t at) {
+  const auto num_classes = static_cast<std::size_t>(probabilities.size(1));
+  const auto* first = probabilities.const_data_ptr<float>() + at * num_classes;
+  return {first, first + num_classes};
+}
+
+}  // namespace
+
+Scoring::Scoring(const ScoreConfig& config, ScoreParts& parts, Log& log)
+    : config_(config),
+      parts_(parts),
+      log_(log),
+      total_(static_cast<long long>(parts.set.samples.size())),
+      true_labels_(parts.set, parts.predictor->labels()),
+      threshold_(answer_threshold(config, parts.predictor->calibration())),
+      columns_(columns_of(config, parts, true_labels_)),
+      encoder_(parts.format->encoder(columns_)),
+      notable_(columns_.guesses),
+      faults_(config.prediction.max_bad_images, log),
+      progress_(total_, log) {
+  next_save_ = kSecondsBetweenSaves;
+  warn_of_unknown_labels();
+  tell_answer_threshold(config_, parts_.predictor->calibration(), log_);
+  if (!config_.scored_dataset.empty())
+    scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
+  if (parts_.file) begin_file(*parts_.file);
+}
+
+void Scoring::pass_over(const Dataset& set, std::uint32_t count) {
+  for (std::uint32_t i = 0; i < count; ++i) names_.add(set, true_labels_, i);
+}
+
+void Scoring::add(const Dataset& set, const PredictedBatch& predicted) {
+  const Ranked ranked = predicted.images.count > 0 ? ranked_classes(predicted.logits) : Ranked();
+  std::string rows;
+  for (BatchImage& image : predicted.each()) {
+    const std::uint32_t i = image.index;
+    Score row{.path = std::string(set.samples.file_name(i)),
+              .true_label = true_labels_.of(i),
+              .best = {},
+              .probabilities = {},
+              .fault = std::move(image.fault)};
+    if (image.row) fill(row, ranked, *image.row);
+    note(row, true_labels_.is_known(i));
+    names_.add(set, true_labels_, i);
+    if (parts_.file) rows += encoder_->row(row);
+    if (scored_dataset_ && !row.best.empty())
+      scored_dataset_->add(row, parts_.list ? so_far_.num_images - 1 : set.samples[i].id,
+                           row_of(ranked.plain, *image.row));
+  }
+  if (parts_.file) parts_.file->write(rows);
+  if (total_ > 0 || !config_.prediction.max_bad_images.is_share) faults_.check(total_);
+  save_progress();
+  progress_.tell(so_far_.num_images, num_before_);
+}
+
+void Scoring::finish(const TransformSpec& pixels) {
+  if (so_far_.num_images == 0)
+    throw Error(ErrorCode::kInvalidDataset,
+                parts_.list
+                    ? "--files-from '" + config_.files_from + "' is empty: give one path a line."
+                    : "Images '" + config_.data_path + "': its list is empty. Add images to it.");
+  faults_.check(so_far_.num_images);
+  faults_.require_any_good(so_far_.num_images);
+  if (parts_.file) {
+    parts_.file->write(encoder_->end());
+    parts_.file->commit();
+  }
+  if (scored_dataset_) scored_dataset_->commit();
+  tell_result();
+  if (parts_.explanations) explain(pixels);
+}
+
+// Each batch of a job that goes on is one of a job without an interruption: rows are saved
+// between batches.
+void Scoring::begin_file(ScoreFile& file) {
+  so_far_.settings = score_settings(config_, *parts_.predictor, parts_.device,
+                                    parts_.precision.precision, columns_);
+  const ScoreResume resume{
+      so_far_.settings,
+      why_in_one_go(config_, *parts_.format, parts_.list ? &*parts_.list : nullptr),
+      [this](std::int64_t count) {
+        return names_of_first(count, config_, parts_.set, true_labels_);
+      }};
+  is_saved_ = !config_.output_path.empty() && resume.in_one_go.empty();
+  std::optional<ScoreProgress> found;
+  if (config_.resume != ResumeChoice::kNever) found = find_rows(file, resume, log_);
+  if (!found) {
+    file.begin_anew();
+    return file.write(encoder_->begin());
+  }
+  so_far_ = *std::move(found);
+  num_before_ = so_far_.num_images;
+  faults_.go_on(so_far_.num_bad, so_far_.num_damaged, so_far_.first_bad);
+  file.go_on(so_far_);
+}
+
+void Scoring::warn_of_unknown_labels() const {
+  const UnknownLabels unknown = true_labels_.unknown();
+  if (unknown.num_images == 0) return;
+  log_.warning(
+      formatted("%lld images have a label that the model does not know: ", unknown.num_images) +
+      quoted_names(unknown.names, kNamed) + ". It cannot be right about them.");
+}
+
+Scoring::Ranked Scoring::ranked_classes(const at::Tensor& logits) const {
+  const double temperature = config_.raw ? 1 : parts_.predictor->calibration().temperature;
+  Ranked ranked;
+  ranked.probabilities = (logits / temperature).softmax(1);
+  if (scored_dataset_) ranked.plain = logits.softmax(1);
+  std::tie(ranked.confidences, ranked.ids) = at::topk(ranked.probabilities, columns_.top_k, 1);
+  return ranked;
+}
+
+// `at`: the row's place in the batch.
+void Scoring::fill(Score& row, const Ranked& ranked, std::size_t at) const {
+  const auto top_k = static_cast<std::size_t>(columns_.top_k);
+  const auto* confidence = ranked.confidences.const_data_ptr<float>() + at * top_k;
+  if (!std::isfinite(confidence[0])) {
+    row.fault = kNoNumberFault;
+    return;
+  }
+  const auto* id = ranked.ids.const_data_ptr<std::int64_t>() + at * top_k;
+  for (std::size_t place = 0; place < top_k; ++place)
+    row.best.push_back({static_cast<int>(id[place]), confidence[place]});
+  row.is_unsure = confidence[0] < threshold_;
+  if (columns_.all_classes) row.probabilities = row_of(ranked.probabilities, at);
+}
+
+// `may_be_right`: the model knows the true label.
+void Scoring::note(const Score& row, bool may_be_right) {
+  ++so_far_.num_images;
+  const bool is_bad = row.best.empty();
+  const bool is_judged = !is_bad && may_be_right;
+  const bool is_right =
+      is_judged && columns_.labels[static_cast<std::size_t>(row.best[0].id)] == row.true_label;
+  so_far_.num_labeled += is_judged;
+  so_far_.num_right += is_right;
+  if (parts_.explanations)
+    notable_.see(static_cast<std::size_t>(so_far_.num_images - 1), row, is_judged && !is_right);
+  so_far_.num_unsure += row.is_unsure;
+  if (!row.fault.empty()) faults_.note(row.path, row.fault, is_bad);
+}
+
+// For a job that goes on if this one is killed. Slow disks get fewer of them.
+void Scoring::save_progress() {
+  const double now = progress_.seconds();
+  if (!is_saved_ || now < next_save_) return;
+  so_far_.names = names_.value();
+  so_far_.num_bad = faults_.num_bad();
+  so_far_.num_damaged = faults_.num_damaged();
+  so_far_.first_bad = printable(faults_.first_bad());
+  parts_.file->save(so_far_);
+  const double took = progress_.seconds() - now;
+  next_save_ = now + std::max(kSecondsBetweenSaves, took / kMostSaving);
+}
+
+void Scoring::tell_result() const {
+  const double seconds = progress_.seconds();
+  const std::int64_t num_now = so_far_.num_images - num_before_;
+  log_.info("Scored " + grouped(so_far_.num_images) + " images" +
+            (num_before_ == 0 ? "" : ", " + grouped(num_now) + " of them now,") +
+            formatted(" in %s (%.1f images/s)", duration_text(seconds).c_str(),
+                      static_cast<double>(num_now) / seconds) +
+            (config_.output_path.empty() ? "." : ": '" + config_.output_path + "'."));
+  if (faults_.num_bad() + faults_.num_damaged() > 0)
+    log_.info(formatted("bad images: %lld; damaged but used: %lld", faults_.num_bad(),
+                        faults_.num_damaged()));
+  if (columns_.guesses)
+    log_.info(
+        formatted("unsure:    %s of them have no answer", grouped(so_far_.num_unsure).c_str()));
+  if (so_far_.num_labeled > 0)
+    log_.info(formatted(
+        "top-1 accuracy: %.2f %% of %s images with a label of the model",
+        100 * static_cast<double>(so_far_.num_right) / static_cast<double>(so_far_.num_labeled),
+        grouped(so_far_.num_labeled).c_str()));
+}
+
+void Scoring::explain(const TransformSpec& pixels) {
+  Dataset named;  // the parts of a list are gone
+  named.root = config_.data_path;
+  std::vector<ExplainedAnswer> answers;
+  for (const auto& [image, path, best] : notable_.all()) {
+    if (parts_.list) named.samples.push_back({.file_name = path, .size = {}});
+    answers.push_back({parts_.list ? answers.size() : image, best.id, best.confidence});
+  }
+  const Explained explained =
+      parts_.explanations->add(*parts_.predictor, torch_device(parts_.device), pixels,
+                               parts_.list ? named : parts_.set, answers);
+  for (const std::string& note : explained.notes) log_.warning(note);
+  parts_.explanations->commit();
+  log_.info(formatted("explained: %zu images: ", answers.size()) + "'" + config_.explain + "'");
+}
+
+}  // namespace kiln

@@ -1,0 +1,92 @@
+// What rank 0 of `kiln score` does: predictions -> rows of a file, and what is told of them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/log.h"
+#include "commands/score/notable_answers.h"
+#include "commands/score/score_resume.h"
+#include "commands/scoring_progress.h"
+#include "config/run_config.h"
+#include "data/dataset/image_source.h"
+#include "predict/explanations.h"
+#include "predict/prediction_faults.h"
+#include "predict/predictions.h"
+#include "predict/predictor.h"
+#include "report/scores/score_file.h"
+#include "report/scores/score_formats.h"
+#include "report/scores/scored_dataset.h"
+#include "train/precision.h"
+
+namespace kiln {
+
+// What the command reads and writes.
+struct ScoreParts {
+  Device device;
+  PrecisionChoice precision;
+  std::optional<Predictor> predictor;
+  Dataset set;  // of --data-path, if there is no list
+  // Of rank 0.
+  std::optional<FileList> list;  // of --files-from
+  const ScoreFormat* format = nullptr;
+  std::optional<ScoreFile> file;
+  std::optional<ExplanationFolder> explanations;
+};
+
+// Images -> rows, batch by batch in their order. Used by one thread.
+class Scoring {
+ public:
+  // Begins the outputs, or goes on where a killed job left them. The arguments must outlive it.
+  // Throws Error.
+  Scoring(const ScoreConfig& config, ScoreParts& parts, Log& log);
+
+  // The first images of all, which have their rows already.
+  std::int64_t num_before() const { return num_before_; }
+  // The next `count` of these are the first ones of `set`.
+  void pass_over(const Dataset& set, std::uint32_t count);
+  // The next batch, of images of `set`. Throws Error kInvalidDataset for too many bad images.
+  void add(const Dataset& set, const PredictedBatch& batch);
+  // After all images, which became pixels in this way.
+  void finish(const TransformSpec& pixels);
+
+ private:
+  // On the CPU: [N, num_classes] with and without temperature, and of the most probable classes
+  // [N, top_k].
+  struct Ranked {
+    at::Tensor probabilities, plain, confidences, ids;
+  };
+
+  void begin_file(ScoreFile& file);
+  void warn_of_unknown_labels() const;
+  Ranked ranked_classes(const at::Tensor& logits) const;
+  void fill(Score& row, const Ranked& ranked, std::size_t at) const;
+  void note(const Score& row, bool may_be_right);
+  void save_progress();
+  void tell_result() const;
+  void explain(const TransformSpec& pixels);
+
+  const ScoreConfig& config_;
+  ScoreParts& parts_;
+  Log& log_;
+  const long long total_;  // 0: unknown, the images come from a list
+  const TrueLabels true_labels_;
+  const double threshold_;
+  const ScoreColumns columns_;
+  const std::unique_ptr<ScoreEncoder> encoder_;
+  std::optional<ScoredDataset> scored_dataset_;
+  NotableAnswers notable_;
+  PredictionFaults faults_;
+  ScoreProgress so_far_;         // of the faults what was last saved
+  NamesHash names_;              // of so_far_.num_images
+  std::int64_t num_before_ = 0;  // images of the job that this one goes on with
+  bool is_saved_ = false;
+  double next_save_ = 0;
+  ScoringProgress progress_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,233 @@
+#include "run/checkpoint/checkpoints.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/torch.h>
+
+#include <array>
+#include <utility>
+
+#include "base/text.h"
+#include "process/versions.h"
+#include "run/checkpoint/image_hashes.h"
+#include "weights/model_weights.h"
+
+namespace kiln {
+namespace {
+
+void append_bytes(const at::Tensor& tensor, std::string& bytes) {
+  const at::Tensor host = tensor.cpu().contiguous();
+  bytes.append(static_cast<const char*>(host.const_data_ptr()), host.nbytes());
+}
+
+// Row-major copies of `sources` on the host, into the memory of the ones before.
+void copy_to_host(const std::vector<NamedTensor>& sources, std::vector<NamedTensor>& copies) {
+  const torch::NoGradGuard no_grad;
+  const bool is_cuda = sources.front().tensor.is_cuda();
+  if (copies.empty())
+    for (const NamedTensor& source : sources)
+      copies.push_back(
+          {source.name,
+           at::empty(source.tensor.sizes(),
+                     source.tensor.options().device(at::kCPU).pinned_memory(is_cuda).memory_format(
+                         at::MemoryFormat::Contiguous))});
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    copies[i].tensor.copy_(sources[i].tensor.detach(), /*non_blocking=*/true);
+  if (is_cuda) {
+    const c10::Device device = sources.front().tensor.device();
+    c10::impl::VirtualGuardImpl(device.type()).getStream(device).synchronize();
+  }
+}
+
+std::vector<NamedTensor> tensors_of(const TrainState& state) {
+  std::vector<NamedTensor> tensors;
+  for (const NamedTensor& item : state.model->state())
+    tensors.push_back({"model." + item.name, item.tensor});
+  for (const NamedTensor& item : state.optimizer->state())
+    tensors.push_back({"optimizer." + item.name, item.tensor});
+  if (state.averages)
+    for (const NamedTensor& item : state.averages->state())
+      tensors.push_back({"average." + item.name, item.tensor});
+  return tensors;
+}
+
+// All floats, and all counts, flat.
+std::array<std::vector<at::Tensor>, 2> kinds_of(const std::vector<NamedTensor>& statistics) {
+  std::array<std::vector<at::Tensor>, 2> kinds;
+  for (const NamedTensor& item : statistics)
+    kinds[item.tensor.is_floating_point() ? 0 : 1].push_back(item.tensor.view({-1}));
+  return kinds;
+}
+
+TensorView bytes_tensor(const char* what, std::size_t rank, const std::string& bytes) {
+  return {formatted("rank.%zu.%s", rank, what),
+          DType::kUInt8,
+          {static_cast<std::int64_t>(bytes.size())},
+          bytes};
+}
+
+}  // namespace
+
+std::vector<NamedTensor> statistics_of(const TrainState& state) {
+  std::vector<NamedTensor> statistics = state.model->buffers();
+  if (!state.averages) return statistics;
+  const std::vector<NamedTensor> averages = state.averages->buffers();
+  statistics.insert(statistics.end(), averages.begin(), averages.end());
+  return statistics;
+}
+
+std::string pack_statistics(const std::vector<NamedTensor>& statistics) {
+  std::string bytes;
+  for (const std::vector<at::Tensor>& kind : kinds_of(statistics))
+    if (!kind.empty()) append_bytes(torch::cat(kind), bytes);
+  return bytes;
+}
+
+bool unpack_statistics(std::string_view packed, const std::vector<NamedTensor>& statistics) {
+  const torch::NoGradGuard no_grad;
+  const auto kinds = kinds_of(statistics);
+  std::size_t size = 0;
+  for (const std::vector<at::Tensor>& kind : kinds)
+    for (const at::Tensor& item : kind) size += item.nbytes();
+  if (size != packed.size()) return false;
+  for (const std::vector<at::Tensor>& kind : kinds)
+    for (const at::Tensor& item : kind) {
+      item.copy_(at::from_blob(const_cast<char*>(packed.data()), item.sizes(), item.dtype()));
+      packed.remove_prefix(item.nbytes());
+    }
+  return true;
+}
+
+Machine machine_of(const TrainingJob& job) {
+  return {std::string(program_version()), at::get_cpu_capability(),
+          job.device.is_cuda ? "cuda" : "cpu", job.world.size(), at::get_num_threads()};
+}
+
+Checkpoints::Checkpoints(TrainingJob& job, const TrainState& state, RunLogger& log)
+    : job_(job), state_(state), log_(log), config_(job.config.checkpoint) {
+  if (job.checkpoints) writer_ = std::make_unique<CheckpointWriter>(*job.checkpoints);
+}
+
+bool Checkpoints::is_due(bool epoch_ended) {
+  if (take_checkpoint_request()) {
+    was_requested_ = !config_.path.empty();
+    if (!was_requested_)
+      job_.log.warning("SIGUSR2 asks for a checkpoint, but there is no --checkpoint-path.");
+  }
+  if (config_.path.empty()) return false;
+  if (writer_) tell_failure();
+  if (epoch_ended)
+    ++epochs_;
+  else
+    ++steps_;
+  if (!writer_ || was_requested_) return was_requested_;
+  const CheckpointEvery& every = config_.every;
+  const bool due = (every.steps > 0 && steps_ >= every.steps) ||
+                   (every.epochs > 0 && epochs_ >= every.epochs) ||
+                   (every.seconds > 0 && since_.seconds() >= every.seconds);
+  if (due && writer_->is_busy()) {
+    tell_busy();
+    return false;
+  }
+  return due;
+}
+
+void Checkpoints::tell_busy() {
+  if (!std::exchange(was_told_busy_, true))
+    job_.log.warning("A checkpoint was due while the one before was still being written to '" +
+                     config_.path +
+                     "', so it is skipped, as later ones may be. Use a faster disk, or a longer "
+                     "--checkpoint-every.");
+  steps_ = 0;
+  epochs_ = 0;
+  since_ = {};
+}
+
+void Checkpoints::tell_failure() {
+  if (const std::string failure = writer_->take_failure(); !failure.empty())
+    job_.log.warning("A checkpoint could not be written: " + failure + " Training continues.");
+}
+
+SavedRank Checkpoints::saved_rank() const {
+  return {saved_epoch(state_.epoch), state_.bad_train, state_.bad_valid, job_.train_print,
+          job_.valid_print};
+}
+
+SavedRun Checkpoints::saved_run(const std::string& finished) const {
+  SavedRun run;
+  run.time = unix_seconds();
+  run.started = log_.started();
+  run.finished = finished;
+  run.machine = machine_of(job_);
+  run.options = job_.config.effective_options;
+  run.precision = precision_name(job_.precision.precision);
+  run.model = job_.inputs.untrained.spec.model_name;
+  run.model_print = job_.model_print;
+  if (job_.inputs.transform) run.transforms = job_.inputs.transform->to_json();
+  run.global_batch = job_.epoch_plan(1).step.images();
+  run.peak_learning_rate = job_.recipe.schedule.peak;
+  if (state_.averages) run.averaged_steps = state_.averages->steps();
+  if (state_.scaler) run.loss_scale = state_.scaler->values();
+  run.progress = state_.progress;
+  run.progress.best.weights.clear();
+  run.ranks = {saved_rank()};
+  return run;
+}
+
+void Checkpoints::write(const std::string& finished) {
+  if (config_.path.empty()) return;
+  World& world = job_.world;
+  was_requested_ = false;
+  steps_ = 0;
+  epochs_ = 0;
+  since_ = {};
+  // A diverged model is no place to continue from; the end of the epoch or the next printed step
+  // tells of it.
+  const int first_nonfinite_step = state_.epoch.metrics.first_nonfinite_step();
+  for (const int step : world.gather(first_nonfinite_step))
+    if (step != 0) return;
+  const std::vector<std::string> ranks = world.gather(format_rank(saved_rank()));
+  std::vector<std::string> statistics = world.gather(pack_statistics(statistics_of(state_)));
+  std::vector<std::string> train_hashes = world.gather(pack_train_hashes(job_)), valid_hashes;
+  // The first epoch reads all validation images; count_valid_in_train() would count those that
+  // every rank knows once for each rank.
+  if (state_.progress.epochs_done > 0) valid_hashes = world.gather(pack_valid_hashes(job_));
+  if (!writer_) return;
+  writer_->wait();
+  tell_failure();
+  statistics_ = std::move(statistics);
+  train_hashes_ = std::move(train_hashes);
+  valid_hashes_ = std::move(valid_hashes);
+  state_json_ = format_saved_run(saved_run(finished), ranks);
+  record_ = log_.record_text();
+  copy_state();
+}
+
+void Checkpoints::copy_state() {
+  copy_to_host(tensors_of(state_), copies_);
+  best_ = state_.progress.best.weights;
+  CheckpointView view{.state_json = state_json_,
+                      .record = record_,
+                      .tensors = {},
+                      .best = {},
+                      .best_epoch = state_.progress.best.epoch};
+  for (const NamedTensor& copy : copies_) view.tensors.push_back(view_of(copy));
+  for (std::size_t rank = 0; rank < statistics_.size(); ++rank)
+    view.tensors.push_back(bytes_tensor("statistics", rank, statistics_[rank]));
+  for (std::size_t rank = 0; rank < train_hashes_.size(); ++rank)
+    view.tensors.push_back(bytes_tensor("train_hashes", rank, train_hashes_[rank]));
+  for (std::size_t rank = 0; rank < valid_hashes_.size(); ++rank)
+    view.tensors.push_back(bytes_tensor("valid_hashes", rank, valid_hashes_[rank]));
+  for (const NamedTensor& weight : best_) view.best.push_back(view_of(weight));
+  writer_->begin(std::move(view));
+}
+
+void Checkpoints::finish(const std::string& finished) {
+  if (!is_forgone_) write(finished);
+  if (!writer_) return;
+  writer_->wait();
+  tell_failure();
+}
+
+}  // namespace kiln

@@ -1,0 +1,92 @@
+#include "run/checkpoint/image_hashes.h"
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "data/loader/sampler.h"
+#include "inputs/training_loaders.h"
+
+namespace kiln {
+namespace {
+
+std::vector<std::uint32_t> told_of_train(const TrainingJob& job) {
+  const TrainingInputs& inputs = job.inputs;
+  if (job.uses_features || job.is_automatic)
+    return validation_indices(static_cast<std::uint32_t>(inputs.train.samples.size()),
+                              inputs.train_shard);
+  if (job.config.optimization.sample == Sampling::kBalanced) {
+    // Which images a rank has read depends on the epochs: each tells all that it has.
+    std::vector<std::uint32_t> all(inputs.train.samples.size());
+    std::iota(all.begin(), all.end(), 0U);
+    return all;
+  }
+  std::vector<std::uint32_t> order = training_order(job.config.optimization, inputs, 1);
+  const auto used = order.begin() + inputs.images_per_epoch();
+  const std::vector<std::uint32_t> left_out(used, order.end());
+  order.erase(used, order.end());
+  std::vector<std::uint32_t> told = training_indices(order, inputs.train_shard);
+  told.insert(told.end(), left_out.begin(), left_out.end());
+  return told;
+}
+
+std::vector<std::uint32_t> told_of_valid(const TrainingJob& job) {
+  return validation_indices(static_cast<std::uint32_t>(job.inputs.valid.samples.size()),
+                            job.inputs.valid_shard);
+}
+
+std::string pack(const SampleTable& samples, const std::vector<std::uint32_t>& told) {
+  std::string bytes;
+  const auto append = [&](std::uint64_t value) {
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  for (const std::uint32_t i : told) {
+    const std::uint64_t hash = samples.hash(i);
+    if (hash == 0) continue;
+    append(i);
+    append(hash);
+  }
+  return bytes;
+}
+
+std::vector<std::uint64_t> gather(World& world, const SampleTable& samples,
+                                  const std::vector<std::uint32_t>& told) {
+  std::vector<std::uint64_t> mine, all;
+  for (const std::uint32_t i : told)
+    if (const std::uint64_t hash = samples.hash(i); hash != 0) mine.push_back(hash);
+  for (const auto& part : world.gather(mine)) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+}  // namespace
+
+std::string pack_train_hashes(const TrainingJob& job) {
+  return pack(job.inputs.train.samples, told_of_train(job));
+}
+
+std::string pack_valid_hashes(const TrainingJob& job) {
+  return pack(job.inputs.valid.samples, told_of_valid(job));
+}
+
+void unpack_hashes(std::string_view packed, SampleTable& samples) {
+  samples.keep_hashes();
+  for (std::size_t at = 0; at + 16 <= packed.size(); at += 16) {
+    std::uint64_t index = 0, hash = 0;
+    std::memcpy(&index, packed.data() + at, sizeof index);
+    std::memcpy(&hash, packed.data() + at + sizeof index, sizeof hash);
+    if (index < samples.size()) samples.set_hash(index, hash);
+  }
+}
+
+SeenImages gather_seen_images(const TrainingJob& job) {
+  std::vector<std::uint64_t> train =
+      gather(job.world, job.inputs.train.samples, told_of_train(job));
+  std::vector<std::uint64_t> valid =
+      gather(job.world, job.inputs.valid.samples, told_of_valid(job));
+  if (!job.world.leads()) return {};
+  return make_seen_images(std::move(train), std::move(valid));
+}
+
+}  // namespace kiln

@@ -1,0 +1,317 @@
+#include "run/checkpoint/resume.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/options.h"
+#include "report/record/run_file.h"
+#include "run/checkpoint/checkpoints.h"
+#include "run/checkpoint/image_hashes.h"
+#include "run/plan/prepare.h"
+#include "train/replicas.h"
+#include "weights/model_weights.h"
+
+namespace kiln {
+namespace {
+
+std::string value_of(const OptionTexts& options, const std::string& name) {
+  for (const auto& [option, value] : options)
+    if (option == name) return value;
+  return {};
+}
+
+// "--augment was flip and is none", for the options of this effect.
+std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts& now,
+                                    Effect effect) {
+  const auto shown = [](const std::string& value) { return value.empty() ? "not given" : value; };
+  std::vector<std::string> changes;
+  for (const ChangedOption& option : changed_options(before, now)) {
+    // What the run measures instead is compared by why_not_bit_equal() and differing_options().
+    if (option.effect != effect || option.name == "ranks" || option.name == "threads" ||
+        option.name == "device" || option.name == "precision")
+      continue;
+    changes.push_back("--" + option.name + " was " + shown(option.before) + " and is now " +
+                      shown(option.now));
+  }
+  return changes;
+}
+
+[[noreturn]] void refuse(const TrainingJob& job, const std::vector<std::string>& differences) {
+  throw Error(ErrorCode::kUserError, "The run in --checkpoint-path '" + job.config.checkpoint.path +
+                                         "' cannot be continued: " + joined(differences, "; ") +
+                                         ". To continue, use the original settings; to start over, "
+                                         "use --resume never or another --checkpoint-path.");
+}
+
+std::vector<std::string> differing_options(const TrainingJob& job, const SavedRun& saved) {
+  std::vector<std::string> differences =
+      changes_of(saved.options, job.config.effective_options, Effect::kResult);
+  if (const std::string now = precision_name(job.precision.precision); saved.precision != now)
+    differences.push_back("--precision was " + saved.precision + " and is now " + now + " (" +
+                          job.precision.reason + ")");
+  const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0) -
+                      (saved.progress.automatic ? 1 : 0);  // which fitted the head
+  const OptimizationConfig& length = job.config.optimization;
+  if ((length.steps == 0 || length.epochs_given) && length.epochs < reached)
+    differences.push_back(
+        formatted("--epochs is %d, but the run has reached epoch %d", length.epochs, reached));
+  return differences;
+}
+
+bool is_finished(const TrainingJob& job, const SavedRun& saved) {
+  return !saved.finished.empty() &&
+         value_of(job.config.effective_options, "epochs") == value_of(saved.options, "epochs");
+}
+
+// The record ends after the model is written, so a run killed in between has the one alone. A
+// record that cannot be found asks for nothing.
+bool is_complete(const OutputConfig& output, double started) {
+  if (!holds_model_of(output.trained_model_path, started)) return false;
+  const auto record = find_record(std::filesystem::path(output.log_path) / kRunFileName, started);
+  return !record || record->end.status != RunStatus::kRunning;
+}
+
+void compare_data(const std::string& name, const DatasetPrint& before, const DatasetPrint& now,
+                  std::vector<std::string>& differences) {
+  if (before.hash == now.hash) return;
+  if (before.classes != now.classes)
+    differences.push_back("the " + name + " data has other classes");
+  else if (before.images != now.images)
+    differences.push_back(formatted("the %s data had %lld images and has %lld", name.c_str(),
+                                    before.images, now.images));
+  else
+    differences.push_back("the " + name + " data has other images or labels");
+}
+
+void compare_transforms(const std::string& before, const TrainingInputs& inputs,
+                        std::vector<std::string>& differences) {
+  const std::string now = inputs.transform ? inputs.transform->to_json() : "";
+  if (now == before) return;
+  Problems none;
+  const auto shown = [&](const std::string& json) {
+    return json.empty() ? std::string("not given")
+                        : TransformChain::parse(json, "state.json", none).summary();
+  };
+  differences.push_back("--transform-path was " + shown(before) + " and is now " + shown(now));
+}
+
+// The tensors whose names begin with `prefix`, without it.
+StateDict take_part(StateDict& tensors, const std::string& prefix) {
+  StateDict part;
+  for (StoredTensor& tensor : tensors)
+    if (tensor.name.starts_with(prefix)) {
+      part.push_back(std::move(tensor));
+      part.back().name.erase(0, prefix.size());
+    }
+  return part;
+}
+
+// Each rank's bytes, on all ranks; empty where rank 0 has none.
+std::vector<std::string> share_bytes(const TrainingJob& job, const char* what) {
+  std::vector<std::string> all(job.resume->run.ranks.size());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (job.world.leads())
+      for (const StoredTensor& tensor : job.resume->checkpoint->tensors)
+        if (tensor.name == formatted("rank.%zu.%s", rank, what)) all[rank] = tensor.bytes;
+    all[rank] = job.world.broadcast(all[rank]);
+  }
+  return all;
+}
+
+// The sums of a job that had another number of ranks: rank 0 takes all of them.
+SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
+  SavedEpoch all = ranks.front().epoch;
+  if (!leads) {
+    const int steps = all.steps;
+    const bool has_joined = all.has_joined;
+    all = {};
+    all.steps = steps;
+    all.has_joined = has_joined;
+    return all;
+  }
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const SavedEpoch& other = ranks[rank].epoch;
+    all.totals.loss_sum += other.totals.loss_sum;
+    all.totals.top1 += other.totals.top1;
+    all.totals.top5 += other.totals.top5;
+    all.totals.count += other.totals.count;
+    all.images += other.images;
+    all.weighted_seconds += other.weighted_seconds;
+    all.weighted_rate += other.weighted_rate;
+  }
+  return all;
+}
+
+// The mean, as at the end of an epoch; where they are frozen, all are the same.
+void average(const std::vector<std::string>& packed_of_ranks,
+             const std::vector<NamedTensor>& statistics) {
+  const torch::NoGradGuard no_grad;
+  std::vector<at::Tensor> sums;
+  for (const std::string& packed : packed_of_ranks) {
+    if (!unpack_statistics(packed, statistics)) continue;
+    std::size_t i = 0;
+    for (const NamedTensor& item : statistics) {
+      if (sums.size() == i) sums.push_back(at::zeros_like(item.tensor));
+      if (item.tensor.is_floating_point())
+        sums[i].add_(item.tensor);
+      else
+        sums[i].copy_(at::maximum(sums[i], item.tensor));
+      ++i;
+    }
+  }
+  std::size_t i = 0;
+  for (const NamedTensor& item : statistics) {
+    if (item.tensor.is_floating_point()) sums[i].div_(static_cast<double>(packed_of_ranks.size()));
+    item.tensor.copy_(sums[i++]);
+  }
+}
+
+}  // namespace
+
+void find_checkpoint(TrainingJob& job) {
+  const CheckpointConfig& config = job.config.checkpoint;
+  if (config.path.empty()) return;
+  std::optional<Checkpoint> found;
+  job.world.agree([&] {
+    if (!job.world.leads()) return;
+    job.checkpoints.emplace(config.path, config.keep);
+    if (config.resume == ResumeChoice::kNever) return job.checkpoints->begin_anew();
+    std::vector<std::string> skipped;
+    found = job.checkpoints->newest(skipped);
+    for (const std::string& text : skipped) job.log.warning("Checkpoint " + text + ".");
+    if (!found && config.resume == ResumeChoice::kRequire)
+      throw Error(
+          ErrorCode::kUserError,
+          "--resume is require, but --checkpoint-path '" + config.path +
+              "' holds no complete checkpoint. Give the folder of the run to continue, or use "
+              "--resume auto.");
+  });
+  const std::string text = job.world.broadcast(found ? found->state_json : std::string());
+  if (text.empty()) return;
+  job.world.agree([&] {
+    ResumePoint point{parse_saved_run(text), std::move(found)};
+    if (const auto differences = differing_options(job, point.run); !differences.empty())
+      refuse(job, differences);
+    point.is_finished = is_finished(job, point.run);
+    job.resume = std::move(point);
+  });
+  job.resume->is_complete =
+      job.world.broadcast(static_cast<char>(
+          job.world.leads() && is_complete(job.config.output, job.resume->run.started))) != 0;
+}
+
+void check_resumed_inputs(TrainingJob& job) {
+  if (!job.resume) return;
+  const SavedRun& saved = job.resume->run;
+  const bool is_shard = job.config.data.has_train_shard;
+  job.world.agree([&] {
+    std::vector<std::string> differences;
+    const auto rank = static_cast<std::size_t>(job.world.rank());
+    if (is_shard && saved.machine.num_ranks != job.world.size())
+      refuse(job, {formatted("each of its %d ranks had images of its own, and now there are %d "
+                             "ranks",
+                             saved.machine.num_ranks, job.world.size())});
+    const SavedRank& mine = saved.ranks[is_shard ? rank : 0];
+    compare_data("training", mine.train, job.train_print, differences);
+    compare_data("validation", mine.valid, job.valid_print, differences);
+    if (saved.model_print != job.model_print)
+      differences.push_back("the model has another architecture or other weights");
+    compare_transforms(saved.transforms, job.inputs, differences);
+    const long long global_batch = job.epoch_plan(1).step.images();
+    if (saved.global_batch != global_batch)
+      differences.push_back(formatted("a step had %lld images, over all ranks, and has %lld",
+                                      saved.global_batch, global_batch));
+    if (!differences.empty()) refuse(job, differences);
+  });
+  // With other ranks, the learning rate in effect stays.
+  if (saved.machine.num_ranks != job.world.size())
+    job.recipe.schedule.peak = saved.peak_learning_rate;
+}
+
+std::string why_not_bit_equal(const TrainingJob& job) {
+  const SavedRun& saved = job.resume->run;
+  const Machine &before = saved.machine, now = machine_of(job);
+  std::vector<std::string> reasons;
+  const auto compare = [&](const std::string& what, const std::string& old,
+                           const std::string& text) {
+    if (old != text) reasons.push_back(what + " was " + old + " and is " + text);
+  };
+  compare("the number of ranks", std::to_string(before.num_ranks), std::to_string(now.num_ranks));
+  compare("the number of compute threads", std::to_string(before.num_threads),
+          std::to_string(now.num_threads));
+  compare("the device", before.device, now.device);
+  compare("the instruction set", before.instructions, now.instructions);
+  compare("the program", before.version, now.version);
+  for (std::string& change : changes_of(saved.options, job.config.effective_options, Effect::kBits))
+    reasons.push_back(std::move(change));
+  if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm &&
+      job.config.optimization.freeze == Freeze::kNone)
+    reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of another size");
+  if (reasons.empty()) return {};
+  return "The results will not be bit-equal to those of an uninterrupted run, because " +
+         joined(reasons, "; ") + ".";
+}
+
+void restore(TrainingJob& job, TrainState& state) {
+  ResumePoint& point = *job.resume;
+  const SavedRun& saved = point.run;
+  World& world = job.world;
+  std::vector<NamedTensor> best;
+  world.agree([&] {
+    if (!world.leads()) return;
+    Checkpoint& from = *point.checkpoint;
+    load_tensors(state.model->state(), take_part(from.tensors, "model."), from.path);
+    load_tensors(state.optimizer->state(), take_part(from.tensors, "optimizer."), from.path);
+    if (state.averages)
+      load_tensors(state.averages->state(), take_part(from.tensors, "average."), from.path);
+    for (const StoredTensor& weight : from.best)
+      best.push_back({weight.name, view_of(weight).clone()});
+  });
+  broadcast_tensors(state.model->state(), *job.communicator);
+  broadcast_tensors(state.optimizer->state(), *job.communicator);
+  if (state.averages) {
+    broadcast_tensors(state.averages->state(), *job.communicator);
+    state.averages->set_steps(saved.averaged_steps);
+  }
+
+  const auto rank = static_cast<std::size_t>(world.rank());
+  const bool same_ranks = saved.machine.num_ranks == world.size();
+  const std::vector<std::string> statistics = share_bytes(job, "statistics");
+  const std::vector<std::string> train_hashes = share_bytes(job, "train_hashes");
+  const std::vector<std::string> valid_hashes = share_bytes(job, "valid_hashes");
+  world.agree([&] {
+    const std::size_t expected = pack_statistics(statistics_of(state)).size();
+    for (const std::string& packed : statistics)
+      if (packed.size() != expected)
+        throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + job.config.checkpoint.path +
+                                                    "' lacks the BatchNorm statistics of a rank.");
+  });
+  const bool are_frozen = job.recipe.freeze != Freeze::kNone;
+  same_ranks || are_frozen
+      ? void(unpack_statistics(statistics[same_ranks ? rank : 0], statistics_of(state)))
+      : average(statistics, statistics_of(state));
+  for (std::size_t r = 0; r < train_hashes.size(); ++r) {
+    const DataConfig& data = job.config.data;
+    if (!data.has_train_shard || r == rank)
+      unpack_hashes(train_hashes[r], job.inputs.train.samples);
+    if (!data.has_valid_shard || r == rank)
+      unpack_hashes(valid_hashes[r], job.inputs.valid.samples);
+  }
+
+  const SavedRank& mine = saved.ranks[same_ranks ? rank : 0];
+  if (state.scaler && saved.loss_scale) state.scaler->set(*saved.loss_scale);
+  state.progress = saved.progress;
+  state.progress.best.weights = std::move(best);
+  state.bad_train = mine.bad_train;
+  state.bad_valid = mine.bad_valid;
+  load_epoch(same_ranks ? mine.epoch : joined_epoch(saved.ranks, world.leads()), state.epoch);
+  // More epochs were asked for after training had stopped early.
+  if (!saved.finished.empty() && !point.is_finished) state.progress.early_stopping.strikes = 0;
+}
+
+}  // namespace kiln

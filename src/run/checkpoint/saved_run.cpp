@@ -1,0 +1,205 @@
+#include "run/checkpoint/saved_run.h"
+
+#include <filesystem>
+
+#include "base/content_hash.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "report/record/run_json.h"
+
+namespace kiln {
+
+void visit_fields(Is<DatasetPrint> auto& print, auto&& field) {
+  field("images", print.images);
+  field("classes", print.classes);
+  field("hash", print.hash);
+}
+
+void visit_fields(Is<EpochTimes> auto& times, auto&& field) {
+  field("seconds", times.seconds);
+  field("data_wait_seconds", times.data_wait_seconds);
+  field("parts", times.parts);
+  field("communication", times.communication);
+}
+
+void visit_fields(Is<SavedEpoch> auto& epoch, auto&& field) {
+  field("steps", epoch.steps);
+  field("has_joined", epoch.has_joined);
+  field("totals", epoch.totals);
+  field("images", epoch.images);
+  field("weighted_seconds", epoch.weighted_seconds);
+  field("weighted_rate", epoch.weighted_rate);
+  field("spent", epoch.spent);
+}
+
+static Json as_json(const ImageFaults& faults) {
+  return {{"samples", faults.samples},
+          {"records", as_json(faults.records)},
+          {"num_bad", faults.num_bad}};
+}
+static void from_json(const Json& json, ImageFaults& faults) {
+  faults.samples = json.at("samples").get<std::set<std::uint32_t>>();
+  from_json(json.at("records"), faults.records);
+  faults.num_bad = json.at("num_bad").get<int>();
+}
+
+void visit_fields(Is<SavedRank> auto& rank, auto&& field) {
+  field("epoch", rank.epoch);
+  field("bad_training_images", rank.bad_train);
+  field("bad_validation_images", rank.bad_valid);
+  field("training_data", rank.train);
+  field("validation_data", rank.valid);
+}
+
+void visit_fields(Is<Machine> auto& machine, auto&& field) {
+  field("version", machine.version);
+  field("instructions", machine.instructions);
+  field("device", machine.device);
+  field("num_ranks", machine.num_ranks);
+  field("num_threads", machine.num_threads);
+}
+
+void visit_fields(Is<BestEpoch> auto& best, auto&& field) {
+  field("epoch", best.epoch);
+  field("totals", best.valid);
+  field("macro_recall", best.macro_recall);
+  field("calibration", best.calibration);
+}
+
+void visit_fields(Is<EarlyStopping> auto& stopping, auto&& field) {
+  field("patience", stopping.patience);
+  field("strikes", stopping.strikes);
+  field("previous_loss", stopping.previous_loss);
+  field("best_figure", stopping.best_figure);
+  field("epochs", stopping.epochs);
+}
+
+void visit_fields(Is<LossScale> auto& scale, auto&& field) {
+  field("scale", scale.scale);
+  field("steps_since_overflow", scale.steps_since_overflow);
+  field("skipped_steps", scale.skipped_steps);
+}
+
+void visit_fields(Is<TimePlan> auto& plan, auto&& field) {
+  field("epochs", plan.epochs);
+  field("epoch_seconds", plan.epoch_seconds);
+  field("end_seconds", plan.end_seconds);
+  field("is_over", plan.is_over);
+  field("steps", plan.steps);
+}
+
+void visit_fields(Is<AutomaticProgress> auto& progress, auto&& field) {
+  field("answers", progress.answers);
+  field("found", progress.found);
+  field("tuned_macro_recall", progress.tuned_macro_recall);
+}
+
+void visit_fields(Is<SavedRun> auto& run, auto&& field) {
+  field("time", run.time);
+  field("started", run.started);
+  field("finished", run.finished);
+  field("machine", run.machine);
+  field("options", run.options);
+  field("precision", run.precision);
+  field("model", run.model);
+  field("model_print", run.model_print);
+  field("transforms", run.transforms);
+  field("global_batch", run.global_batch);
+  field("peak_learning_rate", run.peak_learning_rate);
+  field("loss_scale", run.loss_scale);
+  field("averaged_steps", run.averaged_steps);
+  field("epochs_done", run.progress.epochs_done);
+  field("best", run.progress.best);
+  field("early_stopping", run.progress.early_stopping);
+  field("time_plan", run.progress.time_plan);
+  field("automatic", run.progress.automatic);
+}
+
+namespace {}  // namespace
+
+DatasetPrint print_of(const Dataset& set) {
+  std::uint64_t hash = fnv1a({});
+  const auto add = [&](std::string_view bytes) { hash = fnv1a(bytes, hash); };
+  for (const std::string& name : set.classes) add(name + "\n");
+  for (std::size_t i = 0; i < set.samples.size(); ++i) {
+    const ArchiveMember* member = set.samples.member(i);
+    add(set.samples.file_name(i));
+    add(formatted("\n%d %llu\n", set.samples.label(i),
+                  member == nullptr ? 0ULL : static_cast<unsigned long long>(member->size)));
+  }
+  return {static_cast<long long>(set.samples.size()), set.classes, hex_digits(hash)};
+}
+
+std::string print_of(const ModelDirectory& model) {
+  const ModelSpec& spec = model.spec;
+  std::uint64_t hash = fnv1a(spec.model_name);
+  for (const bool choice : {spec.pretrained, spec.memory_efficient, spec.zero_init_residual})
+    hash = fnv1a(choice ? "1" : "0", hash);
+  for (const StoredTensor& tensor : model.state)
+    if (spec.pretrained) hash = fnv1a(hex_digits(content_hash(tensor.bytes)), hash);
+  return spec.model_name + " " + hex_digits(hash);
+}
+
+SavedEpoch saved_epoch(const EpochSums& sums) {
+  return {sums.steps,  sums.has_joined,       sums.metrics.totals(),
+          sums.images, sums.weighted_seconds, sums.weighted_rate,
+          sums.spent};
+}
+
+void load_epoch(const SavedEpoch& saved, EpochSums& sums) {
+  sums.steps = saved.steps;
+  sums.has_joined = saved.has_joined;
+  sums.metrics.set(saved.totals);
+  sums.images = saved.images;
+  sums.weighted_seconds = saved.weighted_seconds;
+  sums.weighted_rate = saved.weighted_rate;
+  sums.spent = saved.spent;
+}
+
+std::string SavedRun::position() const {
+  return steps() == 0 ? formatted("the end of epoch %d", progress.epochs_done)
+                      : formatted("epoch %d, step %d", progress.epochs_done + 1, steps());
+}
+
+std::string format_rank(const SavedRank& rank) {
+  return json_text(as_json(rank));
+}
+
+std::string format_saved_run(const SavedRun& run, const std::vector<std::string>& ranks) {
+  Json json = as_json(run);
+  json["steps"] = run.steps();
+  json["best"]["top1"] = run.progress.best.valid.top1_accuracy();
+  Json& list = json["ranks"] = Json::array();
+  for (const std::string& rank : ranks) list.push_back(Json::parse(rank));
+  return json_text(json) + "\n";
+}
+
+SavedRun parse_saved_run(std::string_view text) {
+  try {
+    const Json json = parse_ordered_json(text);
+    SavedRun run;
+    from_json(json, run);
+    from_json(json.at("ranks"), run.ranks);
+    if (run.ranks.empty() || run.ranks.size() != static_cast<std::size_t>(run.machine.num_ranks))
+      throw std::invalid_argument("it has the state of another number of ranks");
+    return run;
+  } catch (const std::exception& fault) {
+    throw Error(ErrorCode::kInvalidDataset,
+                std::string("its state.json is not one of a checkpoint: ") + fault.what());
+  }
+}
+
+bool holds_model_of(const std::string& model_directory, double started) {
+  const std::filesystem::path folder = model_directory;
+  std::error_code none_there;
+  if (!std::filesystem::exists(folder / kMetaFile, none_there)) return false;
+  try {
+    return parse_ordered_json(read_file(folder / "training.json")).at("started") == started;
+  } catch (const std::exception&) {
+    return false;  // another program's, or an older one's
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,391 @@
+#include "run/frozen/frozen_run.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "audit/confident_learning.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "features/feature_pass.h"
+#include "features/folds.h"
+#include "features/head_fit.h"
+#include "predict/thumbnail.h"
+#include "run/frozen/gathered_features.h"
+#include "run/kept_model.h"
+#include "run/plan/class_counts.h"
+#include "run/plan/plan_warnings.h"
+#include "run/run_faults.h"
+#include "run/time_limit.h"
+#include "run/vote.h"
+#include "train/loss.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kSmallestBatch = 64;  // of a pass without gradients, which needs little memory
+constexpr int kFoldsForPenalty = 5;
+constexpr int kBatchesToJudgeTime = 3;
+constexpr std::size_t kMostDoubtful = 200, kMostDoubtfulShown = 24;  // in the record
+
+at::Tensor as_tensor(const std::vector<std::int32_t>& labels) {
+  return torch::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), torch::kInt64);
+}
+
+Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labels) {
+  MetricSums sums{at::Device(at::kCPU)};
+  const at::Tensor truth = as_tensor(labels);
+  sums.add(logits, truth, reported_loss(logits, truth), 1);
+  return sums.totals();
+}
+
+std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFeatures& images) {
+  const auto [confidences, guesses] = logits.softmax(1).max(1);
+  std::vector<Prediction> predictions;
+  for (std::size_t i = 0; i < images.labels.size(); ++i) {
+    const auto row = static_cast<std::int64_t>(i);
+    predictions.push_back({images.samples[i], images.labels[i],
+                           static_cast<std::int32_t>(guesses[row].item<std::int64_t>()),
+                           confidences[row].item<float>()});
+  }
+  return predictions;
+}
+
+// One set of images, and where its faults go.
+struct ImageSet {
+  Dataset& data;
+  const Shard& shard;
+  BadImageLedger ledger;
+  bool is_training;
+};
+
+// On rank 0: logits of images that the layers had not seen.
+struct Judgment {
+  at::Tensor logits;
+  const LabeledFeatures* images = nullptr;
+
+  HostLogits host() const { return {logits.to(torch::kFloat32).contiguous(), images->labels}; }
+};
+
+class FeatureRun {
+ public:
+  FeatureRun(TrainingJob& job, TrainState& state, ImageModel& model, RunLogger& log)
+      : job_(job),
+        state_(state),
+        model_(model),
+        log_(log),
+        uploader_(torch_device(job.device), job.inputs.valid_pixels.output, batch_size(),
+                  job.inputs.normalization) {}
+
+  int run();
+  FrozenResult take_result();
+
+ private:
+  int batch_size() const { return std::max(kSmallestBatch, job_.config.optimization.batch_size); }
+  bool leads() const { return job_.world.leads(); }
+  bool validates() const { return !job_.inputs.judged_out_of_fold; }
+
+  int read(ImageSet set, LabeledFeatures& result);
+  void tell_progress(const FeaturePass& pass, int num_batches, bool is_training) const;
+  void warn_of_time(const FeaturePass& pass, const ImageSet& set);
+  void warn_of_time_taken() const;
+  int fit();
+  HeadFit fit_here() const;
+  std::vector<double> class_weights() const;
+  int num_classes() const { return static_cast<int>(job_.inputs.train.classes.size()); }
+  Judgment judgment() const;
+  void finish();
+  void count_images();
+  void keep(const Judgment& judged);
+  std::vector<JudgedImage> doubtful_images() const;
+  void tell_result() const;
+  OutOfFold take_out_of_fold();
+
+  TrainingJob& job_;
+  TrainState& state_;
+  ImageModel& model_;
+  RunLogger& log_;
+  DeviceUploader uploader_;
+  std::vector<NamedTensor> weights_;     // before BatchNorm is folded, on rank 0
+  LabeledFeatures train_, valid_;        // of all ranks, on rank 0
+  HeadFit head_;                         // on rank 0
+  std::vector<Prediction> predictions_;  // of the images that judge it, on rank 0
+  Stopwatch watch_;
+  double wait_seconds_ = 0, forward_seconds_ = 0, train_pass_seconds_ = 0;
+  double pass_seconds_ = 0, fit_seconds_ = 0;
+  EpochRecord record_;
+  bool was_warned_of_time_ = false;
+};
+
+int FeatureRun::run() {
+  const TrainingInputs& inputs = job_.inputs;
+  const DataConfig& data = job_.config.data;
+  if (leads()) weights_ = copied_weights(model_);
+  model_.fold_batch_norm();
+  record_.epoch = 1;
+
+  job_.world.enter("features of the training images");
+  if (const int signal = read({job_.inputs.train,
+                               inputs.train_shard,
+                               {"training", inputs.train, false, data, state_.bad_train},
+                               /*is_training=*/true},
+                              train_))
+    return signal;
+  record_.train_seconds = train_pass_seconds_ = watch_.seconds();
+  forward_seconds_ = std::max(0.0, train_pass_seconds_ - wait_seconds_);
+  if (validates()) {
+    job_.world.enter("features of the validation images");
+    if (const int signal = read({job_.inputs.valid,
+                                 inputs.valid_shard,
+                                 {"validation", inputs.valid, false, data, state_.bad_valid},
+                                 /*is_training=*/false},
+                                valid_))
+      return signal;
+    record_.valid_seconds = watch_.seconds() - record_.train_seconds;
+  }
+  pass_seconds_ = watch_.seconds();
+  if (const int signal = fit()) return signal;
+  finish();
+  return 0;
+}
+
+int FeatureRun::read(ImageSet set, LabeledFeatures& result) {
+  World& world = job_.world;
+  const auto count = static_cast<std::uint32_t>(set.data.samples.size());
+  std::vector<std::uint32_t> mine = validation_indices(count, set.shard);
+  const auto num_images = static_cast<std::int64_t>(mine.size());
+  BatchLoader loader = job_.loaders->once(set.data, std::move(mine), batch_size());
+  FeaturePass pass(model_, loader, uploader_, job_.recipe.precision, num_images);
+  std::vector<BadImage> faults;
+  while (stop_signal() == 0 && pass.step()) {
+    world.at("batch " + std::to_string(pass.steps_done()));
+    tell_progress(pass, loader.num_batches(), set.is_training);
+    warn_of_time(pass, set);
+    for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
+    if (world.size() == 1) set.ledger.note(std::exchange(faults, {}), /*leads=*/true, job_.log);
+  }
+  const Vote all = vote(world, ballot(!faults.empty()));
+  if (all.has_bad_images) set.ledger.note_everywhere(faults, world, job_.log);
+  if (all.stop_signal != 0) return all.stop_signal;
+  wait_seconds_ += loader.wait_seconds();
+  if (set.is_training) record_.num_steps = pass.steps_done();
+  result = gathered(world, pass.take());
+  return 0;
+}
+
+void FeatureRun::tell_progress(const FeaturePass& pass, int num_batches, bool is_training) const {
+  if (!is_training) return log_.validating(1, pass.steps_done(), num_batches);
+  StepRecord timing;
+  timing.epoch = 1;
+  timing.num_epochs = job_.num_epochs();
+  timing.step = pass.steps_done();
+  timing.num_steps = num_batches;
+  timing.elapsed_seconds = watch_.seconds();
+  timing.epoch_images_per_second = static_cast<double>(pass.images_done()) / timing.elapsed_seconds;
+  log_.progress(timing);
+}
+
+// --time-limit does not shorten the way of the images, as a head needs those of all classes: said
+// as soon as it is clear that the time will not do.
+void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
+  const double limit = job_.config.optimization.time_limit_s;
+  if (limit == 0 || was_warned_of_time_ || !leads() || pass.steps_done() < kBatchesToJudgeTime)
+    return;
+  const auto share = [&](const Dataset& data) {
+    return static_cast<double>(data.samples.size()) / job_.world.size();
+  };
+  const double train = share(job_.inputs.train), valid = validates() ? share(job_.inputs.valid) : 0;
+  const double done = static_cast<double>(pass.images_done()) + (set.is_training ? 0 : train);
+  const double to_come = watch_.seconds() * (train + valid - done) / std::max(1.0, done);
+  if (log_.seconds_used() + to_come <= limit) return;
+  was_warned_of_time_ = true;
+  job_.log.warning("--time-limit " + time_limit_word(job_) +
+                   " is too short: that each image goes through the network once takes about " +
+                   duration_text(watch_.seconds() + to_come) +
+                   ", and is done whatever it takes, so that there is a model. A smaller network "
+                   "or --image-size is faster.");
+}
+
+void FeatureRun::warn_of_time_taken() const {
+  const double limit = job_.config.optimization.time_limit_s, taken = log_.seconds_used();
+  if (limit == 0 || was_warned_of_time_ || taken <= limit) return;
+  job_.log.warning("--time-limit " + time_limit_word(job_) +
+                   " was over when the head was fitted, " + duration_text(taken) +
+                   " after the start: a fit is made whatever it takes.");
+}
+
+// The ranks wait for rank 0, which has all features.
+int FeatureRun::fit() {
+  count_images();
+  job_.world.agree([&] { check_epoch(record_); });
+  if (validates()) record_.valid_in_train = tell_shared_images(job_, record_.valid.count);
+  job_.world.enter("fitting the head", /*patient=*/true);
+  const Stopwatch watch;
+  job_.world.agree([&] {
+    if (leads()) head_ = fit_here();
+  });
+  fit_seconds_ = watch.seconds();
+  record_.train_seconds += fit_seconds_;
+  return vote(job_.world, ballot(false)).stop_signal;
+}
+
+HeadFit FeatureRun::fit_here() const {
+  const OptimizationConfig& config = job_.config.optimization;
+  std::vector<std::uint32_t> groups;
+  if (const auto& split = job_.inputs.split; split && !split->train_groups.empty())
+    for (const std::uint32_t sample : train_.samples) groups.push_back(split->train_groups[sample]);
+  const Folds folds =
+      divided_into_folds(train_.labels, groups, config.folds > 0 ? config.folds : kFoldsForPenalty,
+                         static_cast<std::uint64_t>(config.random_seed));
+  if (config.folds > 0 && folds.count < config.folds)
+    throw Error(ErrorCode::kInvalidDataset,
+                formatted("--folds is %d, but the training images are only %d that need not stay "
+                          "together: use fewer folds, or more images or groups.",
+                          config.folds, std::max(1, folds.count)));
+  return fit_head(train_, num_classes(), folds, class_weights(), [] { return stop_signal() != 0; });
+}
+
+// To draw each class equally often is, for a fit to all images at once, to weigh it.
+std::vector<double> FeatureRun::class_weights() const {
+  if (job_.config.optimization.sample != Sampling::kBalanced) return job_.recipe.loss.class_weights;
+  std::vector<long long> counts(static_cast<std::size_t>(num_classes()));
+  for (const std::int32_t label : train_.labels) ++counts[static_cast<std::size_t>(label)];
+  return weights_of_classes(ClassWeights::kBalanced, counts);
+}
+
+// So far only the counts, as all ranks know them.
+void FeatureRun::count_images() {
+  record_.train.count = job_.world.broadcast(train_.size());
+  record_.valid.count = validates() ? job_.world.broadcast(valid_.size()) : record_.train.count;
+}
+
+// By what the run is judged.
+Judgment FeatureRun::judgment() const {
+  if (!validates()) return {head_.out_of_fold_logits, &train_};
+  return {head_logits(valid_.rows, head_), &valid_};
+}
+
+void FeatureRun::finish() {
+  Judgment judged;
+  if (leads()) {
+    record_.train = totals_of(head_logits(train_.rows, head_), train_.labels);
+    judged = judgment();
+    record_.valid = totals_of(judged.logits, judged.images->labels);
+    predictions_ = predictions_of(judged.logits, *judged.images);
+  } else {
+    record_.train = record_.valid = {};
+  }
+  set_summed_numbers(job_.world.sum(summed_numbers(record_.valid)), record_.valid);
+  set_summed_numbers(job_.world.sum(summed_numbers(record_)), record_);
+  record_.macro = macro_scores(
+      job_.world.sum(class_counts(predictions_, static_cast<std::size_t>(num_classes()))));
+  job_.world.agree([&] { check_epoch(record_); });
+  const double images_per_second = static_cast<double>(record_.train.count) / record_.train_seconds;
+  record_.train_images_per_second = record_.average_images_per_second = images_per_second;
+  record_.data_wait_seconds = record_.times.data_wait = wait_seconds_;
+  record_.times.forward = std::max(0.0, pass_seconds_ - wait_seconds_);
+  record_.times.optimizer = fit_seconds_;
+  record_.bad_train_images = state_.bad_train.num_bad;
+  record_.bad_valid_images = state_.bad_valid.num_bad;
+  keep(judged);
+}
+
+void FeatureRun::keep(const Judgment& judged) {
+  World& world = job_.world;
+  BestEpoch& best = state_.progress.best;
+  best = {.epoch = 1,
+          .valid = record_.valid,
+          .macro_recall = record_.macro->recall,
+          .calibration = {},
+          .weights = {}};
+  const bool has_folds = job_.config.optimization.folds > 0;
+  HostLogits logits;
+  if (leads()) {
+    const std::vector<NamedTensor> head = model_.head();
+    for (NamedTensor& weight : weights_) {
+      if (weight.name == head[0].name) weight.tensor = head_.weight;
+      if (weight.name == head[1].name) weight.tensor = head_.bias;
+    }
+    best.weights = std::move(weights_);
+    logits = (has_folds ? Judgment{head_.out_of_fold_logits, &train_} : judged).host();
+  }
+  world.agree([&] { best.calibration = calibrate(world, logits); });
+  ValidationDetails details =
+      judge(world, predictions_, job_.inputs.valid, job_.inputs.valid_pixels, 1);
+  details.calibration = best.calibration;
+  if (has_folds && leads()) {
+    details.out_of_fold = {job_.config.optimization.folds, /*is_validation=*/!validates(),
+                           totals_of(head_.out_of_fold_logits, train_.labels)};
+    details.doubtful = doubtful_images();
+  }
+  if (leads()) {
+    tell_result();
+    warn_of_time_taken();
+  }
+  log_.epoch(record_, &details);
+  state_.progress.epochs_done = 1;
+}
+
+std::vector<JudgedImage> FeatureRun::doubtful_images() const {
+  if (static_cast<std::size_t>(num_classes()) > kMostConfusionClasses) return {};
+  const at::Tensor probabilities = head_.out_of_fold_logits.softmax(1).contiguous();
+  const JudgedLabels judged{
+      {probabilities.const_data_ptr<float>(), static_cast<std::size_t>(probabilities.numel())},
+      train_.labels,
+      static_cast<std::size_t>(num_classes())};
+  const TrainingInputs& inputs = job_.inputs;
+  std::vector<JudgedImage> images;
+  for (const std::uint32_t row : probably_wrong(judged, estimate_label_noise(judged))) {
+    const std::uint32_t sample = train_.samples[row];
+    const std::int32_t best = judged.best(row);
+    images.push_back({std::string(inputs.train.samples.file_name(sample)), train_.labels[row], best,
+                      judged.row(row)[static_cast<std::size_t>(best)],
+                      images.size() < kMostDoubtfulShown
+                          ? thumbnail_of(inputs.train, sample, inputs.valid_pixels)
+                          : Thumbnail()});
+    if (images.size() == kMostDoubtful) break;
+  }
+  return images;
+}
+
+void FeatureRun::tell_result() const {
+  const long long num_images = train_.size() + valid_.size();
+  job_.log.info(
+      formatted("features:         %s images x %s in %.1f s; fitted in %.1f s with a penalty of "
+                "%.3g (%s)",
+                grouped(num_images).c_str(), grouped(train_.rows.size(1)).c_str(), pass_seconds_,
+                fit_seconds_, head_.penalty,
+                head_.is_chosen ? "the best for images out of fold" : "too few images to choose"));
+}
+
+OutOfFold FeatureRun::take_out_of_fold() {
+  if (!leads() || job_.config.optimization.folds == 0) return {};
+  return {head_.out_of_fold_logits.softmax(1), std::move(train_.labels), std::move(train_.rows),
+          std::move(train_.samples)};
+}
+
+FrozenResult FeatureRun::take_result() {
+  FrozenResult result;
+  result.out_of_fold = take_out_of_fold();
+  result.predictions = std::move(predictions_);
+  result.judged = record_.valid;
+  result.forward_seconds = forward_seconds_;
+  result.train_seconds = train_pass_seconds_;
+  result.valid_seconds = record_.valid_seconds;
+  return result;
+}
+
+}  // namespace
+
+FrozenResult train_on_features(TrainingJob& job, TrainState& state, ImageModel& model,
+                               RunLogger& log) {
+  FeatureRun run(job, state, model, log);
+  FrozenResult stopped;
+  stopped.stop_signal = run.run();
+  return stopped.stop_signal != 0 ? stopped : run.take_result();
+}
+
+}  // namespace kiln

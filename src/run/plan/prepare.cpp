@@ -1,0 +1,376 @@
+#include "run/plan/prepare.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "data/dataset/image_bytes.h"
+#include "features/head_fit.h"
+#include "fetch/resolve_weights.h"
+#include "inputs/split_inputs.h"
+#include "process/binding.h"
+#include "run/plan/automatic_plan.h"
+#include "run/plan/class_counts.h"
+#include "run/plan/rank_agreement.h"
+#include "run/plan/run_recipe.h"
+#include "run/time_limit.h"
+#include "train/replicas.h"
+#include "weights/model_weights.h"
+#include "weights/starting_weights.h"
+
+namespace kiln {
+namespace {
+
+void take_weights(ImageModel& model, TrainingInputs& inputs) {
+  const bool trained = inputs.weights->trained;
+  inputs.weights_text =
+      load_weights(model, known_network(inputs.untrained.spec.model_name), inputs.train.classes,
+                   *std::exchange(inputs.weights, std::nullopt)) +
+      (trained ? "; momentum and schedule begin anew" : "");
+}
+
+// The stored ones are used if they are pretrained.
+void use_untrained(ImageModel& model, const std::string& where, const TrainingInputs& inputs) {
+  const ModelSpec& spec = inputs.untrained.spec;
+  const StateDict& state = inputs.untrained.state;
+  if (spec.pretrained)
+    load_pretrained(model, state, where);
+  else
+    check_untrained(model, known_network(spec.model_name), state, where);
+}
+
+// Fresh weights from the seed, then given ones as far as there are some. Draws the same numbers in
+// any case.
+std::unique_ptr<ImageModel> build_model(const TrainConfig& config, TrainingInputs& inputs,
+                                        const Device& device) {
+  const ModelSpec& spec = inputs.untrained.spec;
+  torch::manual_seed(static_cast<std::uint64_t>(config.optimization.random_seed));
+  auto model = make_image_model(model_options(inputs));
+  if (inputs.weights)
+    take_weights(*model, inputs);
+  else if (!config.data.untrained_model_path.empty())
+    use_untrained(*model, config.data.untrained_model_path + "/" + spec.model_file, inputs);
+  model->prepare(torch_device(device));
+  return model;
+}
+
+// The paths that this rank reads itself.
+DataConfig part_of_rank(const DataConfig& config, bool reads_images, bool leads) {
+  DataConfig part = config;
+  if (!leads) part.network.weights.clear();
+  if (!reads_images) {
+    part.train_path.clear();
+    part.valid_path.clear();
+    part.transform_path.clear();
+  }
+  return part;
+}
+
+// Of the network and its first weights.
+std::string print_of_model(const TrainingInputs& inputs) {
+  std::string print = print_of(inputs.untrained);
+  if (inputs.weights) print.append(" ").append(print_of(*inputs.weights));
+  return print;
+}
+
+// What the other ranks need to know of weights that rank 0 alone has read.
+void share_weights(World& world, const DataConfig& config, TrainingJob& job) {
+  if (config.network.weights.empty()) return;
+  job.model_print = world.broadcast(job.model_print);
+  const Normalization normalization = world.broadcast(job.inputs.normalization);
+  if (!world.leads()) take_normalization(normalization, job.inputs);
+}
+
+void check_sync_batch_norm(const RanksConfig& config, const TrainingInputs& inputs) {
+  if (config.sync_batch_norm && inputs.untrained.spec.memory_efficient)
+    throw Error(ErrorCode::kUserError,
+                "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
+                "recomputation only sees this rank's batch: create the model without "
+                "--memory-efficient, or omit --sync-batch-norm.");
+}
+
+Dataset copy_of(const Dataset& set) {
+  Dataset copy = dataset_of(to_bytes(set, SetParts::kList), SetParts::kList);
+  copy.root = set.root;
+  copy.name = set.name;
+  open_archives(copy);
+  return copy;
+}
+
+bool draws(const TransformSpec& pixels) {
+  return pixels.chain && pixels.chain->whole.is_random();
+}
+
+// The head alone learns, and images always look the same.
+bool uses_features(const TrainingJob& job) {
+  return job.config.optimization.freeze == Freeze::kBackbone &&
+         job.config.data.augment == Augment::kNone && !draws(job.inputs.pixels) &&
+         !job.config.data.has_train_shard && job.model->head().size() == 2;
+}
+
+void check_folds(const TrainingJob& job) {
+  if (job.config.optimization.folds == 0 || job.uses_features) return;
+  if (draws(job.inputs.pixels))
+    throw Error(ErrorCode::kUserError,
+                "--folds needs images that always look the same, but operations of "
+                "--transform-path are drawn anew in each epoch (" +
+                    job.inputs.pixels.chain->whole.summary() +
+                    "): leave out those whose names begin with Random, or leave --folds out.");
+  throw Error(ErrorCode::kUserError,
+              "--folds cannot be used with a network that ends in two linear layers, as one does "
+              "that `kiln init-model --pretrained True` made: leave --folds out.");
+}
+
+// Rank 0 holds the features of all images.
+void check_feature_memory(const TrainingJob& job) {
+  constexpr double kShare = 0.5;  // of what is available
+  if (!(job.uses_features || job.is_automatic) || !job.world.leads()) return;
+  const TrainingInputs& inputs = job.inputs;
+  const auto num_images = static_cast<std::int64_t>(
+      inputs.train.samples.size() + (inputs.judged_out_of_fold ? 0 : inputs.valid.samples.size()));
+  const double needed = fit_memory(num_images, job.model->head()[0].tensor.size(1),
+                                   static_cast<std::int64_t>(inputs.train.classes.size()));
+  const double limit = kShare * static_cast<double>(available_memory_bytes());
+  if (needed <= limit) return;
+  throw Error(
+      ErrorCode::kUserError,
+      (job.is_automatic ? "With --auto True" : "With --freeze backbone and --augment none") +
+          formatted(" the features of all %s images "
+                    "are kept in memory, which takes %s, more than half of what is available: "
+                    "use --freeze backbone --augment flip, with which the last layer learns in "
+                    "epochs, or fewer images.",
+                    grouped(num_images).c_str(),
+                    bytes_text(static_cast<long long>(needed)).c_str()));
+}
+
+// Reads this rank's inputs; all their faults are reported together.
+void read_inputs(TrainingJob& job) {
+  const TrainConfig& config = job.config;
+  World& world = job.world;
+  TrainingInputs& inputs = job.inputs;
+  const bool reads_images = world.leads() || config.data.scan_each;
+  const bool is_shard = config.data.has_train_shard;
+  world.agree([&] {
+    Problems problems;
+    DataConfig part = part_of_rank(config.data, reads_images, world.leads());
+    problems.collect([&] {
+      std::string& weights = part.network.weights;
+      const std::string given = std::exchange(weights, "");
+      if (given.empty()) return;
+      weights = resolve_weights(given, part.network.weights_sha256, job.log);
+      add_weights_choice(given, weights, job);
+    });
+    inputs = read_training_inputs(part, problems,
+                                  static_cast<std::uint64_t>(config.optimization.random_seed),
+                                  scan_plan(job.loader_threads.first, job.log));
+    if (reads_images && problems.empty())
+      problems.collect([&] { choose_transforms(config.data, inputs); });
+    job.model_print = print_of_model(inputs);  // the weights go as soon as they are taken
+    if (reads_images && problems.empty() && !is_shard)
+      problems.collect([&] { job.model = build_model(config, inputs, job.device); });
+    problems.collect(
+        [&] { check_batch_size(config.optimization, inputs, is_shard ? 1 : world.size()); });
+    problems.collect([&] { check_sync_batch_norm(config.ranks, inputs); });
+    if (world.leads())
+      problems.collect(
+          [&] { job.output.emplace(prepare_model_output(config.output.trained_model_path)); });
+    if (world.leads() && !config.output.explain.empty())
+      problems.collect([&] { job.explanations.emplace(config.output.explain); });
+    problems.throw_if_any();
+  });
+  share_weights(world, config.data, job);
+  share_datasets(world, config.data, inputs);
+  if (config.optimization.folds > 0 && inputs.valid.samples.empty()) {
+    inputs.judged_out_of_fold = true;
+    world.agree([&] { inputs.valid = copy_of(inputs.train); });
+  }
+  divide_images(world, config, inputs);
+  world.agree([&] {
+    if (!job.model) job.model = build_model(config, inputs, job.device);
+  });
+  settle_automatic(job);
+  job.uses_features = uses_features(job);
+  world.agree([&] {
+    check_folds(job);
+    check_recipe_of_features(job);
+    check_feature_memory(job);
+  });
+  job.train_print = print_of(inputs.train);
+  job.valid_print = print_of(inputs.valid);
+  inputs.untrained.state = {};
+  inputs.weights.reset();
+}
+
+void check_steps(const TrainingJob& job) {
+  const OptimizationConfig& config = job.config.optimization;
+  const auto all = static_cast<long long>(job.inputs.steps_per_epoch) * job.asked_epochs();
+  if (job.uses_features || config.steps <= all) return;
+  throw Error(
+      ErrorCode::kUserError,
+      formatted("--steps is %lld, but --epochs %d are only %lld steps: give one of the two, "
+                "or more epochs.",
+                static_cast<long long>(config.steps), config.epochs, all));
+}
+
+// A collective if it asks for weights and ranks have different images.
+std::vector<double> class_weights_of(const TrainingJob& job) {
+  const TrainingInputs& inputs = job.inputs;
+  const ClassWeights choice = job.config.optimization.class_weights;
+  if (choice == ClassWeights::kNone) return {};
+  return weights_of_classes(
+      choice, counts_of_all(job.world, inputs.train, inputs.train.classes.size(),
+                            job.config.data.has_train_shard ? &inputs.train_shard : nullptr));
+}
+
+void open_loaders(TrainingJob& job) {
+  const TrainConfig& config = job.config;
+  TrainingInputs& inputs = job.inputs;
+  const at::Device place = torch_device(job.device);
+  const auto open_uploader = [&](const TransformSpec& pixels) {
+    return std::make_unique<DeviceUploader>(place, pixels.output, config.optimization.batch_size,
+                                            inputs.normalization);
+  };
+  job.uploader = open_uploader(inputs.pixels);
+  if (inputs.valid_pixels.output != inputs.pixels.output || !inputs.sizes.empty())
+    job.valid_uploader = open_uploader(inputs.valid_pixels);
+  job.world.agree([&] {
+    job.cache = job.uses_features ? CacheChoice{.reason = "off, as each image is read once"}
+                                  : choose_cache(config.data, inputs, job.world.local_size());
+  });
+  job.loaders = std::make_unique<TrainingLoaders>(
+      config, inputs, job.loader_threads, job.cache,
+      host_batch_layout(
+          place, inputs.normalization,
+          [device = job.device](std::size_t bytes) { return pinned_memory(device, bytes); }),
+      [&log = job.log](const std::string& text) { log.warning(text); });
+}
+
+// On a CPU results repeat without it.
+void make_deterministic() {
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicCuDNN(true);
+  context.setDeterministicFillUninitializedMemory(false);  // nothing reads it
+}
+
+}  // namespace
+
+ModelOptions model_options(const TrainingInputs& inputs) {
+  const ModelSpec& spec = inputs.untrained.spec;
+  return {.model_name = spec.model_name,
+          .num_classes = static_cast<int>(inputs.train.classes.size()),
+          .with_output_layer = spec.pretrained,
+          .memory_efficient = spec.memory_efficient,
+          .zero_init_residual = spec.zero_init_residual};
+}
+
+EpochPlan TrainingJob::epoch_plan(int epoch) const {
+  const std::int64_t steps = config.optimization.steps;
+  const std::int64_t before = steps_before(epoch);
+  return {.epoch = epoch,
+          .epochs_before = first_epochs(),
+          .schedule = recipe.schedule,
+          .step = {.batch_size = config.optimization.batch_size,
+                   .batches_per_step = config.optimization.accumulate,
+                   .num_ranks = world.size(),
+                   .smallest_batch = inputs.smallest_batch,
+                   .train_on_empty_batches = config.ranks.sync_batch_norm && world.size() > 1,
+                   .loss = recipe.loss,
+                   .clip_norm = recipe.clip_norm,
+                   .precision = recipe.precision},
+          .mix = recipe.mix,
+          .rank = world.rank(),
+          .most_steps = steps == 0 ? 0 : std::min(steps - before, inputs.steps_per_epoch)};
+}
+
+DeviceUploader& TrainingJob::training_uploader(int epoch) {
+  if (inputs.sizes.empty()) return *uploader;
+  const ImageSize size = inputs.pixels_of(epoch).output;
+  if (!uploader || uploader->size() != size)
+    uploader = std::make_unique<DeviceUploader>(
+        torch_device(device), size, config.optimization.batch_size, inputs.normalization);
+  return *uploader;
+}
+
+int TrainingJob::asked_epochs() const {
+  const OptimizationConfig& asked = config.optimization;
+  if (uses_features) return 1;
+  return asked.steps == 0 || asked.epochs_given ? asked.epochs : epochs_begun();
+}
+
+int TrainingJob::last_epoch() const {
+  if (uses_features || config.optimization.steps == 0) return num_epochs();
+  return std::min(num_epochs(), first_epochs() + epochs_begun());
+}
+
+int TrainingJob::epochs_begun() const {
+  const std::int64_t steps = config.optimization.steps;
+  return static_cast<int>((steps + inputs.steps_per_epoch - 1) / inputs.steps_per_epoch);
+}
+
+bool TrainingJob::is_done() const {
+  return resume && resume->is_finished && resume->is_complete;
+}
+
+std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log& log) {
+  auto job = std::make_unique<TrainingJob>(given, world, log);
+  const TrainConfig& config = job->config;
+  world.enter("starting", /*patient=*/true);
+  world.agree([&] { job->device = choose_device(config.ranks.device, world.local_rank()); });
+  if (job->device.is_cuda && config.ranks.deterministic) make_deterministic();
+  require_one_job(world, config.effective_options, job->device);
+  job->precision = agreed_precision(world, config.optimization.precision, job->device);
+  set_tf32(job->precision.precision);
+  find_checkpoint(*job);
+  if (job->is_done()) return job;
+  if (config.ranks.bind) job->bound_to = bind_to_own_cores(world);
+  const int num_processors = processors_of_this_rank(world);
+  job->loader_threads =
+      choose_loader_threads(config.data.loader_threads, num_processors, job->device.is_cuda);
+  const int num_threads = job->resume ? job->resume->run.machine.num_threads : num_processors;
+  at::set_num_threads(config.ranks.threads > 0 ? config.ranks.threads : num_threads);
+
+  world.enter("reading the data", /*patient=*/true);
+  read_inputs(*job);
+  job->recipe = recipe_of(config.optimization, job->inputs, world.size(), job->precision.precision);
+  job->recipe.loss.class_weights = class_weights_of(*job);
+  job->recipe.schedule.epochs = job->asked_epochs();
+  job->inputs.num_epochs = job->recipe.schedule.epochs;
+  world.agree([&] { check_steps(*job); });
+  check_resumed_inputs(*job);
+  world.agree([&] {
+    if (world.leads()) write_split(config.output, job->inputs, log);
+  });
+  add_choices(*job);
+  return job;
+}
+
+std::unique_ptr<TrainState> begin(TrainingJob& job) {
+  const RanksConfig& config = job.config.ranks;
+  job.communicator =
+      join_communicator(job.world, config, job.config.output.log_path, job.device, job.log);
+  broadcast_tensors(job.model->state(), *job.communicator);
+  if (config.sync_batch_norm && job.world.size() > 1) {
+    job.batch_norm_lane = job.communicator->second_lane("BatchNorm sum");
+    job.model->synchronize_batch_norm([lane = job.batch_norm_lane.get()](at::Tensor& sums) {
+      lane->wait(lane->all_reduce(sums));
+    });
+  }
+  const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
+                           .bfloat16 = config.bfloat16_gradients};
+  auto state =
+      std::make_unique<TrainState>(std::move(job.model), job.recipe, buckets, *job.communicator);
+  state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
+  state->progress.early_stopping.patience = job.config.optimization.patience;
+  if (job.resume) restore(job, *state);
+  set_stopping_rule(job.config.optimization, state->progress.early_stopping);
+  if (state->progress.time_plan) take_time_plan(job, *state->progress.time_plan);
+  open_loaders(job);  // last: the cache takes a share of the remaining memory
+  return state;
+}
+
+}  // namespace kiln

@@ -1,0 +1,97 @@
+// Turns a configuration into everything that training needs, checked on all ranks before the first
+// step, and builds the initial training state.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/output_folder.h"
+#include "data/loader/device_uploader.h"
+#include "inputs/training_inputs.h"
+#include "inputs/training_loaders.h"
+#include "model/image_model.h"
+#include "parallel/device/device.h"
+#include "parallel/gradients/communicator.h"
+#include "parallel/ranks/world.h"
+#include "predict/explanations.h"
+#include "run/checkpoint/resume.h"
+#include "run/checkpoint/saved_run.h"
+#include "run/plan/choices.h"
+#include "store/checkpoint.h"
+#include "train/compute_device.h"
+#include "train/epoch.h"
+#include "train/precision.h"
+#include "train/recipe.h"
+#include "train/state.h"
+
+namespace kiln {
+
+// Everything a run needs besides its state: configuration, data and connections.
+struct TrainingJob {
+  TrainingJob(const TrainConfig& given, World& ranks, Log& console)
+      : config(given), world(ranks), log(console) {}
+
+  TrainConfig config;  // as given, and what --auto has settled
+  World& world;
+  Log& log;
+  Device device;
+  PrecisionChoice precision;  // the same on all ranks
+  int bound_to = 0;           // processors; 0: not bound
+  LoaderThreadCount loader_threads;
+  TrainingInputs inputs;
+  Recipe recipe;
+  bool uses_features = false;                     // run/frozen/frozen_run in place of epochs
+  bool is_automatic = false;                      // run/frozen/frozen_run before epochs: --auto
+  std::unique_ptr<ImageModel> model;              // until begin() takes it
+  std::optional<OutputFolder> output;             // of the model; rank 0
+  std::optional<ExplanationFolder> explanations;  // if asked for; rank 0
+  std::optional<CheckpointFolder> checkpoints;    // rank 0
+  std::optional<ResumePoint> resume;              // where the run goes on; empty: it begins
+  // What tells this run's inputs from those of others.
+  DatasetPrint train_print, valid_print;
+  std::string model_print;
+  std::vector<Choice> choices;  // made by this run; rank 0 tells them
+  // From begin() on.
+  std::unique_ptr<Communicator> communicator, batch_norm_lane;
+  CacheChoice cache;
+  std::unique_ptr<DeviceUploader> uploader, valid_uploader;  // the second if the sizes differ
+  std::unique_ptr<TrainingLoaders> loaders;
+
+  EpochPlan epoch_plan(int epoch) const;
+  // Before those of the schedule: with --auto the first epoch fits the head.
+  int first_epochs() const { return is_automatic ? 1 : 0; }
+  // Optimizer steps of the epochs before this one, which are whole.
+  std::int64_t steps_before(int epoch) const {
+    return (epoch - 1 - first_epochs()) * inputs.steps_per_epoch;
+  }
+  // Over which the schedule runs: as asked for by --epochs or --steps, and what a time limit has
+  // left of them.
+  int asked_epochs() const;
+  int num_epochs() const { return first_epochs() + recipe.schedule.epochs; }
+  // That is trained; --steps may end before the schedule does.
+  int last_epoch() const;
+  int epochs_begun() const;  // by --steps
+  // The run has ended before, and its model is where it belongs. Then nothing else is prepared.
+  bool is_done() const;
+  // Of an epoch's images; cuDNN measures its convolutions anew where their size changes. Valid
+  // until the next call.
+  DeviceUploader& training_uploader(int epoch);
+  DeviceUploader& validation_uploader() { return valid_uploader ? *valid_uploader : *uploader; }
+};
+
+// Of the network that is trained.
+ModelOptions model_options(const TrainingInputs& inputs);
+
+// Chooses the device, compares the ranks, finds the checkpoint to go on from, reads the inputs and
+// builds the model. Faults are reported together, stage by stage: ranks, checkpoint, inputs. A
+// collective. The arguments must outlive the job.
+std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log);
+
+// Sets up the communicators and opens the loaders; every rank starts from rank 0's weights, or from
+// the checkpoint. A collective. The job must outlive the state.
+std::unique_ptr<TrainState> begin(TrainingJob& job);
+
+}  // namespace kiln

@@ -1,0 +1,98 @@
+// Momentum SGD whose rate is adapted to each layer: You, Gitman and Ginsburg, "Large Batch Training
+// of Convolutional Networks", arXiv:1708.03888.
+//
+//   trust = 0.001 * |weight| / (|gradient| + decay * |weight|), 1 where either norm is 0
+//   m = momentum * m + trust * (gradient + decay * weight);  weight -= rate * m
+//
+// What has one dimension, whose norm says little, keeps a trust of 1. The products with `trust` are
+// tensors, so the host waits for no norm.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include "train/optimizer/optimizer.h"
+
+namespace kiln {
+namespace {
+
+constexpr double kTrust = 0.001, kEpsilon = 1e-8;
+
+struct Group {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> parameters, gradients, momenta;
+  double weight_decay, rate;
+};
+
+// [tensors]
+at::Tensor norms_of(const std::vector<at::Tensor>& tensors) {
+  return at::stack(at::_foreach_norm(tensors, 2));
+}
+
+// What the momentum takes up: the adapted gradients.
+std::vector<at::Tensor> adapted(const Group& group) {
+  const at::Tensor weights = norms_of(group.parameters), gradients = norms_of(group.gradients);
+  const at::Tensor quotient =
+      kTrust * weights / (gradients + group.weight_decay * weights + kEpsilon);
+  const at::Tensor trust =
+      at::where((weights > 0).logical_and(gradients > 0), quotient, at::ones_like(quotient));
+  std::vector<at::Tensor> directions =
+      at::_foreach_add(group.gradients, group.parameters, group.weight_decay);
+  for (std::size_t i = 0; i < directions.size(); ++i)
+    if (directions[i].dim() > 1) directions[i].mul_(trust[static_cast<std::int64_t>(i)]);
+  return directions;
+}
+
+class Lars : public Optimizer {
+ public:
+  Lars(double momentum, std::vector<ParameterGroup> groups) : momentum_(momentum) {
+    const c10::AutoGradMode no_grad(false);
+    for (ParameterGroup& given : groups) {
+      Group group{{}, {}, std::move(given.gradients), {}, given.weight_decay, given.rate};
+      for (const NamedTensor& parameter : given.parameters) {
+        group.names.push_back(parameter.name);
+        group.parameters.push_back(parameter.tensor);
+        group.momenta.push_back(at::zeros_like(parameter.tensor));
+      }
+      groups_.push_back(std::move(group));
+    }
+  }
+
+  void step(double learning_rate, const std::optional<at::Tensor>& skip) override {
+    const c10::AutoGradMode no_grad(false);
+    for (Group& group : groups_) {
+      std::vector<at::Tensor> directions = adapted(group);
+      at::_fused_sgd_(group.parameters, directions,
+                      momentum_ > 0 ? at::TensorList(group.momenta) : at::TensorList(),
+                      /*weight_decay=*/0.0, momentum_, learning_rate * group.rate,
+                      /*dampening=*/0.0, /*nesterov=*/false,
+                      /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{}, skip);
+    }
+  }
+
+  std::vector<NamedTensor> state() const override {
+    std::vector<NamedTensor> state;
+    for (const Group& group : groups_)
+      for (std::size_t i = 0; i < group.names.size(); ++i)
+        state.push_back({"momentum." + group.names[i], group.momenta[i]});
+    return state;
+  }
+
+ private:
+  double momentum_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_lars(const OptimizerPlan& plan,
+                                     std::vector<ParameterGroup> groups) {
+  return std::make_unique<Lars>(plan.momentum, std::move(groups));
+}
+
+}  // namespace kiln
