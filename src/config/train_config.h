@@ -1,0 +1,197 @@
+// The configuration of a training run: plain values, complete and in range once parsed. Names
+// include the unit.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/augment_set.h"
+#include "base/record_options.h"
+#include "base/training_record.h"
+#include "base/vocabulary.h"
+#include "config/recipe_config.h"
+
+namespace kiln {
+
+enum class SaveChoice { kBest, kLast };
+enum class NormalizationChoice { kAuto, kHalf, kImagenet };
+enum class OnBadImage { kSkip, kFail };
+
+// A count, or a share of all images rounded down.
+struct Allowance {
+  double value = 0.01;
+  bool is_share = true;
+  // A share is rounded down, but not to 0.
+  std::int64_t of(std::int64_t total) const;
+};
+
+// The factor on the learning rate for `num_ranks` processes.
+struct RateScaling {
+  enum class Rule { kLinear, kSqrt, kFactor };
+  Rule rule = Rule::kLinear;
+  double factor = 1;  // of kFactor
+  double of(int num_ranks) const;
+};
+
+// The last layers of a network that is trained from given weights: one for the classes, or
+// ImageNet's 1000 outputs and a linear layer behind them, as in the designer's component.
+enum class HeadChoice { kAuto, kTorchvision, kDesigner };
+
+// The network to train, and its first weights, where no directory has them.
+struct NetworkConfig {
+  std::string model_name;               // empty: that of untrained_model_path
+  std::string weights, weights_sha256;  // a path or a URL, and its hash; empty: fresh ones
+  bool zero_init_residual = false;
+  bool memory_efficient = false;
+  HeadChoice head = HeadChoice::kAuto;
+};
+
+// How one dataset becomes training and validation images.
+struct SplitConfig {
+  std::string data_path;  // empty: the two are given separately
+  double valid_fraction = 0.2;
+  bool all_train = false;  // with --folds: then none is for validation alone
+  std::string group_by;    // a regular expression; empty: none
+  std::string file;        // a split.csv; empty: none
+  std::string labels;      // a file of labels; empty: none
+};
+
+// What is read, and how images become pixels.
+struct DataConfig {
+  // With split.data_path, both data paths are that one.
+  std::string untrained_model_path, train_path, valid_path;
+  SplitConfig split;
+  RecordOptions records;
+  NetworkConfig network;
+  std::string index_path;      // empty: in the user's cache
+  std::string transform_path;  // a TransformationDirectory, in place of the four below; or empty
+  int image_size = 0;          // at the end of training; 0: auto
+  int first_image_size = 0;    // grows from this one; 0: it is always the same
+  Augment augment = Augment::kNone;
+  int eval_resize = 0;  // 0: auto
+  int eval_crop = 0;    // 0: auto, or larger
+  bool larger_eval_crop = false;
+  NormalizationChoice normalization = NormalizationChoice::kAuto;
+  CachePolicy cache = CachePolicy::kAuto;
+  std::int64_t cache_bytes = 0;  // 0: auto
+  int read_ahead = 0;            // 0: auto
+  int loader_threads = 0;        // 0: auto
+  int read_threads = 0;          // 0: auto
+  OnBadImage on_bad_image = OnBadImage::kSkip;
+  Allowance max_bad_images;
+  bool scan_each = false;  // each rank scans the datasets; else rank 0 scans for all
+  // Each host has different images (--shard-by); then each rank scans.
+  bool has_train_shard = false, has_valid_shard = false;
+};
+
+// How the training objective weights an image by its class: not; by one over the number of the
+// class's images; by the square root of that.
+enum class ClassWeights { kNone, kSqrt, kBalanced };
+// Which images an epoch has: each once, or as many of each class.
+enum class Sampling { kShuffle, kBalanced };
+
+// Of a run whose time is limited and that has no --epochs.
+inline constexpr int kMostEpochsInTime = 90;
+
+// --auto: whether the head is fitted to the features of the frozen network first, and all of it is
+// fine-tuned then. kIfFewImages: where there are given weights and few images.
+enum class AutoChoice { kNo, kIfFewImages, kYes };
+
+struct AutoConfig {
+  AutoChoice choice = AutoChoice::kNo;
+  std::string why_not = {};  // of kNo, where --auto would be on by default but for other options
+  // Those that are not given.
+  bool sets_learning_rate = true, sets_augment = true;
+};
+
+// How the weights are optimized, and which are saved.
+struct OptimizationConfig {
+  int epochs = 5;  // at most, with a time limit; of which `steps` may train a part
+  bool epochs_given = false;
+  std::int64_t steps = 0;       // optimizer steps in all; 0: those of the epochs
+  double time_limit_s = 0;      // 0: none
+  int batch_size = 16;          // per rank
+  int accumulate = 1;           // batches per step
+  double num_warmup_steps = 0;  // epochs, despite its name
+  double learning_rate = 0.001;
+  std::optional<double> head_learning_rate;  // empty: as the others'
+  Freeze freeze = Freeze::kNone;
+  int folds = 0;  // that judge the images in turn; 0: none
+  AutoConfig automatic;
+  RateScaling lr_scaling;
+  std::int64_t random_seed = 1;
+  int patience = 3;  // epochs
+  SaveChoice save = SaveChoice::kBest;
+  BestBy best_by = BestBy::kTop1;  // of kBest
+  ClassWeights class_weights = ClassWeights::kNone;
+  Sampling sample = Sampling::kShuffle;
+  std::optional<Precision> precision = Precision::kFp32;  // empty: auto
+  RecipeConfig recipe;
+};
+
+// Where to compute, and how ranks work together.
+struct RanksConfig {
+  DeviceChoice device = DeviceChoice::kAuto;
+  bool deterministic = false;  // same bits on a GPU too
+  int threads = 0;             // compute threads; 0: auto
+  // Start this many ranks; 0: auto. Empty: this process is the run, or one rank of it.
+  std::optional<int> launch;
+  std::vector<std::string> arguments;  // this command line, with which the ranks are started
+  int expect_ranks = 0;                // 0: any number
+  bool sync_batch_norm = false;
+  int bucket_mb = 25;
+  bool bfloat16_gradients = false;
+  int collective_timeout_s = 300;
+  int stall_warning_s = 60;
+  bool bind = true;         // ranks of a host to cores of their own
+  bool bind_given = false;  // then a host that forbids it is a fault
+};
+
+// What is written, and how often to log.
+struct OutputConfig {
+  std::string trained_model_path;
+  std::string log_path;  // "logs" unless given
+  bool log_path_given = false;
+  std::string explain;     // folder for heat maps of mistakes; empty: none
+  int print_freq = 10;     // steps
+  bool plain = false;      // no live line
+  bool no_hashes = false;  // the model does not say which images it has seen
+  bool mlflow_log_model = false;
+  std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
+  std::string kfp_metrics;         // a file; empty: none
+};
+
+// How often a checkpoint is written: whichever comes first. 0: not by this.
+struct CheckpointEvery {
+  int epochs = 1;
+  std::int64_t steps = 0;  // optimizer steps
+  double seconds = 600;
+};
+
+// Whether a run continues from the checkpoints that it finds.
+enum class ResumeChoice { kAuto, kNever, kRequire };
+
+struct CheckpointConfig {
+  std::string path;  // empty: none is written
+  CheckpointEvery every;
+  int keep = 2;  // the newest checkpoints
+  ResumeChoice resume = ResumeChoice::kAuto;
+};
+
+// Every option and its text, in table order.
+using OptionTexts = std::vector<std::pair<std::string, std::string>>;
+
+struct TrainConfig {
+  DataConfig data;
+  OptimizationConfig optimization;
+  RanksConfig ranks;
+  OutputConfig output;
+  CheckpointConfig checkpoint;
+  OptionTexts effective_options;
+  std::string
+      overridden;  // which settings of the --config file flags override, a sentence; or empty
+};
+
+}  // namespace kiln
