@@ -8,14 +8,8 @@
 #include "base/error.h"
 #include "base/system.h"
 #include "commands/commands.h"
-#include "process/bounded_spinning.h"
 #include "process/process.h"
 #include "report/failure/error_info.h"
-
-// Before libgomp is initialized.
-__attribute__((section(".preinit_array"),
-               used)) void (*const kBeforeLibgomp)(int, char**,
-                                                   char**) = kiln::restart_with_bounded_spinning;
 
 int main(int argc, char** argv) try {
   kiln::forget_empty_temporary_folders();

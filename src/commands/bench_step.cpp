@@ -9,6 +9,7 @@
 #include "commands/spread.h"
 #include "commands/step_probe.h"
 #include "parallel/device/device.h"
+#include "process/compute_threads.h"
 #include "process/versions.h"
 #include "run/plan/prepare.h"
 #include "train/precision.h"
@@ -97,7 +98,7 @@ Json to_json(const BenchStepConfig& config, const Device& device, const StepFigu
 int run(const BenchStepConfig& config, Process& process) {
   process.log.use_standard_error();
   const Device device = choose_device(config.device);
-  at::set_num_threads(config.threads > 0 ? config.threads : usable_cpus());
+  use_compute_threads(config.threads > 0 ? config.threads : usable_cpus());
   keep_freed_memory();
   const PrecisionChoice choice = choose_precision(config.precision, units_of(device));
   if (!choice.warning.empty()) process.log.warning(choice.warning);

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
 
 #include "base/error.h"
 #include "base/output_folder.h"
@@ -19,6 +18,7 @@
 #include "predict/explanations.h"
 #include "predict/model_evaluation.h"
 #include "predict/thumbnail.h"
+#include "process/compute_threads.h"
 #include "process/versions.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/evaluation_page.h"
@@ -316,7 +316,7 @@ int run(const EvaluateConfig& config, Process& process) {
   Parts parts;
   open_parts(config, parts);
   const int threads = config.prediction.threads;
-  at::set_num_threads(threads > 0 ? threads : usable_cpus());
+  use_compute_threads(threads > 0 ? threads : usable_cpus());
   set_tf32(parts.precision.precision);
   tell_start(parts, log);
   OutputFiles files(config.output_path);

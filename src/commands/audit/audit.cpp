@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/softmax.h>
 
 #include "base/error.h"
@@ -24,6 +23,7 @@
 #include "data/split/groups.h"
 #include "features/folds.h"
 #include "features/head_fit.h"
+#include "process/compute_threads.h"
 #include "process/versions.h"
 #include "report/page/audit_page.h"
 #include "report/record/audit_file.h"
@@ -230,7 +230,7 @@ int run(const AuditConfig& config, Process& process) {
   Parts parts;
   open_parts(config, parts, log);
   const int threads = config.prediction.threads;
-  at::set_num_threads(threads > 0 ? threads : usable_cpus());
+  use_compute_threads(threads > 0 ? threads : usable_cpus());
   set_tf32(parts.precision.precision);
   tell_start(parts, log);
   const AuditRecord record = judge(config, parts, log);

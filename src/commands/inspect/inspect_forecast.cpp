@@ -1,6 +1,5 @@
 #include "commands/inspect/inspect_forecast.h"
 
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <string>
@@ -13,6 +12,7 @@
 #include "data/dataset/image_index.h"
 #include "model/catalogue.h"
 #include "parallel/device/device.h"
+#include "process/compute_threads.h"
 #include "run/plan/prepare.h"
 #include "train/compute_device.h"
 
@@ -41,7 +41,7 @@ TrainingForecast forecast_training(const InspectConfig& config, Dataset& set) {
                           "--image-size.",
                           pace.size, pace.model_name.c_str(), least));
   const Device device = choose_device(pace.device);
-  at::set_num_threads(usable_cpus());
+  use_compute_threads(usable_cpus());
   keep_freed_memory();
   const PrecisionChoice choice = choose_precision(pace.precision, units_of(device));
   set_tf32(choice.precision);

@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include "platform/launch_environment.h"
 #include "predict/divided_predictions.h"
 #include "process/binding.h"
+#include "process/compute_threads.h"
 #include "run/plan/prepare.h"
 #include "run/plan/rank_agreement.h"
 
@@ -173,7 +173,7 @@ int run(const ScoreConfig& config, Process& process) {
   ScoreParts parts;
   open_parts(config, process.world, parts);
   const int num_processors = processors_of_this_rank(process.world);
-  at::set_num_threads(config.prediction.threads > 0 ? config.prediction.threads : num_processors);
+  use_compute_threads(config.prediction.threads > 0 ? config.prediction.threads : num_processors);
   set_tf32(parts.precision.precision);
   if (process.world.leads()) tell_start(config, parts, process.world, log);
   try {

@@ -1,3 +1,4 @@
+#include "process/compute_threads.h"
 #include "run/plan/prepare.h"
 
 #include <torch/torch.h>
@@ -332,7 +333,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log
   job->loader_threads =
       choose_loader_threads(config.data.loader_threads, num_processors, job->device.is_cuda);
   const int num_threads = job->resume ? job->resume->run.machine.num_threads : num_processors;
-  at::set_num_threads(config.ranks.threads > 0 ? config.ranks.threads : num_threads);
+  use_compute_threads(config.ranks.threads > 0 ? config.ranks.threads : num_threads);
 
   world.enter("reading the data", /*patient=*/true);
   read_inputs(*job);

@@ -1,0 +1,28 @@
+// A team of OpenMP threads that does nothing but be counted.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace kiln {
+
+// Its threads sleep from the end of the constructor to the destructor.
+class SleepingTeam {
+ public:
+  // Throws std::system_error where the system does not allow so many threads.
+  explicit SleepingTeam(int size);
+  ~SleepingTeam();
+  SleepingTeam(const SleepingTeam&) = delete;
+  SleepingTeam& operator=(const SleepingTeam&) = delete;
+
+ private:
+  void lead(int size);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool sleeps_ = false, may_end_ = false;
+  std::thread leader_;
+};
+
+}  // namespace kiln
