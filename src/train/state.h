@@ -114,7 +114,7 @@ struct TrainState {
   }
 
   std::unique_ptr<ImageModel> model;
-  GradientBuckets gradients;  // zero between two steps
+  GradientBuckets gradients;  // cleared between two steps
   std::unique_ptr<Optimizer> optimizer;
   std::optional<AveragedWeights> averages;  // where they are asked for
   std::optional<LossScaler> scaler;         // of float16

@@ -28,7 +28,7 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
   state_.gradients.wait();
   context.enter(StepPhase::kOptimizer);
   if (has_trained) update(learning_rate);
-  state_.gradients.zero();
+  state_.gradients.clear();
   ++state_.epoch.steps;
   context.enter(StepPhase::kDone);
   return true;

@@ -174,7 +174,7 @@ void step(ImageModel& model, GradientBuckets& buckets, int first, int count,
   const at::Tensor images = torch::arange(8 * 3 * 32 * 32).to(at::kFloat).mul(0.7).sin();
   const at::Tensor labels = torch::arange(8);
   const auto mine = [&](const at::Tensor& all) { return all.narrow(0, first, count).to(device); };
-  buckets.zero();
+  buckets.clear();
   buckets.reduce_on_next_backward();
   const at::Tensor logits =
       model.forward(mine(images.view({8, 3, 32, 32})).contiguous(at::MemoryFormat::ChannelsLast));
@@ -185,7 +185,9 @@ void step(ImageModel& model, GradientBuckets& buckets, int first, int count,
       .backward();
   buckets.wait();
   const at::NoGradGuard no_grad;
-  for (const at::Tensor& parameter : model.parameters()) parameter.sub_(parameter.grad(), 1e-3);
+  const std::vector<at::Tensor> parameters = model.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    parameters[i].sub_(buckets.gradients()[i], 1e-3);
 }
 
 // Two ranks with half of the images each, against one process with all of them. Returns the largest

@@ -1,6 +1,8 @@
 #include "parallel/gradients/gradient_buckets.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -57,9 +59,13 @@ std::vector<std::vector<std::size_t>> group(const std::vector<at::Tensor>& param
 
 struct GradientBuckets::State {
   State(std::vector<at::Tensor> all, Communicator& between)
-      : parameters(std::move(all)), gradients(parameters.size()), communicator(between) {}
+      : parameters(std::move(all)),
+        gradients(parameters.size()),
+        is_filled(parameters.size()),
+        communicator(between) {}
 
   std::vector<at::Tensor> parameters, gradients;
+  std::vector<bool> is_filled;  // gradients, in this step
   std::vector<Bucket> buckets;
   Communicator& communicator;
   bool reducing = false;    // the step's last backward has begun
@@ -68,6 +74,8 @@ struct GradientBuckets::State {
 
   bool is_alone() const { return communicator.size() == 1; }
   void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);
+  void take_gradient(std::size_t i);
+  void fill_missing();
   void gradient_ready(std::size_t bucket);
   void send(Bucket& bucket);
 };
@@ -78,21 +86,47 @@ void GradientBuckets::State::lay_out(const std::vector<std::size_t>& members,
   for (const std::size_t i : members) length += padded(parameters[i].numel());
   Bucket bucket;
   bucket.flat = at::zeros({length}, parameters[members.front()].options().requires_grad(false));
-  if (plan.bfloat16 && !is_alone())
+  if (plan.bfloat16)
     bucket.narrow = at::zeros({length}, bucket.flat.options().dtype(at::kBFloat16));
   bucket.num_gradients = static_cast<int>(members.size());
   std::int64_t offset = 0;
   const std::size_t index = buckets.size();
   for (const std::size_t i : members) {
-    at::Tensor& parameter = parameters[i];
+    const at::Tensor& parameter = parameters[i];
     gradients[i] = bucket.flat.as_strided(parameter.sizes(), parameter.strides(), offset);
-    parameter.mutable_grad() = gradients[i];
     offset += padded(parameter.numel());
-    if (!is_alone())
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          parameter, std::make_unique<GradientReady>([this, index] { gradient_ready(index); }));
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        parameter, std::make_unique<GradientReady>([this, i, index] {
+          take_gradient(i);
+          gradient_ready(index);
+        }));
   }
   buckets.push_back(std::move(bucket));
+}
+
+// Backward finds no gradient at a parameter, so it leaves its own tensor there, without a pass over
+// zeros to add to.
+void GradientBuckets::State::take_gradient(std::size_t i) {
+  const c10::AutoGradMode no_grad(false);
+  at::Tensor& made = parameters[i].mutable_grad();
+  if (is_filled[i])
+    gradients[i].add_(made);
+  else if (is_alone())
+    gradients[i].set_data(made);
+  else
+    gradients[i].copy_(made);
+  made.reset();
+  is_filled[i] = true;
+}
+
+void GradientBuckets::State::fill_missing() {
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (is_filled[i]) continue;
+    if (is_alone())
+      gradients[i].set_data(at::zeros_like(parameters[i]));
+    else
+      gradients[i].zero_();
+  }
 }
 
 void GradientBuckets::State::gradient_ready(std::size_t bucket) {
@@ -111,13 +145,23 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, const Bucke
                                  Communicator& communicator)
     : state_(std::make_unique<State>(std::move(parameters), communicator)) {
   const c10::AutoGradMode no_grad(false);
-  for (const auto& members : group(state_->parameters, plan)) state_->lay_out(members, plan);
+  if (!state_->is_alone()) {
+    for (const auto& members : group(state_->parameters, plan)) state_->lay_out(members, plan);
+    return;
+  }
+  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
+    const at::Tensor& parameter = state_->parameters[i];
+    state_->gradients[i] = at::empty({0}, parameter.options().requires_grad(false));
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        parameter,
+        std::make_unique<GradientReady>([state = state_.get(), i] { state->take_gradient(i); }));
+  }
 }
 
 GradientBuckets::~GradientBuckets() {
   for (at::Tensor& parameter : state_->parameters) {
     parameter.mutable_grad().reset();
-    if (!state_->is_alone()) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+    torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
   }
 }
 
@@ -126,14 +170,14 @@ const std::vector<at::Tensor>& GradientBuckets::gradients() const {
 }
 
 std::vector<at::Tensor> GradientBuckets::flat() const {
+  if (state_->is_alone()) return state_->gradients;
   std::vector<at::Tensor> buffers;
   for (const Bucket& bucket : state_->buckets) buffers.push_back(bucket.flat);
   return buffers;
 }
 
-void GradientBuckets::zero() {
-  const c10::AutoGradMode no_grad(false);
-  for (Bucket& bucket : state_->buckets) bucket.flat.zero_();
+void GradientBuckets::clear() {
+  state_->is_filled.assign(state_->is_filled.size(), false);
 }
 
 void GradientBuckets::reduce_on_next_backward() {
@@ -144,8 +188,9 @@ void GradientBuckets::reduce_on_next_backward() {
 }
 
 void GradientBuckets::wait() {
-  if (state_->is_alone()) return;
   const c10::AutoGradMode no_grad(false);
+  state_->fill_missing();
+  if (state_->is_alone()) return;
   while (state_->sent < state_->buckets.size()) state_->send(state_->buckets[state_->sent++]);
   const auto begin = std::chrono::steady_clock::now();
   for (const Bucket& bucket : state_->buckets) state_->communicator.wait(bucket.ticket);

@@ -24,25 +24,27 @@ struct BucketPlan {
 class GradientBuckets {
  public:
   // `parameters` on their final device and in their final memory format, all of one floating-point
-  // type; their gradients become views into the buckets with the parameters' strides.
-  // `communicator` must outlive the buckets; with one rank nothing is sent and no hooks are
-  // installed.
+  // type. What backward makes for them is moved into gradients(), which have the parameters'
+  // strides; the parameters themselves keep none. `communicator` must outlive the buckets. With one
+  // rank there are no buckets: gradients() take over the memory that backward has written.
   GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
                   Communicator& communicator);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  // In the order of the parameters; backward adds into them.
+  // In the order of the parameters, the same tensors in every step. The sums of a step's backward
+  // passes; valid after wait().
   const std::vector<at::Tensor>& gradients() const;
-  // The same as the buckets' flat buffers, with zeros between them.
+  // The same in as few tensors as there are: the buckets' flat buffers, with zeros between them.
   std::vector<at::Tensor> flat() const;
-  void zero();
+  // The next backward is the first of a step.
+  void clear();
 
   // The next backward is the step's last: complete buckets are sent from now on.
   void reduce_on_next_backward();
-  // After backward: sends the remaining buckets and waits for all sums. Every rank calls it once
-  // per step, even if its batch was empty.
+  // After backward: sends the remaining buckets and waits for all sums; what backward did not reach
+  // is zero. Every rank calls it once per step, even if its batch was empty.
   void wait();
 
   std::size_t num_buckets() const;

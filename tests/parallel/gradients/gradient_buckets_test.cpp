@@ -45,10 +45,11 @@ TEST_P(GradientBucketsOverRanks, SumTheGradientsOfAllRanksStepAfterStep) {
       buckets.wait();
       const int factor = size * (size + 1) / 2;
       for (std::size_t i = 0; i < parameters.size(); ++i) {
-        EXPECT_TRUE(torch::allclose(parameters[i].grad(), factor * parameters[i], 1e-6, 1e-6)) << i;
-        EXPECT_EQ(parameters[i].grad().strides(), parameters[i].strides());
+        EXPECT_TRUE(torch::allclose(buckets.gradients()[i], factor * parameters[i], 1e-6, 1e-6))
+            << i;
+        EXPECT_EQ(buckets.gradients()[i].strides(), parameters[i].strides());
       }
-      buckets.zero();
+      buckets.clear();
     }
   });
 }
@@ -89,8 +90,8 @@ TEST(GradientBuckets, ARankWithoutImagesGetsTheOthersGradients) {
     buckets.reduce_on_next_backward();
     if (rank == 1) backward(parameters, rank);
     buckets.wait();
-    for (const at::Tensor& parameter : parameters)
-      EXPECT_TRUE(torch::allclose(parameter.grad(), 2 * parameter));
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      EXPECT_TRUE(torch::allclose(buckets.gradients()[i], 2 * parameters[i]));
   });
 }
 
@@ -103,8 +104,8 @@ TEST(GradientBuckets, OnlyTheLastBackwardOfAStepIsSent) {
     buckets.reduce_on_next_backward();
     backward(parameters, rank);
     buckets.wait();
-    for (const at::Tensor& parameter : parameters)
-      EXPECT_TRUE(torch::allclose(parameter.grad(), 6 * parameter));
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      EXPECT_TRUE(torch::allclose(buckets.gradients()[i], 6 * parameters[i]));
   });
 }
 
@@ -117,24 +118,34 @@ TEST(GradientBuckets, Bfloat16KeepsTwoToThreeDigits) {
     buckets.reduce_on_next_backward();
     backward(parameters, rank);
     buckets.wait();
-    for (const at::Tensor& parameter : parameters) {
-      EXPECT_TRUE(torch::allclose(parameter.grad(), 3 * parameter, 1e-2, 1e-2));
-      EXPECT_EQ(parameter.grad().scalar_type(), at::kFloat);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      EXPECT_TRUE(torch::allclose(buckets.gradients()[i], 3 * parameters[i], 1e-2, 1e-2));
+      EXPECT_EQ(buckets.gradients()[i].scalar_type(), at::kFloat);
     }
   });
 }
 
-TEST(GradientBuckets, OneRankSendsNothingAndKeepsItsGradients) {
-  const auto parameters = some_parameters();
+TEST(GradientBuckets, OneRankTakesOverWhatBackwardMade) {
+  auto parameters = some_parameters();
+  parameters.push_back(torch::ones({5}).requires_grad_());  // which no loss depends on
   const auto communicator = make_local_communicator();
   GradientBuckets buckets(parameters, {}, *communicator);
-  buckets.reduce_on_next_backward();
-  backward(parameters, 0);
-  buckets.wait();
-  for (const at::Tensor& parameter : parameters)
-    EXPECT_TRUE(torch::equal(parameter.grad(), parameter));
-  buckets.zero();
-  EXPECT_EQ(parameters[2].grad().abs().sum().item<float>(), 0);
+  const std::vector<at::Tensor> gradients = buckets.gradients();
+  const std::vector<at::Tensor> reached(parameters.begin(), parameters.end() - 1);
+  for (const int passes : {1, 2, 1}) {
+    for (int pass = 0; pass < passes; ++pass) {
+      buckets.reduce_on_next_backward();
+      backward(reached, 0);
+    }
+    buckets.wait();
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      EXPECT_TRUE(torch::equal(gradients[i], passes * reached[i])) << i;
+      EXPECT_EQ(gradients[i].strides(), reached[i].strides()) << i;
+      EXPECT_FALSE(reached[i].grad().defined()) << i;
+    }
+    EXPECT_TRUE(torch::equal(gradients.back(), torch::zeros({5})));
+    buckets.clear();
+  }
 }
 
 }  // namespace
