@@ -50,20 +50,19 @@ class SpinningTest(FlowTest):
         environment = environment_without("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", **variables)
         arguments = [KILN, *map(str, self.train_arguments(epochs=1000, patience=1000, threads="auto"))]
         process = start_until(self, "Epoch 1,", arguments, env=environment)
-        self.keep_processors_busy()
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            names = [thread.joinpath("comm").read_text() for thread in pathlib.Path(f"/proc/{process.pid}/task").iterdir()]
-            if "sleeping team\n" in names:
-                return True
-            time.sleep(0.1)
-        return False
-
-    def keep_processors_busy(self):
-        for _ in range(2 * os.cpu_count()):
-            busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-            self.addCleanup(busy.wait)
-            self.addCleanup(busy.kill)
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+        try:
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline:
+                threads = pathlib.Path(f"/proc/{process.pid}/task").iterdir()
+                if any(thread.joinpath("comm").read_text() == "sleeping team\n" for thread in threads):
+                    return True
+                time.sleep(0.1)
+            return False
+        finally:
+            for one in [*busy, process]:
+                one.kill()
+                one.wait()
 
     def test_threads_sleep_while_others_use_the_processors(self):
         if os.cpu_count() == 1:
