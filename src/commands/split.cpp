@@ -84,7 +84,7 @@ int run(const SplitImagesConfig& config, Process& process) {
   Dataset set;
   Problems problems;
   problems.collect([&] {
-    set = read_dataset(config.src_path, "Input dataset");
+    set = read_dataset(config.src_path, "Input dataset", config.records);
     check_parts(set, request);
   });
   for (const std::string& path : config.part_paths)

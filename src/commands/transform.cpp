@@ -95,7 +95,7 @@ int run(const TransformApplyConfig& config, Process& process) {
   Dataset set;
   Problems problems;
   problems.collect([&] { chain = read_transformation(config.transform_path); });
-  problems.collect([&] { set = read_dataset(config.image_path, "Input dataset"); });
+  problems.collect([&] { set = read_dataset(config.image_path, "Input dataset", config.records); });
   problems.collect([&] { prepare_image_output(config.output_path, config.image_path); });
   problems.throw_if_any();
   for (const std::string& note : set.notes) log.warning(note);

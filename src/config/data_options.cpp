@@ -12,12 +12,6 @@ Command bind_convert(Binder& binder) {
   return config;
 }
 
-std::vector<Option> with_record_options(std::vector<Option> options) {
-  const std::vector<Option> records = record_options();
-  options.insert(options.end(), records.begin(), records.end());
-  return options;
-}
-
 std::vector<Option> pack_options() {
   const std::string group = "Shards";
   return with_record_options(

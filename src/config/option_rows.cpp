@@ -254,10 +254,11 @@ const std::vector<Place>& places() {
       {"transform apply", Canvas::kParameter, {"mode", "random-seed"}},
       {"pack", Canvas::kDataIn, {"input-path"}},
       {"pack", Canvas::kDataOut, {"output-path"}},
+      {"pack", Canvas::kFileIn, {"classes"}},
       {"pack",
        Canvas::kParameter,
-       {"shard-mb", "short-side", "quality", "shuffle", "even-shards", "balance-classes",
-        "random-seed"}},
+       {"format", "first-label", "shard-mb", "short-side", "quality", "shuffle", "even-shards",
+        "balance-classes", "random-seed"}},
   };
   return kPlaces;
 }

@@ -82,6 +82,7 @@ void settle_auto(Binder& binder, TrainConfig& config);
 // --classes, --first-label and --record-keys of each command that reads datasets:
 // record_options.cpp
 std::vector<Option> record_options();
+std::vector<Option> with_record_options(std::vector<Option> options);  // behind others
 std::vector<TrainOption> train_record_options();
 RecordOptions bind_records(Binder& binder);
 

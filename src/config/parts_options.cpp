@@ -20,7 +20,7 @@ std::vector<Option> parts_options() {
   train_path.instead = test_path.instead = "output-path";
   Option random_seed = seed(group, "Seed for which images go where.");
   random_seed.default_text = "42";  // the designer's
-  return {
+  return with_record_options({
       required_path("src-path", "DIR", "Images, in any form that train reads."),
       train_path,
       test_path,
@@ -53,7 +53,8 @@ std::vector<Option> parts_options() {
       yes_or_no("check-leaks", ValueKind::kSwitch, "False", kReporting,
                 "Print a JSON object per line for copies of an image that went to different "
                 "outputs; exit status 1 if there are any."),
-      random_seed};
+      random_seed,
+  });
 }
 
 // A share that leaves something for others.
@@ -140,6 +141,7 @@ Command bind_parts(Binder& binder) {
   config.keep_duplicates_together = binder.boolean("keep-duplicates-together");
   config.check_leaks = binder.boolean("check-leaks");
   config.random_seed = binder.integer("random-seed");
+  config.records = bind_records(binder);
   return config;
 }
 

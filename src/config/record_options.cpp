@@ -1,5 +1,6 @@
 // Options of all commands that read datasets: what record files do not say of themselves.
 #include <stdexcept>
+#include <utility>
 
 #include "config/binder.h"
 #include "config/option_rows.h"
@@ -21,6 +22,11 @@ std::vector<Option> record_options() {
                     "image/class/label, image/class/text and image/filename: "
                     "image=KEY,label=KEY,text=KEY,name=KEY, or some of these."),
   };
+}
+
+std::vector<Option> with_record_options(std::vector<Option> options) {
+  for (Option& option : record_options()) options.push_back(std::move(option));
+  return options;
 }
 
 std::vector<TrainOption> train_record_options() {

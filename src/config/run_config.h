@@ -117,6 +117,7 @@ struct SplitImagesConfig {
   bool keep_duplicates_together = false;
   bool check_leaks = false;
   std::int64_t random_seed = 42;
+  RecordOptions records = {};
 };
 
 struct PackConfig {
@@ -147,6 +148,7 @@ struct TransformApplyConfig {
   std::int64_t random_seed = 0;
   int loader_threads = 0;  // 0: auto
   bool plain = false;      // no live line
+  RecordOptions records = {};
 };
 
 struct DemoDataConfig {

@@ -114,18 +114,19 @@ std::vector<Option> apply_options() {
                        "For inference: without the operations whose names begin with Random.");
   mode.required = true;
   mode.default_text = "";
-  return {mode,
-          required_path("input-image-transform-path", "DIR",
-                        "TransformationDirectory, as written by `kiln transform init`."),
-          required_path("input-image-dir-path", "DIR",
-                        "Images, in any form that convert reads; labels are kept."),
-          required_path("output-path", "DIR",
-                        "Output folder for the ImageDirectory, whose images are PNG files."),
-          integer("random-seed", "0", kLowest, kHighest, "", kOperations,
-                  "Seed of the random operations, which each image draws once."),
-          integer("loader-threads", "auto", 1, 256, "threads", kMachine,
-                  "Threads that read, transform and write images. auto: one per processor."),
-          plain()};
+  return with_record_options(
+      {mode,
+       required_path("input-image-transform-path", "DIR",
+                     "TransformationDirectory, as written by `kiln transform init`."),
+       required_path("input-image-dir-path", "DIR",
+                     "Images, in any form that convert reads; labels are kept."),
+       required_path("output-path", "DIR",
+                     "Output folder for the ImageDirectory, whose images are PNG files."),
+       integer("random-seed", "0", kLowest, kHighest, "", kOperations,
+               "Seed of the random operations, which each image draws once."),
+       integer("loader-threads", "auto", 1, 256, "threads", kMachine,
+               "Threads that read, transform and write images. auto: one per processor."),
+       plain()});
 }
 
 Command bind_apply(Binder& binder) {
@@ -137,6 +138,7 @@ Command bind_apply(Binder& binder) {
   config.random_seed = binder.integer("random-seed");
   config.loader_threads = binder.small_integer("loader-threads");
   config.plain = binder.plain();
+  config.records = bind_records(binder);
   require_apart(binder, "output-path", config.output_path, "input-image-transform-path",
                 config.transform_path);
   require_apart(binder, "output-path", config.output_path, "input-image-dir-path",

@@ -24,6 +24,19 @@ TEST(Records, AreReadAsTheOptionsSay) {
   EXPECT_EQ(parse_as<InspectConfig>({"inspect", "i", "--first-label=0"}).records.first_label, 0);
 }
 
+TEST(Records, AreOptionsOfTheDataSteps) {
+  const auto split = parse_as<SplitImagesConfig>(
+      {"split", "--src-path=s", "--output-path=o", "--classes=c", "--record-keys=label=y"});
+  EXPECT_EQ(split.records.classes_file, "c");
+  EXPECT_EQ(split.records.keys.label, "y");
+  const auto apply = parse_as<TransformApplyConfig>(
+      {"transform", "apply", "--mode=For training", "--input-image-transform-path=t",
+       "--input-image-dir-path=i", "--output-path=o", "--first-label=1"});
+  EXPECT_EQ(apply.records.first_label, 1);
+  EXPECT_NE(fault({"split", "--src-path=s", "--output-path=o", "--record-keys=x"}).find("--record-k"),
+            std::string::npos);
+}
+
 TEST(Records, UnknownKeysAreFaults) {
   for (const char* keys : {"encoded=x", "image", "image=", "image=a,,label=b"})
     EXPECT_NE(fault(train({"--record-keys", keys})).find("--record-keys"), std::string::npos)

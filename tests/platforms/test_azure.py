@@ -78,6 +78,10 @@ class CommandTest(unittest.TestCase):
             steps = [("components/init-model.yaml", {"untrained_model_path": folder / "untrained"}),
                      ("components/convert.yaml", {"input_path": folder / "data/train", "output_path": folder / "train"}),
                      ("components/convert.yaml", {"input_path": folder / "data/val", "output_path": folder / "valid"}),
+                     ("components/split.yaml", {"src_path": folder / "train", "tgt_train_path": folder / "part",
+                                                "tgt_test_path": folder / "rest"}),
+                     ("components/pack.yaml", {"input_path": folder / "train", "output_path": folder / "shards",
+                                               "format": "tfrecord", "balance_classes": True}),
                      ("components/transform-init.yaml", {"output_path": folder / "transformation",
                                                          "random_horizontal_flip": True}),
                      ("components/transform-apply.yaml", {"input_image_transform_path": folder / "transformation",
@@ -98,7 +102,9 @@ class CommandTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 told += done.stdout
             self.assertIn("ranks:            2 on host", told)
-            for made in ("model/_meta.yaml", "scored/_data.parquet", "evaluation/evaluation.html", "tuned/_meta.yaml"):
+            self.assertRegex(told, r"Packed \d+ images \(0 downscaled.*\) of 3 classes into 1 shards")
+            for made in ("part/_meta.yaml", "shards/train-000000.tfrecord", "model/_meta.yaml", "scored/_data.parquet",
+                         "evaluation/evaluation.html", "tuned/_meta.yaml"):
                 self.assertTrue((folder / made).exists(), made)
 
     def test_a_job_that_was_stopped_resumes_from_the_same_output(self):
