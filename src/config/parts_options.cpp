@@ -52,7 +52,8 @@ std::vector<Option> parts_options() {
                 "qualities of up to 20000 images."),
       yes_or_no("check-leaks", ValueKind::kSwitch, "False", kReporting,
                 "Print a JSON object per line for copies of an image that went to different "
-                "outputs; exit status 1 if there are any."),
+                "outputs; exit status 1 if there are any. For two folders that are there: kiln "
+                "inspect DIR --valid-data-path DIR."),
       random_seed,
   });
 }

@@ -163,6 +163,7 @@ struct InspectConfig {
   std::string path;
   bool json = false;
   bool check = false;
+  std::string valid_data_path = {};  // of which copies are sought; empty: none
   // Of a sheet of augmented images, which is written in place of the report.
   std::optional<Augment> augment = {};  // empty: no sheet
   std::string output_path = {};

@@ -27,7 +27,7 @@ std::vector<Option> inspect_options() {
   Option operations = augment("",
                               "Write an HTML page of twelve images as training with this "
                               "--augment would show them in six epochs; needs --output-path.");
-  std::vector<Option> options = {
+  return with_record_options({
       positional_path("path", "PATH",
                       "Directory or file to inspect; the flag name may be omitted."),
       yes_or_no("json", ValueKind::kFlag, "", kReporting,
@@ -35,6 +35,10 @@ std::vector<Option> inspect_options() {
       yes_or_no(
           "check", ValueKind::kFlag, "", kReporting,
           "Decode every image and list the undecodable ones; exit status 1 if there are any."),
+      optional_path("valid-data-path", "DIR", "", kPaths,
+                    "Images that validate, in the same forms: also name the images that are in "
+                    "both, at other sizes and qualities too where there are at most 20000 in all; "
+                    "exit status 1 if there are any."),
       operations,
       optional_path("output-path", "FILE", "", kPaths, "Output file of --augment's page."),
       integer("image-size", "auto", 16, 2048, "pixels", kImages,
@@ -45,10 +49,8 @@ std::vector<Option> inspect_options() {
       integer("batch-size", "16", 2, kMillion, "images", kForecast, "Images per batch."),
       integer("epochs", "5", 1, kMillion, "epochs", kForecast, "Epochs of the job."),
       choice("device", {"auto", "cuda", "cpu"}, kForecast, "Device to train on."),
-      precision(kForecast, "What the network computes in, as in training.")};
-  const std::vector<Option> records = record_options();
-  options.insert(options.end(), records.begin(), records.end());
-  return options;
+      precision(kForecast, "What the network computes in, as in training."),
+  });
 }
 
 // Reports options that are given without the one that they are for.
@@ -80,6 +82,7 @@ Command bind_inspect(Binder& binder) {
   config.image_size = binder.small_integer("image-size");
   config.random_seed = binder.integer("random-seed");
   config.records = bind_records(binder);
+  config.valid_data_path = binder.path("valid-data-path");
   bind_forecast(binder, config);
   require_with(binder, "augment", {"output-path", "random-seed"}, "the page of --augment");
   if (!config.pace) require_with(binder, "augment", {"image-size"}, "the page of --augment");
@@ -88,7 +91,7 @@ Command bind_inspect(Binder& binder) {
   if (!binder.given("output-path"))
     binder.fault("augment", ErrorCode::kParameterParsing,
                  "--augment writes a page: add --output-path FILE.");
-  for (const char* name : {"json", "check", "model-name"})
+  for (const char* name : {"json", "check", "valid-data-path", "model-name"})
     if (binder.given(name))
       binder.fault(name, ErrorCode::kParameterParsing,
                    std::string("--") + name +

@@ -249,6 +249,9 @@ int run(const InspectConfig& config, Process& process) {
   } else {
     bad = inspect_images(config, report);
   }
+  if (!config.valid_data_path.empty() && !report.contains("leaks"))
+    throw Error(ErrorCode::kUserError, "--valid-data-path is for images, but '" + path.string() +
+                                           "' has none: leave it out, or give a dataset.");
   std::istringstream lines(config.json
                                ? report.dump(2, ' ', false, Report::error_handler_t::replace)
                                : table_text(report));

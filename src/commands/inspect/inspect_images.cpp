@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "base/system.h"
+#include "base/text.h"
 #include "commands/inspect/input_mode.h"
 #include "commands/inspect/inspect_forecast.h"
 #include "data/dataset/dataset.h"
 #include "data/dataset/image_bytes.h"
 #include "data/dataset/image_index.h"
 #include "data/image/image.h"
+#include "data/split/leaks.h"
 
 namespace kiln {
 namespace {
@@ -119,6 +121,32 @@ void tell_input_mode(const Dataset& set, Report& report) {
   report["mode_reason"] = mode.reason;
 }
 
+// Adds the images that are in the validation data too; returns the number of such pictures.
+int tell_leaks(const InspectConfig& config, Dataset& set, Report& report) {
+  if (config.valid_data_path.empty()) return 0;
+  Dataset valid = read_dataset(config.valid_data_path, "Validation images", config.records);
+  const std::vector<Leak> found = leaks_between(set, valid, {.num_threads = usable_cpus()});
+  Report leaks = Report::array();
+  for (const Leak& leak : found) {
+    Report of_train = Report::array(), of_valid = Report::array();
+    for (const std::size_t i : leak.images) {
+      const bool trains = i < set.samples.size();
+      const SampleTable& samples = trains ? set.samples : valid.samples;
+      const std::string_view name = samples.file_name(trains ? i : i - set.samples.size());
+      (trains ? of_train : of_valid).push_back(printable(name));
+    }
+    leaks.push_back({{"same_bytes", leak.same_bytes}, {"train", of_train}, {"valid", of_valid}});
+  }
+  if (set.samples.size() + valid.samples.size() > kMostDecodedImages)
+    report["notes"].push_back(formatted(
+        "of more than %zu images only copies with the same bytes are found", kMostDecodedImages));
+  for (const std::string& note : valid.notes)
+    report["notes"].push_back("of the validation images: " + note);
+  report["validation_images"] = valid.samples.size();
+  report["leaks"] = std::move(leaks);
+  return static_cast<int>(found.size());
+}
+
 void tell_forecast(const InspectConfig& config, Dataset& set, Report& report) {
   if (!config.pace) return;
   const TrainingForecast forecast = forecast_training(config, set);
@@ -151,8 +179,9 @@ int inspect_images(const InspectConfig& config, InspectReport& report) {
   if (const std::string advice = depth_advice(set); !advice.empty())
     report["notes"].push_back("no class folders directly in it. " + advice);
   const int bad = config.check ? check_images(set, report) : 0;
+  const int leaks = tell_leaks(config, set, report);
   tell_forecast(config, set, report);
-  return bad;
+  return bad + leaks;
 }
 
 }  // namespace kiln

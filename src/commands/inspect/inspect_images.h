@@ -6,7 +6,8 @@
 
 namespace kiln {
 
-// Adds its fields to the report, in order; returns how many images --check found to be bad.
+// Adds its fields to the report, in order; returns how many images --check found to be bad, and how
+// many pictures are in --valid-data-path too. Throws Error kInvalidDataset.
 int inspect_images(const InspectConfig& config, InspectReport& report);
 
 }  // namespace kiln

@@ -16,6 +16,32 @@ constexpr int kLeastSide = 128;
 constexpr std::size_t kBeginning = 16 << 10;
 constexpr std::size_t kPortion = 16;  // images that a thread takes at a time
 
+// One dataset behind the other.
+class ImagesInOrder {
+ public:
+  struct Place {
+    Dataset* set;
+    std::size_t i;
+  };
+
+  explicit ImagesInOrder(std::vector<Dataset*> sets) : sets_(std::move(sets)) {
+    for (const Dataset* set : sets_) size_ += set->samples.size();
+  }
+
+  const std::vector<Dataset*>& sets() const { return sets_; }
+  std::size_t size() const { return size_; }
+
+  Place at(std::size_t i) const {
+    std::size_t s = 0;
+    for (; i >= sets_[s]->samples.size(); ++s) i -= sets_[s]->samples.size();
+    return {sets_[s], i};
+  }
+
+ private:
+  std::vector<Dataset*> sets_;
+  std::size_t size_ = 0;
+};
+
 class Progress {
  public:
   Progress(const ScanPlan& plan, std::size_t all) : plan_(plan), all_(all) {}
@@ -44,10 +70,10 @@ void for_each_image(std::size_t count, const ScanPlan& plan, Progress& progress,
   });
 }
 
-// The bytes of image `i` up to `limit`, or none.
-bool read(const Dataset& set, std::size_t i, std::size_t limit, std::string& bytes) {
+// The bytes of an image up to `limit`, or none.
+bool read(const ImagesInOrder::Place& place, std::size_t limit, std::string& bytes) {
   try {
-    read_first_bytes(set, i, limit, bytes);
+    read_first_bytes(*place.set, place.i, limit, bytes);
     return true;
   } catch (const ImageFault&) {
     return false;
@@ -72,13 +98,14 @@ void decode_small(const std::string& bytes, const ScanPlan& plan, ImagePart& par
                       static_cast<std::size_t>(image.size.width) * 3);
 }
 
-void scan_whole_images(Dataset& set, const ScanPlan& plan, ScannedImages& found) {
-  set.samples.keep_hashes();
-  found.looks.resize(set.samples.size());
-  Progress progress(plan, set.samples.size());
-  for_each_image(set.samples.size(), plan, progress, [&] {
+void scan_whole_images(const ImagesInOrder& images, const ScanPlan& plan, ScannedImages& found) {
+  for (Dataset* set : images.sets()) set->samples.keep_hashes();
+  found.looks.resize(images.size());
+  Progress progress(plan, images.size());
+  for_each_image(images.size(), plan, progress, [&] {
     return [&, bytes = std::string(), part = ImagePart(), image = Image()](std::size_t i) mutable {
-      if (!read(set, i, SIZE_MAX, bytes)) return;
+      const ImagesInOrder::Place place = images.at(i);
+      if (!read(place, SIZE_MAX, bytes)) return;
       found.hashes[i] = content_hash(bytes);
       try {
         decode_small(bytes, plan, part, image);
@@ -87,7 +114,7 @@ void scan_whole_images(Dataset& set, const ScanPlan& plan, ScannedImages& found)
       }
       found.looks[i] = look_of(image);
       if (plan.visit) plan.visit(i, image, part.whole);
-      set.samples.set_hash(i, found.hashes[i]);
+      place.set->samples.set_hash(place.i, found.hashes[i]);
     };
   });
 }
@@ -106,14 +133,14 @@ std::vector<std::uint32_t> with_equal_beginnings(const std::vector<std::uint64_t
   return images;
 }
 
-void scan_beginnings(const Dataset& set, const ScanPlan& plan, ScannedImages& found) {
-  std::vector<std::uint64_t> beginnings(set.samples.size());
-  Progress progress(plan, set.samples.size());
+void scan_beginnings(const ImagesInOrder& images, const ScanPlan& plan, ScannedImages& found) {
+  std::vector<std::uint64_t> beginnings(images.size());
+  Progress progress(plan, images.size());
   const auto hash_into = [&](std::vector<std::uint64_t>& hashes, std::size_t i, std::size_t limit,
                              std::string& bytes) {
-    if (read(set, i, limit, bytes)) hashes[i] = content_hash(bytes);
+    if (read(images.at(i), limit, bytes)) hashes[i] = content_hash(bytes);
   };
-  for_each_image(set.samples.size(), plan, progress, [&] {
+  for_each_image(images.size(), plan, progress, [&] {
     return [&, bytes = std::string()](std::size_t i) mutable {
       hash_into(beginnings, i, kBeginning, bytes);
     };
@@ -127,16 +154,24 @@ void scan_beginnings(const Dataset& set, const ScanPlan& plan, ScannedImages& fo
   });
 }
 
+ScannedImages scan(const ImagesInOrder& images, const ScanPlan& plan) {
+  ScannedImages found;
+  found.hashes.resize(images.size());
+  if (plan.decode_all || images.size() <= kMostDecodedImages)
+    scan_whole_images(images, plan, found);
+  else
+    scan_beginnings(images, plan, found);
+  return found;
+}
+
 }  // namespace
 
 ScannedImages scan_images(Dataset& set, const ScanPlan& plan) {
-  ScannedImages found;
-  found.hashes.resize(set.samples.size());
-  if (plan.decode_all || set.samples.size() <= kMostDecodedImages)
-    scan_whole_images(set, plan, found);
-  else
-    scan_beginnings(set, plan, found);
-  return found;
+  return scan(ImagesInOrder({&set}), plan);
+}
+
+ScannedImages scan_images(Dataset& first, Dataset& second, const ScanPlan& plan) {
+  return scan(ImagesInOrder({&first, &second}), plan);
 }
 
 }  // namespace kiln

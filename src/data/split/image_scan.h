@@ -1,4 +1,4 @@
-// One pass over the images of a dataset: what their bytes are, and what they look like.
+// One pass over the images of one or two datasets: what their bytes are, and what they look like.
 #pragma once
 
 #include <cstddef>
@@ -40,5 +40,9 @@ struct ScannedImages {
 // An image that cannot be read has no hash, one that cannot be decoded no print: the loader will
 // say why. Throws std::system_error if memory or descriptors are exhausted.
 ScannedImages scan_images(Dataset& set, const ScanPlan& plan);
+
+// The same of two datasets as if they were one: images of the second have the numbers that follow
+// those of the first.
+ScannedImages scan_images(Dataset& first, Dataset& second, const ScanPlan& plan);
 
 }  // namespace kiln

@@ -31,4 +31,11 @@ std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std:
   return leaks;
 }
 
+std::vector<Leak> leaks_between(Dataset& train, Dataset& valid, const ScanPlan& scan) {
+  const ScannedImages scanned = scan_images(train, valid, scan);
+  std::vector<std::uint8_t> parts(train.samples.size(), 0);
+  parts.resize(scanned.hashes.size(), 1);
+  return find_leaks(find_duplicates(scanned), parts);
+}
+
 }  // namespace kiln

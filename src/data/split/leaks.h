@@ -1,10 +1,13 @@
-// Copies of images that lie on both sides of a split: what a model is tested on, it has then seen.
+// Copies of images that lie on both sides of a split, or in both of two datasets: what a model is
+// tested on, it has then seen.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "data/dataset/dataset.h"
 #include "data/split/groups.h"
+#include "data/split/image_scan.h"
 
 namespace kiln {
 
@@ -16,5 +19,9 @@ struct Leak {
 
 // `parts` has the part of each image. In the order of their first images.
 std::vector<Leak> find_leaks(const DuplicatePairs& pairs, const std::vector<std::uint8_t>& parts);
+
+// Images of `valid` have the numbers that follow those of `train`. Reads both, as scan_images()
+// does.
+std::vector<Leak> leaks_between(Dataset& train, Dataset& valid, const ScanPlan& scan);
 
 }  // namespace kiln

@@ -64,6 +64,25 @@ TEST_F(PartedDatasetTest, CopiesArePartedUnlessTheyAreKeptTogether) {
   EXPECT_TRUE(split(request).leaks.empty());
 }
 
+TEST_F(PartedDatasetTest, LeaksAreFoundBetweenTwoDatasets) {
+  const Image one = draw_demo_image(0, 96, 3, 7), two = draw_demo_image(1, 96, 3, 8);
+  folder_.put("train/cat/a.jpg", encode_jpeg(one, 95));
+  folder_.put("train/cat/b.jpg", encode_jpeg(two, 95));
+  folder_.put("train/cat/c.jpg", encode_jpeg(two, 90));
+  folder_.put("valid/dog/d.jpg", encode_jpeg(two, 95));
+  folder_.put("valid/dog/e.jpg", encode_jpeg(one, 60));
+  folder_.put("valid/dog/f.jpg", encode_jpeg(draw_demo_image(2, 96, 3, 9), 95));
+  Dataset train = read_dataset(folder_.path() / "train", "Training images");
+  Dataset valid = read_dataset(folder_.path() / "valid", "Validation images");
+  const std::vector<Leak> leaks = leaks_between(train, valid, {.num_threads = 2});
+  ASSERT_EQ(leaks.size(), 2U);
+  EXPECT_EQ(leaks[0].images, (std::vector<std::uint32_t>{0, 4}));
+  EXPECT_FALSE(leaks[0].same_bytes);
+  EXPECT_EQ(leaks[1].images, (std::vector<std::uint32_t>{1, 2, 3}));
+  EXPECT_TRUE(leaks[1].same_bytes);
+  EXPECT_EQ(valid.samples.hash(0), train.samples.hash(1));
+}
+
 TEST_F(PartedDatasetTest, SaysWhatIsNotAsRequested) {
   draw_classes(10);
   draw("one/x.png", 500);
