@@ -89,9 +89,10 @@ void Arguments::assign_by_name(const ArgumentValue& mapping,
     }
     std::vector<std::string> known;
     for (const Parameter& parameter : parameters) known.emplace_back(parameter.name);
+    const std::string meant = did_you_mean(mapping.names[i], known);
     faults_.push_back("it has no argument '" + mapping.names[i].substr(0, 60) + "'" +
                       (known.empty() ? "" : ": they are " + joined(known, ", ")) +
-                      did_you_mean(mapping.names[i], known));
+                      (meant.empty() ? "" : "." + meant));
   }
 }
 

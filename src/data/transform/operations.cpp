@@ -203,7 +203,8 @@ TransformChain TransformChain::parse(std::string_view json, const std::string& w
   for (const std::string& fault : reader.faults)
     problems.add(Error(ErrorCode::kInvalidTransformationDirectory,
                        "'" + where + "' is not a valid list of image transformations: " + fault +
-                           ". Correct it, or make the directory again."));
+                           (fault.ends_with('?') ? "" : ".") +
+                           " Correct it, or make the directory again."));
   return chain;
 }
 
