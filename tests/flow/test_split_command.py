@@ -127,6 +127,64 @@ class SplitCommandTest(FlowTest):
         self.assertIn("has no image of 'lonely'", said)
         self.assertEqual(len(rows(self.folder / "train")), 44)  # of 49
 
+    def test_a_class_without_images(self):
+        data = self.copy_data().rename(self.folder / "photos")
+        names = [path.name for path in sorted(data.iterdir())]
+        (data / "empty").mkdir()
+        self.assertIn("folder without images is not a class: 'empty'", self.done(data))
+        (self.folder / "names.txt").write_text("\n".join([*names, "unicorn"]) + "\n")
+        self.done(self.data / "train", "--classes", self.folder / "names.txt")
+        for side in ("train", "test"):
+            self.assertEqual(sorted(classes(self.folder / side)), names)
+            self.assertIn("unicorn", (self.folder / side / "_schema.json").read_text())
+        for path in (data / names[1]).iterdir():
+            path.unlink()
+        self.assertIn("2 folders without images are not classes", self.done(data))
+        self.assertEqual(sorted(classes(self.folder / "train")), [names[0], names[2]])
+        for name in (names[0], names[2]):
+            shutil.rmtree(data / name)
+        self.assert_refused(self.split(data), 1, "photos")
+
+    def test_a_part_that_lacks_a_class_trains_and_validates(self):
+        """The class stays in the list, so that both parts have the same ones."""
+        data = self.copy_data().rename(self.folder / "photos")
+        (data / "lonely").mkdir()
+        shutil.copy(next(path for path in data.rglob("*") if path.is_file()), data / "lonely")
+        self.done(data, "--fraction", 0.7)
+        lacking, other = sorted(("train", "test"), key=lambda side: classes(self.folder / side)["lonely"])
+        self.assertEqual([classes(self.folder / side)["lonely"] for side in (lacking, other)], [0, 1])
+        for first, second in ((lacking, other), (other, lacking)):
+            trained = self.train(train_data_path=self.folder / first, valid_data_path=self.folder / second, batch_size=8)
+            self.assertEqual(trained.returncode, 0, trained.stdout + trained.stderr)
+
+    def test_leaks_between_two_folders_that_are_there(self):
+        train, valid = self.copy_data(), self.copy_data("val")
+        exact = sorted(path for path in train.rglob("*") if path.is_file())[3]
+        copy = valid / exact.parent.name / ("copy" + exact.suffix)
+        copy.write_bytes(exact.read_bytes())
+        inspect = ("inspect", train, "--valid-data-path", valid)
+        leaky = kiln(*inspect, "--json")
+        self.assertEqual(leaky.returncode, 1, leaky.stdout + leaky.stderr)
+        report = json.loads(leaky.stdout)
+        self.assertEqual((report["images"], report["validation_images"]), (48, 13))
+        own = [leak for leak in report["leaks"] if str(exact.relative_to(train)) in leak["train"]]
+        self.assertEqual([leak["same_bytes"] for leak in own], [True], report["leaks"])
+        self.assertIn(str(copy.relative_to(valid)), own[0]["valid"])
+        self.assertIn(str(copy.relative_to(valid)), kiln(*inspect).stdout)
+        shards = kiln("pack", valid, self.folder / "shards", "--format", "tfrecord")
+        self.assertEqual(shards.returncode, 0, shards.stderr)
+        packed = json.loads(kiln(*inspect[:3], self.folder / "shards", "--json").stdout)
+        self.assertEqual(len(packed["leaks"]), len(report["leaks"]))
+        one, none = self.folder / "one", self.folder / "none"
+        for folder, color in ((one, "a"), (none, "b")):
+            (folder / color).mkdir(parents=True)
+        shutil.copy(exact, one / "a")
+        (none / "b/bad.png").write_bytes(b"no image")
+        alone = kiln("inspect", one, "--valid-data-path", none, "--json")
+        self.assertEqual((alone.returncode, json.loads(alone.stdout)["leaks"]), (0, []), alone.stderr)
+        self.assert_refused(kiln("inspect", train, "--valid-data-path", self.folder / "nowhere"), 1, "does not exist")
+        self.assert_refused(kiln("inspect", self.untrained, "--valid-data-path", valid), 1, "--valid-data-path is for images")
+
     def test_what_is_refused_writes_nothing(self):
         folder = self.image_directory()
         self.assert_refused(self.split(folder, "--fraction", 0.99), 1, "must be between 0.0208333 and 0.979167")
