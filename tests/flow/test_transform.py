@@ -140,6 +140,31 @@ class FilesTest(TransformTest):
             self.assert_refused(self.apply("For training", folder, images), 1, words)
             self.assert_fails(self.train(transform_path=folder), 1, 158, words)
 
+    def test_all_that_is_wrong_with_operations_is_told_together(self):
+        """Also of those that the inference form leaves out."""
+        folder = self.write("several", [["Resise", 32], ["RandomCrop", {"size": 0}], ["Pad", {"padding": 1, "fil": 3}],
+                                        ["FiveCrop", 3], ["Normalize", [[0.5], [0.5]]], ["ToTensor", {}]])
+        words = ("operation 1, Resise: there is no such operation. Did you mean 'Resize'?", "operation 2, RandomCrop: its size is 0",
+                 "operation 3, Pad: ", "'fil'", "FiveCrop: it makes several images", "put ToTensor before it",
+                 "ends with a tensor", "several/_transforms.json")
+        self.assert_fails(self.train(transform_path=folder), 1, 158, *words)
+        for mode in ("For training", "For inference"):
+            self.assert_refused(self.apply(mode, folder, self.data / "train"), 1, *words)
+        self.assertFalse((self.folder / "applied/_meta.yaml").exists())
+
+    def test_files_of_operations_that_cannot_be_read(self):
+        folder = self.init(name="damaged")
+        file = folder / "_transforms.json"
+        for content in (b"", b'[["Resize", 3]', b'[["\\u001b[31m", 3]]', b'[["Resize", "' + b"9" * 3000 + b'"]]'):
+            with self.subTest(content=content[:20]):
+                file.write_bytes(content)
+                failed = self.train(transform_path=folder)
+                self.assert_fails(failed, 1, 158, "_transforms.json")
+                self.assertNotIn("\x1b", failed.stderr)
+                self.assertLess(len(failed.stderr), 2000)
+        file.unlink()
+        self.assert_fails(self.train(transform_path=folder), 1, 158, "_transforms.json")
+
     def test_outputs_that_are_refused(self):
         self.assert_refused(kiln("transform", "init", self.data / "train"), 3, "contains other files")
         failed = self.apply("For training", self.init(), self.data / "train", output="transformation")
