@@ -45,9 +45,11 @@ class Translation {
 
  private:
   void take_mpi_settings() {
-    if (!tree_.mpi_options.empty())
-      warnings_.push_back("The mpirun options in " + std::string(kMpiOptions) +
-                          " are ignored: kiln chooses its own.");
+    problems_.collect([&] { mpi_ = read_mpi_options(tree_.mpi_options, kMpiOptions); });
+    if (!mpi_.ignored.empty())
+      warnings_.push_back("Of " + std::string(kMpiOptions) + " kiln takes variables (-x) alone; " +
+                          joined(mpi_.ignored, ", ") + (mpi_.ignored.size() == 1 ? " is" : " are") +
+                          " ignored: kiln chooses its own.");
     if (tree_.ranks_per_host.empty()) return;
     const auto count =
         integer_value(*find_option(train_, "ranks"), tree_.ranks_per_host, kRanksPerHost);
@@ -238,6 +240,7 @@ class Translation {
                      .hosts = tree_.hosts,
                      .current_host = tree_.current_host,
                      .network_interface = tree_.network_interface,
+                     .mpi = mpi_,
                      .warnings = warnings_};
     if (problems_.empty()) job.command = with_launch();
     check_command(job);
@@ -270,6 +273,7 @@ class Translation {
   Problems problems_;
   Words train_words_ = {"train"}, model_words_ = {"init-model"};
   Words network_words_;  // for train, where no channel provides the network
+  MpiOptions mpi_;
   Words warnings_;
   bool has_images_ = true;        // all image channels exist
   Words in_parts_;                // the path options whose channels are sharded across hosts

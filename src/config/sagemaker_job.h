@@ -3,7 +3,7 @@
 // init-model, with `-` or `_`; channels are the inputs: train or training; validation, valid or
 // test, without which the images of train are split; model, without which a hyperparameter names
 // the network. The model goes to model/, logs to output/data/logs and checkpoints to checkpoints/,
-// where the job has it, unless overridden.
+// where the job has it, unless overridden. Of the options for mpirun, its variables count.
 #pragma once
 
 #include <filesystem>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "config/command_line.h"
+#include "config/mpi_options.h"
 
 namespace kiln {
 
@@ -23,6 +24,7 @@ struct SageMakerJob {
   std::vector<std::string> hosts;  // the first leads
   std::string current_host;
   std::string network_interface;
+  MpiOptions mpi;                     // what the job gives to its ranks' environment
   std::vector<std::string> warnings;  // about settings without effect
 
   bool leads() const { return hosts.front() == current_host; }

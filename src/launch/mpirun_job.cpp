@@ -35,7 +35,19 @@ bool is_set(const char* name) {
   return text != nullptr && *text != '\0';
 }
 
+// Whether the comma-separated list holds the name.
+bool lists(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    if (list.substr(0, end) == name) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
+}
+
 bool is_passed_on(std::string_view name) {
+  if (const char* asked_for = std::getenv(kPassOn); asked_for != nullptr && lists(asked_for, name))
+    return true;
   for (const std::string_view prefix : kPassedOn)
     if (name.starts_with(prefix)) return name != "KILN_LAUNCHED";
   return std::find(std::begin(kPassedOnWhole), std::end(kPassedOnWhole), name) !=

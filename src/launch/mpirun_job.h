@@ -16,12 +16,15 @@ struct MpirunJob {
   std::vector<std::string> words;  // program and arguments of each rank
 };
 
+// The environment variable that names more variables for every host, separated by commas.
+inline constexpr const char* kPassOn = "KILN_PASS_ON";
+
 // The path of program `name` on PATH; empty if there is none.
 std::string find_on_path(const std::string& name);
 
 // Throws Error kUserError if mpirun is not installed. KILN_LAUNCHED in the ranks' environment holds
 // their number; variables that configure kiln, OpenMP, CUDA and its libraries, LibTorch, NCCL, UCX
-// and tracking are passed to every host.
+// and tracking are passed to every host, and those that kPassOn names.
 ProgramCall mpirun_call(const MpirunJob& job);
 
 // Raises this process's limit of open files to what mpirun and the ranks need, which hang instead

@@ -4,12 +4,25 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "launch/mpirun_job.h"
 #include "parallel/device/nvidia_driver.h"
 #include "platform/failure_note.h"
 #include "platform/sagemaker.h"
 
 namespace kiln {
 namespace {
+
+// To mpirun, which is this process's child, and by it to the ranks of every host.
+void pass_on(const MpiOptions& options, Log& log) {
+  if (options.names.empty()) return;
+  for (const auto& [name, value] : options.variables)
+    ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+  const char* before = std::getenv(kPassOn);
+  const std::string names = joined(options.names, ",");
+  const bool is_first = before == nullptr || *before == '\0';
+  ::setenv(kPassOn, (is_first ? names : before + ("," + names)).c_str(), /*overwrite=*/1);
+  log.info("variables for the ranks of all hosts: " + joined(options.names, ", "));
+}
 
 void set_unless_given(const char* name, const std::string& value) {
   ::setenv(name, value.c_str(), /*overwrite=*/0);
@@ -25,6 +38,7 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
                      job.current_host.c_str(), job.hosts.size()));
   if (!job.command.empty()) log.info("as: kiln " + shell_words(job.command));
   for (const std::string& warning : job.warnings) log.warning(warning);
+  pass_on(job.mpi, log);
   return job;
 }
 

@@ -10,8 +10,8 @@
 
 namespace kiln {
 
-// Reads and logs the folder's settings, and removes an earlier run's failure note. Throws what
-// sagemaker_job() throws.
+// Reads and logs the folder's settings, sets the variables that they have for the ranks, and
+// removes an earlier run's failure note. Throws what sagemaker_job() throws. Before threads start.
 SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& log);
 
 // With several hosts: sets up ssh between them. The key is KILN_HOSTS_KEY, or else

@@ -216,11 +216,32 @@ TEST_F(SageMaker, LaunchesOverSeveralHosts) {
 
 TEST_F(SageMaker, IgnoresTheSdksOwnHyperparameters) {
   write("hyperparameters", R"({"sagemaker_custom": "{\"a\": 1}", "sagemaker_list": [1],
-    "sagemaker_mpi_custom_mpi_options": "\"-x A=1\""})");
+    "sagemaker_program": "train.py"})");
   EXPECT_EQ(command(), paths({}));
-  EXPECT_EQ(job().warnings,
-            (Words{"The mpirun options in sagemaker_mpi_custom_mpi_options are ignored: kiln "
+  EXPECT_EQ(job().warnings, Words{});
+}
+
+TEST_F(SageMaker, TakesTheVariablesOfMpirunsOptions) {
+  write("hyperparameters", R"({"sagemaker_mpi_custom_mpi_options":
+    "\"-verbose -x NCCL_DEBUG=INFO --mca btl ^openib  -x FI_PROVIDER -x A=b=c -x KILN_LAUNCHED=2\""})");
+  const SageMakerJob found = job();
+  EXPECT_EQ(fault(), "no fault");
+  EXPECT_EQ(found.mpi.names, (Words{"NCCL_DEBUG", "FI_PROVIDER", "A"}));
+  EXPECT_EQ(found.mpi.variables, (std::vector<std::pair<std::string, std::string>>{
+                                     {"NCCL_DEBUG", "INFO"}, {"A", "b=c"}}));
+  EXPECT_EQ(found.warnings,
+            (Words{"Of sagemaker_mpi_custom_mpi_options kiln takes variables (-x) alone; "
+                   "'-verbose', '--mca btl ^openib', '-x KILN_LAUNCHED=2' are ignored: kiln "
                    "chooses its own."}));
+  EXPECT_EQ(command(), paths({})) << "what is trained stays the same";
+}
+
+TEST_F(SageMaker, VariablesOfMpirunsOptionsHaveNames) {
+  for (const char* options : {"-x", "-x =1", "-x 1A=2", "-x A-B=1", "-x --mca"}) {
+    const std::string text =
+        fault(std::string(R"({"sagemaker_mpi_custom_mpi_options": ")") + options + R"("})");
+    EXPECT_NE(text.find("must have a variable's name there"), std::string::npos) << options;
+  }
 }
 
 TEST_F(SageMaker, LetsTheConfigFileSetOptions) {

@@ -66,12 +66,13 @@ class SuccessTest(SageMakerTest):
         """Over what an earlier run left, with arguments of the container, hyperparameters of the SDK, and no place for
         checkpoints; what it prints has the metrics where their definitions look for them."""
         self.lay_out({"learning-rate": "0.01", "save": "\"last\"", "sagemaker_program": "\"train.py\"",
-                      "sagemaker_mpi_custom_mpi_options": "-x A=1", "sagemaker_distribution_instance_groups": "[\"a\"]"})
+                      "sagemaker_mpi_custom_mpi_options": "-x A=1 -verbose", "sagemaker_distribution_instance_groups": "[\"a\"]"})
         (self.tree / "output/failure").write_text("of an earlier run")
         result = self.start("--augment", "flip")
         self.assert_trained(result)
         self.assertIn("SageMaker job shapes-7, host algo-1 of 1", result.stdout)
-        self.assertIn("sagemaker_mpi_custom_mpi_options are ignored", result.stdout)
+        self.assertIn("variables for the ranks of all hosts: A\n", result.stdout)
+        self.assertIn("'-verbose' is ignored", result.stdout)
         self.assertIn("augmentation:     flip", result.stdout)
         self.assertEqual(self.train(learning_rate=0.01, save="last", augment="flip").returncode, 0)
         self.assertEqual((self.tree / "model/model").read_bytes(), (self.folder / "model/model").read_bytes())

@@ -119,6 +119,17 @@ TEST(MpirunJob, PassesOnWhatDecidesHowGpusCompute) {
   EXPECT_FALSE(has_words(call, {"-x", "NVIDIA_VISIBLE_DEVICES"}));
 }
 
+TEST(MpirunJob, PassesOnWhatTheUserNames) {
+  const Variable efa("FI_PROVIDER", "efa"), debug("NCCL_DEBUG", "INFO"), part("PROVIDER", "1");
+  EXPECT_FALSE(has_words(mpirun_call(shell_job(1, "true")), {"-x", "FI_PROVIDER"}));
+  const Variable names("KILN_PASS_ON", "ABSENT,FI_PROVIDER,NCCL_DEBUG");
+  const ProgramCall call = mpirun_call(shell_job(1, "true"));
+  EXPECT_TRUE(has_words(call, {"-x", "FI_PROVIDER"}));
+  EXPECT_EQ(std::count(call.words.begin(), call.words.end(), "NCCL_DEBUG"), 1);
+  EXPECT_EQ(std::count(call.words.begin(), call.words.end(), "ABSENT"), 0);
+  EXPECT_EQ(std::count(call.words.begin(), call.words.end(), "PROVIDER"), 0);
+}
+
 TEST(MpirunJob, MoreRanksThanCoresRun) {
   const Ran ran = run(shell_job(usable_cpus() + 3, "echo here"));
   EXPECT_EQ(ran.code, 0) << ran.lines;
