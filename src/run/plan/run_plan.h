@@ -10,7 +10,12 @@ namespace kiln {
 // Image counts include all shards. A collective.
 RunStart describe_run(const TrainingJob& job, const TrainState& state);
 
-// The weights' copies of the best epoch, and of a checkpoint with the optimizer's state.
+// Of rank 0, on the host: the weights of the best epoch, and a checkpoint, with all that it holds
+// beside the weights: what the optimizer keeps (AdamW two numbers a weight, SGD one) and the
+// averages of --ema.
+long long bytes_of_copies(const TrainState& state, bool writes_checkpoints);
+
+// With those copies, which are still to come.
 MemoryUse memory_plan(const TrainingJob& job, const TrainState& state);
 
 }  // namespace kiln
