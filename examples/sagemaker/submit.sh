@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# Start job.json with the AWS command line, with the metrics that kiln prints: submit.sh
+# Start a job with the AWS command line, with the metrics that kiln prints: submit.sh [job.json]
 #
-# Put your own role, image and buckets into job.json. A channel `model` in place of the hyperparameter model-name trains a
+#   job.json        one host with GPUs
+#   cpu-hosts.json  four hosts without GPUs, each with its own shards of the training images
+#   gpu-hosts.json  two hosts of eight GPUs
+#
+# Put your own role, image and buckets into it. A channel `model` in place of the hyperparameter model-name trains a
 # model that you have. Several hosts (InstanceCount) need a private image with a key; docs/platforms.md says how.
 # KILN: the program, or an image: KILN="docker run --rm REGISTRY/kiln:TAG" submit.sh
 set -euo pipefail
 cd "$(dirname "$0")"
+job=${1:-job.json}
 read -ra kiln <<<"${KILN:-kiln}"
 metrics=$("${kiln[@]}" describe --format sagemaker-metrics)
-specification=$(python3 - "$metrics" <<'PYTHON'
+specification=$(python3 - "$job" "$metrics" <<'PYTHON'
 import json, sys
-job = json.load(open("job.json"))
-job["AlgorithmSpecification"]["MetricDefinitions"] = json.loads(sys.argv[1])
+job = json.load(open(sys.argv[1]))
+job["AlgorithmSpecification"]["MetricDefinitions"] = json.loads(sys.argv[2])
 print(json.dumps(job))
 PYTHON
 )

@@ -177,6 +177,32 @@ class SageMakerTest(ExampleTest):
         self.score(tree / "model")
         self.pack()
 
+    def test_jobs_of_several_hosts(self):
+        """sagemaker/cpu-hosts.json and sagemaker/gpu-hosts.json: what kiln makes of them on the leading host, until it
+        misses the key by which hosts meet."""
+        self.program("aws", 'printf %s "$4" > request.json\n')
+        copy = shutil.copytree(EXAMPLES / "sagemaker", self.folder / "sagemaker")
+        for name, told in (("cpu-hosts.json", ["--hosts=algo-1:1,algo-2:1", "--shard-by=train", "--gradient-dtype=bf16"]),
+                           ("gpu-hosts.json", ["--hosts=algo-1:1,algo-2:1", "--precision=auto",
+                                               "variables for the ranks of all hosts: NCCL_DEBUG, NCCL_SOCKET_NTHREADS"])):
+            with self.subTest(name=name):
+                done = self.run_example(copy / "submit.sh", name)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                request = json.loads((copy / "request.json").read_text())
+                self.assertGreater(request["ResourceConfig"]["InstanceCount"], 1)
+                self.assertTrue(all(isinstance(value, str) for value in request["HyperParameters"].values()))
+                tree = self.lay_out(request)
+                (tree / "input/config/resourceconfig.json").write_text(json.dumps(
+                    {"current_host": "algo-1", "hosts": ["algo-1", "algo-2"], "network_interface_name": "lo"}))
+                done = subprocess.run([KILN, "train", "--device", "cpu"], capture_output=True, text=True, timeout=60,
+                                      env={**os.environ, "SAGEMAKER_BASE_DIR": str(tree), "CUDA_VISIBLE_DEVICES": "",
+                                           "KILN_HOSTS_KEY": str(self.folder / "no_key")})
+                self.assertIn("as: kiln launch --ranks=auto ", done.stdout, done.stderr)
+                for words in told:
+                    self.assertIn(words, done.stdout)
+                self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                shutil.rmtree(tree)
+
     def score(self, model):
         """sagemaker/score.json, in the folders that SageMaker fills and empties, with the archive that it makes of a model."""
         job = json.loads((EXAMPLES / "sagemaker/score.json").read_text())
