@@ -111,6 +111,9 @@ std::vector<TrainOption> image_size_options();  // image_size_options.cpp
 // --image-size, --eval-resize and --eval-crop.
 void bind_image_sizes(Binder& binder, DataConfig& config);
 
+std::vector<TrainOption> insight_options();  // insight_options.cpp
+InsightConfig bind_insight(Binder& binder);
+
 std::vector<TrainOption> length_options();  // length_options.cpp
 // --epochs, --steps and --time-limit.
 void bind_length(Binder& binder, OptimizationConfig& config);

@@ -11,6 +11,7 @@
 #include "base/record_options.h"
 #include "base/training_record.h"
 #include "base/vocabulary.h"
+#include "config/insight_config.h"
 #include "config/recipe_config.h"
 
 namespace kiln {
@@ -189,6 +190,7 @@ struct TrainConfig {
   RanksConfig ranks;
   OutputConfig output;
   CheckpointConfig checkpoint;
+  InsightConfig insight;
   OptionTexts effective_options;
   std::string
       overridden;  // which settings of the --config file flags override, a sentence; or empty

@@ -220,6 +220,7 @@ std::vector<Option> train_options() {
   append(options, recipe_options());
   append(options, checkpoint_options());
   append(options, tracking_options());
+  append(options, insight_options());
   append(options, rank_options());
   std::vector<Option> plain_options;
   plain_options.reserve(options.size());
@@ -340,6 +341,7 @@ Command bind_train(Binder& binder) {
                      .ranks = bind_ranks(binder),
                      .output = bind_output(binder),
                      .checkpoint = bind_checkpoint(binder),
+                     .insight = bind_insight(binder),
                      .effective_options = {},
                      .overridden = binder.overridden()};
   config.effective_options = effective_options(binder, config.optimization);

@@ -56,6 +56,9 @@ void check_train_paths(Binder& binder, const TrainConfig& config) {
   check_paths(binder, config.data, config.output);
   keep_apart(binder, "checkpoint-path", config.checkpoint.path, config);
   check_explain(binder, config);
+  keep_apart(binder, "trace", config.insight.trace_path, config);
+  require_apart(binder, "trace", config.insight.trace_path, "checkpoint-path",
+                config.checkpoint.path);
 }
 
 }  // namespace kiln

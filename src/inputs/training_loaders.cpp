@@ -166,7 +166,8 @@ SampledOrder epoch_order(const OptimizationConfig& config, const TrainingInputs&
 
 TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs,
                                  LoaderThreadCount threads, const CacheChoice& cache,
-                                 const HostBatchLayout& layout, FolderWatch::Warn warn)
+                                 const HostBatchLayout& layout, FolderWatch::Warn warn,
+                                 Timeline* timeline)
     : config_(config),
       inputs_(inputs),
       scaling_(layout.scaling),
@@ -177,7 +178,8 @@ TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inpu
              .read_ahead = config.data.read_ahead,
              .num_readers = config.data.read_threads,
              .new_buffer = layout.new_buffer,
-             .warn = std::move(warn)}),
+             .warn = std::move(warn),
+             .timeline = timeline}),
       train_cache_(cache.train, inputs.train.samples.size(), cache.train_limit_bytes),
       valid_cache_(cache.valid, inputs.valid.samples.size(), cache.valid_limit_bytes) {}
 

@@ -48,9 +48,10 @@ SampledOrder epoch_order(const OptimizationConfig& config, const TrainingInputs&
 class TrainingLoaders {
  public:
   // `inputs` must outlive the loaders, and these everything they return. `warn` hears of data
-  // folders that do not answer, from any thread.
+  // folders that do not answer, from any thread. `timeline` (or null) is that of the pool.
   TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, LoaderThreadCount threads,
-                  const CacheChoice& cache, const HostBatchLayout& layout, FolderWatch::Warn warn);
+                  const CacheChoice& cache, const HostBatchLayout& layout, FolderWatch::Warn warn,
+                  Timeline* timeline = nullptr);
 
   // This rank's batches of an epoch, from 1, after the first `steps_done` steps. Destroy a loader
   // before the next of its kind is created, which reuses its memory.

@@ -4,13 +4,15 @@
 
 #include "base/system.h"
 #include "base/text.h"
+#include "report/record/run_cost.h"
 
 namespace kiln {
 namespace {
 
 constexpr int kEnoughSteps = 20;
-constexpr double kWorthTelling = 60;   // seconds
-constexpr double kDay = 24 * 60 * 60;  // seconds
+constexpr double kWorthTelling = 60;  // seconds
+constexpr double kHour = 60 * 60;     // seconds
+constexpr double kDay = 24 * kHour;   // seconds
 // A step is a forward pass and, at twice its arithmetic, a backward pass.
 constexpr double kForwardShare = 1.0 / 3;
 
@@ -34,6 +36,14 @@ std::string long_run_warning(const RunLength& run, double seconds, int num_epoch
   return text + " or --time-limit also end it earlier";
 }
 
+// "; cost 0.05 so far, about 12.30 in all".
+std::string cost_text(const RunLength& run, double seconds_left) {
+  if (run.price_per_hour == 0) return "";
+  const double so_far = run.seconds_before + seconds_since_process_start();
+  return "; cost " + price_text(run.price_per_hour * so_far / kHour) + " so far, about " +
+         price_text(run.price_per_hour * (so_far + seconds_left) / kHour) + " in all";
+}
+
 }  // namespace
 
 std::optional<ForecastText> Forecast::tell(double images_per_second, double seconds_left,
@@ -45,7 +55,8 @@ std::optional<ForecastText> Forecast::tell(double images_per_second, double seco
                         num_epochs == 1 ? "the epoch and its validation"
                                         : formatted("all %d epochs", num_epochs).c_str()) +
               duration_text(seconds_left) + ", at " + clock_text(seconds_left) +
-              "; peak memory so far " + bytes_text(peak_memory_bytes()) + ".";
+              "; peak memory so far " + bytes_text(peak_memory_bytes()) +
+              cost_text(run_, seconds_left) + ".";
   if (seconds_left >= kDay) text.warning = long_run_warning(run_, seconds_left, num_epochs);
   return text;
 }

@@ -14,6 +14,8 @@ struct RunLength {
   long long valid_images = 0;     // likewise, in every epoch
   int image_side = 0;             // of training images, the longer one
   bool on_gpu = false;
+  double price_per_hour = 0;  // 0: costs are not told
+  double seconds_before = 0;  // of the run in earlier processes
 };
 
 struct ForecastText {

@@ -11,6 +11,7 @@
 #include "report/failure/error_info.h"
 #include "report/mlflow/mlflow_sink.h"
 #include "report/page/page.h"
+#include "report/record/run_cost.h"
 #include "report/record/run_file.h"
 #include "report/sinks/sinks.h"
 #include "run/plan/choices.h"
@@ -119,6 +120,12 @@ void RunLogger::step(StepRecord record) {
   if (!leads_) return;
   reporter_.step(record);
   if (forecast_) tell(forecast_->after_step(record));
+}
+
+void RunLogger::forecast(RunLength run) {
+  run.price_per_hour = price_per_hour(reporter_.run().start);
+  run.seconds_before = seconds_before_;
+  forecast_.emplace(run);
 }
 
 void RunLogger::tell(const std::optional<ForecastText>& forecast) {

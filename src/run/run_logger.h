@@ -66,7 +66,7 @@ class RunLogger {
   // is short.
   void watch_memory(const MemoryUse& plan) { memory_.emplace(plan); }
   // Before the first step: rank 0 says after some steps when the run will end.
-  void forecast(const RunLength& run) { forecast_.emplace(run); }
+  void forecast(RunLength run);
   // A failure with what is known of memory, to be told in its place.
   std::exception_ptr advised(const std::exception_ptr& failure) const {
     return memory_ ? memory_->advised(failure) : failure;

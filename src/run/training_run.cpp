@@ -77,6 +77,7 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
     run.log.step(record);
   }
   run.log.progress(training.timing());
+  if (run.job.trace) run.job.trace->after_step();
   run.limit.note_vote(all.is_out_of_time);
   if (all.stop_signal != 0) {
     // A step without images that could not be waited for is no place to continue from.
@@ -379,6 +380,7 @@ int run_training(const TrainConfig& config, Process& process) {
     auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
     TimeLimit limit(*job, *state, log);
     const Stop stop = train_in_parts(*job, *state, log, *checkpoints, limit);
+    if (job->trace) job->trace->finish();
     tell_stop(stop, *job, *state, limit, log);
     world.enter("writing the last checkpoint", /*patient=*/true);
     const std::string reason = stop.reason();

@@ -2,11 +2,14 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <algorithm>
 #include <chrono>
 #include <deque>
+#include <iterator>
 #include <optional>
 
 #include "train/schedule/schedule.h"
+#include "train/step_trace.h"
 
 namespace kiln {
 namespace {
@@ -26,6 +29,22 @@ struct Mark {
   }
 };
 
+struct PartName {
+  double StepTimes::*part;
+  const char* name;
+  bool computes;  // the device does
+};
+constexpr PartName kPartNames[] = {{&StepTimes::data_wait, "wait for images", false},
+                                   {&StepTimes::forward, "forward", true},
+                                   {&StepTimes::backward, "backward", true},
+                                   {&StepTimes::communication, "wait for sums", false},
+                                   {&StepTimes::optimizer, "optimizer", true}};
+
+const PartName& name_of(double StepTimes::*part) {
+  return *std::find_if(std::begin(kPartNames), std::end(kPartNames),
+                       [part](const PartName& row) { return row.part == part; });
+}
+
 double seconds_between(std::chrono::steady_clock::time_point begin,
                        std::chrono::steady_clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
@@ -38,11 +57,10 @@ class StepClock::Marks {
   explicit Marks(const c10::Device& device) : device_(device) {}
 
   void add(double StepTimes::*part) {
-    Mark mark{Clock::now(), std::nullopt, part};
-    if (device_.is_cuda()) {
-      mark.device.emplace(device_.type(), c10::EventFlag::BACKEND_DEFAULT);
-      mark.device->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
-    }
+    Mark mark = mark_now(part);
+    if (timeline_ != nullptr && !marks_.empty() && marks_.back().part != nullptr)
+      timeline_->add(Timeline::kSteps, name_of(marks_.back().part).name, marks_.back().host,
+                     mark.host);
     marks_.push_back(std::move(mark));
     settle();
   }
@@ -50,15 +68,56 @@ class StepClock::Marks {
   // Counts what lies between marks that have been reached, and forgets them.
   void settle() {
     while (marks_.size() > 1 && marks_[1].reached()) {
-      if (marks_[0].part != nullptr) times_.*marks_[0].part += marks_[0].seconds_until(marks_[1]);
+      if (marks_[0].part != nullptr) count(marks_[0], marks_[1]);
       marks_.pop_front();
     }
   }
 
   const StepTimes& times() const { return times_; }
 
+  void trace(Timeline* timeline) {
+    Mark now = mark_now(nullptr);
+    if (now.device) {
+      now.device->synchronize();
+      now.host = Clock::now();
+    }
+    settle();  // as before
+    timeline_ = timeline;
+    if (timeline != nullptr) anchor_ = std::move(now);
+  }
+  bool is_traced() const { return timeline_ != nullptr; }
+
  private:
+  Mark mark_now(double StepTimes::*part) const {
+    Mark mark{Clock::now(), std::nullopt, part};
+    if (device_.is_cuda()) {
+      mark.device.emplace(device_.type(), c10::EventFlag::BACKEND_DEFAULT);
+      mark.device->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+    }
+    return mark;
+  }
+
+  // When the device passed it.
+  Clock::time_point time_of(const Mark& mark) const {
+    if (!mark.device) return mark.host;
+    const std::chrono::duration<double> since(anchor_->seconds_until(mark));
+    return anchor_->host + std::chrono::duration_cast<Clock::duration>(since);
+  }
+
+  void count(const Mark& begin, const Mark& end) {
+    times_.*begin.part += begin.seconds_until(end);
+    if (timeline_ == nullptr) return;
+    const PartName& row = name_of(begin.part);
+    // The host sees the sums of a CPU itself, but of a GPU's only that its stream waits for them.
+    const bool waits_for_sums = begin.device && begin.part == &StepTimes::communication;
+    if (!row.computes && !waits_for_sums) return;
+    timeline_->add(row.computes ? Timeline::kDevice : Timeline::kSums, row.name, time_of(begin),
+                   time_of(end));
+  }
+
   c10::Device device_;
+  Timeline* timeline_ = nullptr;
+  std::optional<Mark> anchor_;  // since when; known of host and device
   std::deque<Mark> marks_;
   StepTimes times_;
 };
@@ -76,6 +135,13 @@ void StepClock::stop() {
 StepTimes StepClock::times() {
   marks_->settle();
   return marks_->times();
+}
+
+void StepClock::trace(Timeline* timeline) {
+  marks_->trace(timeline);
+}
+bool StepClock::is_traced() const {
+  return marks_->is_traced();
 }
 
 StepRates::StepRates(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
@@ -144,7 +210,9 @@ double TrainEpoch::rate_after(int steps) const {
 bool TrainEpoch::step() {
   if (plan_.most_steps > 0 && state_.epoch.steps >= plan_.most_steps) return false;
   const double next_rate = rate_after(state_.epoch.steps);
+  if (plan_.trace != nullptr) plan_.trace->before_step(clock_);
   if (!step_.run(*this, next_rate)) return false;
+  if (plan_.trace != nullptr) plan_.trace->after_step(clock_);
   learning_rate_ = next_rate;
   return true;
 }

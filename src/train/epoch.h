@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/timeline.h"
 #include "base/training_record.h"
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
@@ -14,6 +15,8 @@
 #include "train/step.h"
 
 namespace kiln {
+
+class StepTrace;
 
 // Time breakdown of training steps. On a GPU, parts are measured by events in its stream, so that
 // the host does not wait. One thread.
@@ -30,6 +33,12 @@ class StepClock {
 
   // The sum of all parts that have ended, on a GPU as far as it has come.
   StepTimes times();
+
+  // From now on parts are also noted there: on the track of the steps as the host sees them, and on
+  // that of the device what it computes. Null: no longer; then everything has been noted. On a GPU
+  // both wait for it. The timeline outlives the clock, or the null.
+  void trace(Timeline* timeline);
+  bool is_traced() const;
 
  private:
   class Marks;
@@ -76,6 +85,7 @@ struct EpochPlan {
   MixPlan mix = {};
   int rank = 0;                 // among step.num_ranks, whose images are mixed as by one process
   std::int64_t most_steps = 0;  // of this epoch, the last of a run; 0: all
+  StepTrace* trace = nullptr;   // outlives the epoch; null: none
 };
 
 // One epoch of training, a step at a time, with the clocks and the designer's measuring point

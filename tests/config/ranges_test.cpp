@@ -56,38 +56,39 @@ constexpr ErrorCode kWithin = ErrorCode::kNotInRangeValue;
 
 INSTANTIATE_TEST_SUITE_P(
     All, TrainRanges,
-    testing::Values(Bounds{"--epochs", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
-                    Bounds{"--epochs", "-3", kAbove0, "1", "+7", "2147483648", kAtMost},
-                    Bounds{"--epochs", "-99999999999999999999", kAbove0, "1", "7",
-                           "99999999999999999999", kAtMost},
-                    Bounds{"--batch-size", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
-                    Bounds{"--num-warmup-steps", "-1", kFrom0, "0", "1000000", "1000001", kAtMost},
-                    Bounds{"--learning-rate", "0", kAbove0, "1e-300", "1000", "1000.001", kAtMost},
-                    Bounds{"--learning-rate", "-0.1", kAbove0, ".5", "1E3", "1e999", kAtMost},
-                    Bounds{"--learning-rate", "1e-999", kAbove0, "5.", "+0.1", "1e20", kAtMost},
-                    Bounds{"--random-seed", "-9223372036854775809", kWithin, "-9223372036854775808",
-                           "9223372036854775807", "9223372036854775808", kWithin},
-                    Bounds{"--patience", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
-                    Bounds{"--print-freq", "0", kAbove0, "1", "1000000000", "1000000001", kAtMost},
-                    Bounds{"--image-size", "15", kWithin, "16", "2048", "2049", kWithin},
-                    Bounds{"--eval-resize", "15", kWithin, "16", "4096", "4097", kWithin},
-                    Bounds{"--eval-crop", "15", kWithin, "16", "2048", "2049", kWithin},
-                    Bounds{"--max-bad-images", "-1", kFrom0, "0", "1000000000", "1000000001",
-                           kAtMost},
-                    Bounds{"--max-bad-images", "-1%", kFrom0, "0%", "100%", "100.1%", kAtMost},
-                    Bounds{"--loader-threads", "0", kAbove0, "auto", "256", "257", kAtMost},
-                    Bounds{"--threads", "0", kAbove0, "1", "1024", "1025", kAtMost},
-                    Bounds{"--cache-bytes", "0", kAbove0, "auto", "1000000000000000",
-                           "1000000000000001", kAtMost},
-                    Bounds{"--read-ahead", "0", kAbove0, "auto", "4096", "4097", kAtMost},
-                    Bounds{"--ranks", "0", kAbove0, "auto", "4096", "4097", kAtMost},
-                    Bounds{"--lr-scaling", "0", kAbove0, "sqrt", "1e9", "1.1e9", kAtMost},
-                    Bounds{"--accumulate", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
-                    Bounds{"--bucket-mb", "0", kAbove0, "1", "4096", "4097", kAtMost},
-                    Bounds{"--collective-timeout", "0", kAbove0, "1", "86400", "86401", kAtMost},
-                    Bounds{"--stall-warning", "0", kAbove0, "1", "86400", "86401", kAtMost},
-                    Bounds{"--keep-checkpoints", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
-                    Bounds{"--expect-ranks", "0", kAbove0, "1", "1000000", "1000001", kAtMost}));
+    testing::Values(
+        Bounds{"--epochs", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
+        Bounds{"--epochs", "-3", kAbove0, "1", "+7", "2147483648", kAtMost},
+        Bounds{"--epochs", "-99999999999999999999", kAbove0, "1", "7", "99999999999999999999",
+               kAtMost},
+        Bounds{"--batch-size", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
+        Bounds{"--num-warmup-steps", "-1", kFrom0, "0", "1000000", "1000001", kAtMost},
+        Bounds{"--learning-rate", "0", kAbove0, "1e-300", "1000", "1000.001", kAtMost},
+        Bounds{"--learning-rate", "-0.1", kAbove0, ".5", "1E3", "1e999", kAtMost},
+        Bounds{"--learning-rate", "1e-999", kAbove0, "5.", "+0.1", "1e20", kAtMost},
+        Bounds{"--random-seed", "-9223372036854775809", kWithin, "-9223372036854775808",
+               "9223372036854775807", "9223372036854775808", kWithin},
+        Bounds{"--patience", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
+        Bounds{"--print-freq", "0", kAbove0, "1", "1000000000", "1000000001", kAtMost},
+        Bounds{"--image-size", "15", kWithin, "16", "2048", "2049", kWithin},
+        Bounds{"--eval-resize", "15", kWithin, "16", "4096", "4097", kWithin},
+        Bounds{"--eval-crop", "15", kWithin, "16", "2048", "2049", kWithin},
+        Bounds{"--max-bad-images", "-1", kFrom0, "0", "1000000000", "1000000001", kAtMost},
+        Bounds{"--max-bad-images", "-1%", kFrom0, "0%", "100%", "100.1%", kAtMost},
+        Bounds{"--loader-threads", "0", kAbove0, "auto", "256", "257", kAtMost},
+        Bounds{"--threads", "0", kAbove0, "1", "1024", "1025", kAtMost},
+        Bounds{"--cache-bytes", "0", kAbove0, "auto", "1000000000000000", "1000000000000001",
+               kAtMost},
+        Bounds{"--read-ahead", "0", kAbove0, "auto", "4096", "4097", kAtMost},
+        Bounds{"--ranks", "0", kAbove0, "auto", "4096", "4097", kAtMost},
+        Bounds{"--lr-scaling", "0", kAbove0, "sqrt", "1e9", "1.1e9", kAtMost},
+        Bounds{"--accumulate", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
+        Bounds{"--bucket-mb", "0", kAbove0, "1", "4096", "4097", kAtMost},
+        Bounds{"--collective-timeout", "0", kAbove0, "1", "86400", "86401", kAtMost},
+        Bounds{"--stall-warning", "0", kAbove0, "1", "86400", "86401", kAtMost},
+        Bounds{"--keep-checkpoints", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
+        Bounds{"--price-per-hour", "0", kAbove0, "0.01", "1000000", "1000000.01", kAtMost},
+        Bounds{"--expect-ranks", "0", kAbove0, "1", "1000000", "1000001", kAtMost}));
 
 TEST(Ranges, EveryNumericTrainOptionIsTested) {
   // The list above names them, checkpoint_test.cpp --checkpoint-every, fine_tuning_test.cpp --folds
@@ -97,7 +98,7 @@ TEST(Ranges, EveryNumericTrainOptionIsTested) {
   for (const Option& option : find_command("train")->options) {
     numeric += option.maximum != 0 ? 1 : 0;
   }
-  EXPECT_EQ(numeric, 38);
+  EXPECT_EQ(numeric, 39);
 }
 
 // A single fault for each value beyond its range, and none for those at its ends.

@@ -41,6 +41,21 @@ TEST(Forecast, TellsOnceAfterTwentySteps) {
   EXPECT_FALSE(forecast.after_step(printed(41, 0.36)));
 }
 
+TEST(Forecast, TellsCosts) {
+  RunLength priced = length();
+  priced.price_per_hour = 1;
+  priced.seconds_before = kHour;  // of the run before it was resumed
+  Forecast forecast(priced);
+  forecast.after_step(printed(1, 3.6));
+  const auto text = forecast.after_step(printed(21, 3.6));
+  ASSERT_TRUE(text);
+  // An hour, and what this process has used; 10979 steps of 3.6 s.
+  EXPECT_TRUE(contains(text->line, "; cost 1.0")) << text->line;
+  EXPECT_TRUE(contains(text->line, " so far, about 11.9") ||
+              contains(text->line, " so far, about 12.0"))
+      << text->line;
+}
+
 TEST(Forecast, WarnsOfDaysAndSaysWhatChangesThem) {
   Forecast forecast(length());
   forecast.after_step(printed(1, 20));

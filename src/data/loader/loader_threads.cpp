@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/system.h"
+#include "base/text.h"
 
 namespace kiln {
 namespace {
@@ -57,7 +58,8 @@ struct LoaderThreads::State {
 
   void start_decoders();
   void decode(int index);
-  void read();
+  void read(int index);
+  void note(const char* thread, int index, const char* what, Timeline::Time begin) const;
   BatchSource* claim(bool (BatchSource::*take)(std::size_t*), std::size_t* position) const;
   void leave(BatchSource& source);
   void start_readers();
@@ -129,6 +131,7 @@ void LoaderThreads::State::decode(int index) {
     lock.unlock();
     readers_wake.notify_one();
     const Stopwatch watch;
+    const Timeline::Time begin = Timeline::Clock::now();
     std::exception_ptr failure;
     try {
       known.give(decoder);
@@ -137,6 +140,7 @@ void LoaderThreads::State::decode(int index) {
       failure = std::current_exception();
     }
     const double seconds = watch.seconds();
+    note("loader thread", index, "load an image", begin);
     lock.lock();
     use.busy_seconds += seconds;
     need.learn(decoder);
@@ -145,7 +149,14 @@ void LoaderThreads::State::decode(int index) {
   }
 }
 
-void LoaderThreads::State::read() {
+// Of the `index`-th thread of its kind.
+void LoaderThreads::State::note(const char* thread, int index, const char* what,
+                                Timeline::Time begin) const {
+  if (plan.timeline == nullptr || !plan.timeline->is_on()) return;
+  plan.timeline->add(formatted("%s %d", thread, index + 1), what, begin, Timeline::Clock::now());
+}
+
+void LoaderThreads::State::read(int index) {
   std::unique_lock lock(mutex);
   while (!stopping) {
     std::size_t position = 0;
@@ -155,7 +166,9 @@ void LoaderThreads::State::read() {
       continue;
     }
     lock.unlock();
+    const Timeline::Time begin = Timeline::Clock::now();
     source->read(position);
+    note("reading thread", index, "read a file", begin);
     lock.lock();
     leave(*source);
   }
@@ -164,7 +177,7 @@ void LoaderThreads::State::read() {
 void LoaderThreads::State::start_readers() {
   const int most = plan.num_readers > 0 ? plan.num_readers : kReaders;
   const int wanted = plan.read_ahead > 0 ? std::min(plan.read_ahead, most) : most;
-  for (int i = 0; i < wanted; ++i) readers.emplace_back([this] { read(); });
+  for (int i = 0; i < wanted; ++i) readers.emplace_back([this, i] { read(i); });
 }
 
 LoaderThreads::LoaderThreads(Plan plan) : state_(std::make_unique<State>(std::move(plan))) {

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "base/timeline.h"
 #include "data/image/image.h"
 #include "data/loader/folder_watch.h"
 #include "data/transform/image_pipeline.h"
@@ -52,6 +53,8 @@ class LoaderThreads {
     // What a data folder that does not answer is given, and who hears of it.
     FolderWatch::Limits outage = {};
     FolderWatch::Warn warn = {};
+    // Where images are noted that are loaded, and files that are read ahead; it outlives the pool.
+    Timeline* timeline = nullptr;
   };
   static constexpr int kReadAhead = 64;
   // Readers wait for storage and need no core.

@@ -1,5 +1,7 @@
 #include "parallel/gradients/communicator.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace kiln {
@@ -45,6 +47,7 @@ class MpiCommunicator : public Communicator {
     wait(start(Collective::Kind::kBroadcast, "broadcast of weights", values));
   }
   std::optional<double> all_reduce_seconds() const override { return mpi_.seconds_of(sum_name_); }
+  void trace(std::shared_ptr<Timeline> timeline) override { timeline_ = std::move(timeline); }
   std::unique_ptr<Communicator> second_lane(const char* sum_name) override {
     return std::make_unique<MpiCommunicator>(mpi_, Lane::kSecond, sum_name);
   }
@@ -53,12 +56,14 @@ class MpiCommunicator : public Communicator {
   Ticket start(Collective::Kind kind, const char* name, const at::Tensor& values) {
     if (values.numel() == 0) return MpiThread::kDone;
     return mpi_.start({kind, name, values.data_ptr(), static_cast<std::size_t>(values.numel()),
-                       element_of(values), nullptr, std::make_shared<at::Tensor>(values), lane_});
+                       element_of(values), nullptr, std::make_shared<at::Tensor>(values), lane_,
+                       timeline_});
   }
 
   MpiThread& mpi_;
   const Lane lane_;
   const char* const sum_name_;
+  std::shared_ptr<Timeline> timeline_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/timeline.h"
 #include "parallel/ranks/world.h"
 
 namespace kiln {
@@ -30,6 +31,9 @@ class Communicator {
   virtual void broadcast(const at::Tensor& values) = 0;
   // Seconds during which sums were in flight, since the start; empty if not measured.
   virtual std::optional<double> all_reduce_seconds() const { return {}; }
+  // From now on sums are noted there, where the host can tell when they are done: those of NCCL
+  // are not.
+  virtual void trace(std::shared_ptr<Timeline> /*timeline*/) {}
   // A second lane over the same ranks, for sums that must not wait for those in flight here. All
   // ranks call it; calls must be ordered only within each lane. Messages call its sums `sum_name`,
   // a literal. There is only one second lane: further calls share it.

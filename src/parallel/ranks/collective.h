@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/timeline.h"
+
 namespace kiln {
 
 enum class Element { kByte, kFloat32, kFloat64, kInt64, kBFloat16 };
@@ -24,6 +26,7 @@ struct Collective {
   // Owns the memory. MPI may still write to it after the waiting thread has given up.
   std::shared_ptr<const void> keep = {};
   Lane lane = Lane::kMain;
+  std::shared_ptr<Timeline> timeline = {};  // where it is noted when it is done; or none
 };
 
 }  // namespace kiln

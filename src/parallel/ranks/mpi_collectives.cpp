@@ -108,8 +108,9 @@ std::optional<MpiLane::Done> MpiLane::take_done(int* status) {
   if (!done || *status != MPI_SUCCESS) return {};
   Running front = std::move(running_.front());
   running_.pop_front();
-  const Clock::time_point now = Clock::now();
-  const std::chrono::duration<double> alone = now - std::max(front.begin, last_end_);
+  const Clock::time_point now = Clock::now(), begin = std::max(front.begin, last_end_);
+  const std::chrono::duration<double> alone = now - begin;
+  if (front.what.timeline) front.what.timeline->add(Timeline::kSums, front.what.name, begin, now);
   last_end_ = now;
   return Done{std::move(front.what), front.place, alone.count()};
 }

@@ -8,6 +8,7 @@
 #include "report/page/chart.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
+#include "report/record/run_cost.h"
 #include "report/record/run_summary.h"
 
 namespace kiln {
@@ -318,9 +319,10 @@ std::string time_html(const RunRecord& run) {
       element("figure class=\"chart\"", element("figcaption", element("h3", "Seconds per epoch")) +
                                             time_chart(bars, shown) +
                                             folded("Values", time_table(bars, shown)));
-  const std::string load = load_text(run.epochs);
+  const std::string load = load_text(run.epochs), cost = cost_text(run);
   const std::string words = element("p", prose(finding)) +
                             (load.empty() ? "" : element("p id=\"load\"", "Load: " + load + ".")) +
+                            (cost.empty() ? "" : element("p id=\"cost\"", "Cost: " + cost + ".")) +
                             legend(shares, shown) + ladder_list(run);
   return section("time", "Time breakdown",
                  element("div class=\"charts\"", element("div", words) + figure));

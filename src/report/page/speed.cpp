@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "report/page/page.h"
+#include "report/record/run_cost.h"
 #include "report/record/run_summary.h"
 
 namespace kiln {
@@ -53,15 +54,27 @@ Rung batch_rung(double busy) {
   return {true, measured + ". A larger `--batch-size` uses more of it."};
 }
 
-Rung device_rung(const RunRecord& run, double busy, bool waits) {
+// What a machine without a GPU may cost before it costs more than this one, whose GPU idles.
+std::string cheaper_processor(const RunRecord& run, double images_per_second) {
+  const double price = price_per_hour(run.start);
+  if (price == 0 || !(images_per_second > 0)) return "";
+  return " A machine without a GPU is cheaper where it costs less than " +
+         price_text(100 * price / images_per_second) +
+         " an hour for every 100 images/s that it trains: `kiln inspect` with `--model-name` "
+         "measures them there.";
+}
+
+// Faster units do not help where the GPU waits.
+Rung device_rung(const RunRecord& run, const RunSummary& summary, double busy, bool waits) {
   if (busy == 0)
     return {true, "Device: this was a processor; a GPU trains networks many times as fast."};
-  if (run.start.precision == "fp32")
-    return {true, "Device: `--precision auto` uses the GPU's faster units."};
   if (busy < kIdle && waits)
     return {true,
             "Device: a slower and cheaper GPU, or a processor, would train as fast as images "
-            "arrive now."};
+            "arrive now." +
+                cheaper_processor(run, summary.images_per_second)};
+  if (run.start.precision == "fp32")
+    return {true, "Device: `--precision auto` uses the GPU's faster units."};
   return {busy >= kBusy, "Device: a faster GPU."};
 }
 
@@ -103,7 +116,7 @@ std::vector<Rung> speed_ladder(const RunRecord& run) {
   const double busy = gpu_share(run.epochs);
   std::vector<Rung> rungs = {loader_rung(summary)};
   if (busy > 0) rungs.push_back(batch_rung(busy));
-  rungs.push_back(device_rung(run, busy, rungs.front().is_worth_it));
+  rungs.push_back(device_rung(run, summary, busy, rungs.front().is_worth_it));
   rungs.push_back(machine_rung(run, summary));
   return rungs;
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "report/page/page.h"
+#include "report/record/run_cost.h"
 #include "report/record/run_summary.h"
 #include "report/sinks/log_lines.h"
 
@@ -144,6 +145,7 @@ class Console : public RunSink {
     result("total time",
            duration_text(end.total_seconds) +
                formatted(" (first step after %.2f s)", end.start_to_first_step_seconds));
+    if (const std::string cost = cost_text(run); !cost.empty()) result("cost", cost);
     if (const std::string text = interruptions_text(run); !text.empty())
       result("interrupted", text);
     result("peak memory",

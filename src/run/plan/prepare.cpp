@@ -179,6 +179,9 @@ void read_inputs(TrainingJob& job) {
     if (world.leads())
       problems.collect(
           [&] { job.output.emplace(prepare_model_output(config.output.trained_model_path)); });
+    if (const std::string& path = config.insight.trace_path; !path.empty())
+      problems.collect(
+          [&] { job.trace = std::make_unique<RunTrace>(path, world.rank(), job.log); });
     if (world.leads() && !config.output.explain.empty())
       problems.collect([&] { job.explanations.emplace(config.output.explain); });
     problems.throw_if_any();
@@ -247,7 +250,8 @@ void open_loaders(TrainingJob& job) {
       host_batch_layout(
           place, inputs.normalization,
           [device = job.device](std::size_t bytes) { return pinned_memory(device, bytes); }),
-      [&log = job.log](const std::string& text) { log.warning(text); });
+      [&log = job.log](const std::string& text) { log.warning(text); },
+      job.trace ? job.trace->timeline().get() : nullptr);
 }
 
 // On a CPU results repeat without it.
@@ -285,7 +289,8 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
                    .precision = recipe.precision},
           .mix = recipe.mix,
           .rank = world.rank(),
-          .most_steps = steps == 0 ? 0 : std::min(steps - before, inputs.steps_per_epoch)};
+          .most_steps = steps == 0 ? 0 : std::min(steps - before, inputs.steps_per_epoch),
+          .trace = trace ? &trace->steps() : nullptr};
 }
 
 DeviceUploader& TrainingJob::training_uploader(int epoch) {
@@ -355,6 +360,7 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
   job.communicator =
       join_communicator(job.world, config, job.config.output.log_path, job.device, job.log);
   broadcast_tensors(job.model->state(), *job.communicator);
+  if (job.trace) job.communicator->trace(job.trace->timeline());
   if (config.sync_batch_norm && job.world.size() > 1) {
     job.batch_norm_lane = job.communicator->second_lane("BatchNorm sum");
     job.model->synchronize_batch_norm([lane = job.batch_norm_lane.get()](at::Tensor& sums) {

@@ -20,6 +20,7 @@
 #include "run/checkpoint/resume.h"
 #include "run/checkpoint/saved_run.h"
 #include "run/plan/choices.h"
+#include "run/run_trace.h"
 #include "store/checkpoint.h"
 #include "train/compute_device.h"
 #include "train/epoch.h"
@@ -53,7 +54,8 @@ struct TrainingJob {
   // What tells this run's inputs from those of others.
   DatasetPrint train_print, valid_print;
   std::string model_print;
-  std::vector<Choice> choices;  // made by this run; rank 0 tells them
+  std::vector<Choice> choices;      // made by this run; rank 0 tells them
+  std::unique_ptr<RunTrace> trace;  // if asked for
   // From begin() on.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;
   CacheChoice cache;

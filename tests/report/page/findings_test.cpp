@@ -248,6 +248,10 @@ TEST(SpeedLadder, AnIdleGpuCouldBeASmallerOne) {
     epoch.times.data_wait = 8;
   }
   EXPECT_HAS(speed_ladder(run).at(2).text, "cheaper GPU");
+  run.start.precision = "fp32";
+  EXPECT_HAS(speed_ladder(run).at(2).text, "images arrive now.");
+  run.start.options.emplace_back("price-per-hour", "4");  // 100 images/s
+  EXPECT_HAS(speed_ladder(run).at(2).text, "costs less than 4.00 an hour for every 100 images/s");
 }
 
 TEST(SpeedLadder, RanksThatWaitForSumsAreNotHelpedByMore) {

@@ -1,0 +1,13 @@
+// What a run tells of its speed and its cost, beside its records.
+#pragma once
+
+#include <string>
+
+namespace kiln {
+
+struct InsightConfig {
+  std::string trace_path;     // a file; empty: no timeline of steps
+  double price_per_hour = 0;  // of all machines of the run together, in any currency; 0: not known
+};
+
+}  // namespace kiln

@@ -1,0 +1,64 @@
+#include "run/run_trace.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+
+namespace kiln {
+namespace {
+
+// As much as the file may hold, under its temporary name: nothing is left of it.
+void require_room(const std::filesystem::path& path) {
+  std::error_code fault;
+  if (std::filesystem::is_directory(path, fault)) fail_to_write(path, EISDIR);
+  if (path.has_parent_path()) make_folders(path.parent_path());
+  DurableFile probe(path);
+  probe.write(std::string(Timeline::kMostBytes, ' '));
+  probe.finish();
+}
+
+}  // namespace
+
+std::filesystem::path trace_path_of_rank(const std::filesystem::path& path, int rank) {
+  if (rank == 0) return path;
+  std::filesystem::path own = path;
+  own.replace_filename(path.stem().string() + "-rank" + std::to_string(rank) +
+                       path.extension().string());
+  return own;
+}
+
+RunTrace::RunTrace(const std::filesystem::path& path, int rank, Log& log)
+    : path_(trace_path_of_rank(path, rank)), rank_(rank), log_(log) {
+  require_room(path_);
+}
+
+void RunTrace::after_step() {
+  if (!is_written_ && steps_.steps() >= StepTrace::kLast) write();
+}
+
+void RunTrace::finish() {
+  if (is_written_) return;
+  timeline_->end();
+  if (steps_.steps() >= StepTrace::kFirst) return write();
+  const std::string text =
+      formatted("there is no trace in '%s': it begins with step %d, and this process made %d steps",
+                path_.c_str(), StepTrace::kFirst, steps_.steps());
+  rank_ == 0 ? log_.warning(text) : log_.info("warning: " + text);
+}
+
+void RunTrace::write() {
+  is_written_ = true;  // or missed
+  try {
+    write_file_durably(path_, timeline_->json(rank_));
+  } catch (const Error& error) {
+    return log_.warning("the trace is lost: " + error.message());
+  }
+  log_.info(formatted("Trace of steps %d to %d: %s", StepTrace::kFirst,
+                      std::min(steps_.steps(), StepTrace::kLast), path_.c_str()));
+}
+
+}  // namespace kiln
