@@ -93,8 +93,10 @@ struct StepRecord {
   Totals batch, so_far;
   double data_wait_share = 0;  // fraction of the epoch's time so far
   double elapsed_seconds = 0;  // of the epoch so far
-  // Not recorded: what a time limit leaves to the whole run.
+  // Not recorded: what a time limit leaves to the whole run; and of what the epoch is one, if not
+  // of the run itself: "fold 2/5 ".
   std::optional<double> most_seconds_left = {};
+  std::string part = {};
 };
 
 // Seconds during which gradients were being all-reduced, and the part of them in which nothing else
@@ -168,7 +170,7 @@ struct JudgedImage {
   Thumbnail thumbnail;
 };
 
-// How images were judged by layers that had not learned from them, each fold by one.
+// How images were judged by models that had not learned from them, each fold by one.
 struct OutOfFoldRecord {
   int folds = 0;               // 0: they were not
   bool is_validation = false;  // there are no other validation images

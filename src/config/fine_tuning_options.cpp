@@ -7,6 +7,32 @@ namespace {
 
 constexpr std::int64_t kMostFolds = 20;
 
+// Of folds whose networks are trained, as the run is: all of these choose by validation images, or
+// end training elsewhere.
+void check_trained_folds(Binder& binder, const TrainConfig& config) {
+  const OptimizationConfig& optimization = config.optimization;
+  if (config.data.split.data_path.empty() || !config.data.split.file.empty())
+    binder.fault("folds", ErrorCode::kParameterParsing,
+                 "--folds judges every image by a network that has not learned from it, so that "
+                 "none are for validation alone: give all as --data-path, without --split; or add "
+                 "--freeze backbone and --augment none, with which both go together.");
+  const auto refuse = [&](const char* name, bool is_given, const std::string& reason) {
+    if (is_given)
+      binder.fault(name, ErrorCode::kParameterParsing,
+                   "--folds and --" + std::string(name) + " are both given, but " + reason +
+                       ": leave one of the two out.");
+  };
+  refuse("time-limit", optimization.time_limit_s > 0,
+         "the networks of the folds train for as many epochs as the run, which --epochs says");
+  refuse("steps", optimization.steps > 0,
+         "the networks of the folds make fewer steps an epoch than the run");
+  const std::string chosen = "nothing is chosen by the images that judge, and the last epoch saved";
+  refuse("save", binder.given("save") && optimization.save == SaveChoice::kBest, chosen);
+  refuse("best-by", binder.given("best-by"), chosen);
+  refuse("patience", binder.given("patience"), chosen);
+  refuse("stop-when", optimization.recipe.stop_when == StopWhen::kBest, chosen);
+}
+
 void check_folds(Binder& binder, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (optimization.folds == 0) return;
@@ -15,9 +41,7 @@ void check_folds(Binder& binder, const TrainConfig& config) {
                  "--folds is 1, but images are divided into at least 2 parts: use 2 or more, or "
                  "0.");
   if (optimization.freeze != Freeze::kBackbone || config.data.augment != Augment::kNone)
-    binder.fault("folds", ErrorCode::kParameterParsing,
-                 "--folds needs --freeze backbone and --augment none, with which every part costs "
-                 "a fraction of a second: add them, or leave --folds out.");
+    check_trained_folds(binder, config);
   if (config.data.has_train_shard)
     binder.fault("folds", ErrorCode::kParameterParsing,
                  "--folds divides images that all ranks see, but with --shard-by none or train "
@@ -43,9 +67,10 @@ std::vector<TrainOption> fine_tuning_options() {
               "--learning-rate, which it equals by default.")},
       {Effect::kResult,
        integer("folds", "0", 0, kMostFolds, "parts", kTraining,
-               "Divide the training images into this many parts, and judge each by a layer fitted "
-               "to the others; the layer that is saved is fitted to all. Needs --freeze backbone "
-               "and --augment none. 0: do not.")},
+               "Divide the training images into this many parts, and judge each by a model that "
+               "has learned from the others; the one that is saved learns from all. With --freeze "
+               "backbone and --augment none that takes a layer each, in seconds; else a network "
+               "each, trained for --epochs before the run, and --data-path. 0: do not.")},
   };
 }
 

@@ -140,10 +140,10 @@ void RunLogger::progress(const StepRecord& timing) {
   if (memory_)
     if (const std::string text = memory_->after_step(); !text.empty())
       leads_ ? log_.warning(text) : log_.info("warning: " + text);
-  if (time_limit_s_ == 0) return reporter_.progress(timing);
-  StepRecord limited = timing;
-  limited.most_seconds_left = std::max(0.0, time_limit_s_ - seconds_used());
-  reporter_.progress(limited);
+  StepRecord shown = timing;
+  shown.part = part_;
+  if (time_limit_s_ > 0) shown.most_seconds_left = std::max(0.0, time_limit_s_ - seconds_used());
+  reporter_.progress(shown);
 }
 
 void RunLogger::validating(int epoch, int step, int num_steps) {
@@ -152,6 +152,7 @@ void RunLogger::validating(int epoch, int step, int num_steps) {
   at.num_epochs = reporter_.run().start.num_epochs;
   at.step = step;
   at.num_steps = num_steps;
+  at.part = part_;
   reporter_.validating(at);
 }
 
@@ -186,8 +187,8 @@ void RunLogger::saved() {
   end(end_.stopped_early == "signal" ? RunStatus::kStopped : RunStatus::kFinished);
 }
 
-void RunLogger::nothing_saved() {
-  log_.info("No epoch was finished, so no model is written.");
+void RunLogger::nothing_saved(const std::string& why) {
+  log_.info(why + ", so no model is written.");
   end(RunStatus::kStopped);
 }
 

@@ -81,6 +81,8 @@ class RunLogger {
   void step(StepRecord record);
   // Of the kept epoch; on rank 0.
   const std::vector<JudgedImage>& most_wrong() const { return reporter_.run().details.most_wrong; }
+  // Of what the epochs are from now on, for the live line: "fold 2/5 "; empty: of the run itself.
+  void part(std::string text) { part_ = std::move(text); }
   // After every training step and validation batch: updates the live line.
   void progress(const StepRecord& timing);
   void validating(int epoch, int step, int num_steps);
@@ -96,7 +98,7 @@ class RunLogger {
   std::string training_json() const;
   // The end: one of these.
   void saved();
-  void nothing_saved();
+  void nothing_saved(const std::string& why);
   void failed(const std::exception_ptr& failure);
 
  private:
@@ -116,6 +118,7 @@ class RunLogger {
   std::function<std::string()> repeat_;
   RunReporter reporter_;
   RunEnd end_;
+  std::string part_;
   double seconds_before_ = 0;  // of this run in earlier processes
   double time_limit_s_ = 0;    // 0: none
 };

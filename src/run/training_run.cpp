@@ -11,6 +11,8 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "run/checkpoint/checkpoints.h"
+#include "run/epoch_end.h"
+#include "run/folds/folds_run.h"
 #include "run/frozen/automatic_run.h"
 #include "run/frozen/frozen_run.h"
 #include "run/kept_model.h"
@@ -25,7 +27,6 @@
 #include "run/vote.h"
 #include "train/epoch.h"
 #include "train/evaluation.h"
-#include "train/replicas.h"
 
 namespace kiln {
 namespace {
@@ -38,10 +39,9 @@ struct TrainingRun {
   Checkpoints& checkpoints;
   TimeLimit& limit;
   AutomaticRun& automatic;
+  FoldsRun& folds;
   BadImageLedger bad_train, bad_valid;
 };
-
-constexpr double kManySkipped = 0.05;  // of an epoch's steps
 
 // Why training stops.
 struct Stop {
@@ -87,38 +87,6 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
     run.checkpoints.begin();
   }
   return all.stop_signal;
-}
-
-// This rank's training half of an epoch's record, taken after all ranks finished their steps.
-EpochRecord end_training(World& world, TrainEpoch& training) {
-  const int first_nonfinite_step = training.first_nonfinite_step();
-  if (vote(world, {.has_diverged = first_nonfinite_step != 0}).has_diverged)
-    throw_diverged(world, training.timing(), first_nonfinite_step);
-  return training.finish();
-}
-
-// The same over all ranks, whose models are identical from here on.
-void join_training(TrainingRun& run, EpochRecord& record) {
-  World& world = run.job.world;
-  set_summed_numbers(world.sum(summed_numbers(record)), record);
-  if (!run.state.epoch.has_joined && run.job.recipe.freeze == Freeze::kNone) {
-    average_statistics(*run.state.model, *run.job.communicator, world);
-    if (run.state.averages)
-      average_statistics(run.state.averages->state(), *run.job.communicator, world);
-  }
-  run.state.epoch.has_joined = true;
-  world.agree([&] { require_equal_replicas(*run.state.model, world); });
-}
-
-// The loss scale begins high, so the first epoch may skip some steps.
-void warn_of_skipped_steps(const EpochRecord& record, World& world, Log& log) {
-  const int skipped = record.skipped_steps.value_or(0);
-  if (!world.leads() || skipped <= kManySkipped * record.num_steps) return;
-  log.warning(
-      formatted("%d of the %d steps of epoch %d were skipped, because gradients overflowed "
-                "float16. Use --precision bf16 or fp32, or a lower --learning-rate, if later "
-                "epochs skip as many.",
-                skipped, record.num_steps, record.epoch));
 }
 
 // What the model made of this rank's validation images.
@@ -167,9 +135,11 @@ int validate(TrainingRun& run, EpochRecord& record, Validation& result) {
   return 0;
 }
 
-// Whether the epoch's model replaces the best so far; a collective with --auto.
+// Whether the epoch's model replaces the best so far; a collective with --auto. Those of the folds
+// have judged what is trained to the end, and nothing else.
 bool keep_if_best(TrainingRun& run, const EpochRecord& record, const Validation& validation) {
   if (!run.automatic.allows(record, validation.predictions)) return false;
+  if (run.folds.judges() && record.epoch < run.job.last_epoch()) return false;
   const OptimizationConfig& config = run.job.config.optimization;
   BestEpoch& best = run.state.progress.best;
   const bool is_first = best.epoch <= run.job.first_epochs();
@@ -187,6 +157,7 @@ bool keep_if_best(TrainingRun& run, const EpochRecord& record, const Validation&
 
 // Of a kept epoch, whose calibration is part of the best model's state.
 ValidationDetails judge_kept(TrainingRun& run, const Validation& result, int epoch) {
+  if (run.folds.judges()) return run.folds.details(epoch);
   TrainingJob& job = run.job;
   Calibration& calibration = run.state.progress.best.calibration;
   job.world.agree([&] { calibration = calibrate(job.world, result.logits); });
@@ -219,7 +190,7 @@ Stop train(TrainingRun& run) {
     job.world.enter("training, epoch " + std::to_string(epoch));
     {
       BatchLoader loader = job.loaders->training(epoch, state.epoch.steps);
-      job.loaders->begin_validation(epoch);
+      if (!run.folds.judges()) job.loaders->begin_validation(epoch);
       TrainEpoch training(state, loader, job.training_uploader(epoch), job.epoch_plan(epoch));
       while (!(limit.is_over() && state.epoch.steps > 0) && training.step()) {
         job.world.at("step " + std::to_string(training.steps_done()));
@@ -229,7 +200,7 @@ Stop train(TrainingRun& run) {
     }
     const Stopwatch since_last_step;
     if (epoch < job.last_epoch() && !limit.is_over()) job.loaders->begin_training(epoch + 1);
-    join_training(run, record);
+    join_training(job, state, record);
     warn_of_skipped_steps(record, job.world, job.log);
 
     // ----------------------------------- validation -----------------------------------
@@ -237,11 +208,14 @@ Stop train(TrainingRun& run) {
     Validation validation;
     std::optional<AveragesInPlace> averages;  // which are judged and kept
     averages.emplace(state.averages ? &*state.averages : nullptr);
-    if (const int signal = validate(run, record, validation)) return {.signal = signal};
+    if (run.folds.judges())
+      run.folds.judge(record);
+    else if (const int signal = validate(run, record, validation))
+      return {.signal = signal};
 
     // -------------------------------- keep, tell, stop --------------------------------
     job.loaders->adapt_threads();
-    if (epoch == 1)  // now both sets have been read
+    if (epoch == 1 && !run.folds.judges())  // now both sets have been read
       record.valid_in_train = tell_shared_images(job, record.valid.count);
     record.bad_train_images = state.bad_train.num_bad;
     record.bad_valid_images = state.bad_valid.num_bad;
@@ -271,19 +245,20 @@ Stop train(TrainingRun& run) {
 RunLength run_length(const TrainingJob& job) {
   const ImageSize size = job.inputs.pixels.output;
   return {.images_per_step = job.epoch_plan(1).step.images(),
-          .valid_images = static_cast<long long>(num_valid_images(job)),
+          .valid_images = job.trains_folds() ? 0 : static_cast<long long>(num_valid_images(job)),
           .image_side = std::max(size.height, size.width),
           .on_gpu = job.device.is_cuda};
 }
 
 // The run in its parts: a head fitted to features, epochs, or with --auto the one before the
-// others.
+// others; with --folds other networks before it.
 Stop train_in_parts(TrainingJob& job, TrainState& state, RunLogger& log, Checkpoints& checkpoints,
-                    TimeLimit& limit) {
+                    TimeLimit& limit, FoldsRun& folds) {
   if (job.uses_features) {
     checkpoints.forgo_the_last();  // its model is used up
     return {.signal = train_on_features(job, state, *state.model, log).stop_signal};
   }
+  if (const int signal = folds.train(checkpoints)) return {.signal = signal};
   const DataConfig& data = job.config.data;
   AutomaticRun automatic(job, state, log);
   const bool fits_head = !automatic.has_begun();
@@ -299,6 +274,7 @@ Stop train_in_parts(TrainingJob& job, TrainState& state, RunLogger& log, Checkpo
                   checkpoints,
                   limit,
                   automatic,
+                  folds,
                   {"training", job.inputs.train, data.has_train_shard, data, state.bad_train},
                   {"validation", job.inputs.valid, data.has_valid_shard, data, state.bad_valid}};
   const Stop stop = train(run);
@@ -370,8 +346,10 @@ int run_training(const TrainConfig& config, Process& process) {
                      config.output.trained_model_path + "': there is nothing to do.");
     return 0;
   }
-  std::unique_ptr<TrainState> state;  // outlives the catch: collectives on it may be in flight
+  // These outlive the catch: collectives on them may be in flight.
+  std::unique_ptr<TrainState> state;
   RunLogger log(config.output, world.leads(), job->device, process.log);
+  std::optional<FoldsRun> folds;
   try {
     state = begin(*job);
     install_stop_signals();
@@ -379,7 +357,8 @@ int run_training(const TrainConfig& config, Process& process) {
     log.watch_memory(memory_plan(*job, *state));
     auto checkpoints = std::make_unique<Checkpoints>(*job, *state, log);
     TimeLimit limit(*job, *state, log);
-    const Stop stop = train_in_parts(*job, *state, log, *checkpoints, limit);
+    folds.emplace(*job, *state, log);
+    const Stop stop = train_in_parts(*job, *state, log, *checkpoints, limit, *folds);
     if (job->trace) job->trace->finish();
     tell_stop(stop, *job, *state, limit, log);
     world.enter("writing the last checkpoint", /*patient=*/true);

@@ -1,6 +1,8 @@
 // All mutable state of training in one struct: exactly what a checkpoint must contain.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,12 +51,29 @@ struct AutomaticProgress {
   double tuned_macro_recall = 0;  // of the epoch in `found`
 };
 
+// What the networks of --folds answered after an epoch, summed over the folds that are done and
+// over all ranks.
+struct FoldEpoch {
+  Totals valid;
+  std::vector<double> counts;  // of class_counts()
+};
+
+// What --folds has found so far, where the network itself is trained. Part of the training state.
+struct FoldsProgress {
+  int done = 0;                   // folds
+  std::vector<FoldEpoch> epochs;  // from the first on
+  // [N, C] float32 on the host, on rank 0: of each training image, by the network that had not
+  // learned from it, after the last epoch; NaN: not judged.
+  at::Tensor logits;
+};
+
 struct Progress {
   int epochs_done = 0;
   BestEpoch best;
   EarlyStopping early_stopping;
   std::optional<TimePlan> time_plan;           // of a run with a time limit
   std::optional<AutomaticProgress> automatic;  // of one with --auto, once the head is fitted
+  std::optional<FoldsProgress> folds;          // of one whose folds are trained
 };
 
 // Where an epoch's time went on this rank.

@@ -1,5 +1,6 @@
 // split.csv: which images of a dataset train and which validate, as a file that people read and
 // edit. Columns path, label, set ("train" or "valid") and group; a line for each image.
+// Where a network is trained for each of --folds, a column fold says which one judges the image.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,11 @@ namespace kiln {
 
 inline constexpr const char* kSplitFileName = "split.csv";
 
-// `sides` and `groups` have an entry for each image; without `groups` that column is empty.
+// `sides`, `groups` and `folds`, from 0, have an entry for each image; without `groups` that column
+// is empty, without `folds` there is none.
 std::string format_split(const Dataset& set, const std::vector<Side>& sides,
-                         const std::vector<std::uint32_t>& groups);
+                         const std::vector<std::uint32_t>& groups,
+                         const std::vector<int>& folds = {});
 
 struct SplitFile {
   std::vector<Side> sides;           // by image

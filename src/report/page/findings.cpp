@@ -126,7 +126,7 @@ class Finder {
       warn(range + ": too few images to tell small differences.");
     else
       good(range + ".");
-    if (run_.epochs.size() > 1)
+    if (run_.epochs.size() > 1 && !are_folds)
       note(
           "The best epoch was selected on these same images, so its accuracy is slightly "
           "optimistic; use a held-out test set for an unbiased estimate.");
@@ -137,7 +137,7 @@ class Finder {
     if (judged.folds == 0) return;
     if (judged.is_validation)
       return good(
-          formatted("Every image was judged by a layer that had learned from the images of "
+          formatted("Every image was judged by a model that had learned from the images of "
                     "the other %d folds alone: the accuracy owes nothing to the choice of "
                     "validation images.",
                     judged.folds - 1));

@@ -306,6 +306,8 @@ std::string format_training_json(const RunRecord& run, const RunEnd& end) {
                {"total_seconds", end.total_seconds},
                {"peak_memory_bytes", end.peak_memory_bytes}};
   if (end.automatic) json["automatic"] = as_json(*end.automatic);
+  if (const OutOfFoldRecord& judged = run.details.out_of_fold; judged.folds > 0)
+    json["out_of_fold"] = as_json(judged);
   return json_text(json, 2) + "\n";
 }
 

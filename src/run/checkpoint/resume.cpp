@@ -12,6 +12,7 @@
 #include "report/record/run_file.h"
 #include "run/checkpoint/checkpoints.h"
 #include "run/checkpoint/image_hashes.h"
+#include "run/plan/fold_plan.h"
 #include "run/plan/prepare.h"
 #include "train/replicas.h"
 #include "weights/model_weights.h"
@@ -262,6 +263,7 @@ void restore(TrainingJob& job, TrainState& state) {
   const SavedRun& saved = point.run;
   World& world = job.world;
   std::vector<NamedTensor> best;
+  at::Tensor fold_logits;
   world.agree([&] {
     if (!world.leads()) return;
     Checkpoint& from = *point.checkpoint;
@@ -271,6 +273,9 @@ void restore(TrainingJob& job, TrainState& state) {
       load_tensors(state.averages->state(), take_part(from.tensors, "average."), from.path);
     for (const StoredTensor& weight : from.best)
       best.push_back({weight.name, view_of(weight).clone()});
+    if (!saved.progress.folds) return;
+    fold_logits = empty_fold_logits(job);
+    load_tensors({{"logits", fold_logits}}, take_part(from.tensors, "folds."), from.path);
   });
   broadcast_tensors(state.model->state(), *job.communicator);
   broadcast_tensors(state.optimizer->state(), *job.communicator);
@@ -307,6 +312,7 @@ void restore(TrainingJob& job, TrainState& state) {
   if (state.scaler && saved.loss_scale) state.scaler->set(*saved.loss_scale);
   state.progress = saved.progress;
   state.progress.best.weights = std::move(best);
+  if (state.progress.folds) state.progress.folds->logits = fold_logits;
   state.bad_train = mine.bad_train;
   state.bad_valid = mine.bad_valid;
   load_epoch(same_ranks ? mine.epoch : joined_epoch(saved.ranks, world.leads()), state.epoch);

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "run/frozen/frozen_run.h"
 #include "run/plan/automatic_plan.h"
-#include "train/compute_device.h"
 #include "train/replicas.h"
 
 namespace kiln {
@@ -17,16 +16,6 @@ namespace {
 
 constexpr double kSignificance = 0.05;
 constexpr double kBackward = 2;  // times a forward pass
-
-// The same network with the same weights.
-std::unique_ptr<ImageModel> copy_of(const ImageModel& model, const TrainingJob& job) {
-  const torch::NoGradGuard no_grad;
-  std::unique_ptr<ImageModel> copy = make_image_model(model_options(job.inputs));
-  copy->prepare(torch_device(job.device));
-  const std::vector<NamedTensor> from = model.state(), to = copy->state();
-  for (std::size_t i = 0; i < to.size(); ++i) to[i].tensor.copy_(from[i].tensor);
-  return copy;
-}
 
 // What rank 0 decides of an epoch.
 struct Judgment {
@@ -69,7 +58,7 @@ int AutomaticRun::fit_head(TimeLimit& limit) {
   if (!job_.is_automatic || state_.progress.automatic) return 0;
   FrozenResult frozen;
   {
-    const std::unique_ptr<ImageModel> copy = copy_of(*state_.model, job_);
+    const std::unique_ptr<ImageModel> copy = copied_model(*state_.model, job_);
     frozen = train_on_features(job_, state_, *copy, log_);
   }
   if (frozen.stop_signal != 0) return frozen.stop_signal;

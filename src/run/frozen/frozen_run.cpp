@@ -7,21 +7,19 @@
 #include <utility>
 #include <vector>
 
-#include "audit/confident_learning.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "features/feature_pass.h"
 #include "features/folds.h"
 #include "features/head_fit.h"
-#include "predict/thumbnail.h"
 #include "run/frozen/gathered_features.h"
 #include "run/kept_model.h"
+#include "run/out_of_fold.h"
 #include "run/plan/class_counts.h"
 #include "run/plan/plan_warnings.h"
 #include "run/run_faults.h"
 #include "run/time_limit.h"
 #include "run/vote.h"
-#include "train/loss.h"
 
 namespace kiln {
 namespace {
@@ -29,30 +27,6 @@ namespace {
 constexpr int kSmallestBatch = 64;  // of a pass without gradients, which needs little memory
 constexpr int kFoldsForPenalty = 5;
 constexpr int kBatchesToJudgeTime = 3;
-constexpr std::size_t kMostDoubtful = 200, kMostDoubtfulShown = 24;  // in the record
-
-at::Tensor as_tensor(const std::vector<std::int32_t>& labels) {
-  return torch::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), torch::kInt64);
-}
-
-Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labels) {
-  MetricSums sums{at::Device(at::kCPU)};
-  const at::Tensor truth = as_tensor(labels);
-  sums.add(logits, truth, reported_loss(logits, truth), 1);
-  return sums.totals();
-}
-
-std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFeatures& images) {
-  const auto [confidences, guesses] = logits.softmax(1).max(1);
-  std::vector<Prediction> predictions;
-  for (std::size_t i = 0; i < images.labels.size(); ++i) {
-    const auto row = static_cast<std::int64_t>(i);
-    predictions.push_back({images.samples[i], images.labels[i],
-                           static_cast<std::int32_t>(guesses[row].item<std::int64_t>()),
-                           confidences[row].item<float>()});
-  }
-  return predictions;
-}
 
 // One set of images, and where its faults go.
 struct ImageSet {
@@ -100,7 +74,6 @@ class FeatureRun {
   void finish();
   void count_images();
   void keep(const Judgment& judged);
-  std::vector<JudgedImage> doubtful_images() const;
   void tell_result() const;
   OutOfFold take_out_of_fold();
 
@@ -240,11 +213,7 @@ HeadFit FeatureRun::fit_here() const {
   const Folds folds =
       divided_into_folds(train_.labels, groups, config.folds > 0 ? config.folds : kFoldsForPenalty,
                          static_cast<std::uint64_t>(config.random_seed));
-  if (config.folds > 0 && folds.count < config.folds)
-    throw Error(ErrorCode::kInvalidDataset,
-                formatted("--folds is %d, but the training images are only %d that need not stay "
-                          "together: use fewer folds, or more images or groups.",
-                          config.folds, std::max(1, folds.count)));
+  require_folds(folds, config.folds);
   return fit_head(train_, num_classes(), folds, class_weights(), [] { return stop_signal() != 0; });
 }
 
@@ -319,7 +288,7 @@ void FeatureRun::keep(const Judgment& judged) {
   if (has_folds && leads()) {
     details.out_of_fold = {job_.config.optimization.folds, /*is_validation=*/!validates(),
                            totals_of(head_.out_of_fold_logits, train_.labels)};
-    details.doubtful = doubtful_images();
+    details.doubtful = doubtful_images(job_.inputs, head_.out_of_fold_logits, train_);
   }
   if (leads()) {
     tell_result();
@@ -327,28 +296,6 @@ void FeatureRun::keep(const Judgment& judged) {
   }
   log_.epoch(record_, &details);
   state_.progress.epochs_done = 1;
-}
-
-std::vector<JudgedImage> FeatureRun::doubtful_images() const {
-  if (static_cast<std::size_t>(num_classes()) > kMostConfusionClasses) return {};
-  const at::Tensor probabilities = head_.out_of_fold_logits.softmax(1).contiguous();
-  const JudgedLabels judged{
-      {probabilities.const_data_ptr<float>(), static_cast<std::size_t>(probabilities.numel())},
-      train_.labels,
-      static_cast<std::size_t>(num_classes())};
-  const TrainingInputs& inputs = job_.inputs;
-  std::vector<JudgedImage> images;
-  for (const std::uint32_t row : probably_wrong(judged, estimate_label_noise(judged))) {
-    const std::uint32_t sample = train_.samples[row];
-    const std::int32_t best = judged.best(row);
-    images.push_back({std::string(inputs.train.samples.file_name(sample)), train_.labels[row], best,
-                      judged.row(row)[static_cast<std::size_t>(best)],
-                      images.size() < kMostDoubtfulShown
-                          ? thumbnail_of(inputs.train, sample, inputs.valid_pixels)
-                          : Thumbnail()});
-    if (images.size() == kMostDoubtful) break;
-  }
-  return images;
 }
 
 void FeatureRun::tell_result() const {

@@ -16,6 +16,7 @@
 #include "process/binding.h"
 #include "run/plan/automatic_plan.h"
 #include "run/plan/class_counts.h"
+#include "run/plan/fold_plan.h"
 #include "run/plan/rank_agreement.h"
 #include "run/plan/run_recipe.h"
 #include "run/time_limit.h"
@@ -113,19 +114,6 @@ bool uses_features(const TrainingJob& job) {
          !job.config.data.has_train_shard && job.model->head().size() == 2;
 }
 
-void check_folds(const TrainingJob& job) {
-  if (job.config.optimization.folds == 0 || job.uses_features) return;
-  if (draws(job.inputs.pixels))
-    throw Error(ErrorCode::kUserError,
-                "--folds needs images that always look the same, but operations of "
-                "--transform-path are drawn anew in each epoch (" +
-                    job.inputs.pixels.chain->whole.summary() +
-                    "): leave out those whose names begin with Random, or leave --folds out.");
-  throw Error(ErrorCode::kUserError,
-              "--folds cannot be used with a network that ends in two linear layers, as one does "
-              "that `kiln init-model --pretrained True` made: leave --folds out.");
-}
-
 // Rank 0 holds the features of all images.
 void check_feature_memory(const TrainingJob& job) {
   constexpr double kShare = 0.5;  // of what is available
@@ -198,8 +186,8 @@ void read_inputs(TrainingJob& job) {
   });
   settle_automatic(job);
   job.uses_features = uses_features(job);
+  settle_folds(job);
   world.agree([&] {
-    check_folds(job);
     check_recipe_of_features(job);
     check_feature_memory(job);
   });
@@ -230,7 +218,7 @@ std::vector<double> class_weights_of(const TrainingJob& job) {
                             job.config.data.has_train_shard ? &inputs.train_shard : nullptr));
 }
 
-void open_loaders(TrainingJob& job) {
+void prepare_loading(TrainingJob& job) {
   const TrainConfig& config = job.config;
   TrainingInputs& inputs = job.inputs;
   const at::Device place = torch_device(job.device);
@@ -245,13 +233,14 @@ void open_loaders(TrainingJob& job) {
     job.cache = job.uses_features ? CacheChoice{.reason = "off, as each image is read once"}
                                   : choose_cache(config.data, inputs, job.world.local_size());
   });
-  job.loaders = std::make_unique<TrainingLoaders>(
-      config, inputs, job.loader_threads, job.cache,
-      host_batch_layout(
-          place, inputs.normalization,
-          [device = job.device](std::size_t bytes) { return pinned_memory(device, bytes); }),
-      [&log = job.log](const std::string& text) { log.warning(text); },
-      job.trace ? job.trace->timeline().get() : nullptr);
+  job.loaders = loaders_of(job, inputs, job.cache);
+}
+
+// Where --sync-batch-norm asks for it.
+void synchronize_batch_norm(const TrainingJob& job, ImageModel& model) {
+  if (!job.batch_norm_lane) return;
+  model.synchronize_batch_norm(
+      [lane = job.batch_norm_lane.get()](at::Tensor& sums) { lane->wait(lane->all_reduce(sums)); });
 }
 
 // On a CPU results repeat without it.
@@ -273,6 +262,27 @@ ModelOptions model_options(const TrainingInputs& inputs) {
           .zero_init_residual = spec.zero_init_residual};
 }
 
+std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const TrainingJob& job) {
+  std::unique_ptr<ImageModel> copy = make_image_model(model_options(job.inputs));
+  copy->prepare(torch_device(job.device));
+  synchronize_batch_norm(job, *copy);
+  const torch::NoGradGuard no_grad;
+  const std::vector<NamedTensor> from = model.state(), to = copy->state();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i].tensor.copy_(from[i].tensor);
+  return copy;
+}
+
+std::unique_ptr<TrainingLoaders> loaders_of(const TrainingJob& job, TrainingInputs& inputs,
+                                            const CacheChoice& cache) {
+  return std::make_unique<TrainingLoaders>(
+      job.config, inputs, job.loader_threads, cache,
+      host_batch_layout(
+          torch_device(job.device), inputs.normalization,
+          [device = job.device](std::size_t bytes) { return pinned_memory(device, bytes); }),
+      [&log = job.log](const std::string& text) { log.warning(text); },
+      job.trace ? job.trace->timeline().get() : nullptr);
+}
+
 EpochPlan TrainingJob::epoch_plan(int epoch) const {
   const std::int64_t steps = config.optimization.steps;
   const std::int64_t before = steps_before(epoch);
@@ -291,6 +301,11 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
           .rank = world.rank(),
           .most_steps = steps == 0 ? 0 : std::min(steps - before, inputs.steps_per_epoch),
           .trace = trace ? &trace->steps() : nullptr};
+}
+
+BucketPlan TrainingJob::buckets() const {
+  return {.bytes = static_cast<std::size_t>(config.ranks.bucket_mb) << 20,
+          .bfloat16 = config.ranks.bfloat16_gradients};
 }
 
 DeviceUploader& TrainingJob::training_uploader(int epoch) {
@@ -361,22 +376,17 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
       join_communicator(job.world, config, job.config.output.log_path, job.device, job.log);
   broadcast_tensors(job.model->state(), *job.communicator);
   if (job.trace) job.communicator->trace(job.trace->timeline());
-  if (config.sync_batch_norm && job.world.size() > 1) {
+  if (config.sync_batch_norm && job.world.size() > 1)
     job.batch_norm_lane = job.communicator->second_lane("BatchNorm sum");
-    job.model->synchronize_batch_norm([lane = job.batch_norm_lane.get()](at::Tensor& sums) {
-      lane->wait(lane->all_reduce(sums));
-    });
-  }
-  const BucketPlan buckets{.bytes = static_cast<std::size_t>(config.bucket_mb) << 20,
-                           .bfloat16 = config.bfloat16_gradients};
-  auto state =
-      std::make_unique<TrainState>(std::move(job.model), job.recipe, buckets, *job.communicator);
+  synchronize_batch_norm(job, *job.model);
+  auto state = std::make_unique<TrainState>(std::move(job.model), job.recipe, job.buckets(),
+                                            *job.communicator);
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;
   if (job.resume) restore(job, *state);
   set_stopping_rule(job.config.optimization, state->progress.early_stopping);
   if (state->progress.time_plan) take_time_plan(job, *state->progress.time_plan);
-  open_loaders(job);  // last: the cache takes a share of the remaining memory
+  prepare_loading(job);  // last: the cache takes a share of the remaining memory
   return state;
 }
 

@@ -44,8 +44,11 @@ struct TrainingJob {
   LoaderThreadCount loader_threads;
   TrainingInputs inputs;
   Recipe recipe;
-  bool uses_features = false;                     // run/frozen/frozen_run in place of epochs
-  bool is_automatic = false;                      // run/frozen/frozen_run before epochs: --auto
+  bool uses_features = false;  // run/frozen/frozen_run in place of epochs
+  bool is_automatic = false;   // run/frozen/frozen_run before epochs: --auto
+  // With --folds, where the network itself is trained: the part of each training image, from 0.
+  // Else empty.
+  std::vector<int> fold_of;
   std::unique_ptr<ImageModel> model;              // until begin() takes it
   std::optional<OutputFolder> output;             // of the model; rank 0
   std::optional<ExplanationFolder> explanations;  // if asked for; rank 0
@@ -63,8 +66,12 @@ struct TrainingJob {
   std::unique_ptr<TrainingLoaders> loaders;
 
   EpochPlan epoch_plan(int epoch) const;
+  BucketPlan buckets() const;
   // Before those of the schedule: with --auto the first epoch fits the head.
   int first_epochs() const { return is_automatic ? 1 : 0; }
+  // run/folds/folds_run before epochs: its networks judge, and the last epoch is the one that is
+  // kept.
+  bool trains_folds() const { return !fold_of.empty(); }
   // Optimizer steps of the epochs before this one, which are whole.
   std::int64_t steps_before(int epoch) const {
     return (epoch - 1 - first_epochs()) * inputs.steps_per_epoch;
@@ -91,6 +98,13 @@ ModelOptions model_options(const TrainingInputs& inputs);
 // builds the model. Faults are reported together, stage by stage: ranks, checkpoint, inputs. A
 // collective. The arguments must outlive the job.
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log);
+
+// The same network with the same weights, ready to train.
+std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const TrainingJob& job);
+
+// Loaders of these inputs, which must outlive them, by the options of the job. `cache` is of them.
+std::unique_ptr<TrainingLoaders> loaders_of(const TrainingJob& job, TrainingInputs& inputs,
+                                            const CacheChoice& cache);
 
 // Sets up the communicators and opens the loaders; every rank starts from rank 0's weights, or from
 // the checkpoint. A collective. The job must outlive the state.

@@ -1,0 +1,53 @@
+// --folds while a run is under way, where the network itself is trained: before the run a network
+// for each fold, and in place of the run's validation what these answered.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/training_record.h"
+#include "run/checkpoint/checkpoints.h"
+#include "run/folds/fold_training.h"
+#include "run/plan/prepare.h"
+#include "run/run_logger.h"
+#include "train/state.h"
+
+namespace kiln {
+
+// Every rank has one and calls it in lockstep. For a job that does not train its folds it does
+// nothing. It must outlive a failure's report, as collectives on its networks may be in flight. One
+// thread.
+class FoldsRun {
+ public:
+  // All must outlive it.
+  FoldsRun(TrainingJob& job, TrainState& state, RunLogger& log)
+      : job_(job), state_(state), log_(log) {}
+
+  // Trains the folds that are still to be trained, from the state's weights, which are the first
+  // ones then; a checkpoint follows each. Returns the stop signal that all ranks act on, or 0.
+  // Throws Error kUserError for a run that goes on with other epochs. A collective.
+  int train(Checkpoints& checkpoints);
+
+  // There is no other validation.
+  bool judges() const { return job_.trains_folds(); }
+  // Fills in what is known of validation: by the folds' networks after as many epochs.
+  void judge(EpochRecord& record) const;
+  // Of the answers after the last epoch; their calibration is the state's best epoch's, too. A
+  // collective.
+  ValidationDetails details(int epoch);
+
+ private:
+  int num_folds() const { return job_.config.optimization.folds; }
+  FoldsProgress& begin();
+  int train_fold(int fold, BadImageLedger& bad_images);
+  void tell_epoch(int fold, const EpochRecord& record) const;
+  void take(int fold);
+
+  TrainingJob& job_;
+  TrainState& state_;
+  RunLogger& log_;
+  std::unique_ptr<FoldTraining> training_;  // of the fold under way
+  std::vector<FoldEpoch> epochs_;           // of this fold
+};
+
+}  // namespace kiln
