@@ -137,10 +137,10 @@ class Finder {
     if (judged.folds == 0) return;
     if (judged.is_validation)
       return good(
-          formatted("Every image was judged by a model that had learned from the images of "
-                    "the other %d folds alone: the accuracy owes nothing to the choice of "
-                    "validation images.",
-                    judged.folds - 1));
+          formatted("Every image was judged by a model that had learned from the other images "
+                    "alone, in %d folds: the accuracy owes nothing to the choice of validation "
+                    "images.",
+                    judged.folds));
     note(formatted("Out of fold, in %d parts, ", judged.folds) +
          percent(judged.totals.top1_accuracy()) + " of the " + grouped(judged.totals.count) +
          " training images are right; the true share lies between " +
