@@ -18,6 +18,7 @@ tests/fuzz/run.sh "$([ "${1:-}" = --nightly ] && echo 600 || echo 5)"
 cmake --preset tsan >/dev/null
 cmake --build --preset tsan
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_loader_test --gtest_brief=1
+TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_stream_test --gtest_brief=1
 TSAN_OPTIONS=halt_on_error=1 build/tsan/kiln_store_test --gtest_brief=1 --gtest_filter='CheckpointWriter*'
 
 # What tests/run.sh leaves out, and more kills than there, at other moments.

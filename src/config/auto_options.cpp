@@ -29,7 +29,8 @@ void check_auto(Binder& binder, const TrainConfig& config) {
   if (config.ranks.sync_batch_norm)
     refuse_beside(binder, "sync-batch-norm", "the head is fitted while BatchNorm is frozen");
   if (config.data.has_train_shard)
-    refuse_beside(binder, "shard-by", "the head is fitted to images that all ranks see");
+    for (const char* option : {"shard-by", "channel-per-rank"})
+      refuse_beside(binder, option, "the head is fitted to images that all ranks see");
   if (binder.given("model-name") && !binder.given("weights"))
     binder.fault("auto", ErrorCode::kParameterParsing,
                  "--auto True begins with the features of a network that has learned, but the "

@@ -70,6 +70,10 @@ NetworkConfig bind_network(Binder& binder);
 std::vector<TrainOption> split_options();  // split_options.cpp
 SplitConfig bind_split(Binder& binder, bool has_shards);
 
+std::vector<TrainOption> stream_options();  // stream_options.cpp
+// The paths and the sharding of `config` are set.
+void bind_stream(Binder& binder, DataConfig& config);
+
 std::vector<TrainOption> checkpoint_options();  // checkpoint_options.cpp
 CheckpointConfig bind_checkpoint(Binder& binder);
 std::vector<TrainOption> fine_tuning_options();  // fine_tuning_options.cpp

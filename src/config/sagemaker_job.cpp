@@ -92,7 +92,28 @@ class Translation {
   void require_files(const std::string& name) const {
     if (tree_.channels.at(name).is_pipe)
       fail("The channel '" + name +
-           "' uses Pipe mode, which kiln does not support: use File or FastFile mode.");
+           "' uses Pipe mode, which kiln reads for training images alone: use File or FastFile "
+           "mode.");
+  }
+
+  // Training images that come through a pipe, or from a channel of each rank: train_0, train_1, …
+  // In Pipe mode, where `train_0` is the first epoch of `train` too, the job's list of channels
+  // tells the two apart. Returns whether the job has them.
+  bool add_streams_or_parts() {
+    for (const std::string& name : kTrainingChannels) {
+      const bool per_rank = !tree_.channels.contains(name);
+      const std::string channel = per_rank ? name + "_0" : name;
+      const auto found = tree_.channels.find(channel);
+      if (found == tree_.channels.end()) continue;
+      if (!per_rank && !found->second.is_pipe) continue;
+      train_words_.push_back("--train-data-path=" + folder_of_channel(name).string() +
+                             (per_rank ? "_{rank}" : "") +
+                             (found->second.is_pipe ? "_{epoch}" : ""));
+      if (per_rank) train_words_.emplace_back("--channel-per-rank=True");
+      if (is_in_parts(channel)) in_parts_.emplace_back("train-data-path");
+      return true;
+    }
+    return false;
   }
 
   // Each host has a shard of it.
@@ -108,11 +129,13 @@ class Translation {
     return found;
   }
 
-  // Without validation images, those of the one channel are split.
+  // Without validation images, those of the one channel are split, if it has files.
   void add_images() {
-    if (channels_among(kValidationChannels).empty())
-      return problems_.collect([&] { add_path("data-path", kTrainingChannels); });
-    problems_.collect([&] { add_path("train-data-path", kTrainingChannels); });
+    if (!add_streams_or_parts()) {
+      if (channels_among(kValidationChannels).empty())
+        return problems_.collect([&] { add_path("data-path", kTrainingChannels); });
+      problems_.collect([&] { add_path("train-data-path", kTrainingChannels); });
+    }
     problems_.collect([&] { add_path("valid-data-path", kValidationChannels); });
   }
 

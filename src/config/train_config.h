@@ -13,6 +13,7 @@
 #include "base/vocabulary.h"
 #include "config/insight_config.h"
 #include "config/recipe_config.h"
+#include "config/stream_config.h"
 
 namespace kiln {
 
@@ -63,8 +64,11 @@ struct SplitConfig {
 struct DataConfig {
   // With split.data_path, both data paths are that one.
   std::string untrained_model_path, train_path, valid_path;
+  // Stands in `train_path` for the number of the rank on its host, with --channel-per-rank.
+  static constexpr const char* kRankPlace = "{rank}";
   SplitConfig split;
   RecordOptions records;
+  StreamConfig stream;
   NetworkConfig network;
   std::string index_path;      // empty: in the user's cache
   std::string transform_path;  // a TransformationDirectory, in place of the four below; or empty

@@ -15,7 +15,9 @@ std::vector<TrainOption> component_options() {
   Option train_data = required_path(
       "train-data-path", "DIR",
       "Training images: an ImageDirectory, class folders, a COCO folder, an archive, record files "
-      "(TFRecord, RecordIO) or a folder of shards.");
+      "(TFRecord, RecordIO) or a folder of shards. Or a stream (tar, TFRecord, RecordIO): a named "
+      "pipe, - for standard input, or a path with {epoch}, which stands for the number of the "
+      "epoch, from 0 in each start.");
   Option valid_data =
       required_path("valid-data-path", "DIR", "Validation images, in the same forms.");
   train_data.instead = valid_data.instead = "data-path";
@@ -68,11 +70,13 @@ std::vector<TrainOption> rank_options() {
 
       {Effect::kResult, lr_scaling},
       {Effect::kResult,
-       choice("shard-by", {"rank", "none", "train"}, kRanks,
-              "rank: all processes see the same dataset, and each takes a shard of it. none: each "
-              "host (or each process, by its data paths) already has its own shard; classes are "
-              "merged, and the smallest shard determines the steps per epoch. train: the same, but "
-              "the validation images are identical everywhere and are sharded by rank.")},
+       choice(
+           "shard-by", {"rank", "none", "train", "record"}, kRanks,
+           "rank: all processes see the same dataset, and each takes a shard of it. none: each "
+           "host (or each process, by its data paths) already has its own shard; classes are "
+           "merged, and the smallest shard determines the steps per epoch. train: the same, but "
+           "the validation images are identical everywhere and are sharded by rank. record: as "
+           "train, for streams that have the same images on every rank: each takes every n-th.")},
       {Effect::kFree,
        choice("scan", {"once", "each"}, kRanks,
               "once: rank 0 scans the image folders and broadcasts the result. each: every rank "
@@ -213,6 +217,7 @@ std::vector<Option> train_options() {
   append(options, transform_options());
   append(options, split_options());
   append(options, train_record_options());
+  append(options, stream_options());
   append(options, balance_options());
   append(options, fine_tuning_options());
   append(options, auto_options());
@@ -277,6 +282,7 @@ DataConfig bind_data(Binder& binder) {
   config.has_train_shard = sharding != "rank";
   config.has_valid_shard = sharding == "none";
   config.scan_each = binder.choice("scan") == "each" || config.has_train_shard;
+  bind_stream(binder, config);
   config.split = bind_split(binder, config.has_train_shard);
   if (!config.split.data_path.empty())
     config.train_path = config.valid_path = config.split.data_path;

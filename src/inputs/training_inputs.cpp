@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "data/dataset/image_index.h"
+#include "data/stream/stream_source.h"
 #include "inputs/split_inputs.h"
+#include "inputs/stream_inputs.h"
 #include "inputs/transformation.h"
 #include "model/catalogue.h"
 
@@ -40,6 +42,9 @@ void choose_size(const DataConfig& config, TrainingInputs& inputs) {
     if (const auto size = common_size({&inputs.train, &inputs.valid})) {
       inputs.pixels.output = *size;
       inputs.size_reason = "all images have this size";
+      if (!inputs.train.is_stream()) return;
+      inputs.size_reason = "all validation images have this size";
+      inputs.pixels.short_side = usual_short_side(std::max(size->height, size->width));
       return;
     }
     side = kDefaultImageSize;
@@ -158,7 +163,8 @@ void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
 
 void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Problems& problems) {
   const bool with_sizes = needs_sizes(config, inputs);
-  if (!config.train_path.empty())
+  const bool is_stream = is_stream_path(config.train_path);
+  if (!config.train_path.empty() && !is_stream)
     problems.collect([&] {
       inputs.train = read_indexed_dataset(config.train_path, "Training dataset",
                                           {config.index_path, with_sizes, config.records});
@@ -174,6 +180,7 @@ void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Proble
       if (!inputs.train.samples.empty() && !config.has_train_shard)
         map_classes(inputs.train, inputs.valid);
     });
+  if (is_stream) inputs.train = stream_dataset(config, inputs.valid);
 }
 
 }  // namespace
@@ -213,7 +220,8 @@ bool needs_sizes(const DataConfig& config, const TrainingInputs& inputs) {
 
 void choose_transforms(const DataConfig& config, TrainingInputs& inputs) {
   if (inputs.transform) {
-    if (needs_sizes(config, inputs))
+    // Images that are yet to come may have other sizes.
+    if (needs_sizes(config, inputs) && !inputs.train.is_stream())
       inputs.whole_image = common_size({&inputs.train, &inputs.valid});
     choose_by_transformation(config, inputs);
   } else {

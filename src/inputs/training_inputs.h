@@ -28,6 +28,8 @@ struct InputSplit {
 
 struct TrainingInputs {
   Shard train_shard, valid_shard;  // among all ranks, or those with the same shard
+  // Of this rank's stream, it takes one of so many images; of all, where others take theirs too.
+  int keep_one_of = 1, keep_which = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t images_per_epoch() const { return steps_per_epoch * train_shard.images_per_step(); }
   Dataset train, valid;   // validation labels are ids of training classes

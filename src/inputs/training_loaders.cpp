@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "inputs/stream_inputs.h"
 
 namespace kiln {
 namespace {
@@ -72,7 +73,8 @@ CacheChoice choose_automatically(const DataConfig& config, const TrainingInputs&
                                  std::size_t limit) {
   const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
   const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
-  const bool train_repeats = can_be_kept(inputs.pixels) && inputs.sizes.empty();
+  const bool train_repeats =
+      can_be_kept(inputs.pixels) && inputs.sizes.empty() && !inputs.train.is_stream();
   const std::size_t wanted = (train_repeats ? train : 0) + valid;
   CacheChoice choice;
   if (wanted <= limit && train_repeats) {
@@ -119,14 +121,15 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
   CacheChoice choice;
   choice.reason = "off";
   if (config.cache == CachePolicy::kNone) return choice;
-  const bool decoded = config.cache == CachePolicy::kDecoded;
-  if (decoded && !can_be_kept(inputs.pixels))
+  const bool decoded = config.cache == CachePolicy::kDecoded, streams = inputs.train.is_stream();
+  if (decoded && !streams && !can_be_kept(inputs.pixels))
     throw Error(ErrorCode::kUserError,
                 "--cache decoded requires that images have their size before the first operation "
                 "that is drawn, but those of --transform-path '" +
                     config.transform_path + "' are " + inputs.pixels.chain->whole.summary() +
                     ": use --cache bytes or auto.");
-  choice.train = choice.valid = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
+  choice.valid = decoded ? CacheKind::kDecoded : CacheKind::kBytes;
+  if (!streams) choice.train = choice.valid;
   const std::size_t train = decoded_bytes(inputs.train, inputs.pixels);
   const std::size_t valid = decoded_bytes(inputs.valid, inputs.valid_pixels);
   choice.reason = decoded ? "decoded images, " + of_limit(train + valid, limit)
@@ -134,7 +137,7 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
   divide(decoded ? std::min(limit, train + valid) : limit, train, valid, choice);
   const bool holds_one = decoded ? fits(image_bytes(inputs.pixels), inputs.train, choice)
                                  : fits_any_file(inputs.train, choice);
-  if (!holds_one)
+  if (!holds_one && !streams)
     throw Error(ErrorCode::kUserError,
                 "--cache-bytes is " + std::to_string(limit) + ", which is too small for even one " +
                     (decoded ? "decoded image" : "file") +
@@ -178,10 +181,11 @@ TrainingLoaders::TrainingLoaders(const TrainConfig& config, TrainingInputs& inpu
              .read_ahead = config.data.read_ahead,
              .num_readers = config.data.read_threads,
              .new_buffer = layout.new_buffer,
-             .warn = std::move(warn),
+             .warn = warn,
              .timeline = timeline}),
       train_cache_(cache.train, inputs.train.samples.size(), cache.train_limit_bytes),
-      valid_cache_(cache.valid, inputs.valid.samples.size(), cache.valid_limit_bytes) {}
+      valid_cache_(cache.valid, inputs.valid.samples.size(), cache.valid_limit_bytes),
+      warn_(std::move(warn)) {}
 
 BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) const {
   return {.order = {},
@@ -191,6 +195,14 @@ BatchLoader::Plan TrainingLoaders::plan(const TransformSpec& pixels, int epoch) 
           .seed = static_cast<std::uint64_t>(config_.optimization.random_seed),
           .epoch = static_cast<std::uint64_t>(epoch),
           .num_slots = num_slots_};
+}
+
+StreamLoader::Plan TrainingLoaders::plan_of_stream() const {
+  StreamLoader::Plan wanted = stream_plan(config_, inputs_);
+  wanted.scaling = scaling_;
+  wanted.num_slots = num_slots_;
+  wanted.warn = warn_;
+  return wanted;
 }
 
 BatchLoader TrainingLoaders::open_training(int epoch, int steps_done) {
@@ -216,6 +228,7 @@ BatchLoader TrainingLoaders::open_validation(int epoch) {
 }
 
 void TrainingLoaders::begin_training(int epoch) {
+  if (inputs_.train.is_stream()) return;
   next_training_.emplace(open_training(epoch, 0));
 }
 
@@ -223,8 +236,13 @@ void TrainingLoaders::begin_validation(int epoch) {
   next_validation_.emplace(open_validation(epoch));
 }
 
-BatchLoader TrainingLoaders::training(int epoch, int steps_done) {
-  return next_training_ ? take(next_training_) : open_training(epoch, steps_done);
+std::unique_ptr<Batches> TrainingLoaders::training(int epoch, int steps_done) {
+  if (inputs_.train.is_stream()) {
+    if (!stream_) stream_.emplace(plan_of_stream(), pool_, epoch, steps_done);
+    return stream_->epoch(epoch);
+  }
+  return std::make_unique<BatchLoader>(next_training_ ? take(next_training_)
+                                                      : open_training(epoch, steps_done));
 }
 
 BatchLoader TrainingLoaders::validation(int epoch) {
@@ -248,7 +266,10 @@ long long TrainingLoaders::most_memory_bytes() const {
     batch_pair += plan(earlier, 0).batch_bytes();
   }
   const auto num_decoders = static_cast<std::size_t>(pool_.most_decoders());
-  const std::size_t bytes = static_cast<std::size_t>(num_slots_) * batch_pair +
+  const std::size_t streamed = inputs_.train.is_stream()
+                                   ? StreamLoader::most_memory_bytes(stream_plan(config_, inputs_))
+                                   : 0;
+  const std::size_t bytes = streamed + static_cast<std::size_t>(num_slots_) * batch_pair +
                             LoaderThreads::kReadAheadBytes +
                             num_decoders * LoaderThreads::kDecoderBytes + cache_bytes_;
   return static_cast<long long>(bytes);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "data/loader/batch_loader.h"
 #include "data/loader/device_uploader.h"
 #include "data/loader/image_cache.h"
+#include "data/stream/stream_loader.h"
 #include "inputs/training_inputs.h"
 
 namespace kiln {
@@ -54,13 +56,14 @@ class TrainingLoaders {
                   Timeline* timeline = nullptr);
 
   // This rank's batches of an epoch, from 1, after the first `steps_done` steps. Destroy a loader
-  // before the next of its kind is created, which reuses its memory.
-  BatchLoader training(int epoch, int steps_done);
+  // before the next of its kind is created, which reuses its memory. Epochs of a stream are asked
+  // for one after another.
+  std::unique_ptr<Batches> training(int epoch, int steps_done);
   BatchLoader validation(int epoch);
   // These images of one of the two sets, as validation sees them; nothing of them is cached.
   BatchLoader once(Dataset& set, std::vector<std::uint32_t> order, int batch_size);
   // Starts loading ahead as far as threads are free; training() and validation() return the
-  // loaders.
+  // loaders. A stream goes on by itself.
   void begin_training(int epoch);
   void begin_validation(int epoch);
   // Between epochs: as many threads as the last one needed, unless the user gave a number.
@@ -72,6 +75,7 @@ class TrainingLoaders {
 
  private:
   BatchLoader::Plan plan(const TransformSpec& pixels, int epoch) const;
+  StreamLoader::Plan plan_of_stream() const;
   BatchLoader open_training(int epoch, int steps_done);
   BatchLoader open_validation(int epoch);
 
@@ -82,7 +86,9 @@ class TrainingLoaders {
   const std::size_t cache_bytes_;
   LoaderThreads pool_;
   ImageCache train_cache_, valid_cache_;
+  const FolderWatch::Warn warn_;
   std::optional<BatchLoader> next_training_, next_validation_;  // last: they use the others
+  std::optional<StreamLoader> stream_;                          // likewise
 };
 
 }  // namespace kiln

@@ -25,7 +25,7 @@ BadImageLedger::BadImageLedger(std::string name, const Dataset& set, bool is_sha
       set_(set),
       is_shard_(is_shard),
       on_bad_image_(config.on_bad_image),
-      allowed_(config.max_bad_images.of(static_cast<std::int64_t>(set.samples.size()))),
+      allowed_(config.max_bad_images.of(set.num_images())),
       faults_(faults) {}
 
 void BadImageLedger::note(const std::vector<BadImage>& faults, bool leads, Log& log) {
@@ -43,13 +43,15 @@ void BadImageLedger::note(const std::vector<BadImage>& faults, bool leads, Log& 
   }
   if (on_bad_image_ == OnBadImage::kFail && faults_.num_bad > 0) refuse_first();
   // Of ranks that share the faults, the leading one's error is told.
-  if (faults_.num_bad > allowed_) refuse_all((leads || is_shard_) && check_rest());
+  if (faults_.num_bad > allowed_)
+    refuse_all((leads || is_shard_) && !set_.is_stream() && check_rest());
 }
 
 void BadImageLedger::add(const BadImage& fault) {
   faults_.samples.insert(fault.sample);
   faults_.records.push_back(
-      {name_, std::string(set_.samples.file_name(fault.sample)), fault.fault, fault.damaged});
+      {name_, set_.is_stream() ? fault.name : std::string(set_.samples.file_name(fault.sample)),
+       fault.fault, fault.damaged});
   faults_.num_bad += fault.damaged ? 0 : 1;
 }
 
@@ -99,9 +101,9 @@ void BadImageLedger::refuse_all(bool checked_all) const {
   const std::string count = std::to_string(faults_.num_bad);
   throw Error(ErrorCode::kInvalidDataset,
               names() + ". That is " + (checked_all ? "" : "at least ") + count + " of " +
-                  std::to_string(set_.samples.size()) + " images, and --max-bad-images allows " +
+                  std::to_string(set_.num_images()) + " images, and --max-bad-images allows " +
                   std::to_string(allowed_) + ": fix or remove them" +
-                  (checked_all ? "" : " (`kiln inspect --check` lists all)") +
+                  (checked_all || set_.is_stream() ? "" : " (`kiln inspect --check` lists all)") +
                   ", or allow more (for example --max-bad-images " +
                   std::to_string(faults_.num_bad * 2) + " or 10%).");
 }

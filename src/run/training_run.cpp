@@ -56,12 +56,26 @@ struct Stop {
   }
 };
 
+// Before the first step of an epoch of a stream, as vote_after_step() does for the others: where it
+// waits, ranks can agree to stop, and the shortest stream ends the epoch.
+int vote_before_steps(TrainingRun& run, Batches& loader) {
+  if (!run.job.inputs.train.is_stream()) return 0;
+  const bool has_ended = !loader.await_step();
+  Vote mine = ballot(false);
+  mine.has_ended = has_ended;
+  const Vote all = vote(run.job.world, mine);
+  if (all.has_ended && all.stop_signal == 0) loader.end_here();
+  return all.stop_signal;
+}
+
 // After a step, one all-reduce; returns the stop signal that all ranks act on, or 0.
-int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader) {
+int vote_after_step(TrainingRun& run, TrainEpoch& training, Batches& loader) {
   const bool printed = (training.steps_done() - 1) % run.job.config.output.print_freq == 0;
   const std::vector<BadImage> faults = loader.take_faults();
   StepRecord record;  // of a printed step
+  const bool has_ended = !loader.await_step();
   Vote mine = ballot(!faults.empty());
+  mine.has_ended = has_ended;
   mine.wants_checkpoint = run.checkpoints.is_due(/*epoch_ended=*/false);
   mine.is_out_of_time = run.limit.leaves_no_step_after_step();
   if (printed) {
@@ -79,6 +93,7 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, BatchLoader& loader)
   run.log.progress(training.timing());
   if (run.job.trace) run.job.trace->after_step();
   run.limit.note_vote(all.is_out_of_time);
+  if (all.has_ended && all.stop_signal == 0) loader.end_here();
   if (all.stop_signal != 0) {
     // A step without images that could not be waited for is no place to continue from.
     if (run.job.world.sum({loader.was_cut_short() ? 1.0 : 0.0}).front() > 0)
@@ -189,12 +204,13 @@ Stop train(TrainingRun& run) {
     // ------------------------------------ training ------------------------------------
     job.world.enter("training, epoch " + std::to_string(epoch));
     {
-      BatchLoader loader = job.loaders->training(epoch, state.epoch.steps);
+      const std::unique_ptr<Batches> loader = job.loaders->training(epoch, state.epoch.steps);
       if (!run.folds.judges()) job.loaders->begin_validation(epoch);
-      TrainEpoch training(state, loader, job.training_uploader(epoch), job.epoch_plan(epoch));
+      if (const int signal = vote_before_steps(run, *loader)) return {.signal = signal};
+      TrainEpoch training(state, *loader, job.training_uploader(epoch), job.epoch_plan(epoch));
       while (!(limit.is_over() && state.epoch.steps > 0) && training.step()) {
         job.world.at("step " + std::to_string(training.steps_done()));
-        if (const int signal = vote_after_step(run, training, loader)) return {.signal = signal};
+        if (const int signal = vote_after_step(run, training, *loader)) return {.signal = signal};
       }
       record = end_training(job.world, training);
     }
@@ -215,7 +231,7 @@ Stop train(TrainingRun& run) {
 
     // -------------------------------- keep, tell, stop --------------------------------
     job.loaders->adapt_threads();
-    if (epoch == 1 && !run.folds.judges())  // now both sets have been read
+    if (epoch == 1 && !run.folds.judges() && !job.inputs.train.is_stream())  // both have been read
       record.valid_in_train = tell_shared_images(job, record.valid.count);
     record.bad_train_images = state.bad_train.num_bad;
     record.bad_valid_images = state.bad_valid.num_bad;

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kFirstSignal = 4;
+constexpr std::size_t kFirstSignal = 5;
 constexpr std::size_t kNumFlags = kFirstSignal + kStopSignals.size();
 
 // The summed values in order, listed once for reading and writing.
@@ -63,8 +63,8 @@ Vote ballot(bool has_bad_images, std::vector<double> numbers) {
 
 std::vector<double> to_values(const Vote& vote) {
   std::vector<double> values;
-  for (const bool flag :
-       {vote.has_bad_images, vote.has_diverged, vote.wants_checkpoint, vote.is_out_of_time})
+  for (const bool flag : {vote.has_bad_images, vote.has_diverged, vote.wants_checkpoint,
+                          vote.is_out_of_time, vote.has_ended})
     values.push_back(flag ? 1.0 : 0.0);
   for (const int signal : kStopSignals) values.push_back(vote.stop_signal == signal ? 1.0 : 0.0);
   values.insert(values.end(), vote.numbers.begin(), vote.numbers.end());
@@ -77,6 +77,7 @@ Vote to_vote(const std::vector<double>& sums) {
   all.has_diverged = sums.at(1) > 0;
   all.wants_checkpoint = sums.at(2) > 0;
   all.is_out_of_time = sums.at(3) > 0;
+  all.has_ended = sums.at(4) > 0;
   for (std::size_t i = kStopSignals.size(); i-- > 0;)
     if (sums.at(kFirstSignal + i) > 0) all.stop_signal = kStopSignals[i];
   all.numbers.assign(sums.begin() + kNumFlags, sums.end());

@@ -16,6 +16,7 @@ struct Vote {
   bool has_diverged = false;    // a loss was not finite
   bool wants_checkpoint = false;
   bool is_out_of_time = false;       // no step follows
+  bool has_ended = false;            // the stream of the epoch's images, if it is one
   std::vector<double> numbers = {};  // summed over the ranks
 };
 

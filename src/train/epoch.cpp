@@ -184,7 +184,7 @@ void StepRates::count(Time now) {
   images_ = batches_ = 0;
 }
 
-TrainEpoch::TrainEpoch(TrainState& state, BatchLoader& loader, DeviceUploader& uploader,
+TrainEpoch::TrainEpoch(TrainState& state, Batches& loader, DeviceUploader& uploader,
                        const EpochPlan& plan)
     : state_(state),
       loader_(loader),

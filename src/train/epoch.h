@@ -8,7 +8,7 @@
 
 #include "base/timeline.h"
 #include "base/training_record.h"
-#include "data/loader/batch_loader.h"
+#include "data/loader/batches.h"
 #include "data/loader/device_uploader.h"
 #include "train/mixing.h"
 #include "train/state.h"
@@ -96,8 +96,7 @@ struct EpochPlan {
 class TrainEpoch : private StepContext {
  public:
   // All must outlive the epoch.
-  TrainEpoch(TrainState& state, BatchLoader& loader, DeviceUploader& uploader,
-             const EpochPlan& plan);
+  TrainEpoch(TrainState& state, Batches& loader, DeviceUploader& uploader, const EpochPlan& plan);
 
   // Trains on the next batches, together with the other ranks; false when there are none, or the
   // plan asks for no more.
@@ -122,7 +121,7 @@ class TrainEpoch : private StepContext {
   EpochTimes spent();
 
   TrainState& state_;
-  BatchLoader& loader_;
+  Batches& loader_;
   DeviceUploader& uploader_;
   EpochPlan plan_;
   TrainStep step_;

@@ -271,15 +271,30 @@ TEST_F(SageMaker, PassesOnWhichChannelsAreSharded) {
   EXPECT_NE(fault().find("shard both, neither"), std::string::npos);
 }
 
-TEST_F(SageMaker, RefusesPipes) {
-  write("inputdataconfig",
-        R"({"train": {"TrainingInputMode": "Pipe"}, "validation": {}, "model": {}})");
-  EXPECT_EQ(fault(),
-            "The channel 'train' uses Pipe mode, which kiln does not support: use File or FastFile "
-            "mode.\n");
-  write("inputdataconfig",
-        R"({"train": {}, "validation": {}, "model": {"TrainingInputMode": "Pipe"}})");
-  EXPECT_NE(fault().find("The channel 'model' uses Pipe mode"), std::string::npos);
+TEST_F(SageMaker, TrainingImagesMayComeThroughPipes) {
+  const auto train_path = [&](const std::string& channels) {
+    write("inputdataconfig", "{" + channels + R"(, "validation": {}, "model": {}})");
+    for (const std::string& word : command())
+      if (word.starts_with("--train-data-path=")) return word.substr(18 + data_.size());
+    return fault();
+  };
+  const std::string pipe = R"({"TrainingInputMode": "Pipe"})";
+  EXPECT_EQ(train_path("\"train\": " + pipe), "train_{epoch}");
+  EXPECT_FALSE(contains(command(), "--channel-per-rank=True"));
+  EXPECT_EQ(train_path("\"training\": " + pipe), "training_{epoch}");
+  EXPECT_EQ(train_path("\"train_0\": " + pipe + ", \"train_1\": " + pipe), "train_{rank}_{epoch}");
+  EXPECT_TRUE(contains(command(), "--channel-per-rank=True"));
+  EXPECT_EQ(train_path(R"("train_0": {}, "train_1": {})"), "train_{rank}");
+  EXPECT_TRUE(contains(command(), "--channel-per-rank=True"));
+}
+
+TEST_F(SageMaker, RefusesPipesOfOtherChannels) {
+  for (const std::string name : {"validation", "model"}) {
+    std::string channels = R"({"train": {}, "validation": {}, "model": {}})";
+    channels.insert(channels.find(name) + name.size() + 4, R"("TrainingInputMode": "Pipe")");
+    write("inputdataconfig", channels);
+    EXPECT_NE(fault().find("The channel '" + name + "' uses Pipe mode"), std::string::npos);
+  }
 }
 
 TEST_F(SageMaker, NeedsTheWholeModel) {

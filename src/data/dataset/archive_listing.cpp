@@ -3,7 +3,7 @@
 
 #include "data/archive/archive.h"
 #include "data/dataset/archive_files.h"
-#include "data/dataset/folder_entries.h"
+#include "data/dataset/archive_names.h"
 #include "data/dataset/readers.h"
 
 namespace kiln {
@@ -12,23 +12,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxLabelBytes = 256;
-constexpr std::string_view kLabelExtension = ".cls";
-
-std::string_view base_name(std::string_view name) {
-  return name.substr(name.rfind('/') + 1);
-}
-
-// Neither hidden nor a macOS companion file.
-bool is_image(std::string_view name) {
-  return has_image_extension(base_name(name)) && !base_name(name).starts_with('.') &&
-         !name.starts_with("__MACOSX/");
-}
-
-// WebDataset's key: the file name up to its first dot.
-std::string_view key_of(std::string_view name) {
-  const std::size_t begin = name.rfind('/') + 1;
-  return name.substr(0, name.find('.', begin));
-}
 
 // Assigns each image the label in the `.cls` file with the same key.
 class Labels {
@@ -96,13 +79,13 @@ void list_members(ArchiveListing& listing) {
   if (listing.file.size() == 0) throw ArchiveFault("it is empty");
   if (is_zip(listing.file)) {
     list_zip(listing.file, [&](std::string_view name, const ArchiveMember& member) {
-      if (is_image(name)) add_image(name, member, listing.images);
+      if (is_archived_image(name)) add_image(name, member, listing.images);
     });
   } else if (is_tar(listing.file)) {
     Labels labels(listing);
     list_tar(listing.file, [&](const ArchiveEntry& entry) {
-      if (entry.name.ends_with(kLabelExtension)) labels.add(entry);
-      if (!is_image(entry.name)) return;
+      if (is_label_file(entry.name)) labels.add(entry);
+      if (!is_archived_image(entry.name)) return;
       add_image(entry.name, {.offset = entry.offset, .stored_size = entry.size, .size = entry.size},
                 listing.images);
     });

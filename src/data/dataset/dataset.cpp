@@ -205,6 +205,8 @@ std::string describe(Dataset::Kind kind) {
       return "archive";
     case Dataset::Kind::kRecords:
       return "record files";
+    case Dataset::Kind::kStream:
+      return "stream";
   }
   throw InternalError("unknown kind of dataset");
 }

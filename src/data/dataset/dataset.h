@@ -123,7 +123,15 @@ struct ImageArchive {
 };
 
 struct Dataset {
-  enum class Kind { kImageDirectory, kCoco, kClassFolders, kUnlabeledFolder, kArchives, kRecords };
+  enum class Kind {
+    kImageDirectory,
+    kCoco,
+    kClassFolders,
+    kUnlabeledFolder,
+    kArchives,
+    kRecords,
+    kStream
+  };
 
   Kind kind = Kind::kImageDirectory;
   std::filesystem::path root;
@@ -136,13 +144,20 @@ struct Dataset {
   std::string samples_json;  // `_samples.json`, likewise
   std::string read_with;     // reading_text() of the options it was read with
   std::optional<int> first_label;   // the number of the first class in record files; empty: unknown
+  std::int64_t num_streamed = 0;    // images of an epoch of a stream, which has no samples
   std::vector<SourceStamp> stamps;  // of what was read to list the images
   std::vector<std::string> notes;   // for warnings: skipped files, circular links, …
 
   bool labeled() const { return !classes.empty(); }
+  bool is_stream() const { return kind == Kind::kStream; }
+  // Of a stream: of an epoch, at most.
+  std::int64_t num_images() const {
+    return is_stream() ? num_streamed : static_cast<std::int64_t>(samples.size());
+  }
 };
 
-// "ImageDirectory", "COCO folder", "class folders", "folder of images", "archive", "record files".
+// "ImageDirectory", "COCO folder", "class folders", "folder of images", "archive", "record files",
+// "stream".
 std::string describe(Dataset::Kind kind);
 
 // What tells datasets apart that were read from the same files: the options, and the contents of

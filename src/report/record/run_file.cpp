@@ -112,8 +112,11 @@ Json valid_in_train_json(const RunRecord& run) {
 Json data_json(const RunRecord& run) {
   const DataRecord& data = run.start.data;
   Json counts = Json::object();
-  for (std::size_t c = 0; c < data.classes.size(); ++c)
-    counts[data.classes[c]] = {{"train", data.train_counts[c]}, {"valid", data.valid_counts[c]}};
+  for (std::size_t c = 0; c < data.classes.size(); ++c) {
+    const bool is_counted = c < data.train_counts.size();
+    counts[data.classes[c]] = {{"train", is_counted ? Json(data.train_counts[c]) : Json()},
+                               {"valid", data.valid_counts[c]}};
+  }
   return {
       {"classes", data.classes},
       {"counts", counts},

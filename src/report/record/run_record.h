@@ -17,7 +17,7 @@ using TextPairs = std::vector<std::pair<std::string, std::string>>;
 struct DataRecord {
   std::string train_path, valid_path;
   std::vector<std::string> classes;
-  std::vector<long long> train_counts, valid_counts;  // by class
+  std::vector<long long> train_counts, valid_counts;  // by class; of a stream: empty
   int image_height = 0, image_width = 0;
   int resize_short_side = 0;                                        // 0: images are used as stored
   std::string augment;                                              // augment_name()

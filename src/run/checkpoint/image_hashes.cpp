@@ -14,6 +14,7 @@ namespace {
 
 std::vector<std::uint32_t> told_of_train(const TrainingJob& job) {
   const TrainingInputs& inputs = job.inputs;
+  if (inputs.train.is_stream()) return {};
   if (job.uses_features || job.is_automatic)
     return validation_indices(static_cast<std::uint32_t>(inputs.train.samples.size()),
                               inputs.train_shard);

@@ -96,14 +96,14 @@ void FoldTraining::note_faults(const std::vector<BadImage>& mine) {
 int FoldTraining::train(int epoch) {
   World& world = job_.world;
   {
-    BatchLoader loader = loaders_->training(epoch, 0);
+    const std::unique_ptr<Batches> loader = loaders_->training(epoch, 0);
     loaders_->begin_validation(epoch);
-    TrainEpoch training(*state_, loader, job_.training_uploader(epoch), plan(epoch));
+    TrainEpoch training(*state_, *loader, job_.training_uploader(epoch), plan(epoch));
     while (training.step()) {
       world.at("step " + std::to_string(training.steps_done()));
       const bool printed = (training.steps_done() - 1) % job_.config.output.print_freq == 0;
       context_.log.progress(printed ? training.step_record() : training.timing());
-      const std::vector<BadImage> faults = among_all(loader.take_faults(), train_);
+      const std::vector<BadImage> faults = among_all(loader->take_faults(), train_);
       const Vote all = vote(world, ballot(!faults.empty()));
       if (all.has_bad_images) note_faults(faults);
       if (all.stop_signal != 0) return all.stop_signal;

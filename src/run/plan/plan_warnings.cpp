@@ -54,7 +54,7 @@ class Warnings {
  private:
   void warn(std::string_view text) { said_.emplace_back(text); }
 
-  long long num_train() const { return static_cast<long long>(inputs_.train.samples.size()); }
+  long long num_train() const { return inputs_.train.num_images(); }
   long long num_valid() const { return static_cast<long long>(inputs_.valid.samples.size()); }
 
   void same_data() {
@@ -76,6 +76,7 @@ class Warnings {
   void swapped_data() {
     const DataConfig& data = job_.config.data;
     if (data.has_train_shard || data.has_valid_shard || inputs_.is_split) return;
+    if (inputs_.train.is_stream()) return;
     if (num_valid() <= num_train()) return;
     warn(
         formatted("there are more validation images (%s) than training images (%s): are "
@@ -91,6 +92,7 @@ class Warnings {
           "nothing");
     for (const auto& [set, kind] :
          {std::pair(&inputs_.train, "training"), std::pair(&inputs_.valid, "validation")}) {
+      if (set->is_stream()) continue;
       const std::vector<long long> counts = counts_by_class(*set, names.size());
       std::vector<std::string> empty;
       for (std::size_t label = 0; label < counts.size(); ++label)
@@ -204,7 +206,7 @@ long long images_left_over(const TrainingJob& job) {
   if (job.config.data.has_train_shard || job.uses_features ||
       job.config.optimization.sample == Sampling::kBalanced)
     return 0;
-  return static_cast<long long>(job.inputs.train.samples.size()) -
+  return job.inputs.train.num_images() -
          job.inputs.steps_per_epoch * job.epoch_plan(1).step.images();
 }
 

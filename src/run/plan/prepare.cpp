@@ -13,6 +13,7 @@
 #include "features/head_fit.h"
 #include "fetch/resolve_weights.h"
 #include "inputs/split_inputs.h"
+#include "inputs/stream_inputs.h"
 #include "process/binding.h"
 #include "run/plan/automatic_plan.h"
 #include "run/plan/class_counts.h"
@@ -61,9 +62,13 @@ std::unique_ptr<ImageModel> build_model(const TrainConfig& config, TrainingInput
 }
 
 // The paths that this rank reads itself.
-DataConfig part_of_rank(const DataConfig& config, bool reads_images, bool leads) {
+DataConfig part_of_rank(const DataConfig& config, bool reads_images, const World& world) {
   DataConfig part = config;
-  if (!leads) part.network.weights.clear();
+  const std::string place = DataConfig::kRankPlace;
+  const std::size_t at = part.train_path.find(place);
+  if (config.has_train_shard && at != std::string::npos)
+    part.train_path.replace(at, place.size(), std::to_string(world.local_rank()));
+  if (!world.leads()) part.network.weights.clear();
   if (!reads_images) {
     part.train_path.clear();
     part.valid_path.clear();
@@ -109,7 +114,7 @@ bool draws(const TransformSpec& pixels) {
 
 // The head alone learns, and images always look the same.
 bool uses_features(const TrainingJob& job) {
-  return job.config.optimization.freeze == Freeze::kBackbone &&
+  return job.config.optimization.freeze == Freeze::kBackbone && !job.inputs.train.is_stream() &&
          job.config.data.augment == Augment::kNone && !draws(job.inputs.pixels) &&
          !job.config.data.has_train_shard && job.model->head().size() == 2;
 }
@@ -145,7 +150,7 @@ void read_inputs(TrainingJob& job) {
   const bool is_shard = config.data.has_train_shard;
   world.agree([&] {
     Problems problems;
-    DataConfig part = part_of_rank(config.data, reads_images, world.leads());
+    DataConfig part = part_of_rank(config.data, reads_images, world);
     problems.collect([&] {
       std::string& weights = part.network.weights;
       const std::string given = std::exchange(weights, "");
@@ -164,6 +169,7 @@ void read_inputs(TrainingJob& job) {
     problems.collect(
         [&] { check_batch_size(config.optimization, inputs, is_shard ? 1 : world.size()); });
     problems.collect([&] { check_sync_batch_norm(config.ranks, inputs); });
+    problems.collect([&] { check_stream_options(config, inputs, world.size()); });
     if (world.leads())
       problems.collect(
           [&] { job.output.emplace(prepare_model_output(config.output.trained_model_path)); });

@@ -132,13 +132,25 @@ void join_parts(World& world, TrainingInputs& inputs) {
   });
 }
 
+void require_own_stream(const Dataset& set, int num_readers) {
+  if (num_readers == 1) return;
+  throw Error(ErrorCode::kParameterParsing,
+              formatted("%d ranks of a host would read the stream '%s', and what one has read is "
+                        "gone for the others. Give each a stream of its own: --channel-per-rank "
+                        "with '%s_0', '%s_1' and so on; or use one rank on each host.",
+                        num_readers, set.root.c_str(), set.root.c_str(), set.root.c_str()));
+}
+
 // `all`, restricted to the ranks of this host that were given the same folder.
 Shard shard_of_part(World& world, const Dataset& set, Shard all) {
   const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
-  const auto parts = world.gather(std::vector{host, std::filesystem::canonical(set.root).string()});
+  const std::string place =
+      set.is_stream() ? set.root.string() : std::filesystem::canonical(set.root).string();
+  const auto parts = world.gather(std::vector{host, place});
   const auto mine = parts.begin() + world.rank();
   all.rank = static_cast<int>(std::count(parts.begin(), mine, *mine));
   all.num_ranks = static_cast<int>(std::count(parts.begin(), parts.end(), *mine));
+  if (set.is_stream()) world.agree([&] { require_own_stream(set, all.num_ranks); });
   return all;
 }
 
@@ -240,6 +252,12 @@ void share_dataset(World& world, Dataset& set) {
 
 void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs) {
   share_transformation(world, config, inputs);
+  if (config.has_train_shard && inputs.train.is_stream()) {
+    // The numbers of classes that come in streams are those of all ranks.
+    world.agree([&] { require_equal_sets(world, inputs.train); });
+    if (!config.has_valid_shard) world.agree([&] { require_equal_sets(world, inputs.valid); });
+    return;
+  }
   if (config.has_train_shard) {
     join_parts(world, inputs);
     if (!config.has_valid_shard) world.agree([&] { require_equal_sets(world, inputs.valid); });
@@ -273,8 +291,14 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
                   config.optimization.accumulate};
   inputs.train_shard = config.data.has_train_shard ? shard_of_part(world, inputs.train, all) : all;
   inputs.valid_shard = config.data.has_valid_shard ? inputs.train_shard : all;
-  const auto own =
-      static_cast<std::int64_t>(inputs.train.samples.size()) / inputs.train_shard.images_per_step();
+  Dataset& train = inputs.train;
+  if (config.data.stream.by_record) {
+    inputs.keep_one_of = world.size();
+    inputs.keep_which = world.rank();
+  }
+  if (train.is_stream())
+    train.num_streamed = config.data.stream.steps_per_epoch * inputs.train_shard.images_per_step();
+  const std::int64_t own = train.num_images() / inputs.train_shard.images_per_step();
   const std::vector<std::int64_t> steps = world.gather(own);
   inputs.steps_per_epoch = *std::min_element(steps.begin(), steps.end());
   if (inputs.steps_per_epoch > 0) return;

@@ -27,8 +27,9 @@ DataRecord data_record(const TrainingJob& job) {
   data.train_path = config.train_path;
   data.valid_path = config.valid_path;
   data.classes = inputs.train.classes;
-  data.train_counts = counts_of_all(job.world, inputs.train, data.classes.size(),
-                                    config.has_train_shard ? &inputs.train_shard : nullptr);
+  if (!inputs.train.is_stream())
+    data.train_counts = counts_of_all(job.world, inputs.train, data.classes.size(),
+                                      config.has_train_shard ? &inputs.train_shard : nullptr);
   data.valid_counts = counts_of_all(job.world, inputs.valid, data.classes.size(),
                                     config.has_valid_shard ? &inputs.valid_shard : nullptr);
   data.image_height = inputs.pixels.output.height;
@@ -57,9 +58,10 @@ std::string repeating_command(const TrainConfig& config) {
 }
 
 std::string set_text(const Dataset& set) {
-  return grouped(static_cast<long long>(set.samples.size())) + " images, " +
-         std::to_string(set.classes.size()) + (set.classes.size() == 1 ? " class" : " classes") +
-         " (" + describe(set.kind) + " '" + set.root.string() + "')";
+  return (set.is_stream() ? "at most " : "") + grouped(set.num_images()) + " images" +
+         (set.is_stream() ? " in each epoch, " : ", ") + std::to_string(set.classes.size()) +
+         (set.classes.size() == 1 ? " class" : " classes") + " (" + describe(set.kind) + " '" +
+         set.root.string() + "')";
 }
 
 std::string size_text(const TransformSpec& pixels) {

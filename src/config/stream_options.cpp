@@ -1,0 +1,40 @@
+// `kiln train`: options for images that come in a stream, and for those of each rank.
+#include <algorithm>
+#include <string>
+
+#include "config/binder.h"
+#include "config/option_rows.h"
+
+namespace kiln {
+
+std::vector<TrainOption> stream_options() {
+  return {
+      {Effect::kResult,
+       integer("steps-per-epoch", "", 1, 1000 * kMillion, "steps", kTraining,
+               "Optimizer steps of an epoch of a stream, whose length nobody knows; an epoch ends "
+               "earlier where its stream does.")},
+      {Effect::kResult,
+       integer("shuffle-buffer", "1000", 1, kMillion, "images", kImages,
+               "Images of a stream that are held to be drawn from in random order, with 1 MiB each "
+               "on average at most. 1: the order in which they come.")},
+      {Effect::kResult,
+       yes_or_no("channel-per-rank", ValueKind::kSwitch, "False", kRanks,
+                 "Each rank of a host has training images of its own: rank 0 those at "
+                 "--train-data-path with _0 behind it, rank 1 with _1 and so on, or with the "
+                 "number in place of {rank}. Files or streams; as with --shard-by train.")},
+  };
+}
+
+void bind_stream(Binder& binder, DataConfig& config) {
+  config.stream = {.steps_per_epoch = binder.integer("steps-per-epoch"),
+                   .shuffle_buffer = binder.small_integer("shuffle-buffer"),
+                   .by_record = binder.choice("shard-by") == "record"};
+  if (!binder.boolean("channel-per-rank") || config.train_path.empty()) return;
+  config.has_train_shard = config.scan_each = true;
+  if (config.train_path.find(DataConfig::kRankPlace) != std::string::npos) return;
+  const std::size_t epoch = config.train_path.rfind("_{epoch}");
+  config.train_path.insert(std::min(epoch, config.train_path.size()),
+                           std::string("_") + DataConfig::kRankPlace);
+}
+
+}  // namespace kiln

@@ -1,0 +1,111 @@
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "data/records/image_record.h"
+#include "data/records/record_reader.h"
+#include "data/stream/record_stream.h"
+
+namespace kiln {
+namespace {
+
+class StreamBytes final : public ByteSource {
+ public:
+  explicit StreamBytes(ByteStream& bytes) : bytes_(bytes) {}
+  std::size_t read(char* target, std::size_t size) override {
+    return bytes_.take_some(target, size);
+  }
+
+ private:
+  ByteStream& bytes_;
+};
+
+// An image's file, and no header before it, which begins with a small number.
+bool is_bare_image(const std::string& data) {
+  return data.starts_with("\xff\xd8\xff") || data.starts_with("\x89PNG");
+}
+
+// A JSON value as SageMaker sends it: a number, or a text in quotes.
+std::string label_text(const std::string& json) {
+  const auto is_around = [](char c) { return c == '"' || c == ' ' || c == '\n' || c == '\r'; };
+  std::string text = json;
+  while (!text.empty() && is_around(text.back())) text.pop_back();
+  while (!text.empty() && is_around(text.front())) text.erase(0, 1);
+  return text;
+}
+
+class FramedRecords final : public RecordStream {
+ public:
+  FramedRecords(ByteStream& bytes, RecordFormat format, const RecordOptions& options)
+      : source_(bytes),
+        format_(format),
+        keys_(options.keys),
+        first_label_(options.first_label.value_or(0)),
+        reader_(source_, format) {}
+
+  bool next(StreamRecord& image) override {
+    Record record;
+    if (!take(record)) return false;
+    image = {.name = "record " + std::to_string(++count_), .bytes = {}, .label = {}, .fault = {}};
+    image.fault = record.fault;
+    image.first_label = first_label_;
+    if (!record.fault.empty()) return true;
+    if (format_ == RecordFormat::kRecordIo && is_bare_image(record.bytes))
+      return take_manifest_pair(std::move(record.bytes), image);
+    try {
+      ImageRecord parsed = image_record(record.bytes, format_, keys_);
+      if (!parsed.name.empty()) image.name = parsed.name;
+      image.bytes = std::move(parsed.bytes);
+      image.label = parsed.class_text;
+      if (image.label.empty() && !parsed.labels.empty())
+        image.label = std::to_string(parsed.labels.front());
+    } catch (const RecordFault& fault) {
+      image.fault = fault.what();
+    }
+    return true;
+  }
+
+ private:
+  bool take(Record& record) {
+    if (ahead_) {
+      record = *std::exchange(ahead_, std::nullopt);
+      return true;
+    }
+    return reader_.next(record);
+  }
+
+  // The label of an augmented manifest's image is the record that follows it.
+  bool take_manifest_pair(std::string bytes, StreamRecord& image) {
+    image.bytes = std::move(bytes);
+    Record label;
+    if (!reader_.next(label)) return true;
+    if (is_bare_image(label.bytes))
+      ahead_ = std::move(label);
+    else if (label.fault.empty())
+      image.label = label_text(label.bytes);
+    else
+      image.fault = label.fault;
+    return true;
+  }
+
+  StreamBytes source_;
+  const RecordFormat format_;
+  const RecordKeys keys_;
+  const int first_label_;
+  RecordReader reader_;
+  std::optional<Record> ahead_;
+  long long count_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordStream> open_framed_records(ByteStream& bytes, const RecordOptions& options) {
+  const std::string first(bytes.peek(kTfRecordHeaderBytes));
+  try {
+    return std::make_unique<FramedRecords>(bytes, record_format(first), options);
+  } catch (const RecordFault&) {
+    return nullptr;
+  }
+}
+
+}  // namespace kiln

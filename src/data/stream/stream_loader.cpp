@@ -1,0 +1,332 @@
+#include "data/stream/stream_loader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "data/stream/class_ids.h"
+#include "data/stream/shuffle_buffer.h"
+#include "data/stream/step_images.h"
+#include "data/stream/stream_source.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kShuffleDraws = 0x73747265616d;        // apart from other keys
+constexpr auto kBetweenLooks = std::chrono::milliseconds(50);  // for signals
+
+// What the reading thread hands over, in order.
+struct Item {
+  int epoch = 0;
+  std::unique_ptr<StepImages> images = {};  // of a step; else the epoch ends here
+  std::int64_t steps = 0, arrived = 0;      // of the epoch, then: its steps, and images that came
+  std::size_t left_over = 0;                // images that are fewer than a step needs
+  std::exception_ptr failure = nullptr;
+};
+
+}  // namespace
+
+std::size_t StreamLoader::Plan::step_images() const {
+  return static_cast<std::size_t>(batch_size) * static_cast<std::size_t>(batches_per_step);
+}
+
+class StreamLoader::State {
+ public:
+  State(Plan plan, LoaderThreads& pool, int first_epoch, int steps_done)
+      : plan_(std::move(plan)),
+        pool_(pool),
+        first_epoch_(first_epoch),
+        steps_done_(steps_done),
+        source_(plan_.path, plan_.records, watch_),
+        ids_(plan_.classes, plan_.name + " '" + plan_.path + "'"),
+        reader_([this] { read(); }) {}
+  ~State();
+
+  const Plan& plan() const { return plan_; }
+  // Steps of this epoch that were done before.
+  int steps_done(int epoch) const { return epoch == first_epoch_ ? steps_done_ : 0; }
+  // "Training dataset '/data/train_3'".
+  std::string name(int epoch) const {
+    return plan_.name + " '" + stream_path(plan_.path, epoch - first_epoch_) + "'";
+  }
+
+  // Waits for what comes next in this epoch; nullptr at a stop signal. Valid until the next call.
+  const Item* await(int epoch);
+  std::unique_ptr<StepImages> take();
+
+ private:
+  void read();
+  void read_epoch(int epoch);
+  bool read_images(Item& end);
+  void mixed(Arrival image, Item& end);
+  void hand_over(Item item);
+  bool has_room() const;
+  void judge_silence(int epoch, double seconds, double& next_warning) const;
+
+  const Plan plan_;
+  LoaderThreads& pool_;
+  const int first_epoch_, steps_done_;
+  StreamWatch watch_;
+
+  std::mutex mutex_;
+  std::condition_variable came_, went_;
+  std::deque<Item> items_;
+  std::size_t ahead_bytes_ = 0;
+
+  // Of the reading thread.
+  StreamSource source_;
+  const ClassIds ids_;
+  std::vector<Arrival> step_;  // that fills
+  std::jthread reader_;        // last, so that it stops first
+};
+
+StreamLoader::State::~State() {
+  watch_.closing = true;
+  const std::scoped_lock lock(mutex_);
+  went_.notify_all();
+}
+
+// ------------------------------------ the reading thread ------------------------------------
+
+void StreamLoader::State::read() {
+  int epoch = first_epoch_;
+  try {
+    for (;; ++epoch) read_epoch(epoch);
+  } catch (const StreamClosed&) {
+  } catch (const Error&) {
+    hand_over({.epoch = epoch, .failure = std::current_exception()});
+  } catch (const std::runtime_error& fault) {  // StreamFault, ArchiveFault
+    const Error error(ErrorCode::kInvalidDataset,
+                      name(epoch) + ": the stream " + fault.what() +
+                          ". Check what writes it, and write it again from its start.");
+    hand_over({.epoch = epoch, .failure = std::make_exception_ptr(error)});
+  } catch (...) {
+    hand_over({.epoch = epoch, .failure = std::current_exception()});
+  }
+}
+
+void StreamLoader::State::read_epoch(int epoch) {
+  bool goes_on = source_.begin_epoch(epoch - first_epoch_);
+  Item end{.epoch = epoch};
+  // What a pipe's writer left over, when the epoch before had all its steps, is no epoch.
+  while (!read_images(end) && goes_on && end.steps == 0 && source_.reopen()) goes_on = false;
+  end.left_over = step_.size();
+  hand_over(std::move(end));
+}
+
+// False if the stream ended before the epoch had all images.
+bool StreamLoader::State::read_images(Item& end) {
+  const auto most =
+      plan_.steps_per_epoch * static_cast<std::int64_t>(plan_.step_images()) * plan_.keep_one_of;
+  ShuffleBuffer buffer(plan_.shuffle_buffer,
+                       {plan_.seed, static_cast<std::uint64_t>(end.epoch), kShuffleDraws});
+  step_.clear();
+  end.steps = end.arrived = 0;
+  Arrival image;
+  while (end.arrived < most && source_.next(image.record)) {
+    const std::int64_t number = end.arrived++;
+    if (number % plan_.keep_one_of != plan_.keep_which) continue;
+    image.number = static_cast<std::uint32_t>(number);
+    const StreamRecord& record = image.record;
+    if (record.fault.empty()) image.label = ids_.of(record.label, record.name, record.first_label);
+    buffer.push(std::move(image));
+    if (buffer.is_full()) mixed(buffer.pop(), end);
+  }
+  while (!buffer.empty()) mixed(buffer.pop(), end);
+  return end.arrived == most;
+}
+
+// Steps that were done before are passed over undecoded.
+void StreamLoader::State::mixed(Arrival image, Item& end) {
+  step_.push_back(std::move(image));
+  if (step_.size() < plan_.step_images()) return;
+  const std::vector<Arrival> images = std::exchange(step_, {});
+  const std::int64_t step = end.steps++;
+  if (step < steps_done(end.epoch)) return;
+  hand_over({.epoch = end.epoch,
+             .images = std::make_unique<StepImages>(plan_, pool_, end.epoch, step, images)});
+}
+
+// Two steps at least, so that one is decoded while the other is trained on; enough for all threads.
+bool StreamLoader::State::has_room() const {
+  const auto most = static_cast<std::size_t>(plan_.num_slots / plan_.batches_per_step);
+  return items_.size() < 2 || (items_.size() < most && ahead_bytes_ < StreamLoader::kAheadBytes);
+}
+
+void StreamLoader::State::hand_over(Item item) {
+  std::unique_lock lock(mutex_);
+  went_.wait(lock, [&] { return has_room() || watch_.closing; });
+  if (watch_.closing) return;
+  if (item.images) ahead_bytes_ += item.images->bytes();
+  items_.push_back(std::move(item));
+  came_.notify_one();
+}
+
+// ------------------------------------ the training thread ------------------------------------
+
+std::unique_ptr<StepImages> StreamLoader::State::take() {
+  const std::scoped_lock lock(mutex_);
+  std::unique_ptr<StepImages> images = std::move(items_.front().images);
+  items_.pop_front();
+  ahead_bytes_ -= images->bytes();
+  went_.notify_one();
+  return images;
+}
+
+const Item* StreamLoader::State::await(int epoch) {
+  std::uint64_t received = watch_.received;
+  Stopwatch silence;
+  double next_warning = plan_.warning_seconds;
+  std::vector<std::unique_ptr<StepImages>> passed_over;  // destroyed without the lock
+  std::unique_lock lock(mutex_);
+  while (true) {
+    while (!items_.empty() && items_.front().epoch < epoch && !items_.front().failure) {
+      if (items_.front().images) ahead_bytes_ -= items_.front().images->bytes();
+      passed_over.push_back(std::move(items_.front().images));
+      items_.pop_front();
+      went_.notify_one();
+    }
+    if (!items_.empty()) break;
+    if (stop_signal() != 0) return nullptr;
+    came_.wait_for(lock, kBetweenLooks);
+    if (const std::uint64_t now = watch_.received; now != std::exchange(received, now))
+      silence = {};
+    judge_silence(epoch, silence.seconds(), next_warning);
+  }
+  if (items_.front().failure) std::rethrow_exception(items_.front().failure);
+  return &items_.front();
+}
+
+void StreamLoader::State::judge_silence(int epoch, double seconds, double& next_warning) const {
+  if (seconds < std::min(next_warning, plan_.deadline_seconds)) {
+    if (seconds < plan_.warning_seconds) next_warning = plan_.warning_seconds;
+    return;
+  }
+  const StreamWatch::State state = watch_.state;
+  const std::string text =
+      name(epoch) +
+      (state == StreamWatch::State::kAbsent      ? " is not there"
+       : state == StreamWatch::State::kUnwritten ? " is a pipe that nobody writes to"
+                                                 : " has sent nothing") +
+      formatted(" for %.0f s", seconds);
+  if (seconds >= plan_.deadline_seconds)
+    throw Error(ErrorCode::kInvalidDataset,
+                text + ". Start what writes it, or wait longer with --collective-timeout.");
+  next_warning += plan_.warning_seconds;
+  plan_.warn(text + "; training waits for it");
+}
+
+class StreamLoader::Epoch final : public Batches {
+ public:
+  Epoch(State& stream, int epoch) : stream_(stream), epoch_(epoch) {}
+
+  bool await_step() override {
+    if (is_over_) return false;
+    const Stopwatch watch;
+    const Item* item = stream_.await(epoch_);
+    waited_s_ += watch.seconds();
+    if (item != nullptr && !item->images) end(*item);
+    return item != nullptr && item->images != nullptr;
+  }
+
+  const HostBatch* next() override {
+    while (true) {
+      if (images_) {
+        if (const HostBatch* batch = images_->loader().next()) return batch;
+        leave_step();
+      }
+      if (!await_step()) return nullptr;
+      images_ = stream_.take();
+      ++steps_;
+    }
+  }
+
+  void end_here() override {
+    if (!std::exchange(is_over_, true))
+      stream_.plan().warn(
+          formatted("%s: epoch %d ends after %lld of %lld steps, where the stream of another rank "
+                    "ended; what follows in this one is left over",
+                    stream_.name(epoch_).c_str(), epoch_, steps_done(),
+                    static_cast<long long>(stream_.plan().steps_per_epoch)));
+  }
+
+  bool was_cut_short() const override { return false; }
+
+  std::vector<BadImage> take_faults() override {
+    if (images_)
+      for (BadImage& fault : images_->take_faults()) faults_.push_back(std::move(fault));
+    return std::exchange(faults_, {});
+  }
+
+  double wait_seconds() const override {
+    return waited_s_ + (images_ ? images_->loader().wait_seconds() : 0);
+  }
+
+ private:
+  long long steps_done() const { return stream_.steps_done(epoch_) + steps_; }
+
+  void leave_step() {
+    for (BadImage& fault : images_->take_faults()) faults_.push_back(std::move(fault));
+    waited_s_ += images_->loader().wait_seconds();
+    images_.reset();
+  }
+
+  void end(const Item& item) {
+    is_over_ = true;
+    const StreamLoader::Plan& plan = stream_.plan();
+    const std::string name = stream_.name(epoch_);
+    if (item.steps == 0)
+      throw Error(
+          ErrorCode::kInvalidDataset,
+          name + formatted(": the stream ended after %lld images of epoch %d, and a step "
+                           "needs %zu. Give more images or fewer --epochs, or write the "
+                           "pipe again for each epoch.",
+                           static_cast<long long>(item.arrived), epoch_,
+                           plan.step_images() * static_cast<std::size_t>(plan.keep_one_of)));
+    if (item.steps < stream_.steps_done(epoch_))
+      throw Error(ErrorCode::kInvalidDataset,
+                  name + formatted(": the stream ended after %lld steps of epoch %d, before the "
+                                   "checkpoint's place in it: it is another stream. Give the one "
+                                   "that the run began with, or use --resume never.",
+                                   static_cast<long long>(item.steps), epoch_));
+    if (item.steps < plan.steps_per_epoch)
+      plan.warn(name + formatted(": the stream ended after %lld of %lld steps of epoch %d; %zu "
+                                 "images are left over",
+                                 static_cast<long long>(item.steps),
+                                 static_cast<long long>(plan.steps_per_epoch), epoch_,
+                                 item.left_over));
+  }
+
+  State& stream_;
+  const int epoch_;
+  std::unique_ptr<StepImages> images_;  // of the step
+  long long steps_ = 0;
+  bool is_over_ = false;
+  std::vector<BadImage> faults_;
+  double waited_s_ = 0;
+};
+
+StreamLoader::StreamLoader(Plan plan, LoaderThreads& pool, int first_epoch, int steps_done)
+    : state_(std::make_unique<State>(std::move(plan), pool, first_epoch, steps_done)) {}
+
+StreamLoader::~StreamLoader() = default;
+
+std::unique_ptr<Batches> StreamLoader::epoch(int epoch) {
+  return std::make_unique<Epoch>(*state_, epoch);
+}
+
+std::size_t StreamLoader::most_memory_bytes(const Plan& plan) {
+  constexpr std::size_t kSteps = 4;  // trained on, two ahead, and one that waits to be
+  return ShuffleBuffer::most_bytes(plan.shuffle_buffer) + kAheadBytes +
+         kSteps * plan.step_images() * image_bytes(plan.pixels) * sizeof(float);
+}
+
+}  // namespace kiln

@@ -1,0 +1,54 @@
+#include "data/stream/stream_source.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kEpoch = "{epoch}";
+
+}  // namespace
+
+bool is_stream_path(const std::string& path) {
+  std::error_code absent;
+  return path == "-" || path.find(kEpoch) != std::string::npos ||
+         std::filesystem::is_fifo(path, absent);
+}
+
+std::string stream_path(const std::string& path, int epoch) {
+  std::string whole = path;
+  for (std::size_t at = 0; (at = whole.find(kEpoch, at)) != std::string::npos;)
+    whole.replace(at, kEpoch.size(), std::to_string(epoch));
+  return whole;
+}
+
+bool StreamSource::begin_epoch(int number) {
+  const std::string path = stream_path(path_, number);
+  if (!bytes_ || path != path_) {
+    records_.reset();
+    bytes_ = std::make_unique<ByteStream>(path, watch_);
+    ended_ = false;
+    return false;
+  }
+  return !reopen();
+}
+
+bool StreamSource::next(StreamRecord& record) {
+  if (ended_) return false;
+  if (!records_) records_ = open_records(*bytes_, options_);
+  if (records_->next(record)) return true;
+  ended_ = true;
+  return false;
+}
+
+bool StreamSource::reopen() {
+  if (!ended_ || !bytes_->is_pipe()) return false;
+  records_.reset();
+  bytes_->reopen();
+  ended_ = false;
+  return true;
+}
+
+}  // namespace kiln

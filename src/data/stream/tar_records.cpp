@@ -1,0 +1,122 @@
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "data/archive/tar_headers.h"
+#include "data/dataset/archive_names.h"
+#include "data/dataset/image_bytes.h"
+#include "data/stream/record_stream.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::uint64_t kMostLabelBytes = 4096;
+
+// "train/cat/1.jpg" -> "cat".
+std::string folder_of(const std::string& name) {
+  const std::size_t end = name.rfind('/');
+  if (end == std::string::npos) return {};
+  const std::string folders = name.substr(0, end);
+  return folders.substr(folders.rfind('/') + 1);
+}
+
+class TarRecords final : public RecordStream {
+ public:
+  explicit TarRecords(ByteStream& bytes) : bytes_(bytes) {}
+
+  bool next(StreamRecord& record) override {
+    while (complete_.empty() && read_entry()) {
+    }
+    if (complete_.empty()) return false;
+    record = std::move(complete_.front());
+    complete_.pop_front();
+    return true;
+  }
+
+ private:
+  // False at the end.
+  bool read_entry() {
+    const std::uint64_t at = bytes_.position();
+    std::string header;
+    if (!bytes_.read(kTarBlock, header)) {
+      if (!ended_) throw StreamFault("ends before the end mark of its tar");
+      finish_image();
+      return !complete_.empty();
+    }
+    ended_ = is_zero(header);
+    if (ended_) return true;
+    const TarHeaders::Entry entry = headers_.read(header, at);
+    if (entry.kind == TarHeaders::Kind::kExtra) {
+      headers_.take_extra(entry, data_of(entry));
+      return true;
+    }
+    const std::string name = headers_.take_name(entry, header);
+    if (is_archived_image(name))
+      add_image(name, data_of(entry));
+    else if (is_label_file(name) && entry.size <= kMostLabelBytes)
+      add_label(name, data_of(entry));
+    else
+      bytes_.skip(tar_padded(entry.size));
+    return true;
+  }
+
+  std::string data_of(const TarHeaders::Entry& entry) {
+    if (entry.size > kMaxImageBytes) throw StreamFault("holds a file that is larger than 1 GiB");
+    std::string data = bytes_.take(entry.size);
+    bytes_.skip(tar_padded(entry.size) - entry.size);
+    return data;
+  }
+
+  void add_image(const std::string& name, std::string data) {
+    finish_image();
+    image_ = StreamRecord{name, std::move(data), {}, {}};
+    if (label_key_ == key_of(name)) label_image(label_);
+  }
+
+  void add_label(const std::string& name, const std::string& text) {
+    label_key_ = key_of(name);
+    label_ = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+    if (image_ && label_key_ == key_of(image_->name)) label_image(label_);
+  }
+
+  void label_image(const std::string& label) {
+    image_->label = label;
+    complete_.push_back(std::move(*image_));
+    image_.reset();
+  }
+
+  // No label file stands next to it.
+  void finish_image() {
+    if (image_) label_image(folder_of(image_->name));
+  }
+
+  ByteStream& bytes_;
+  TarHeaders headers_;
+  bool ended_ = false;                 // behind the end mark of a tar
+  std::optional<StreamRecord> image_;  // whose label may follow
+  std::string label_key_, label_;      // the last
+  std::deque<StreamRecord> complete_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordStream> open_tar_records(ByteStream& bytes) {
+  return std::make_unique<TarRecords>(bytes);
+}
+
+std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOptions& options) {
+  const std::string first(bytes.peek(kTarBlock));
+  if (first.empty()) throw StreamFault("ends before its first byte");
+  if (first.starts_with("\x1f\x8b") || first.starts_with("BZh") ||
+      first.starts_with("\x28\xb5\x2f\xfd"))
+    throw StreamFault(
+        "is compressed: unpack it on the way, as `gzip -dc FILE | kiln train …` does");
+  if (first.size() == kTarBlock && (is_zero(first) || has_good_tar_checksum(first)))
+    return open_tar_records(bytes);
+  if (std::unique_ptr<RecordStream> records = open_framed_records(bytes, options)) return records;
+  throw StreamFault("begins with '" + printable(first.substr(0, 16)) +
+                    "', and is neither a tar nor TFRecord or RecordIO");
+}
+
+}  // namespace kiln
