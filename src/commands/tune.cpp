@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -15,6 +16,7 @@
 #include "base/url.h"
 #include "commands/commands.h"
 #include "config/options.h"
+#include "data/stream/stream_source.h"
 #include "launch/mpirun_job.h"
 #include "parallel/device/nvidia_driver.h"
 #include "run/plan/choices.h"
@@ -280,9 +282,22 @@ class Tuner {
   fs::path job_file_;
 };
 
+// What one trial has read of a stream would be gone for the next.
+void refuse_streams(const DataConfig& data) {
+  for (const auto& [option, path] : {std::pair("--train-data-path", data.train_path),
+                                     std::pair("--valid-data-path", data.valid_path)})
+    if (is_stream_path(path))
+      throw Error(ErrorCode::kParameterParsing,
+                  "kiln tune cannot try this job: " + std::string(option) + " '" + path +
+                      "' is a stream, which comes once, and every trial reads the images from "
+                      "their start. Tune with files of such images, for example those that `kiln "
+                      "pack` writes.");
+}
+
 }  // namespace
 
 int run(const TuneConfig& config, Process& process) {
+  refuse_streams(config.train.data);
   install_stop_signals();
   Tuner tuner(config, process.log);
   std::optional<Settings> best = tuner.run();

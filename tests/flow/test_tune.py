@@ -57,6 +57,14 @@ class TuneTest(FlowTest):
         self.assertTrue(self.processes(), "no trial began")
         return tune
 
+    def test_streams_are_refused(self):
+        for option in ("train_data_path", "valid_data_path"):
+            with self.subTest(option=option):
+                path = self.folder / "images_{epoch}"
+                result = kiln(*self.words(**{option: path}), environment=self.environment())
+                self.assert_refused(result, 2, "is a stream, which comes once", str(path))
+        self.assert_nothing_left()
+
     def test_the_file_is_a_job_for_train(self):
         result = kiln(*self.words(bind="off"), environment=self.environment())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
