@@ -92,8 +92,7 @@ class Translation {
   void require_files(const std::string& name) const {
     if (tree_.channels.at(name).is_pipe)
       fail("The channel '" + name +
-           "' uses Pipe mode, which kiln reads for training images alone: use File or FastFile "
-           "mode.");
+           "' uses Pipe mode, which kiln reads for images alone: use File or FastFile mode.");
   }
 
   // Training images that come through a pipe, or from a channel of each rank: train_0, train_1, …
@@ -143,7 +142,10 @@ class Translation {
   void add_path(const std::string& option, const Words& names) {
     const Words found = channels_among(names);
     const std::string& used = found.empty() ? names.front() : found.front();
-    train_words_.push_back("--" + option + "=" + folder_of_channel(used).string());
+    const bool is_stream =
+        option == "valid-data-path" && !found.empty() && tree_.channels.at(used).is_pipe;
+    train_words_.push_back("--" + option + "=" + folder_of_channel(used).string() +
+                           (is_stream ? "_{epoch}" : ""));
     has_images_ = has_images_ && !found.empty();
     if (found.empty())
       fail("The job has no channel '" + names.front() + "', which provides --" + option +
@@ -153,7 +155,7 @@ class Translation {
       warnings_.push_back("The channel '" + name + "' is ignored: --" + option +
                           " comes from the channel '" + used + "'.");
     if (is_in_parts(used)) in_parts_.push_back(option);
-    require_files(used);
+    if (!is_stream) require_files(used);
   }
 
   std::string channels_of_the_job() const {

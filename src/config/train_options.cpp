@@ -19,7 +19,8 @@ std::vector<TrainOption> component_options() {
       "pipe, - for standard input, or a path with {epoch}, which stands for the number of the "
       "epoch, from 0 in each start.");
   Option valid_data =
-      required_path("valid-data-path", "DIR", "Validation images, in the same forms.");
+      required_path("valid-data-path", "DIR",
+                    "Validation images, in the same forms; a stream is read once and kept.");
   train_data.instead = valid_data.instead = "data-path";
   return {
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "data/dataset/readers.h"
 #include "data/stream/stream_source.h"
+#include "inputs/training_loaders.h"
 
 namespace kiln {
 namespace {
@@ -16,6 +17,11 @@ constexpr double kShareOfTimeout = 0.9;
 
 [[noreturn]] void refuse(const std::string& text) {
   throw Error(ErrorCode::kParameterParsing, text);
+}
+
+StreamSilence::Limits silence_limits(const RanksConfig& config) {
+  return {.warning_seconds = static_cast<double>(config.stall_warning_s),
+          .deadline_seconds = kShareOfTimeout * config.collective_timeout_s};
 }
 
 }  // namespace
@@ -53,17 +59,42 @@ void check_stream_options(const TrainConfig& config, const TrainingInputs& input
     refuse(stream +
            ", whose images nobody has counted: --class-weights and --sample balanced need "
            "files, such as those of `kiln pack`.");
-  if (optimization.automatic.choice == AutoChoice::kYes)
-    refuse(stream +
-           ", and --auto True needs images that can be read again: give files, or leave --auto "
-           "out.");
   if (optimization.folds > 0)
     refuse(stream + ", and --folds needs images that can be read again: give files.");
   if (num_ranks > 1 && !config.data.has_train_shard)
-    refuse(
-        stream + ", and what one rank has read of it is gone for the " +
-        std::to_string(num_ranks - 1) +
-        " others: give each rank a stream of its own, with --channel-per-rank, or use one rank.");
+    refuse(stream +
+           ", and what one rank has read of it is gone for the others: give each rank a stream of "
+           "its own, with --channel-per-rank, or use one rank.");
+}
+
+void refuse_split_of_stream(const std::string& path) {
+  if (is_stream_path(path))
+    refuse("--data-path '" + path +
+           "' is a stream, of which nobody knows what is to come, so it cannot be split: give "
+           "--train-data-path and --valid-data-path.");
+}
+
+void check_valid_stream(const DataConfig& config) {
+  const std::string stream = "--valid-data-path '" + config.valid_path + "' is a stream";
+  if (config.has_valid_shard)
+    refuse(stream +
+           ", which rank 0 reads for all, but with --shard-by none each host has validation images "
+           "of its own: use --shard-by train, or give files.");
+  if (config.valid_path == config.train_path)
+    refuse(stream +
+           ", and --train-data-path is the same: what one has read is gone for the other. "
+           "Give each its own.");
+}
+
+KeptStreamPlan valid_stream_plan(const TrainConfig& config, int ranks_on_host) {
+  return {.path = config.data.valid_path,
+          .name = "Validation dataset",
+          .records = config.data.records,
+          .most_in_memory = config.data.cache == CachePolicy::kNone
+                                ? 0
+                                : cache_limit_bytes(config.data, ranks_on_host),
+          .silence = silence_limits(config.ranks),
+          .warn = {}};
 }
 
 StreamLoader::Plan stream_plan(const TrainConfig& config, const TrainingInputs& inputs) {
@@ -80,10 +111,10 @@ StreamLoader::Plan stream_plan(const TrainConfig& config, const TrainingInputs& 
           .keep_one_of = inputs.keep_one_of,
           .keep_which = inputs.keep_which,
           .pixels = inputs.pixels,
+          .pixels_of = [&inputs](int epoch) { return inputs.pixels_of(epoch); },
           .scaling = {},
           .seed = static_cast<std::uint64_t>(config.optimization.random_seed),
-          .warning_seconds = static_cast<double>(config.ranks.stall_warning_s),
-          .deadline_seconds = kShareOfTimeout * config.ranks.collective_timeout_s,
+          .silence = silence_limits(config.ranks),
           .warn = {}};
 }
 

@@ -161,6 +161,15 @@ void read_network(const NetworkConfig& config, TrainingInputs& inputs) {
   if (!config.weights.empty()) inputs.weights = read_weight_source(config.weights);
 }
 
+void read_validation(const DataConfig& config, bool with_sizes, TrainingInputs& inputs) {
+  const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
+  RecordOptions records = config.records;
+  if (!records.first_label && !config.has_train_shard)
+    records.first_label = inputs.train.first_label;
+  inputs.valid =
+      read_indexed_dataset(config.valid_path, "Validation dataset", {index, with_sizes, records});
+}
+
 void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Problems& problems) {
   const bool with_sizes = needs_sizes(config, inputs);
   const bool is_stream = is_stream_path(config.train_path);
@@ -171,12 +180,7 @@ void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Proble
     });
   if (!config.valid_path.empty())
     problems.collect([&] {
-      const std::string index = config.index_path.empty() ? "" : config.index_path + "-valid";
-      RecordOptions records = config.records;
-      if (!records.first_label && !config.has_train_shard)
-        records.first_label = inputs.train.first_label;
-      inputs.valid = read_indexed_dataset(config.valid_path, "Validation dataset",
-                                          {index, with_sizes, records});
+      if (!inputs.valid.is_kept_stream()) read_validation(config, with_sizes, inputs);
       if (!inputs.train.samples.empty() && !config.has_train_shard)
         map_classes(inputs.train, inputs.valid);
     });
@@ -186,8 +190,10 @@ void read_both_datasets(const DataConfig& config, TrainingInputs& inputs, Proble
 }  // namespace
 
 TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems,
-                                    std::uint64_t seed, const ScanPlan& scan) {
+                                    std::uint64_t seed, const ScanPlan& scan,
+                                    std::optional<Dataset> kept_valid) {
   TrainingInputs inputs;
+  if (kept_valid) inputs.valid = std::move(*kept_valid);
   const auto collect = [&problems](const std::string& path, auto&& read) {
     if (!path.empty()) problems.collect(read);
   };
@@ -195,7 +201,10 @@ TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems
           [&] { inputs.transform = read_transformation(config.transform_path); });
   inputs.is_split = !config.split.data_path.empty();
   if (inputs.is_split)
-    collect(config.train_path, [&] { read_split_inputs(config, seed, scan, inputs); });
+    collect(config.train_path, [&] {
+      refuse_split_of_stream(config.split.data_path);
+      read_split_inputs(config, seed, scan, inputs);
+    });
   else
     read_both_datasets(config, inputs, problems);
   collect(config.untrained_model_path, [&] { read_untrained(config, inputs); });

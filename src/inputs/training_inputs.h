@@ -65,9 +65,10 @@ struct TrainingInputs {
 
 // Reads training data, validation data and model. Faults are added to `problems` in this order, to
 // be reported with others. Empty paths, from an invalid command line, are skipped.
-// `seed` and `scan` are for --data-path.
+// `seed` and `scan` are for --data-path; `kept_valid` has come in a stream.
 TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems,
-                                    std::uint64_t seed = 1, const ScanPlan& scan = {});
+                                    std::uint64_t seed = 1, const ScanPlan& scan = {},
+                                    std::optional<Dataset> kept_valid = {});
 
 // Whether the pixel sizes of the images decide how they are transformed.
 bool needs_sizes(const DataConfig& config, const TrainingInputs& inputs);

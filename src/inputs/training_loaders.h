@@ -30,6 +30,9 @@ struct CacheChoice {
   }
 };
 
+// How much memory one of `ranks_on_host` processes may keep images in, by --cache-bytes.
+std::size_t cache_limit_bytes(const DataConfig& config, int ranks_on_host);
+
 // --cache and --cache-bytes for one of `ranks_on_host` processes that share a host's memory. With
 // auto: decoded images if all fit and their pixels do not change between epochs; else file contents
 // for network storage; else nothing, since the page cache holds local files. Error kUserError:

@@ -61,9 +61,7 @@ struct Stop {
 int vote_before_steps(TrainingRun& run, Batches& loader) {
   if (!run.job.inputs.train.is_stream()) return 0;
   const bool has_ended = !loader.await_step();
-  Vote mine = ballot(false);
-  mine.has_ended = has_ended;
-  const Vote all = vote(run.job.world, mine);
+  const Vote all = vote(run.job.world, {.stop_signal = stop_signal(), .has_ended = has_ended});
   if (all.has_ended && all.stop_signal == 0) loader.end_here();
   return all.stop_signal;
 }
@@ -73,7 +71,7 @@ int vote_after_step(TrainingRun& run, TrainEpoch& training, Batches& loader) {
   const bool printed = (training.steps_done() - 1) % run.job.config.output.print_freq == 0;
   const std::vector<BadImage> faults = loader.take_faults();
   StepRecord record;  // of a printed step
-  const bool has_ended = !loader.await_step();
+  const bool has_ended = training.goes_on() && !loader.await_step();
   Vote mine = ballot(!faults.empty());
   mine.has_ended = has_ended;
   mine.wants_checkpoint = run.checkpoints.is_due(/*epoch_ended=*/false);
@@ -194,7 +192,6 @@ bool goes_on(const TrainState& state, const TrainingJob& job, const TimeLimit& l
 Stop train(TrainingRun& run) {
   TrainingJob& job = run.job;
   TrainState& state = run.state;
-  RunLogger& log = run.log;
   Checkpoints& checkpoints = run.checkpoints;
   TimeLimit& limit = run.limit;
   while (goes_on(state, job, limit)) {
@@ -239,15 +236,14 @@ Stop train(TrainingRun& run) {
     ValidationDetails details;
     averages.reset();
     if (kept) details = judge_kept(run, validation, epoch);
-    log.epoch(record, kept ? &details : nullptr);
+    run.log.epoch(record, kept ? &details : nullptr);
     state.progress.epochs_done = epoch;
     state.progress.early_stopping.note(judged(record));
     state.begin_epoch();
     limit.end_epoch(record, since_last_step.seconds());
-    Vote mine = ballot(false);
-    mine.wants_checkpoint = checkpoints.is_due(/*epoch_ended=*/true);
-    mine.is_out_of_time = limit.leaves_no_step_after_epoch();
-    const Vote all = vote(job.world, mine);
+    const Vote all = vote(job.world, {.stop_signal = stop_signal(),
+                                      .wants_checkpoint = checkpoints.is_due(/*epoch_ended=*/true),
+                                      .is_out_of_time = limit.leaves_no_step_after_epoch()});
     if (all.stop_signal != 0) return {.signal = all.stop_signal};
     limit.note_vote(all.is_out_of_time);
     if (all.wants_checkpoint) checkpoints.begin();

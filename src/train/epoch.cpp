@@ -208,7 +208,7 @@ double TrainEpoch::rate_after(int steps) const {
 }
 
 bool TrainEpoch::step() {
-  if (plan_.most_steps > 0 && state_.epoch.steps >= plan_.most_steps) return false;
+  if (!goes_on()) return false;
   const double next_rate = rate_after(state_.epoch.steps);
   if (plan_.trace != nullptr) plan_.trace->before_step(clock_);
   if (!step_.run(*this, next_rate)) return false;

@@ -101,6 +101,8 @@ class TrainEpoch : private StepContext {
   // Trains on the next batches, together with the other ranks; false when there are none, or the
   // plan asks for no more.
   bool step();
+  // Whether the plan asks for another step.
+  bool goes_on() const { return plan_.most_steps == 0 || state_.epoch.steps < plan_.most_steps; }
 
   int steps_done() const { return state_.epoch.steps; }
   double learning_rate() const { return learning_rate_; }  // of the last step

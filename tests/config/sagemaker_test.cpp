@@ -288,13 +288,18 @@ TEST_F(SageMaker, TrainingImagesMayComeThroughPipes) {
   EXPECT_TRUE(contains(command(), "--channel-per-rank=True"));
 }
 
+TEST_F(SageMaker, ValidationImagesMayComeThroughAPipe) {
+  write("inputdataconfig",
+        R"({"train": {}, "validation": {"TrainingInputMode": "Pipe"}, "model": {}})");
+  EXPECT_TRUE(contains(command(), "--valid-data-path=" + data_ + "validation_{epoch}"));
+}
+
 TEST_F(SageMaker, RefusesPipesOfOtherChannels) {
-  for (const std::string name : {"validation", "model"}) {
-    std::string channels = R"({"train": {}, "validation": {}, "model": {}})";
-    channels.insert(channels.find(name) + name.size() + 4, R"("TrainingInputMode": "Pipe")");
-    write("inputdataconfig", channels);
-    EXPECT_NE(fault().find("The channel '" + name + "' uses Pipe mode"), std::string::npos);
-  }
+  write("inputdataconfig",
+        R"({"train": {}, "validation": {}, "model": {"TrainingInputMode": "Pipe"}})");
+  EXPECT_NE(fault().find("The channel 'model' uses Pipe mode"), std::string::npos);
+  write("inputdataconfig", R"({"train": {"TrainingInputMode": "Pipe"}, "model": {}})");
+  EXPECT_NE(fault().find("no channel 'validation'"), std::string::npos);
 }
 
 TEST_F(SageMaker, NeedsTheWholeModel) {

@@ -1,15 +1,18 @@
 """Training images that come in a stream: named pipes, standard input, a played SageMaker job in Pipe mode."""
+import contextlib
 import io
+import itertools
 import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import tarfile
 import threading
 import time
 
-from flow import FlowTest, main
+from flow import KILN, FlowTest, assert_resumed, kiln, main, start_until
 from resumed_runs import ENVIRONMENT, Job, differences
 from test_sagemaker import SageMakerTest as _SageMaker
 
@@ -62,6 +65,66 @@ def tar_with_labels(paths):
     return file.getvalue()
 
 
+def tfrecords(data):
+    """Each with its framing: a length of 8 bytes, 4 bytes of checksum, the data, 4 bytes of checksum."""
+    found, at = [], 0
+    while at < len(data):
+        end = at + 16 + struct.unpack_from("<Q", data, at)[0]
+        found.append(data[at:end])
+        at = end
+    return found
+
+
+def recordio_records(data):
+    """Each with its framing: a magic number, the length and the kind of the part in 4 bytes, and data padded to 4 bytes."""
+    found, at = [], 0
+    while at < len(data):
+        word, = struct.unpack_from("<I", data, at + 4)
+        end = at + 8 + ((word & (1 << 29) - 1) + 3) // 4 * 4
+        if word >> 29 in (0, 1):
+            found.append(b"")
+        found[-1] += data[at:end]
+        at = end
+    return found
+
+
+def reordered(records, order):
+    assert len(records) == len(order), len(records)
+    return b"".join(records[i] for i in order)
+
+
+class Platform:
+    """Feeds the channels of a job in Pipe mode: each epoch has a named pipe, made when the one before has been read, and counted
+    from 0. `held` is a pipe of which half is written and no more comes."""
+
+    def __init__(self, folder, contents, held=None):
+        self.folder, self.held, self.is_over = folder, held, False
+        for channel, data in contents.items():
+            threading.Thread(target=self.feed, args=(channel, data), daemon=True).start()
+
+    def feed(self, channel, data):
+        for epoch in itertools.count():
+            pipe = self.folder / f"{channel}_{epoch}"
+            os.mkfifo(pipe)
+            try:
+                with open(pipe, "wb", buffering=0) as writer:
+                    is_held = pipe.name == self.held
+                    writer.write(data[:len(data) // 2] if is_held else data)
+                    while is_held and not self.is_over:
+                        time.sleep(0.01)
+            except BrokenPipeError:
+                pass
+            if self.is_over:
+                return
+
+    def end(self):
+        """Also for those who wait for a reader."""
+        self.is_over = True
+        for pipe in self.folder.glob("*_*"):
+            with contextlib.suppress(OSError):
+                os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+
+
 class StreamTest(FlowTest):
     def setUp(self):
         super().setUp()
@@ -72,6 +135,13 @@ class StreamTest(FlowTest):
 
     def job(self, name, **options):
         return Job(self.folder / name, self.untrained, self.data, **{**STEPS, **options})
+
+    def pack(self, source, form):
+        """The one file of a folder that `kiln pack` writes."""
+        target = self.folder / f"packed {form}"
+        made = kiln("pack", source, target, "--format", form)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return next(target.glob("*." + {"recordio": "rec"}.get(form, form)))
 
     def write_pipes(self, contents):
         """Makes named pipes, and writes them in the background as a platform does."""
@@ -101,20 +171,37 @@ class StreamTest(FlowTest):
 
 
 class EqualTest(StreamTest):
-    def test_pipes_and_a_folder_give_equal_bits_where_their_order_is_equal(self):
+    def test_every_form_gives_equal_bits_where_the_order_is_equal(self):
+        """Class folders, and files of tar, TFRecord and RecordIO, have the order of the seed, in which the pipes are written."""
         data = self.folder / "some"
-        for path in self.images:
+        images = self.images[::2]
+        for path in images:
             (data / "train" / path.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(path, data / "train" / path.parent.name)
         shutil.copytree(self.data / "val", data / "val")
-        files = Job(self.folder / "files", self.untrained, data, image_size=32)
-        self.assertEqual(files.run()[0], 0)
-        pipes = self.job("pipes", train_data_path="train_{epoch}", shuffle_buffer=1)
-        self.write_pipes({pipes.folder / f"train_{epoch}": form([self.images[i] for i in permutation(self.count, 1, epoch + 1)])
-                          for epoch, form in enumerate((tar_of, tar_with_labels))})
-        output = self.ended(pipes)
-        self.assertIn("at most 48 images in each epoch", output)
-        self.assertEqual((pipes.folder / "model/model").read_bytes(), (files.folder / "model/model").read_bytes())
+        packed = {form: self.pack(data / "train", form) for form in ("tar", "tfrecord", "recordio")}
+        order = permutation(len(images), 1, 1)
+        models = {}
+        for form in ("folder", *packed):
+            paths = {"train_data_path": packed[form].parent} if form in packed else {
+}
+            job = Job(self.folder / form, self.untrained, data, image_size=32, epochs=1, **paths)
+            self.ended(job)
+            models[form] = (job.folder / "model/model").read_bytes()
+        streams = {"tar": tar_of([images[i] for i in order]), "labels": tar_with_labels([images[i] for i in order]),
+                   "tfrecord": reordered(tfrecords(packed["tfrecord"].read_bytes()), order),
+                   "recordio": reordered(recordio_records(packed["recordio"].read_bytes()), order)}
+        validation = tar_of(images_of(data / "val"))
+        for form, stream in streams.items():
+            job = self.job(f"pipe of {form}", epochs=1, steps_per_epoch=2, train_data_path="train_{epoch}",
+                           valid_data_path="validation", shuffle_buffer=1)
+            self.write_pipes({job.folder / "train_0": stream})
+            self.write_pipes({job.folder / "validation": validation})
+            output = self.ended(job)
+            self.assertIn("at most 24 images in each epoch", output)
+            self.assertRegex(output, r"validation data: .*stream, kept 'validation', \S+ \S+ of memory")
+            models[job.folder.name] = (job.folder / "model/model").read_bytes()
+        self.assertEqual({name for name, model in models.items() if model != models["folder"]}, set())
 
     def test_standard_input_goes_on_from_epoch_to_epoch(self):
         tars = [tar_of(self.images), tar_of(self.images[::-1])]
@@ -158,14 +245,27 @@ class FaultTest(StreamTest):
         self.failed(self.job("files", data_path=None), "--steps-per-epoch is for streams")
 
     def test_images_without_labels_are_error_24(self):
-        job = self.job("unlabeled", train_data_path="train_{epoch}")
         file = io.BytesIO()
         with tarfile.open(fileobj=file, mode="w") as tar:
             tar.add(self.images[0], "1.png")
-        (job.folder / "train_0").write_bytes(file.getvalue())
-        self.failed(job, "has no label")
-        info = json.loads(next(job.folder.rglob("error_info.json")).read_text())
-        self.assertIn("24", json.dumps(info))
+        for part in ("train", "valid"):
+            with self.subTest(part=part):
+                job = self.job(f"unlabeled {part}", **{f"{part}_data_path": part + "_{epoch}"},
+                               **({} if part == "train" else {"steps_per_epoch": None}))
+                (job.folder / f"{part}_0").write_bytes(file.getvalue())
+                self.failed(job, "has no label", f"'{part}_")
+                info = json.loads(next(job.folder.rglob("error_info.json")).read_text())
+                self.assertIn("24", json.dumps(info))
+
+    def test_validation_streams(self):
+        job = self.job("cut off", valid_data_path="valid_{epoch}", steps_per_epoch=None)
+        (job.folder / "valid_0").write_bytes(tar_of(self.images)[:20000])
+        self.failed(job, "Validation dataset 'valid_0'", "in the middle of a record")
+        job = self.job("late", valid_data_path="valid_{epoch}", steps_per_epoch=None, collective_timeout=2)
+        self.failed(job, "Validation dataset 'valid_0' is not there")
+        self.failed(self.job("shared", train_data_path="-", valid_data_path="-"), "--train-data-path is the same")
+        job = self.job("split", data_path="images_{epoch}", train_data_path=None, valid_data_path=None, steps_per_epoch=None)
+        self.failed(job, "cannot be split")
 
     def test_a_signal_ends_a_wait(self):
         job = self.job("waits", train_data_path="pipe")
@@ -196,22 +296,51 @@ class RanksTest(StreamTest):
         self.assertIn("3 of 4 steps", output)
 
     def test_two_ranks_on_one_stream_are_refused(self):
-        self.failed(self.job("shared", ranks=2, train_data_path="train_{epoch}"), "gone for the 1 others")
+        self.failed(self.job("shared", ranks=2, train_data_path="train_{epoch}"), "gone for the others")
 
 
 class PipeModeTest(_SageMaker):
-    def test_a_job_in_pipe_mode_with_two_ranks(self):
+    """Two ranks with a channel each, and one for validation."""
+
+    def lay_out_pipes(self, held=None):
+        for name in ("input/config", "input/data", "model", "output/data", "checkpoints"):
+            (self.tree / name).mkdir(parents=True, exist_ok=True)
         self.lay_out({"sagemaker_mpi_num_of_processes_per_host": "2", "threads": "1", "batch_size": "6", "epochs": "2",
-                      "steps_per_epoch": "3", "image_size": "32"}, channels={"validation": "val"})
+                      "steps_per_epoch": "3", "image_size": "32", "shuffle_buffer": "4", "patience": "100",
+                      "learning-rate": "0.01"}, channels={})
+        self.write("inputdataconfig", {"model": {"TrainingInputMode": "File"},
+                                       **{name: {"TrainingInputMode": "Pipe"} for name in ("train_0", "train_1", "validation")}})
         images = images_of(self.data / "train")
-        modes = {"validation": "File", "model": "File", "train_0": "Pipe", "train_1": "Pipe"}
-        self.write("inputdataconfig", {name: {"TrainingInputMode": mode} for name, mode in modes.items()})
-        for rank in range(2):
-            for epoch in range(2):
-                (self.tree / f"input/data/train_{rank}_{epoch}").write_bytes(tar_of(images[rank::2][:18]))
+        contents = {f"train_{rank}": tar_of(images[rank::2][:18]) for rank in range(2)}
+        platform = Platform(self.tree / "input/data", {**contents, "validation": tar_of(images_of(self.data / "val"))}, held)
+        self.addCleanup(platform.end)
+        return platform
+
+    def test_a_job_that_is_stopped_and_started_again_ends_as_an_undisturbed_one(self):
+        platform = self.lay_out_pipes()
         result = self.start()
         self.assert_trained(result)
         self.assertIn("--channel-per-rank=True", result.stdout)
+        platform.end()
+        straight = (self.tree / "model/model").read_bytes()
+
+        self.tree = self.folder / "taken"
+        platform = self.lay_out_pipes(held="train_0_1")
+        job = start_until(self, "Epoch 1,", [KILN, "train"], cwd=self.folder,
+                          env={**os.environ, "SAGEMAKER_BASE_DIR": str(self.tree)})
+        job.send_signal(signal.SIGTERM)
+        output, _ = job.communicate(timeout=100)
+        self.assertEqual(job.returncode, 143, output)
+        platform.end()
+
+        checkpoints = self.tree / "checkpoints"
+        self.tree = self.folder / "restarted"
+        self.tree.mkdir()
+        shutil.move(checkpoints, self.tree / "checkpoints")
+        self.lay_out_pipes()
+        result = self.start()
+        assert_resumed(self, result, self.tree / "model", self.tree / "output/data/logs", 2)
+        self.assertEqual((self.tree / "model/model").read_bytes(), straight)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace kiln {
 
@@ -27,6 +28,8 @@ class OpenFile {
   // An unnamed file in `folder`: its space is freed with the last descriptor, however the process
   // ends.
   static OpenFile unnamed(const std::filesystem::path& folder);
+  // An empty file in memory, which is freed likewise. Throws std::system_error.
+  static OpenFile in_memory();
 
   // The same file, to be closed on its own; closed if this is. Throws std::system_error.
   OpenFile duplicate() const;
@@ -117,6 +120,30 @@ bool is_compressed(const OpenFile& file);
 // space left on device".
 class SpoolFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+// TMPDIR, else /tmp. Throws SpoolFault where that is no folder.
+std::filesystem::path temporary_folder();
+
+// Bytes that are kept in memory, or where they are too many in the folder for temporary files.
+class KeptBytes {
+ public:
+  explicit KeptBytes(std::uint64_t most_in_memory);
+
+  // Throws SpoolFault; std::system_error where memory cannot hold them.
+  void append(std::string_view bytes);
+  std::uint64_t size() const { return size_; }
+  std::uint64_t memory_bytes() const { return is_in_memory_ ? size_ : 0; }
+  OpenFile take() { return std::move(file_); }
+
+ private:
+  void move_to_folder();
+
+  const std::uint64_t most_in_memory_;
+  OpenFile file_;
+  std::uint64_t size_ = 0;
+  bool is_in_memory_ = true;
+  std::filesystem::path folder_;
 };
 
 // Unpacks `path` to an unnamed file in the folder for temporary files (TMPDIR, else /tmp), whose

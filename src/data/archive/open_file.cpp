@@ -1,5 +1,6 @@
 #include <archive.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -33,14 +34,6 @@ std::string first_bytes(const OpenFile& file) {
   std::string bytes(4, '\0');
   bytes.resize(file.read_at(0, bytes.data(), bytes.size()));
   return bytes;
-}
-
-fs::path temporary_folder() {
-  try {
-    return fs::temp_directory_path();
-  } catch (const fs::filesystem_error& fault) {
-    throw SpoolFault("'" + fault.path1().string() + "' is not a folder");
-  }
 }
 
 // Receives the output, and rejects decompression bombs.
@@ -159,6 +152,13 @@ OpenFile OpenFile::unnamed(const std::filesystem::path& folder) {
   return file;
 }
 
+OpenFile OpenFile::in_memory() {
+  OpenFile file;
+  file.descriptor_ = ::memfd_create("kiln", MFD_CLOEXEC);
+  if (file.descriptor_ < 0) fail(errno, "memory for a file");
+  return file;
+}
+
 OpenFile OpenFile::duplicate() const {
   OpenFile file;
   if (!is_open()) return file;
@@ -192,6 +192,14 @@ void OpenFile::append(std::string_view bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(errno, "write");
     bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+fs::path temporary_folder() {
+  try {
+    return fs::temp_directory_path();
+  } catch (const fs::filesystem_error& fault) {
+    throw SpoolFault("'" + fault.path1().string() + "' is not a folder");
   }
 }
 

@@ -207,6 +207,8 @@ std::string describe(Dataset::Kind kind) {
       return "record files";
     case Dataset::Kind::kStream:
       return "stream";
+    case Dataset::Kind::kKeptStream:
+      return "stream, kept";
   }
   throw InternalError("unknown kind of dataset");
 }

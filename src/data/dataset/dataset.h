@@ -130,7 +130,8 @@ struct Dataset {
     kUnlabeledFolder,
     kArchives,
     kRecords,
-    kStream
+    kStream,
+    kKeptStream
   };
 
   Kind kind = Kind::kImageDirectory;
@@ -145,11 +146,14 @@ struct Dataset {
   std::string read_with;     // reading_text() of the options it was read with
   std::optional<int> first_label;   // the number of the first class in record files; empty: unknown
   std::int64_t num_streamed = 0;    // images of an epoch of a stream, which has no samples
+  std::uint64_t memory_bytes = 0;   // that the images of a kept stream take
   std::vector<SourceStamp> stamps;  // of what was read to list the images
   std::vector<std::string> notes;   // for warnings: skipped files, circular links, …
 
   bool labeled() const { return !classes.empty(); }
   bool is_stream() const { return kind == Kind::kStream; }
+  // Its images came in a stream, and are in an archive that no file has the name of.
+  bool is_kept_stream() const { return kind == Kind::kKeptStream; }
   // Of a stream: of an epoch, at most.
   std::int64_t num_images() const {
     return is_stream() ? num_streamed : static_cast<std::int64_t>(samples.size());
@@ -157,7 +161,7 @@ struct Dataset {
 };
 
 // "ImageDirectory", "COCO folder", "class folders", "folder of images", "archive", "record files",
-// "stream".
+// "stream", "stream, kept".
 std::string describe(Dataset::Kind kind);
 
 // What tells datasets apart that were read from the same files: the options, and the contents of

@@ -8,6 +8,13 @@
 
 namespace kiln {
 
+void refuse_unlabeled(const std::string& stream, const std::string& image) {
+  throw Error(ErrorCode::kNotLabeledDataset,
+              stream + ": the image '" + printable(image) +
+                  "' has no label. Give a tar with a .cls file next to each image, or with a "
+                  "folder for each class; records with a label.");
+}
+
 ClassIds::ClassIds(const std::vector<std::string>& classes, std::string stream)
     : stream_(std::move(stream)) {
   for (std::size_t id = 0; id < classes.size(); ++id)
@@ -15,12 +22,7 @@ ClassIds::ClassIds(const std::vector<std::string>& classes, std::string stream)
 }
 
 int ClassIds::of(const std::string& label, const std::string& image, int first) const {
-  const std::string which = stream_ + ": the image '" + printable(image) + "' ";
-  if (label.empty())
-    throw Error(ErrorCode::kNotLabeledDataset,
-                which +
-                    "has no label. Give a tar with a .cls file next to each image, or with a "
-                    "folder for each class.");
+  if (label.empty()) refuse_unlabeled(stream_, image);
   if (const auto found = ids_.find(label); found != ids_.end()) return found->second;
   int number = -1;
   const auto [end, fault] = std::from_chars(label.data(), label.data() + label.size(), number);
@@ -28,8 +30,8 @@ int ClassIds::of(const std::string& label, const std::string& image, int first) 
   if (is_number && number >= first && static_cast<std::size_t>(number - first) < ids_.size())
     return number - first;
   throw Error(ErrorCode::kInvalidDataset,
-              which + "has the label '" + excerpt(label) + "', which is none of the " +
-                  std::to_string(ids_.size()) +
+              stream_ + ": the image '" + printable(image) + "' has the label '" + excerpt(label) +
+                  "', which is none of the " + std::to_string(ids_.size()) +
                   " classes, those of --classes or else of the validation images. Give a --classes "
                   "file that names it, or remove the image.");
 }

@@ -8,9 +8,12 @@
 
 namespace kiln {
 
+// Error kNotLabeledDataset. `stream` is its name: "Training dataset '-'".
+[[noreturn]] void refuse_unlabeled(const std::string& stream, const std::string& image);
+
 class ClassIds {
  public:
-  // `stream` names it in errors: "Training dataset '-'".
+  // `stream` names it in errors, as above.
   ClassIds(const std::vector<std::string>& classes, std::string stream);
 
   // `label` is a class's name, or else its number, from `first` on. Throws Error kNotLabeledDataset

@@ -36,7 +36,7 @@ StepImages::StepImages(const StreamLoader::Plan& plan, LoaderThreads& pool, int 
       .order = std::vector<std::uint32_t>(images.size()),
       .repeats = std::vector<std::uint32_t>(images.size(), static_cast<std::uint32_t>(step)),
       .batch_size = plan.batch_size,
-      .pixels = plan.pixels,
+      .pixels = plan.pixels_of ? plan.pixels_of(epoch) : plan.pixels,
       .scaling = plan.scaling,
       .seed = plan.seed,
       .epoch = static_cast<std::uint64_t>(epoch),

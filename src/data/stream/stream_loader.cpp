@@ -69,7 +69,6 @@ class StreamLoader::State {
   void mixed(Arrival image, Item& end);
   void hand_over(Item item);
   bool has_room() const;
-  void judge_silence(int epoch, double seconds, double& next_warning) const;
 
   const Plan plan_;
   LoaderThreads& pool_;
@@ -103,11 +102,9 @@ void StreamLoader::State::read() {
   } catch (const StreamClosed&) {
   } catch (const Error&) {
     hand_over({.epoch = epoch, .failure = std::current_exception()});
-  } catch (const std::runtime_error& fault) {  // StreamFault, ArchiveFault
-    const Error error(ErrorCode::kInvalidDataset,
-                      name(epoch) + ": the stream " + fault.what() +
-                          ". Check what writes it, and write it again from its start.");
-    hand_over({.epoch = epoch, .failure = std::make_exception_ptr(error)});
+  } catch (const std::runtime_error& fault) {  // StreamFault, ArchiveFault, RecordFault
+    hand_over(
+        {.epoch = epoch, .failure = std::make_exception_ptr(error_of_stream(name(epoch), fault))});
   } catch (...) {
     hand_over({.epoch = epoch, .failure = std::current_exception()});
   }
@@ -182,9 +179,7 @@ std::unique_ptr<StepImages> StreamLoader::State::take() {
 }
 
 const Item* StreamLoader::State::await(int epoch) {
-  std::uint64_t received = watch_.received;
-  Stopwatch silence;
-  double next_warning = plan_.warning_seconds;
+  StreamSilence silence(watch_, plan_.silence, plan_.warn);
   std::vector<std::unique_ptr<StepImages>> passed_over;  // destroyed without the lock
   std::unique_lock lock(mutex_);
   while (true) {
@@ -197,31 +192,10 @@ const Item* StreamLoader::State::await(int epoch) {
     if (!items_.empty()) break;
     if (stop_signal() != 0) return nullptr;
     came_.wait_for(lock, kBetweenLooks);
-    if (const std::uint64_t now = watch_.received; now != std::exchange(received, now))
-      silence = {};
-    judge_silence(epoch, silence.seconds(), next_warning);
+    silence.judge(name(epoch));
   }
   if (items_.front().failure) std::rethrow_exception(items_.front().failure);
   return &items_.front();
-}
-
-void StreamLoader::State::judge_silence(int epoch, double seconds, double& next_warning) const {
-  if (seconds < std::min(next_warning, plan_.deadline_seconds)) {
-    if (seconds < plan_.warning_seconds) next_warning = plan_.warning_seconds;
-    return;
-  }
-  const StreamWatch::State state = watch_.state;
-  const std::string text =
-      name(epoch) +
-      (state == StreamWatch::State::kAbsent      ? " is not there"
-       : state == StreamWatch::State::kUnwritten ? " is a pipe that nobody writes to"
-                                                 : " has sent nothing") +
-      formatted(" for %.0f s", seconds);
-  if (seconds >= plan_.deadline_seconds)
-    throw Error(ErrorCode::kInvalidDataset,
-                text + ". Start what writes it, or wait longer with --collective-timeout.");
-  next_warning += plan_.warning_seconds;
-  plan_.warn(text + "; training waits for it");
 }
 
 class StreamLoader::Epoch final : public Batches {

@@ -18,6 +18,7 @@
 #include "base/record_options.h"
 #include "data/loader/batches.h"
 #include "data/loader/loader_threads.h"
+#include "data/stream/stream_silence.h"
 #include "data/transform/image_pipeline.h"
 
 namespace kiln {
@@ -35,12 +36,13 @@ class StreamLoader {
     // Of every `keep_one_of` images that come, this rank takes one.
     int keep_one_of = 1, keep_which = 0;
     TransformSpec pixels;
+    // In place of it where epochs differ; called by the reading thread.
+    std::function<TransformSpec(int epoch)> pixels_of = {};
     std::optional<Normalization> scaling;  // as in BatchLoader::Plan
     std::uint64_t seed = 0;
     int num_slots = 4;  // batches that may be decoded ahead
-    // How long a stream may send nothing while it is waited for, and who hears of it before.
-    double warning_seconds = 60, deadline_seconds = 300;
-    std::function<void(const std::string&)> warn;
+    StreamSilence::Limits silence = {};
+    StreamSilence::Warn warn;
 
     std::size_t step_images() const;
   };

@@ -24,6 +24,13 @@ std::string stream_path(const std::string& path, int epoch) {
   return whole;
 }
 
+Error error_of_stream(const std::string& name, const std::exception& fault) {
+  const bool is_clause = dynamic_cast<const StreamFault*>(&fault) != nullptr;
+  return Error(ErrorCode::kInvalidDataset,
+               name + ": the stream " + (is_clause ? "" : "cannot be read: ") + fault.what() +
+                   ". Check what writes it, and write it again from its start.");
+}
+
 bool StreamSource::begin_epoch(int number) {
   const std::string path = stream_path(path_, number);
   if (!bytes_ || path != path_) {

@@ -2,22 +2,28 @@
 // epoch, whose number `{epoch}` in the path stands for.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "base/record_options.h"
 #include "data/stream/byte_stream.h"
 #include "data/stream/record_stream.h"
 
 namespace kiln {
 
-// Whether training images at this path come as a stream.
+// Whether images at this path come as a stream.
 bool is_stream_path(const std::string& path);
 
 // That of an epoch, counted from 0 in each process: a platform that starts the program again counts
 // anew.
 std::string stream_path(const std::string& path, int epoch);
+
+// Why reading it failed (a StreamFault, an ArchiveFault or a RecordFault), as Error
+// kInvalidDataset. `name` is the stream's: "Training dataset '-'".
+Error error_of_stream(const std::string& name, const std::exception& fault);
 
 // One thread.
 class StreamSource {

@@ -21,6 +21,7 @@ long long num_images(const TrainingJob& job) {
 
 // Why --auto True has no use here, a clause; empty: it has.
 std::string hindrance(const TrainingJob& job, bool has_weights) {
+  if (job.inputs.train.is_stream()) return "the images of a stream cannot be read again";
   if (job.inputs.untrained.spec.pretrained)
     return "the network ends in two linear layers, as one does that `kiln init-model --pretrained "
            "True` made, or with --head designer";

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -20,6 +21,7 @@
 #include "run/plan/fold_plan.h"
 #include "run/plan/rank_agreement.h"
 #include "run/plan/run_recipe.h"
+#include "run/plan/valid_stream.h"
 #include "run/time_limit.h"
 #include "train/replicas.h"
 #include "weights/model_weights.h"
@@ -148,6 +150,7 @@ void read_inputs(TrainingJob& job) {
   TrainingInputs& inputs = job.inputs;
   const bool reads_images = world.leads() || config.data.scan_each;
   const bool is_shard = config.data.has_train_shard;
+  std::optional<Dataset> kept_valid = keep_valid_stream(world, config, job.log);
   world.agree([&] {
     Problems problems;
     DataConfig part = part_of_rank(config.data, reads_images, world);
@@ -158,9 +161,9 @@ void read_inputs(TrainingJob& job) {
       weights = resolve_weights(given, part.network.weights_sha256, job.log);
       add_weights_choice(given, weights, job);
     });
-    inputs = read_training_inputs(part, problems,
-                                  static_cast<std::uint64_t>(config.optimization.random_seed),
-                                  scan_plan(job.loader_threads.first, job.log));
+    inputs = read_training_inputs(
+        part, problems, static_cast<std::uint64_t>(config.optimization.random_seed),
+        scan_plan(job.loader_threads.first, job.log), std::move(kept_valid));
     if (reads_images && problems.empty())
       problems.collect([&] { choose_transforms(config.data, inputs); });
     job.model_print = print_of_model(inputs);  // the weights go as soon as they are taken

@@ -189,10 +189,14 @@ NcclWatch watch_over_mpi(World& world, const RanksConfig& config, const std::str
   return watch;
 }
 
-// The images of rank 0's set, without its root and name.
+// The images of rank 0's set, without its root and name. Those that have come are kept.
 void take_list_of_leader(World& world, Dataset& set) {
   const std::string bytes = world.broadcast(world.leads() ? to_bytes(set, SetParts::kList) : "");
-  if (!world.leads()) set = dataset_of(bytes, SetParts::kList);
+  if (world.leads()) return;
+  Dataset taken = dataset_of(bytes, SetParts::kList);
+  if (set.is_kept_stream()) taken.archives = std::move(set.archives);
+  taken.memory_bytes = set.memory_bytes;
+  set = std::move(taken);
 }
 
 // Ranks that have read the transformation must have found the same; the others take rank 0's.

@@ -61,7 +61,7 @@ class StreamLoaderTest : public testing::Test {
                             .pixels = {},
                             .scaling = {},
                             .seed = 3,
-                            .deadline_seconds = 20,
+                            .silence = {.deadline_seconds = 20},
                             .warn = [this](const std::string& text) { warnings_ += text + "\n"; }};
     plan.pixels.output = {8, 8};
     return plan;
@@ -275,8 +275,8 @@ TEST_F(StreamLoaderTest, ASilentPipeIsWarnedOfAndThenAnError) {
   const std::filesystem::path pipe = folder_.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   StreamLoader::Plan wanted = plan("pipe");
-  wanted.warning_seconds = 0.1;
-  wanted.deadline_seconds = 0.35;
+  wanted.silence.warning_seconds = 0.1;
+  wanted.silence.deadline_seconds = 0.35;
   EXPECT_NE(failure(wanted).find("nobody writes to"), std::string::npos);
   EXPECT_NE(warnings_.find("pipe' is a pipe that nobody writes to"), std::string::npos);
   const int writer = ::open(pipe.c_str(), O_RDWR);

@@ -1,0 +1,17 @@
+// Validation images that come in a stream, for all ranks.
+#pragma once
+
+#include <optional>
+
+#include "base/log.h"
+#include "config/run_config.h"
+#include "data/dataset/dataset.h"
+#include "parallel/ranks/world.h"
+
+namespace kiln {
+
+// A collective. Empty unless rank 0 finds a stream at --valid-data-path, which it reads to its end;
+// each rank keeps all images. Errors are those of check_valid_stream() and keep_stream().
+std::optional<Dataset> keep_valid_stream(World& world, const TrainConfig& config, Log& log);
+
+}  // namespace kiln
