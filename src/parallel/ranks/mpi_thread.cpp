@@ -1,292 +1,13 @@
 #include "parallel/ranks/mpi_thread.h"
 
-#include <mpi.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <limits>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <set>
-#include <thread>
-#include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "parallel/ranks/mpi_collectives.h"
-#include "parallel/ranks/mpi_messages.h"
+#include "parallel/ranks/mpi_thread_state.h"
 
 namespace kiln {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-struct Queued {
-  Collective what;
-  std::uint64_t place = 0;  // among all collectives of this rank
-};
-
-}  // namespace
-
-struct MpiThread::State {
-  State(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
-      : stall(limits, std::move(warn)), thread([this] { run(); }) {}
-
-  void run();
-  void open();
-  void poll_once();
-  void start_queued();
-  void finish(MpiLane& lane);
-  const MpiLane::Running* oldest() const;  // of all lanes
-  void watch();
-  void receive_status();
-  void send_phase(const PeerStatus& mine);
-  void take_peer_snapshot();
-  void handle_requests();
-  void idle();
-  template <typename Value>
-  Value now(const Value& shared) const {
-    const std::lock_guard lock(mutex);
-    return shared;
-  }
-  void fail(std::exception_ptr failure);
-  void throw_if_failed() const;
-
-  Ranks ranks;  // written once before `ready`, then read by any thread
-
-  // The thread's own.
-  StallWatch stall;
-  std::vector<MpiLane> lanes;  // by Lane
-  std::optional<MpiMessages> messages;
-  static constexpr int kYields = 300, kLarge = 1 << 14;  // a millisecond or so; elements
-  int num_yields = 0;                                    // since the last collective began
-  std::uint64_t watched = 0;  // the place of the collective that `stall` knows
-  std::string sent_phase;
-  Clock::time_point sent_at;
-  SuspensionWatch suspension{std::chrono::seconds(1)};
-
-  // Shared, under `mutex`.
-  mutable std::mutex mutex;
-  std::condition_variable wake, changed;
-  bool ready = false, stopping = false;
-  std::deque<Queued> queued;
-  std::set<std::uint64_t> under_way;      // tickets: indices of queued, unfinished collectives
-  std::uint64_t places = 0, started = 0;  // also counts collectives of other libraries
-  int waiters = 0;
-  std::exception_ptr fault;
-  std::string phase = "starting";
-  bool patient = false;
-  std::vector<std::string> hosts;
-  std::optional<RankFailure> to_announce;
-  std::optional<bool> announced;      // result of announce_failure()
-  std::optional<int> lowest_failure;  // of the other ranks
-  std::optional<int> abort_code;
-  std::optional<std::vector<PeerStatus>> peer_snapshot;  // for query_peers()
-  bool snapshot_wanted = false;
-  std::map<std::string, double> seconds;
-
-  std::thread thread;  // last: starts after everything else is constructed
-};
-
-void MpiThread::State::open() {
-  int provided = 0;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  for (std::size_t i = 0; i < kNumLanes; ++i) lanes.emplace_back(MPI_COMM_WORLD);
-  MPI_Comm_rank(MPI_COMM_WORLD, &ranks.rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks.size);
-  MPI_Comm neighbors = MPI_COMM_NULL;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, ranks.rank, MPI_INFO_NULL, &neighbors);
-  MPI_Comm_rank(neighbors, &ranks.local_rank);
-  MPI_Comm_size(neighbors, &ranks.local_size);
-  MPI_Comm_free(&neighbors);
-  messages.emplace(MPI_COMM_WORLD);
-}
-
-void MpiThread::State::run() {
-  ::prctl(PR_SET_TIMERSLACK, 1000UL);  // so that short sleeps really are short
-  open();
-  {
-    const std::lock_guard lock(mutex);
-    ready = true;
-  }
-  changed.notify_all();
-  for (;;) {
-    poll_once();
-    const std::lock_guard lock(mutex);
-    if (stopping && under_way.empty()) break;
-  }
-  messages->close();
-  for (MpiLane& lane : lanes) lane.close();
-  MPI_Finalize();
-}
-
-void MpiThread::State::poll_once() {
-  handle_requests();
-  start_queued();
-  for (MpiLane& lane : lanes) finish(lane);
-  receive_status();
-  watch();
-  idle();
-}
-
-void MpiThread::State::start_queued() {
-  std::deque<Queued> taken;
-  {
-    const std::lock_guard lock(mutex);
-    if (fault || queued.empty()) return;
-    taken.swap(queued);
-    started = std::max(started, taken.back().place);
-  }
-  num_yields = 0;
-  for (const Queued& call : taken)
-    lanes[static_cast<std::size_t>(call.what.lane)].start(call.what, call.place);
-}
-
-void MpiThread::State::finish(MpiLane& lane) {
-  int status = MPI_SUCCESS;
-  while (const std::optional<MpiLane::Done> done = lane.take_done(&status)) {
-    {
-      const std::lock_guard lock(mutex);
-      under_way.erase(done->place);
-      seconds[done->what.name] += done->seconds;
-    }
-    changed.notify_all();
-  }
-  if (status != MPI_SUCCESS)
-    fail(std::make_exception_ptr(
-        Error(ErrorCode::kTimeoutOccured, std::string("The ") + lane.oldest()->what.name +
-                                              " over all ranks failed: " + mpi_error_text(status) +
-                                              ". Check the driver logs of the other ranks.")));
-}
-
-const MpiLane::Running* MpiThread::State::oldest() const {
-  const MpiLane::Running* found = nullptr;
-  for (const MpiLane& lane : lanes) {
-    const MpiLane::Running* candidate = lane.oldest();
-    if (candidate != nullptr && (found == nullptr || candidate->place < found->place))
-      found = candidate;
-  }
-  return found;
-}
-
-// Processes messages from other ranks; a failure there ends every wait here.
-void MpiThread::State::receive_status() {
-  PeerStatus mine;
-  {
-    const std::lock_guard lock(mutex);
-    mine = {started, patient, phase, {}};
-  }
-  messages->poll(mine);
-  send_phase(mine);
-  take_peer_snapshot();
-  const std::optional<RankFailure>& failure = messages->failure();
-  if (!failure) return;
-  const std::vector<std::string> names = now(hosts);
-  const auto rank_index = static_cast<std::size_t>(failure->rank);
-  {
-    const std::lock_guard lock(
-        mutex);  // before the wait ends: the thread that wakes must know which rank failed
-    lowest_failure = failure->rank;
-  }
-  fail(std::make_exception_ptr(
-      FailedElsewhere("rank " + std::to_string(failure->rank) +
-                          (rank_index < names.size() ? " on host " + names[rank_index] : ""),
-                      failure->text, failure->exit_code)));
-}
-
-// For query_peers(): returns what is known and queries the peers for the next call.
-void MpiThread::State::take_peer_snapshot() {
-  {
-    const std::lock_guard lock(mutex);
-    if (!snapshot_wanted) return;
-    snapshot_wanted = false;
-    peer_snapshot = messages->peers();
-  }
-  changed.notify_all();
-  messages->ask_all();
-}
-
-// Queries periodically even without a request, so that a rank that falls silent has a last phase.
-void MpiThread::State::send_phase(const PeerStatus& mine) {
-  if (mine.phase == sent_phase || seconds_since(sent_at) < std::max(0.1, ranks.size / 80.0)) return;
-  sent_phase = mine.phase;
-  sent_at = Clock::now();
-  messages->send_status(mine);
-}
-
-// Queries the peers while a collective waits, warns when it waits long, gives up at the deadline.
-// Time suspended does not count.
-void MpiThread::State::watch() {
-  const Clock::time_point turn = Clock::now();  // one for all: SIGSTOP may come between two
-  if (const Clock::duration gap = suspension.turn(turn); gap != Clock::duration::zero()) {
-    for (MpiLane& lane : lanes) lane.forget(gap);
-    messages->forget(gap);
-  }
-  {
-    const std::lock_guard lock(mutex);
-    if (fault) return;
-  }
-  const MpiLane::Running* front = oldest();
-  if (front == nullptr) return;
-  if (std::exchange(watched, front->place) != front->place) stall.begin();
-  const double waited = std::chrono::duration<double>(turn - front->begin).count();
-  if (stall.asks(waited)) messages->ask_all();
-  if (!stall.judges(waited)) return;
-  const std::vector<std::string> names = now(hosts);
-  try {
-    stall.judge(front->what.name, waited, {messages->peers(), names, ranks.rank, front->place},
-                now(phase));
-  } catch (const Error&) {
-    fail(std::current_exception());
-  }
-}
-
-void MpiThread::State::fail(std::exception_ptr failure) {
-  const std::lock_guard lock(mutex);
-  if (!fault) fault = std::move(failure);
-  changed.notify_all();
-}
-
-void MpiThread::State::handle_requests() {
-  std::optional<RankFailure> announce;
-  std::optional<int> code;
-  {
-    const std::lock_guard lock(mutex);
-    announce.swap(to_announce);
-    code = abort_code;
-  }
-  if (announce) messages->send_failure(announce->exit_code, announce->text);
-  if (code) MPI_Abort(MPI_COMM_WORLD, *code);
-}
-
-// A thread waits: yield the core, on which large sums depend; a small one that takes long waits for
-// another rank. A collective overlaps with training: poll now and then. Idle: wait for work, and
-// answer other ranks a few hundred times a second.
-void MpiThread::State::idle() {
-  std::unique_lock lock(mutex);
-  if (!queued.empty()) return;
-  if (under_way.empty() || fault) {
-    wake.wait_for(lock, std::chrono::milliseconds(3));
-  } else if (waiters > 0 && (++num_yields < kYields || oldest()->what.count > kLarge)) {
-    lock.unlock();
-    std::this_thread::yield();
-  } else {
-    wake.wait_for(lock, std::chrono::microseconds(50));
-  }
-}
-
-void MpiThread::State::throw_if_failed() const {
-  if (fault) std::rethrow_exception(fault);
-}
 
 MpiThread::MpiThread(StallWatch::Limits limits, std::function<void(const std::string&)> warn)
     : state_(std::make_unique<State>(limits, std::move(warn))) {
@@ -316,6 +37,21 @@ std::uint64_t MpiThread::start(const Collective& collective) {
     state_->throw_if_failed();
     ticket = ++state_->places;
     state_->queued.push_back({collective, ticket});
+    state_->under_way.insert(ticket);
+  }
+  state_->wake.notify_all();
+  return ticket;
+}
+
+std::uint64_t MpiThread::post(const Parcel& parcel) {
+  if (parcel.bytes > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    throw InternalError("a parcel of more than 2^31 bytes");
+  std::uint64_t ticket = kDone;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->throw_if_failed();
+    ticket = State::kFirstParcel + ++state_->num_parcels;
+    state_->queued_parcels.push_back({parcel, ticket});
     state_->under_way.insert(ticket);
   }
   state_->wake.notify_all();

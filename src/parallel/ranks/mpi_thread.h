@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "parallel/ranks/collective.h"
+#include "parallel/ranks/parcel.h"
 #include "parallel/ranks/peer_status.h"
 
 namespace kiln {
@@ -33,6 +34,9 @@ class MpiThread {
   static constexpr std::uint64_t kDone = 0;  // a ticket that is already done
   // A ticket for wait(). The tickets of one lane finish in order.
   std::uint64_t start(const Collective& collective);
+  // Starts to send or to receive bytes; the ticket is for wait(), too. Parcels are no collectives:
+  // they have no order among those, and their deadline counts where no collective is in flight.
+  std::uint64_t post(const Parcel& parcel);
   // Throws Error kTimeoutOccured at the deadline, FailedElsewhere when another rank failed; from
   // then on every start and wait throws the same.
   void wait(std::uint64_t ticket);

@@ -163,11 +163,23 @@ std::string World::broadcast(const std::string& of_rank_0) {
 }
 
 std::vector<double> World::sum(const std::vector<double>& values) {
-  if (!mpi_) return values;
-  const auto sums = std::make_shared<std::vector<double>>(values);
-  wait_for({Collective::Kind::kAllReduce, "sum of counts", sums->data(), sums->size(),
-            Element::kFloat64, nullptr, sums});
-  return *sums;
+  return finish(start_sum(values));
+}
+
+World::SumUnderWay World::start_sum(const std::vector<double>& values) {
+  SumUnderWay sum{MpiThread::kDone, std::make_shared<std::vector<double>>(values)};
+  if (mpi_)
+    sum.ticket = mpi_->start({Collective::Kind::kAllReduce, "sum of counts", sum.values->data(),
+                              sum.values->size(), Element::kFloat64, nullptr, sum.values});
+  return sum;
+}
+
+std::vector<double> World::finish(const SumUnderWay& sum) {
+  if (mpi_) {
+    mpi_->wait(sum.ticket);
+    ++num_rounds_;
+  }
+  return *sum.values;
 }
 
 void World::barrier() {

@@ -64,6 +64,13 @@ class World {
   T broadcast(T of_rank_0);
   std::string broadcast(const std::string& of_rank_0);
   std::vector<double> sum(const std::vector<double>& values);  // of the same length everywhere
+  // The same in two calls, with work in between; other collectives may be, too.
+  struct SumUnderWay {
+    std::uint64_t ticket = MpiThread::kDone;
+    std::shared_ptr<std::vector<double>> values;
+  };
+  SumUnderWay start_sum(const std::vector<double>& values);
+  std::vector<double> finish(const SumUnderWay& sum);
   void barrier();
 
   // Runs `work`; returns if it succeeded on all ranks. Otherwise the lowest failed rank rethrows

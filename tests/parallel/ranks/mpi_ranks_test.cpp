@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <array>
 #include <chrono>
 #include <thread>
 
@@ -90,6 +91,54 @@ TEST_F(MpiRanks, BroadcastsRank0sValues) {
   EXPECT_TRUE(torch::equal(values, torch::full({4097}, 3.0F)));
   const std::string text(static_cast<std::size_t>(world->rank()) * 100 + 5, 'x');
   EXPECT_EQ(world->broadcast(text), "xxxxx");
+}
+
+TEST_F(MpiRanks, SumsInTwoCallsFinishWithOthersInBetween) {
+  const auto first = world->start_sum({1, static_cast<double>(world->rank())});
+  const auto second = world->start_sum({2});
+  EXPECT_EQ(world->sum({3}).front(), 3 * ranks_);
+  EXPECT_EQ(world->finish(first), (std::vector<double>{1.0 * ranks_, sum_of_ranks_}));
+  EXPECT_EQ(world->finish(second).front(), 2 * ranks_);
+}
+
+// A ring of parcels that are too large to be sent before they are received.
+TEST_F(MpiRanks, ParcelsGoFromRankToRank) {
+  MpiThread& mpi = *world->mpi();
+  const int next = (world->rank() + 1) % ranks_, previous = (world->rank() + ranks_ - 1) % ranks_;
+  const auto sent = std::make_shared<std::vector<int>>(3'000'001, world->rank());
+  const auto received = std::make_shared<std::vector<int>>(sent->size(), -1);
+  const std::size_t bytes = sent->size() * sizeof(int);
+  const std::uint64_t sending =
+      mpi.post({Parcel::Kind::kSend, "ring", next, 1, sent->data(), bytes, sent});
+  EXPECT_EQ(world->sum({1}).front(), ranks_) << "sums do not wait for them";
+  const std::uint64_t receiving =
+      mpi.post({Parcel::Kind::kReceive, "ring", previous, 1, received->data(), bytes, received});
+  mpi.wait(receiving);
+  mpi.wait(sending);
+  EXPECT_EQ(*received, std::vector<int>(sent->size(), previous));
+}
+
+TEST_F(MpiRanks, ParcelsOfAnyRankArriveInTheirOrder) {
+  constexpr int kParcels = 5;
+  MpiThread& mpi = *world->mpi();
+  const auto text = std::make_shared<std::array<int, 2>>();
+  const auto post = [&](Parcel::Kind kind, int rank) {
+    Parcel parcel{kind, "text", rank, 2, text->data(), sizeof *text, text};
+    parcel.is_soon = false;
+    mpi.wait(mpi.post(parcel));
+  };
+  if (!world->leads()) {
+    for (int i = 0; i < kParcels; ++i) {
+      *text = {world->rank(), i};
+      post(Parcel::Kind::kSend, 0);
+    }
+    return;
+  }
+  std::vector<int> next(static_cast<std::size_t>(ranks_));
+  for (int i = 0; i < kParcels * (ranks_ - 1); ++i) {
+    post(Parcel::Kind::kReceive, Parcel::kAnyRank);
+    EXPECT_EQ((*text)[1], next[static_cast<std::size_t>((*text)[0])]++);
+  }
 }
 
 TEST_F(MpiRanks, PlainValuesAreGatheredAndBroadcastInOneRound) {
