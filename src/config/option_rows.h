@@ -80,6 +80,11 @@ std::vector<TrainOption> fine_tuning_options();  // fine_tuning_options.cpp
 void bind_fine_tuning(Binder& binder, OptimizationConfig& config);
 void settle_fine_tuning(Binder& binder, TrainConfig& config);
 
+std::vector<TrainOption> exchange_options();  // exchange_options.cpp
+ExchangeConfig bind_exchange(Binder& binder);
+// The other options are bound.
+void settle_exchange(Binder& binder, const TrainConfig& config);
+
 std::vector<TrainOption> auto_options();  // auto_options.cpp
 // The other options are bound.
 void settle_auto(Binder& binder, TrainConfig& config);

@@ -11,6 +11,7 @@
 #include "base/record_options.h"
 #include "base/training_record.h"
 #include "base/vocabulary.h"
+#include "config/exchange_config.h"
 #include "config/insight_config.h"
 #include "config/recipe_config.h"
 #include "config/stream_config.h"
@@ -146,6 +147,7 @@ struct RanksConfig {
   std::vector<std::string> arguments;  // this command line, with which the ranks are started
   int expect_ranks = 0;                // 0: any number
   bool sync_batch_norm = false;
+  ExchangeConfig exchange;
   int bucket_mb = 25;
   bool bfloat16_gradients = false;
   int collective_timeout_s = 300;

@@ -228,6 +228,7 @@ std::vector<Option> train_options() {
   append(options, tracking_options());
   append(options, insight_options());
   append(options, rank_options());
+  append(options, exchange_options());
   std::vector<Option> plain_options;
   plain_options.reserve(options.size());
   for (TrainOption& row : options) plain_options.push_back(std::move(row.option));
@@ -317,6 +318,7 @@ RanksConfig bind_ranks(Binder& binder) {
   config.arguments = binder.words();
   config.expect_ranks = binder.small_integer("expect-ranks");
   config.sync_batch_norm = binder.boolean("sync-batch-norm");
+  config.exchange = bind_exchange(binder);
   config.bucket_mb = binder.small_integer("bucket-mb");
   config.bfloat16_gradients = binder.choice("gradient-dtype") == "bf16";
   config.collective_timeout_s = binder.small_integer("collective-timeout");
@@ -355,6 +357,7 @@ Command bind_train(Binder& binder) {
   binder.path("config");
   settle_fine_tuning(binder, config);
   settle_auto(binder, config);
+  settle_exchange(binder, config);
   settle_recipe(binder, config);
   check_train_paths(binder, config);
   return config;

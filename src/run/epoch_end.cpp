@@ -22,9 +22,12 @@ EpochRecord end_training(World& world, TrainEpoch& training) {
 void join_training(const TrainingJob& job, TrainState& state, EpochRecord& record) {
   World& world = job.world;
   set_summed_numbers(world.sum(summed_numbers(record)), record);
+  state.exchange->join();
   if (!state.epoch.has_joined && job.recipe.freeze == Freeze::kNone) {
-    average_statistics(*state.model, *job.communicator, world);
-    if (state.averages) average_statistics(state.averages->state(), *job.communicator, world);
+    const int num_workers = job.num_workers();
+    average_statistics(*state.model, *job.communicator, world, num_workers);
+    if (state.averages)
+      average_statistics(state.averages->state(), *job.communicator, world, num_workers);
   }
   state.epoch.has_joined = true;
   world.agree([&] { require_equal_replicas(*state.model, world); });

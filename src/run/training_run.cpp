@@ -23,6 +23,7 @@
 #include "run/plan/run_plan.h"
 #include "run/run_faults.h"
 #include "run/run_logger.h"
+#include "run/step_votes.h"
 #include "run/time_limit.h"
 #include "run/vote.h"
 #include "train/epoch.h"
@@ -55,52 +56,6 @@ struct Stop {
     return patience ? "patience" : time_limit ? "time-limit" : "";
   }
 };
-
-// Before the first step of an epoch of a stream, as vote_after_step() does for the others: where it
-// waits, ranks can agree to stop, and the shortest stream ends the epoch.
-int vote_before_steps(TrainingRun& run, Batches& loader) {
-  if (!run.job.inputs.train.is_stream()) return 0;
-  const bool has_ended = !loader.await_step();
-  const Vote all = vote(run.job.world, {.stop_signal = stop_signal(), .has_ended = has_ended});
-  if (all.has_ended && all.stop_signal == 0) loader.end_here();
-  return all.stop_signal;
-}
-
-// After a step, one all-reduce; returns the stop signal that all ranks act on, or 0.
-int vote_after_step(TrainingRun& run, TrainEpoch& training, Batches& loader) {
-  const bool printed = (training.steps_done() - 1) % run.job.config.output.print_freq == 0;
-  const std::vector<BadImage> faults = loader.take_faults();
-  StepRecord record;  // of a printed step
-  const bool has_ended = training.goes_on() && !loader.await_step();
-  Vote mine = ballot(!faults.empty());
-  mine.has_ended = has_ended;
-  mine.wants_checkpoint = run.checkpoints.is_due(/*epoch_ended=*/false);
-  mine.is_out_of_time = run.limit.leaves_no_step_after_step();
-  if (printed) {
-    record = training.step_record();
-    mine.has_diverged = training.first_nonfinite_step() != 0;
-    mine.numbers = summed_numbers(record);
-  }
-  const Vote all = vote(run.job.world, mine);
-  if (all.has_bad_images) run.bad_train.note_everywhere(faults, run.job.world, run.job.log);
-  if (all.has_diverged) throw_diverged(run.job.world, record, training.first_nonfinite_step());
-  if (printed) {
-    set_summed_numbers(all.numbers, record);
-    run.log.step(record);
-  }
-  run.log.progress(training.timing());
-  if (run.job.trace) run.job.trace->after_step();
-  run.limit.note_vote(all.is_out_of_time);
-  if (all.has_ended && all.stop_signal == 0) loader.end_here();
-  if (all.stop_signal != 0) {
-    // A step without images that could not be waited for is no place to continue from.
-    if (run.job.world.sum({loader.was_cut_short() ? 1.0 : 0.0}).front() > 0)
-      run.checkpoints.forgo_the_last();
-  } else if (all.wants_checkpoint) {
-    run.checkpoints.begin();
-  }
-  return all.stop_signal;
-}
 
 // What the model made of this rank's validation images.
 struct Validation {
@@ -203,12 +158,14 @@ Stop train(TrainingRun& run) {
     {
       const std::unique_ptr<Batches> loader = job.loaders->training(epoch, state.epoch.steps);
       if (!run.folds.judges()) job.loaders->begin_validation(epoch);
-      if (const int signal = vote_before_steps(run, *loader)) return {.signal = signal};
       TrainEpoch training(state, *loader, job.training_uploader(epoch), job.epoch_plan(epoch));
+      StepVotes votes({job, log, checkpoints, limit, run.bad_train}, training, *loader);
+      if (const int signal = votes.before_steps()) return {.signal = signal};
       while (!(limit.is_over() && state.epoch.steps > 0) && training.step()) {
         job.world.at("step " + std::to_string(training.steps_done()));
-        if (const int signal = vote_after_step(run, training, *loader)) return {.signal = signal};
+        if (const int signal = votes.after_step()) return {.signal = signal};
       }
+      if (const int signal = votes.after_last_step()) return {.signal = signal};
       record = end_training(job.world, training);
     }
     const Stopwatch since_last_step;
@@ -256,7 +213,7 @@ Stop train(TrainingRun& run) {
 // What a forecast needs to know of a run whose number of epochs is known.
 RunLength run_length(const TrainingJob& job) {
   const ImageSize size = job.inputs.pixels.output;
-  return {.images_per_step = job.epoch_plan(1).step.images(),
+  return {.images_per_step = job.global_batch(),
           .valid_images = job.trains_folds() ? 0 : static_cast<long long>(num_valid_images(job)),
           .image_side = std::max(size.height, size.width),
           .on_gpu = job.device.is_cuda};

@@ -88,6 +88,12 @@ Vote vote(World& world, const Vote& mine) {
   return to_vote(world.sum(to_values(mine)));
 }
 
+Vote DelayedVotes::take() {
+  const World::SumUnderWay oldest = under_way_.front();
+  under_way_.pop_front();
+  return to_vote(world_.finish(oldest));
+}
+
 std::vector<double> summed_numbers(const Totals& totals) {
   return list_sums(totals);
 }

@@ -1,6 +1,7 @@
-// What the ranks exchange between steps: one blocking all-reduce for all of it.
+// What the ranks exchange between steps: one all-reduce for all of it.
 #pragma once
 
+#include <deque>
 #include <vector>
 
 #include "base/training_record.h"
@@ -30,6 +31,25 @@ Vote vote(World& world, const Vote& mine);
 // received.
 std::vector<double> to_values(const Vote& vote);
 Vote to_vote(const std::vector<double>& sums);
+
+// Votes for which a rank does not wait at once, so that it may be `delay` steps ahead of the
+// slowest rank, and no more. All ranks act on a vote after the same step. One thread.
+class DelayedVotes {
+ public:
+  DelayedVotes(World& world, int delay) : world_(world), delay_(static_cast<std::size_t>(delay)) {}
+
+  void cast(const Vote& mine) { under_way_.push_back(world_.start_sum(to_values(mine))); }
+  // More than `delay` are under way: the next step waits for the oldest.
+  bool is_due() const { return under_way_.size() > delay_; }
+  bool is_empty() const { return under_way_.empty(); }
+  // The oldest, when all ranks have cast it.
+  Vote take();
+
+ private:
+  World& world_;
+  const std::size_t delay_;
+  std::deque<World::SumUnderWay> under_way_;
+};
 
 // The values of a record that are summed over ranks, and back.
 std::vector<double> summed_numbers(const Totals& totals);

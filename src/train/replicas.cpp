@@ -59,12 +59,13 @@ void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& co
   }
 }
 
-void average_statistics(ImageModel& model, Communicator& communicator, World& world) {
-  average_statistics(model.state(), communicator, world);
+void average_statistics(ImageModel& model, Communicator& communicator, World& world,
+                        int num_workers) {
+  average_statistics(model.state(), communicator, world, num_workers);
 }
 
 void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
-                        World& world) {
+                        World& world, int num_workers) {
   if (communicator.size() == 1) return;
   const torch::NoGradGuard no_grad;
   take_largest_counts(state, world);
@@ -73,8 +74,9 @@ void average_statistics(const std::vector<NamedTensor>& state, Communicator& com
     if (is_statistic(item)) statistics.push_back(item);
   if (statistics.empty()) return;
   const at::Tensor flat = flatten(statistics);
+  if (world.rank() >= num_workers) flat.zero_();
   communicator.wait(communicator.all_reduce(flat));
-  unflatten(flat.div_(communicator.size()), statistics);
+  unflatten(flat.div_(num_workers), statistics);
 }
 
 void require_equal_replicas(const ImageModel& model, World& world) {

@@ -15,11 +15,13 @@ namespace kiln {
 void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& communicator);
 
 // The mean over ranks of BatchNorm's running statistics, on every rank, and the largest of the
-// ranks' counts of batches: a rank that passed over a batch has counted fewer.
-void average_statistics(ImageModel& model, Communicator& communicator, World& world);
+// ranks' counts of batches: a rank that passed over a batch has counted fewer. Only the first
+// `num_workers` ranks have statistics, where not all of them train.
+void average_statistics(ImageModel& model, Communicator& communicator, World& world,
+                        int num_workers);
 // The same of tensors with the names of a model's state().
 void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
-                        World& world);
+                        World& world, int num_workers);
 
 // Throws Error kFailedToCompleteOperation on all ranks, naming the first tensor that differs and
 // where, unless parameters and buffers are equal bit by bit.

@@ -16,6 +16,7 @@
 #include "parallel/gradients/gradient_buckets.h"
 #include "train/early_stopping.h"
 #include "train/evaluation.h"
+#include "train/exchange/exchange.h"
 #include "train/optimizer/averaged_weights.h"
 #include "train/optimizer/loss_scaler.h"
 #include "train/optimizer/optimizer.h"
@@ -121,6 +122,7 @@ struct TrainState {
                   communicator),
         optimizer(make_optimizer(recipe.optimizer,
                                  groups_of(*model, gradients.gradients(), recipe.optimizer))),
+        exchange(make_all_reduce(*this)),
         epoch(model->parameters().front().device()) {
     if (recipe.ema > 0) averages.emplace(*model, recipe.ema);
     if (recipe.precision == Precision::kFp16) scaler.emplace(model->parameters().front().device());
@@ -135,6 +137,7 @@ struct TrainState {
   std::unique_ptr<ImageModel> model;
   GradientBuckets gradients;  // cleared between two steps
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Exchange> exchange;       // no state: how the others change
   std::optional<AveragedWeights> averages;  // where they are asked for
   std::optional<LossScaler> scaler;         // of float16
   Progress progress;

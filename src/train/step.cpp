@@ -2,19 +2,18 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "train/optimizer/clip_norm.h"
 #include "train/precision.h"
 
 namespace kiln {
 
 // The order below is the whole algorithm: backward of the mean loss over all images of the step
-// (all ranks and batches); all-reduce of the gradients; optimizer step.
+// (all ranks and batches); then the exchange: all-reduce of the gradients, optimizer step.
 bool TrainStep::run(StepContext& context, double learning_rate) {
-  bool has_trained = plan_.num_ranks > 1;  // another rank may have
+  bool has_trained = plan_.sums_ranks && plan_.num_ranks > 1;  // another rank may have
   for (int i = 1; i <= plan_.batches_per_step; ++i) {
     const std::optional<DeviceBatch> batch = context.next();
     if (!batch) return false;
-    if (i == plan_.batches_per_step) state_.gradients.reduce_on_next_backward();
+    if (i == plan_.batches_per_step) state_.exchange->begin();
     if (is_passed_over(*batch)) continue;
     const at::Tensor logits = forward(*state_.model, batch->images, plan_.precision);
     const at::Tensor loss = objective(logits, *batch) / static_cast<double>(plan_.images());
@@ -24,10 +23,7 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
                              state_.epoch.steps + 1);
     has_trained = true;
   }
-  context.enter(StepPhase::kCommunication);
-  state_.gradients.wait();
-  context.enter(StepPhase::kOptimizer);
-  if (has_trained) update(learning_rate);
+  state_.exchange->finish({learning_rate, plan_.clip_norm, has_trained}, context);
   state_.gradients.clear();
   ++state_.epoch.steps;
   context.enter(StepPhase::kDone);
@@ -37,15 +33,6 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
 at::Tensor TrainStep::objective(const at::Tensor& logits, const DeviceBatch& batch) const {
   if (!batch.other_labels.defined()) return loss_(logits, batch.labels);
   return loss_(logits, batch.labels, batch.other_labels, batch.shares);
-}
-
-// An overflow in float16 is found before clipping, which would spread it.
-void TrainStep::update(double learning_rate) {
-  std::optional<at::Tensor> skip;
-  if (state_.scaler) skip = state_.scaler->unscale(state_.gradients.flat());
-  if (plan_.clip_norm > 0) clip_norm(state_.gradients.flat(), plan_.clip_norm);
-  state_.optimizer->step(learning_rate, skip);
-  if (state_.averages) state_.averages->note_step();
 }
 
 bool TrainStep::is_passed_over(const DeviceBatch& batch) const {

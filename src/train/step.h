@@ -12,8 +12,10 @@ namespace kiln {
 
 struct StepPlan {
   int batch_size = 1;        // images of a whole batch
-  int batches_per_step = 1;  // their gradients make one step
-  int num_ranks = 1;
+  int batches_per_step = 1;  // their gradients make one step; 0: this rank trains on none
+  int num_ranks = 1;         // that train
+  // Gradients of all ranks make one update; otherwise each rank's an update of its own.
+  bool sums_ranks = true;
   // BatchNorm over 1x1 maps cannot normalize a single image: smaller batches are skipped.
   int smallest_batch = 1;
   bool train_on_empty_batches = false;  // synchronized BatchNorm needs every rank in every batch
@@ -21,8 +23,10 @@ struct StepPlan {
   double clip_norm = 0;                    // 0: gradients stay as they are
   Precision precision = Precision::kFp32;  // that of the state's recipe
 
-  // Of one step, over all ranks: what gradients are divided by, bad images or not.
-  std::int64_t images() const { return std::int64_t{batch_size} * batches_per_step * num_ranks; }
+  // Of one update: what gradients are divided by, bad images or not.
+  std::int64_t images() const {
+    return std::int64_t{batch_size} * batches_per_step * (sums_ranks ? num_ranks : 1);
+  }
 };
 
 // The phases of a step, for timing.
@@ -46,14 +50,14 @@ class TrainStep {
         loss_(find_training_loss(plan.loss, state.model->parameters().front().device())) {}
 
   // Trains on the next batches, together with the other ranks, and updates the weights; false if no
-  // batch is left. On a GPU the work is queued, not waited for. In float16, a step whose gradients
-  // overflow counts but leaves the weights as they are.
+  // batch is left, which a rank that trains on none never finds. On a GPU the work is queued, not
+  // waited for. In float16, a step whose gradients overflow counts but leaves the weights as they
+  // are.
   bool run(StepContext& context, double learning_rate);
 
  private:
   bool is_passed_over(const DeviceBatch& batch) const;
   at::Tensor objective(const at::Tensor& logits, const DeviceBatch& batch) const;
-  void update(double learning_rate);
 
   TrainState& state_;
   StepPlan plan_;

@@ -122,7 +122,8 @@ TEST(Effects, TellWhatARunThatResumesMayChange) {
        {"epochs", "train-data-path", "checkpoint-path", "loader-threads", "cache", "print-freq",
         "collective-timeout", "mlflow-log-model", "no-hashes", "explain"})
     EXPECT_EQ(effect_of(name), Effect::kFree) << name;
-  for (const char* name : {"threads", "ranks", "bucket-mb", "gradient-dtype", "device"})
+  for (const char* name :
+       {"threads", "ranks", "bucket-mb", "gradient-dtype", "device", "staleness"})
     EXPECT_EQ(effect_of(name), Effect::kBits) << name;
   for (const char* name :
        {"learning-rate", "random-seed", "augment",         "image-size",      "patience",
@@ -130,7 +131,8 @@ TEST(Effects, TellWhatARunThatResumesMayChange) {
         "class-weights", "sample",      "best-by",         "time-limit",      "steps",
         "optimizer",     "momentum",    "weight-decay",    "no-decay",        "clip-norm",
         "ema",           "lr-schedule", "lr-step",         "label-smoothing", "mixup",
-        "cutmix",        "stop-when",   "min-delta",       "min-epochs"})
+        "cutmix",        "stop-when",   "min-delta",       "min-epochs",      "exchange",
+        "servers"})
     EXPECT_EQ(effect_of(name), Effect::kResult) << name;
 }
 

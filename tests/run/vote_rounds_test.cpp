@@ -2,7 +2,9 @@
 // find together.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "base/content_hash.h"
 #include "parallel/rank_main.h"
@@ -38,6 +40,49 @@ TEST(VoteRounds, AnyOtherStepTakesOne) {
   EXPECT_EQ(rounds_of([&] { all = vote(*world, {.has_bad_images = world->rank() == 1}); }), 1u);
   EXPECT_TRUE(all.has_bad_images);
   EXPECT_EQ(all.stop_signal, 0);
+}
+
+using Clock = std::chrono::steady_clock;
+
+// Seconds since the machine started, which all processes of a host count alike.
+double now() {
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+// Rank 1 takes a while for each step; when each rank has begun its steps, by rank.
+std::vector<std::vector<double>> begins_of_steps(int delay, int num_steps) {
+  std::vector<double> begins;
+  DelayedVotes votes(*world, delay);
+  world->barrier();
+  int num_acted = 0;
+  for (int step = 0; step < num_steps; ++step) {
+    begins.push_back(now());
+    if (world->rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    votes.cast({.has_bad_images = step == 2 && world->rank() == 1});
+    if (!votes.is_due()) continue;
+    EXPECT_EQ(votes.take().has_bad_images, num_acted++ == 2) << "all act on a vote at one step";
+  }
+  while (!votes.is_empty()) EXPECT_EQ(votes.take().has_bad_images, num_acted++ == 2);
+  EXPECT_EQ(num_acted, num_steps);
+  return world->gather(begins);
+}
+
+TEST(DelayedVotes, BoundHowFarARankIsAhead) {
+  constexpr int kSteps = 12;
+  for (const int delay : {0, 1, 4}) {
+    const auto begins = begins_of_steps(delay, kSteps);
+    for (int step = delay + 1; step + 1 < kSteps; ++step) {
+      const auto fast = static_cast<std::size_t>(step);
+      // The slow one has ended the step that the fast one had to wait for.
+      EXPECT_GE(begins[0][fast] - begins[1][fast - static_cast<std::size_t>(delay) - 1], 0.02)
+          << delay << " " << step;
+    }
+  }
+}
+
+TEST(DelayedVotes, LetARankGoAhead) {
+  const auto begins = begins_of_steps(4, 12);
+  EXPECT_LT(begins[0][4], begins[1][3]) << "rank 0 does not wait before its fifth step";
 }
 
 // `count` images, of which this rank has read those at its own places.

@@ -269,7 +269,7 @@ TEST_F(Ranks, StartFromRank0sStateAndAverageStatistics) {
   for (const NamedTensor& item : model->state())
     if (item.name.ends_with("running_mean") || item.name.ends_with("num_batches_tracked"))
       item.tensor.fill_(world->rank());
-  average_statistics(*model, *communicator, *world);
+  average_statistics(*model, *communicator, *world, world->size());
   for (const NamedTensor& item : model->state()) {
     if (item.name.ends_with("num_batches_tracked")) {
       EXPECT_EQ(item.tensor.item<std::int64_t>(), world->size() - 1);

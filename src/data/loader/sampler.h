@@ -19,7 +19,8 @@ struct Shard {
 };
 
 // The global batch is the next num_ranks * batch_size entries of `order`; each rank takes its
-// slice. Images left over after the last full step of all ranks are dropped.
+// slice. Images left over after the last full step of all ranks are dropped. A rank beyond
+// num_ranks has none.
 inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32_t>& order,
                                                    const Shard& shard) {
   const auto batch = static_cast<std::size_t>(shard.batch_size);
@@ -27,6 +28,7 @@ inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32
   const auto step = static_cast<std::size_t>(shard.images_per_step());
   const std::size_t used = order.size() / step * step;
   std::vector<std::uint32_t> mine;
+  if (shard.rank >= shard.num_ranks) return mine;
   mine.reserve(used / static_cast<std::size_t>(shard.num_ranks));
   for (std::size_t begin = static_cast<std::size_t>(shard.rank) * batch; begin < used;
        begin += global_batch) {

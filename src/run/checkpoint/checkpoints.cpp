@@ -167,7 +167,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   run.model = job_.inputs.untrained.spec.model_name;
   run.model_print = job_.model_print;
   if (job_.inputs.transform) run.transforms = job_.inputs.transform->to_json();
-  run.global_batch = job_.epoch_plan(1).step.images();
+  run.global_batch = job_.global_batch();
   run.peak_learning_rate = job_.recipe.schedule.peak;
   if (state_.averages) run.averaged_steps = state_.averages->steps();
   if (state_.scaler) run.loss_scale = state_.scaler->values();
@@ -190,6 +190,7 @@ void Checkpoints::write(const std::string& finished) {
   const int first_nonfinite_step = state_.epoch.metrics.first_nonfinite_step();
   for (const int step : world.gather(first_nonfinite_step))
     if (step != 0) return;
+  state_.exchange->join();
   const std::vector<std::string> ranks = world.gather(format_rank(saved_rank()));
   std::vector<std::string> statistics = world.gather(pack_statistics(statistics_of(state_)));
   std::vector<std::string> train_hashes = world.gather(pack_train_hashes(job_)), valid_hashes;

@@ -217,13 +217,16 @@ void check_resumed_inputs(TrainingJob& job) {
       refuse(job, {formatted("each of its %d ranks had images of its own, and now there are %d "
                              "ranks",
                              saved.machine.num_ranks, job.world.size())});
+    if (job.config.ranks.exchange.has_servers() && saved.machine.num_ranks != job.world.size())
+      refuse(job, {formatted("its parameters were divided among %d ranks, and now there are %d",
+                             saved.machine.num_ranks, job.world.size())});
     const SavedRank& mine = saved.ranks[is_shard ? rank : 0];
     compare_data("training", mine.train, job.train_print, differences);
     compare_data("validation", mine.valid, job.valid_print, differences);
     if (saved.model_print != job.model_print)
       differences.push_back("the model has another architecture or other weights");
     compare_transforms(saved.transforms, job.inputs, differences);
-    const long long global_batch = job.epoch_plan(1).step.images();
+    const long long global_batch = job.global_batch();
     if (saved.global_batch != global_batch)
       differences.push_back(formatted("a step had %lld images, over all ranks, and has %lld",
                                       saved.global_batch, global_batch));
@@ -253,6 +256,8 @@ std::string why_not_bit_equal(const TrainingJob& job) {
   if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm &&
       job.config.optimization.freeze == Freeze::kNone)
     reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of another size");
+  if (job.config.ranks.exchange.has_servers())
+    reasons.emplace_back("a parameter server takes gradients as they come");
   if (reasons.empty()) return {};
   return "The results will not be bit-equal to those of an uninterrupted run, because " +
          joined(reasons, "; ") + ".";

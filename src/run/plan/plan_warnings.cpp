@@ -106,7 +106,7 @@ class Warnings {
   void steps() {
     if (job_.uses_features) return;
     const int batch = job_.config.optimization.batch_size;
-    const int ranks = job_.world.size();
+    const int ranks = job_.num_workers();
     if (ranks > 1 && inputs_.steps_per_epoch < kFewSteps)
       warn(formatted(
           "%d ranks make only %lld steps per epoch (%lld with one): for few images lower "
@@ -115,7 +115,7 @@ class Warnings {
           static_cast<long long>(inputs_.steps_per_epoch) * ranks, std::max(1, batch / ranks)));
     const long long left_over = images_left_over(job_);
     if (static_cast<double>(left_over) <= kMuchLeftOver * static_cast<double>(num_train())) return;
-    const long long others = job_.epoch_plan(1).step.images() / batch;
+    const long long others = job_.global_batch() / batch;
     for (long long smaller = batch - 1; smaller >= std::max(2, batch / 2); --smaller)
       if (num_train() % (smaller * others) == 0) {
         warn(
@@ -206,8 +206,7 @@ long long images_left_over(const TrainingJob& job) {
   if (job.config.data.has_train_shard || job.uses_features ||
       job.config.optimization.sample == Sampling::kBalanced)
     return 0;
-  return job.inputs.train.num_images() -
-         job.inputs.steps_per_epoch * job.epoch_plan(1).step.images();
+  return job.inputs.train.num_images() - job.inputs.steps_per_epoch * job.global_batch();
 }
 
 }  // namespace kiln

@@ -170,7 +170,7 @@ void read_inputs(TrainingJob& job) {
     if (reads_images && problems.empty() && !is_shard)
       problems.collect([&] { job.model = build_model(config, inputs, job.device); });
     problems.collect(
-        [&] { check_batch_size(config.optimization, inputs, is_shard ? 1 : world.size()); });
+        [&] { check_batch_size(config.optimization, inputs, is_shard ? 1 : job.num_workers()); });
     problems.collect([&] { check_sync_batch_norm(config.ranks, inputs); });
     problems.collect([&] { check_stream_options(config, inputs, world.size()); });
     if (world.leads())
@@ -295,12 +295,15 @@ std::unique_ptr<TrainingLoaders> loaders_of(const TrainingJob& job, TrainingInpu
 EpochPlan TrainingJob::epoch_plan(int epoch) const {
   const std::int64_t steps = config.optimization.steps;
   const std::int64_t before = steps_before(epoch);
+  const bool serves = world.rank() >= num_workers();
+  const std::int64_t most_steps = serves ? inputs.steps_per_epoch : 0;  // it has no last image
   return {.epoch = epoch,
           .epochs_before = first_epochs(),
           .schedule = recipe.schedule,
           .step = {.batch_size = config.optimization.batch_size,
-                   .batches_per_step = config.optimization.accumulate,
-                   .num_ranks = world.size(),
+                   .batches_per_step = serves ? 0 : config.optimization.accumulate,
+                   .num_ranks = num_workers(),
+                   .sums_ranks = !config.ranks.exchange.has_servers(),
                    .smallest_batch = inputs.smallest_batch,
                    .train_on_empty_batches = config.ranks.sync_batch_norm && world.size() > 1,
                    .loss = recipe.loss,
@@ -308,7 +311,7 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
                    .precision = recipe.precision},
           .mix = recipe.mix,
           .rank = world.rank(),
-          .most_steps = steps == 0 ? 0 : std::min(steps - before, inputs.steps_per_epoch),
+          .most_steps = steps == 0 ? most_steps : std::min(steps - before, inputs.steps_per_epoch),
           .trace = trace ? &trace->steps() : nullptr};
 }
 
@@ -353,6 +356,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log
   world.agree([&] { job->device = choose_device(config.ranks.device, world.local_rank()); });
   if (job->device.is_cuda && config.ranks.deterministic) make_deterministic();
   require_one_job(world, config.effective_options, job->device);
+  world.agree([&] { check_exchange(world, config.ranks.exchange, job->device); });
   job->precision = agreed_precision(world, config.optimization.precision, job->device);
   set_tf32(job->precision.precision);
   find_checkpoint(*job);
@@ -366,7 +370,8 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log
 
   world.enter("reading the data", /*patient=*/true);
   read_inputs(*job);
-  job->recipe = recipe_of(config.optimization, job->inputs, world.size(), job->precision.precision);
+  const int num_ranks = config.ranks.exchange.has_servers() ? 1 : world.size();  // of an update
+  job->recipe = recipe_of(config.optimization, job->inputs, num_ranks, job->precision.precision);
   job->recipe.loss.class_weights = class_weights_of(*job);
   job->recipe.schedule.epochs = job->asked_epochs();
   job->inputs.num_epochs = job->recipe.schedule.epochs;
@@ -388,13 +393,18 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
   if (config.sync_batch_norm && job.world.size() > 1)
     job.batch_norm_lane = job.communicator->second_lane("BatchNorm sum");
   synchronize_batch_norm(job, *job.model);
+  const bool has_servers = config.exchange.has_servers();
+  if (has_servers) job.no_sums = make_local_communicator();
   auto state = std::make_unique<TrainState>(std::move(job.model), job.recipe, job.buckets(),
-                                            *job.communicator);
+                                            has_servers ? *job.no_sums : *job.communicator);
   state->random_seed = static_cast<std::uint64_t>(job.config.optimization.random_seed);
   state->progress.early_stopping.patience = job.config.optimization.patience;
   if (job.resume) restore(job, *state);
   set_stopping_rule(job.config.optimization, state->progress.early_stopping);
   if (state->progress.time_plan) take_time_plan(job, *state->progress.time_plan);
+  state->exchange =
+      make_exchange({config.exchange.name, config.exchange.num_servers, job.recipe.optimizer},
+                    *state, job.world, *job.communicator);
   prepare_loading(job);  // last: the cache takes a share of the remaining memory
   return state;
 }

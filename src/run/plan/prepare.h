@@ -61,12 +61,20 @@ struct TrainingJob {
   std::unique_ptr<RunTrace> trace;  // if asked for
   // From begin() on.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;
+  std::unique_ptr<Communicator> no_sums;  // for gradients that a parameter server combines
   CacheChoice cache;
   std::unique_ptr<DeviceUploader> uploader, valid_uploader;  // the second if the sizes differ
   std::unique_ptr<TrainingLoaders> loaders;
 
   EpochPlan epoch_plan(int epoch) const;
   BucketPlan buckets() const;
+  // Ranks that train: all but the servers of a parameter server, which are the last.
+  int num_workers() const { return config.ranks.exchange.num_workers(world.size()); }
+  // Of a step of all workers.
+  std::int64_t global_batch() const {
+    return std::int64_t{num_workers()} * config.optimization.batch_size *
+           config.optimization.accumulate;
+  }
   // Before those of the schedule: with --auto the first epoch fits the head.
   int first_epochs() const { return is_automatic ? 1 : 0; }
   // run/folds/folds_run before epochs: its networks judge, and the last epoch is the one that is

@@ -236,6 +236,20 @@ void require_one_job(World& world, const OptionTexts& options, const Device& dev
   });
 }
 
+void check_exchange(const World& world, const ExchangeConfig& config, const Device& device) {
+  if (!config.has_servers()) return;
+  if (device.is_cuda)
+    throw Error(ErrorCode::kUserError,
+                "--exchange parameter-server works over MPI on CPUs, but the device is " +
+                    device.description + ": add --device cpu, or use --exchange all-reduce.");
+  if (config.num_workers(world.size()) >= 1) return;
+  throw Error(ErrorCode::kUserError,
+              formatted("--exchange parameter-server with --servers %d needs %d ranks or more, one "
+                        "of them a worker, but this job has %d: use more --ranks, or --exchange "
+                        "all-reduce.",
+                        config.num_servers, config.num_servers + 1, world.size()));
+}
+
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
                                  const Device& device) {
   PrecisionChoice choice;
@@ -294,6 +308,8 @@ void divide_images(World& world, const TrainConfig& config, TrainingInputs& inpu
   const Shard all{world.rank(), world.size(), config.optimization.batch_size,
                   config.optimization.accumulate};
   inputs.train_shard = config.data.has_train_shard ? shard_of_part(world, inputs.train, all) : all;
+  if (config.ranks.exchange.has_servers())
+    inputs.train_shard.num_ranks = config.ranks.exchange.num_workers(world.size());
   inputs.valid_shard = config.data.has_valid_shard ? inputs.train_shard : all;
   Dataset& train = inputs.train;
   if (config.data.stream.by_record) {

@@ -26,6 +26,9 @@ void require_one_job(World& world, const OptionTexts& options, const Device& dev
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
                                  const Device& device);
 
+// What --exchange asks of ranks and devices, no collective. Throws Error kUserError.
+void check_exchange(const World& world, const ExchangeConfig& config, const Device& device);
+
 // The set of rank 0, from the same path everywhere. Throws Error kInvalidDataset where a rank
 // cannot open its archives.
 void share_dataset(World& world, Dataset& set);

@@ -132,6 +132,18 @@ std::string frozen_text(const TrainingJob& job, const TrainState& state, long lo
          " of " + grouped(num_parameters) + " parameters are trained";
 }
 
+// Who holds the parameters, where they are divided.
+void plan_exchange(const TrainingJob& job, const TrainState& state, TextPairs& plan) {
+  const std::vector<std::string> spread = state.exchange->spread();
+  if (spread.empty()) return;
+  plan.emplace_back(
+      "parameter server",
+      formatted("%d of %d ranks train, at most %d steps apart; learning rates are divided by a "
+                "gradient's staleness",
+                job.num_workers(), job.world.size(), job.config.ranks.exchange.staleness));
+  for (const std::string& server : spread) plan.emplace_back("server", server);
+}
+
 TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num_parameters) {
   const OptimizationConfig& config = job.config.optimization;
   const TrainingInputs& inputs = job.inputs;
@@ -139,7 +151,7 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
   const bool has_weights = !inputs.weights_text.empty() || !job.config.data.network.weights.empty();
   const int num_ranks = job.world.size();
   const double peak = job.recipe.schedule.peak;
-  const long long global_batch = job.epoch_plan(1).step.images();
+  const long long global_batch = job.global_batch();
   TextPairs plan;
   plan_data(inputs, plan);
   plan.emplace_back("model", spec.model_name + ", " + grouped(num_parameters) + " parameters, " +
@@ -168,6 +180,7 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
             (job.bound_to == 0 ? "" : formatted(", each bound to %d processors", job.bound_to)) +
             formatted("; global batch of %lld images, learning rate %g x %g = %g", global_batch,
                       config.learning_rate, peak / config.learning_rate, peak));
+  plan_exchange(job, state, plan);
   if (job.uses_features) {
     plan.emplace_back("plan", feature_plan_text(config));
     if (config.time_limit_s > 0) plan.emplace_back(kTimeLimitLabel, time_limit_text(job, {}));
@@ -218,7 +231,7 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   start.num_ranks = job.world.size();
   start.num_epochs = job.num_epochs();
   start.steps_per_epoch = job.uses_features ? 0 : static_cast<int>(job.inputs.steps_per_epoch);
-  start.global_batch = static_cast<int>(job.epoch_plan(1).step.images());
+  start.global_batch = static_cast<int>(job.global_batch());
   start.data = data_record(job);
   start.plan = plan_of(job, state, start.num_parameters);
   for (const std::string& idle : idle_gpus(job.world, job.device))

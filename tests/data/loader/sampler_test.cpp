@@ -36,6 +36,12 @@ TEST(Sampler, AccumulatedBatchesMakeWholeSteps) {
   EXPECT_TRUE(training_indices(order, {0, 2, 26, 1}).empty());
 }
 
+// Of three ranks, the last of which serves parameters.
+TEST(Sampler, ARankBeyondThoseThatTrainHasNoImages) {
+  EXPECT_TRUE(training_indices(shuffled(50), {2, 2, 4}).empty());
+  EXPECT_EQ(training_indices(shuffled(50), {1, 2, 4}).size(), 24U);
+}
+
 TEST(Sampler, EveryValidationImageBelongsToOneRank) {
   for (const int ranks : {1, 2, 3, 4, 7}) {
     std::vector<std::uint32_t> all;

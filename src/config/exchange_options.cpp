@@ -1,0 +1,108 @@
+// `kiln train`: how the ranks combine their gradients.
+#include <array>
+#include <string>
+
+#include "base/text.h"
+#include "config/binder.h"
+#include "config/option_rows.h"
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kMostServers = 1000, kMostStaleness = 1000;
+
+// What a parameter server has no use for, and why.
+struct Beside {
+  const char *option, *shown;
+  bool is_given;
+  const char* reason;
+};
+
+void refuse(Binder& binder, const Beside& beside) {
+  if (!beside.is_given) return;
+  binder.fault(beside.option, ErrorCode::kParameterParsing,
+               std::string(beside.shown) + " cannot be used with --exchange parameter-server, " +
+                   beside.reason + ": leave one of the two out.");
+}
+
+void check_beside(Binder& binder, const TrainConfig& config) {
+  const OptimizationConfig& optimization = config.optimization;
+  const RanksConfig& ranks = config.ranks;
+  const std::array all = {
+      Beside{"device", "--device cuda", ranks.device == DeviceChoice::kCuda,
+             "which works over MPI on CPUs"},
+      Beside{"sync-batch-norm", "--sync-batch-norm", ranks.sync_batch_norm,
+             "whose workers do not wait for each other"},
+      Beside{"freeze", "--freeze backbone", optimization.freeze == Freeze::kBackbone,
+             "which divides the parameters of a whole network"},
+      Beside{"auto", "--auto True", optimization.automatic.choice == AutoChoice::kYes,
+             "which has no part that fits the last layer"},
+      Beside{"ema", "--ema", optimization.recipe.ema > 0,
+             "whose workers see different weights in each step"},
+      Beside{"precision", "--precision fp16", optimization.precision == Precision::kFp16,
+             "which has no loss scale for float16"},
+      Beside{"shard-by", "--shard-by", config.data.has_train_shard,
+             "whose servers would leave the images of their hosts out"},
+      Beside{
+          "lr-scaling", "--lr-scaling linear or sqrt",
+          binder.given("lr-scaling") && optimization.lr_scaling.rule != RateScaling::Rule::kFactor,
+          "where an update is of the images of one worker"},
+      Beside{"gradient-dtype", "--gradient-dtype bf16", ranks.bfloat16_gradients,
+             "which sums nothing over the ranks"},
+      Beside{"bucket-mb", "--bucket-mb", binder.given("bucket-mb"),
+             "which sums nothing over the ranks"},
+  };
+  for (const Beside& beside : all) refuse(binder, beside);
+}
+
+void check_ranks(Binder& binder, const RanksConfig& ranks) {
+  const int servers = ranks.exchange.num_servers;
+  const int started = ranks.launch.value_or(0);
+  if (started == 0 || servers < 1 || servers < started) return;
+  binder.fault("servers", ErrorCode::kParameterParsing,
+               formatted("--servers is %d, but --ranks is %d, which leaves no worker: use more "
+                         "ranks, or fewer servers.",
+                         servers, started));
+}
+
+}  // namespace
+
+std::vector<TrainOption> exchange_options() {
+  return {
+      {Effect::kResult,
+       choice("exchange", {"all-reduce", "parameter-server"}, kRanks,
+              "How processes combine their gradients. all-reduce: all of them make each step "
+              "together. parameter-server: the last --servers processes hold the parameters; each "
+              "of the others sends them its gradients and goes on with new weights, without "
+              "waiting for the rest. On CPUs only.")},
+      {Effect::kResult, integer("servers", "1", 1, kMostServers, "processes", kRanks,
+                                "Processes that hold the parameters of --exchange "
+                                "parameter-server, evenly by bytes, and train on no images.")},
+      {Effect::kBits, integer("staleness", "4", 0, kMostStaleness, "steps", kRanks,
+                              "Steps that a worker of --exchange parameter-server may be ahead of "
+                              "the slowest. 0: all begin each step together.")},
+  };
+}
+
+ExchangeConfig bind_exchange(Binder& binder) {
+  ExchangeConfig config;
+  config.name = binder.choice("exchange");
+  config.num_servers = binder.small_integer("servers");
+  config.staleness = binder.small_integer("staleness");
+  return config;
+}
+
+void settle_exchange(Binder& binder, const TrainConfig& config) {
+  if (config.ranks.exchange.has_servers()) {
+    check_beside(binder, config);
+    return check_ranks(binder, config.ranks);
+  }
+  for (const char* name : {"servers", "staleness"})
+    if (binder.given(name))
+      binder.fault(name, ErrorCode::kParameterParsing,
+                   "--" + std::string(name) +
+                       " is of a parameter server, but --exchange is all-reduce: add --exchange "
+                       "parameter-server, or leave it out.");
+}
+
+}  // namespace kiln

@@ -1,0 +1,75 @@
+#include "run/step_votes.h"
+
+#include <utility>
+
+namespace kiln {
+
+StepVotes::StepVotes(const Run& run, TrainEpoch& training, Batches& loader)
+    : run_(run),
+      training_(training),
+      loader_(loader),
+      votes_(run.job.world, run.job.config.ranks.exchange.vote_delay()) {}
+
+// Where a stream waits, ranks can agree to stop, and the shortest one ends the epoch.
+int StepVotes::before_steps() {
+  if (!run_.job.inputs.train.is_stream()) return 0;
+  Vote mine = ballot(false);
+  mine.has_ended = !loader_.await_step();
+  const Vote all = vote(run_.job.world, mine);
+  if (all.has_ended && all.stop_signal == 0) loader_.end_here();
+  return all.stop_signal;
+}
+
+int StepVotes::after_step() {
+  Cast cast;
+  cast.is_printed = (training_.steps_done() - 1) % run_.job.config.output.print_freq == 0;
+  cast.faults = loader_.take_faults();
+  const bool has_ended = training_.goes_on() && !loader_.await_step();
+  Vote mine = ballot(!cast.faults.empty());
+  mine.has_ended = has_ended;
+  mine.wants_checkpoint = run_.checkpoints.is_due(/*epoch_ended=*/false);
+  mine.is_out_of_time = run_.limit.leaves_no_step_after_step();
+  if (cast.is_printed) {
+    cast.record = training_.step_record();
+    cast.first_nonfinite_step = training_.first_nonfinite_step();
+    mine.has_diverged = cast.first_nonfinite_step != 0;
+    mine.numbers = summed_numbers(cast.record);
+  }
+  votes_.cast(mine);
+  casts_.push_back(std::move(cast));
+  return votes_.is_due() ? act() : 0;
+}
+
+int StepVotes::after_last_step() {
+  while (!votes_.is_empty())
+    if (const int signal = act()) return signal;
+  return 0;
+}
+
+int StepVotes::act() {
+  TrainingJob& job = run_.job;
+  const Vote all = votes_.take();
+  Cast cast = std::move(casts_.front());
+  casts_.pop_front();
+  if (all.has_bad_images) run_.bad_train.note_everywhere(cast.faults, job.world, job.log);
+  if (all.has_diverged) throw_diverged(job.world, cast.record, cast.first_nonfinite_step);
+  if (cast.is_printed) {
+    set_summed_numbers(all.numbers, cast.record);
+    run_.log.step(cast.record);
+  }
+  run_.log.progress(training_.timing());
+  if (job.trace) job.trace->after_step();
+  if (all.has_ended && all.stop_signal == 0) loader_.end_here();
+  run_.limit.note_vote(all.is_out_of_time);
+  if (all.stop_signal != 0) {
+    // A step without images that could not be waited for is no place to continue from.
+    if (job.world.sum({loader_.was_cut_short() ? 1.0 : 0.0}).front() > 0)
+      run_.checkpoints.forgo_the_last();
+  } else if (all.wants_checkpoint && !cast.is_answered) {
+    run_.checkpoints.begin();
+    for (Cast& later : casts_) later.is_answered = true;
+  }
+  return all.stop_signal;
+}
+
+}  // namespace kiln

@@ -1,0 +1,60 @@
+// What the ranks agree on between the steps of an epoch: stop signals, bad images, a loss that is
+// not finite, the printed numbers, checkpoints, the end of the time. One all-reduce for a step,
+// which a job that waits for it makes at once; with a parameter server each rank goes on, and acts
+// on a vote when it has made --staleness more steps. That bounds how far it may be ahead.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "data/loader/batches.h"
+#include "run/checkpoint/checkpoints.h"
+#include "run/plan/prepare.h"
+#include "run/run_faults.h"
+#include "run/run_logger.h"
+#include "run/time_limit.h"
+#include "run/vote.h"
+#include "train/epoch.h"
+
+namespace kiln {
+
+// One thread; collectives.
+class StepVotes {
+ public:
+  // What acts on votes.
+  struct Run {
+    TrainingJob& job;
+    RunLogger& log;
+    Checkpoints& checkpoints;
+    TimeLimit& limit;
+    BadImageLedger& bad_train;
+  };
+
+  // All must outlive it.
+  StepVotes(const Run& run, TrainEpoch& training, Batches& loader);
+
+  // Return the stop signal that all ranks act on, or 0.
+  int before_steps();  // once, where images come in a stream: it may have none
+  int after_step();
+  int after_last_step();  // of the epoch, once: what is still under way
+
+ private:
+  // What belongs to a vote of this rank until it is due.
+  struct Cast {
+    std::vector<BadImage> faults;
+    bool is_printed = false;
+    StepRecord record;  // of a printed step
+    int first_nonfinite_step = 0;
+    bool is_answered = false;  // a checkpoint has been written since
+  };
+
+  int act();
+
+  Run run_;
+  TrainEpoch& training_;
+  Batches& loader_;
+  DelayedVotes votes_;
+  std::deque<Cast> casts_;
+};
+
+}  // namespace kiln

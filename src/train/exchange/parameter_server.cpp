@@ -1,0 +1,289 @@
+// The last ranks are servers, which hold the parameters, spread evenly by bytes, and the state of
+// the optimizer for them. A worker's step ends with sending its gradients to all servers; each
+// updates its parameters at once and answers with their new values. A step of a server serves as
+// many workers as there are, whoever comes: so each makes as many steps as the workers, and ends
+// when the last worker's gradients have come. Li et al., "Scaling Distributed Machine Learning with
+// the Parameter Server", 2014. How far a worker may be ahead is decided by its caller, who waits
+// for the votes of earlier steps (run/step_votes.h).
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "train/exchange/exchange.h"
+#include "train/exchange/spread.h"
+#include "train/optimizer/clip_norm.h"
+#include "train/state.h"
+#include "train/step.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kAnnouncementTag = 1, kGradientTag = 2, kWeightTag = 3;
+constexpr const char* kOfWorker = "exchange with the servers";
+constexpr const char* kOfServer = "gradients of the workers";
+
+// What a worker sends before its gradients.
+struct Announcement {
+  std::int32_t rank = 0;
+  std::int32_t has_trained = 0;  // else the gradients are none: it only asks for weights
+  double learning_rate = 0;
+};
+
+// One buffer with a place for each of several tensors, of their strides and type.
+struct Packed {
+  explicit Packed(const std::vector<at::Tensor>& tensors) {
+    std::int64_t length = 0;
+    for (const at::Tensor& tensor : tensors) length += tensor.numel();
+    flat = at::zeros({length}, tensors.empty() ? at::TensorOptions(at::kFloat)
+                                               : tensors.front().options().requires_grad(false));
+    std::int64_t offset = 0;
+    for (const at::Tensor& tensor : tensors) {
+      places.push_back(flat.as_strided(tensor.sizes(), tensor.strides(), offset));
+      offset += tensor.numel();
+    }
+  }
+
+  void take(const std::vector<at::Tensor>& tensors) {
+    for (std::size_t i = 0; i < places.size(); ++i) places[i].copy_(tensors[i]);
+  }
+  void give(const std::vector<at::Tensor>& tensors) const {
+    for (std::size_t i = 0; i < places.size(); ++i) tensors[i].copy_(places[i]);
+  }
+
+  at::Tensor flat;
+  std::vector<at::Tensor> places;
+};
+
+Parcel parcel(Parcel::Kind kind, const char* name, int rank, int tag, const at::Tensor& flat) {
+  return {
+      kind, name, rank, tag, flat.data_ptr(), flat.nbytes(), std::make_shared<at::Tensor>(flat)};
+}
+
+Parcel parcel(Parcel::Kind kind, const char* name, int rank,
+              const std::shared_ptr<Announcement>& announcement) {
+  return {kind,        name, rank, kAnnouncementTag, announcement.get(), sizeof(Announcement),
+          announcement};
+}
+
+// `all` at these places.
+std::vector<at::Tensor> chosen(const std::vector<at::Tensor>& all,
+                               const std::vector<std::size_t>& indices) {
+  std::vector<at::Tensor> some;
+  for (const std::size_t i : indices) some.push_back(all[i]);
+  return some;
+}
+
+// The values of the one rank that `has` them, on all ranks.
+void share_values(const std::vector<NamedTensor>& tensors, const std::set<std::string>& has,
+                  Communicator& communicator) {
+  if (tensors.empty()) return;
+  const std::vector<at::Tensor> all = without_names(tensors);
+  Packed sums(all);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (has.contains(tensors[i].name)) sums.places[i].copy_(all[i]);
+  communicator.wait(communicator.all_reduce(sums.flat));
+  sums.give(all);
+}
+
+class ParameterServer : public Exchange {
+ public:
+  ParameterServer(const ExchangePlan& plan, TrainState& state, World& world,
+                  Communicator& communicator)
+      : state_(state),
+        world_(world),
+        num_workers_(world.size() - plan.num_servers),
+        parameters_(state.model->trained_parameters()),
+        communicator_(communicator) {
+    std::vector<std::size_t> bytes;
+    for (const NamedTensor& item : parameters_) bytes.push_back(item.tensor.nbytes());
+    shares_ = spread_evenly(bytes, plan.num_servers);
+  }
+
+  void begin() override {}
+
+  void join() override {
+    const c10::AutoGradMode no_grad(false);
+    share_values(parameters_, served_parameters(), communicator_);
+    share_values(state_.optimizer->state(), copy_optimizer_state(), communicator_);
+  }
+
+  std::vector<std::string> spread() const override {
+    std::vector<std::string> lines;
+    for (std::size_t server = 0; server < shares_.size(); ++server) {
+      std::size_t bytes = 0;
+      for (const std::size_t i : shares_[server]) bytes += parameters_[i].tensor.nbytes();
+      lines.push_back(world_.name_of(rank_of_server(server)) + ": " +
+                      formatted("%zu tensors, %.2f MB", shares_[server].size(),
+                                static_cast<double>(bytes) / 1e6));
+    }
+    return lines;
+  }
+
+ protected:
+  int rank_of_server(std::size_t server) const { return num_workers_ + static_cast<int>(server); }
+  std::uint64_t post(const Parcel& parcel) { return world_.mpi()->post(parcel); }
+  void wait(std::uint64_t ticket) { world_.mpi()->wait(ticket); }
+
+  // The names of the parameters that this rank serves.
+  virtual std::set<std::string> served_parameters() { return {}; }
+  // Copies what this rank knows of the optimizer's state into that of the TrainState; its names.
+  virtual std::set<std::string> copy_optimizer_state() { return {}; }
+
+  TrainState& state_;
+  World& world_;
+  const int num_workers_;
+  const std::vector<NamedTensor> parameters_;     // of the model, that are trained
+  std::vector<std::vector<std::size_t>> shares_;  // of them, by server
+
+ private:
+  Communicator& communicator_;
+};
+
+class Worker final : public ParameterServer {
+ public:
+  Worker(const ExchangePlan& plan, TrainState& state, World& world, Communicator& communicator)
+      : ParameterServer(plan, state, world, communicator) {
+    for (const std::vector<std::size_t>& share : shares_) {
+      const std::vector<at::Tensor> weights = chosen(without_names(parameters_), share);
+      servers_.push_back(
+          {weights, chosen(state.gradients.gradients(), share), Packed(weights), Packed(weights)});
+    }
+  }
+
+  void finish(const StepUpdate& update, StepContext& context) override {
+    const c10::AutoGradMode no_grad(false);
+    context.enter(StepPhase::kCommunication);
+    state_.gradients.wait();  // for none; what backward did not reach becomes zero
+    if (update.has_trained && update.clip_norm > 0)
+      clip_norm(state_.gradients.flat(), update.clip_norm);
+    const auto announcement = std::make_shared<Announcement>(
+        Announcement{world_.rank(), update.has_trained ? 1 : 0, update.learning_rate});
+    using Kind = Parcel::Kind;
+    std::vector<std::uint64_t> tickets;
+    for (std::size_t i = 0; i < servers_.size(); ++i) {
+      Remote& server = servers_[i];
+      const int rank = rank_of_server(i);
+      server.sent.take(server.gradients);
+      tickets.push_back(
+          post(parcel(Kind::kReceive, kOfWorker, rank, kWeightTag, server.received.flat)));
+      tickets.push_back(post(parcel(Kind::kSend, kOfWorker, rank, announcement)));
+      tickets.push_back(post(parcel(Kind::kSend, kOfWorker, rank, kGradientTag, server.sent.flat)));
+    }
+    for (const std::uint64_t ticket : tickets) wait(ticket);
+    for (const Remote& server : servers_) server.received.give(server.weights);
+  }
+
+ private:
+  struct Remote {
+    std::vector<at::Tensor> weights, gradients;  // of this rank's model
+    Packed sent, received;
+  };
+  std::vector<Remote> servers_;
+};
+
+class Server final : public ParameterServer {
+ public:
+  Server(const ExchangePlan& plan, TrainState& state, World& world, Communicator& communicator)
+      : ParameterServer(plan, state, world, communicator),
+        is_first_(world.rank() == num_workers_),
+        share_(shares_[static_cast<std::size_t>(world.rank() - num_workers_)]),
+        weights_(chosen(without_names(parameters_), share_)),
+        received_(weights_),
+        sent_(weights_),
+        clock_(num_workers_) {
+    const c10::AutoGradMode no_grad(false);
+    optimizer_ = make_optimizer(plan.optimizer, served_groups(plan.optimizer));
+    copy_state(state.optimizer->state(), optimizer_->state());
+  }
+
+  void finish(const StepUpdate&, StepContext& context) override {
+    const c10::AutoGradMode no_grad(false);
+    context.enter(StepPhase::kCommunication);
+    for (int i = 0; i < num_workers_; ++i) serve_next();
+  }
+
+  void join() override {
+    ParameterServer::join();
+    clock_.note_join();
+  }
+
+ private:
+  void serve_next() {
+    Parcel any = parcel(Parcel::Kind::kReceive, kOfServer, Parcel::kAnyRank, announcement_);
+    any.is_soon = false;
+    wait(post(any));
+    const int worker = announcement_->rank;
+    if (worker < 0 || worker >= num_workers_) throw InternalError("a server has come to a server");
+    wait(post(parcel(Parcel::Kind::kReceive, kOfServer, worker, kGradientTag, received_.flat)));
+    if (announcement_->has_trained != 0) {
+      optimizer_->step(clock_.rate(announcement_->learning_rate, worker));
+      clock_.note_update();
+    }
+    clock_.note_pull(worker);
+    sent_.take(weights_);
+    wait(post(parcel(Parcel::Kind::kSend, kOfServer, worker, kWeightTag, sent_.flat)));
+  }
+
+  // Those of the whole model, as far as they are served here; gradients are what arrives.
+  std::vector<ParameterGroup> served_groups(const OptimizerPlan& plan) {
+    std::vector<at::Tensor> gradients = state_.gradients.gradients();
+    for (std::size_t i = 0; i < share_.size(); ++i) gradients[share_[i]] = received_.places[i];
+    const std::set<std::string> served = served_parameters();
+    std::vector<ParameterGroup> groups;
+    for (const ParameterGroup& whole : groups_of(*state_.model, gradients, plan)) {
+      ParameterGroup group{{}, {}, whole.weight_decay, whole.rate};
+      for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
+        if (!served.contains(whole.parameters[i].name)) continue;
+        group.parameters.push_back(whole.parameters[i]);
+        group.gradients.push_back(whole.gradients[i]);
+      }
+      if (!group.parameters.empty()) groups.push_back(std::move(group));
+    }
+    return groups;
+  }
+
+  // The values of `from` that `to` has, too.
+  static void copy_state(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
+    for (const NamedTensor& target : to)
+      for (const NamedTensor& source : from)
+        if (source.name == target.name) target.tensor.copy_(source.tensor);
+  }
+
+  std::set<std::string> served_parameters() override {
+    std::set<std::string> names;
+    for (const std::size_t i : share_) names.insert(parameters_[i].name);
+    return names;
+  }
+
+  // What belongs to no parameter ("steps") all servers have alike; the first one's counts.
+  std::set<std::string> copy_optimizer_state() override {
+    copy_state(optimizer_->state(), state_.optimizer->state());
+    std::set<std::string> names;
+    for (const NamedTensor& item : optimizer_->state())
+      if (is_first_ || item.name.find('.') != std::string::npos) names.insert(item.name);
+    return names;
+  }
+
+  const bool is_first_;
+  const std::vector<std::size_t> share_;   // of the parameters
+  const std::vector<at::Tensor> weights_;  // of this rank's model, by share_
+  Packed received_, sent_;                 // gradients, weights
+  std::unique_ptr<Optimizer> optimizer_;   // of these weights, with the gradients received
+  ServerClock clock_;
+  const std::shared_ptr<Announcement> announcement_ = std::make_shared<Announcement>();
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> make_parameter_server(const ExchangePlan& plan, TrainState& state,
+                                                World& world, Communicator& communicator) {
+  if (world.rank() < world.size() - plan.num_servers)
+    return std::make_unique<Worker>(plan, state, world, communicator);
+  return std::make_unique<Server>(plan, state, world, communicator);
+}
+
+}  // namespace kiln

@@ -1,0 +1,108 @@
+"""The parameter server: its plan, its losses, stopping and going on, a rank that is lost, and what it refuses."""
+import os
+import re
+import signal
+import time
+
+from flow import assert_resumed, main
+from jobs import LAUNCH, MPIRUN, JobTest
+
+SERVERS = {"exchange": "parameter-server", "batch_size": 4, "learning_rate": 0.01, "patience": 100}
+
+
+class ParameterServerTest(JobTest):
+    def test_trains_with_two_servers(self):
+        job = self.finish(MPIRUN, 4, **SERVERS, servers=2, epochs=4, print_freq=1)
+        self.assert_whole_model()
+        log = job.log(0)
+        self.assertIn("2 of 4 ranks train, at most 4 steps apart", log)
+        self.assertIn("4 epochs of 6 steps of 8 images, learning rate 0.01,", log)
+        shares = re.findall(r"rank ([23]) on host \S+: \d+ tensors, ([\d.]+) MB", log)
+        self.assertEqual([rank for rank, _ in shares], ["2", "3"])
+        megabytes = [float(size) for _, size in shares]
+        self.assertLess(max(megabytes) - min(megabytes), 0.01 * sum(megabytes))
+        epochs = self.training()["epochs"]
+        self.assertLess(epochs[-1]["train_loss"], epochs[0]["train_loss"])
+        # Each step is told once, and in its order.
+        self.assertEqual(re.findall(r"Epoch: \[(\d)/4\]\tIter: \[(\d)/6\]", log),
+                         [(str(epoch), str(step)) for epoch in range(1, 5) for step in range(1, 7)])
+
+    def test_steps_in_lockstep_of_adamw_and_accumulated_batches(self):
+        options = {**SERVERS, "learning_rate": 0.001, "batch_size": 2}
+        self.finish(MPIRUN, 3, **options, staleness=0, optimizer="adamw", accumulate=2, clip_norm=1, epochs=2)
+        self.assert_whole_model()
+
+    def test_stopped_in_mid_epoch_it_goes_on(self):
+        options = {**SERVERS, "epochs": 8, "checkpoint_path": self.folder / "checkpoints"}
+        job = self.start(MPIRUN, 3, **options, print_freq=1, optimizer="adamw")
+        job.wait_for("Epoch: [2")
+        os.kill(job.ranks()[2], signal.SIGTERM)  # the server
+        self.assertEqual(job.end(), 143, job.output)
+        self.assertIn("The same command continues this run.", job.log(0))
+        result = self.train(**options, print_freq=1, optimizer="adamw", ranks=3, threads=1, loader_threads=1)
+        assert_resumed(self, result, self.folder / "model", self.folder / "logs", 8)
+        self.assertIn("a parameter server takes gradients as they come", result.stdout + result.stderr)
+        epochs = self.training()["epochs"]
+        self.assertLess(epochs[-1]["train_loss"], epochs[0]["train_loss"])
+        other = self.train(**{**options, "epochs": 9}, optimizer="adamw", ranks=3, servers=2)
+        self.assertNotEqual(other.returncode, 0)
+        self.assertIn("--servers was 1 and is now 2", other.stdout + other.stderr)
+
+    def assert_lost(self, job, since, code, *words):
+        self.assertEqual(job.end(), code, job.output)
+        self.assertLess(time.monotonic() - since, 40)
+        self.assert_nothing_left(job)
+        for word in words:
+            self.assertIn(word, job.output)
+        self.assertFalse((self.folder / "model/_meta.yaml").exists())
+
+    def test_a_killed_server_ends_the_job(self):
+        job, since = self.start_long(LAUNCH, 3, **{**SERVERS, "patience": 100000}), time.monotonic()
+        os.kill(job.ranks()[2], signal.SIGKILL)
+        self.assert_lost(job, since, 137, "rank 2 ", "signal 9 (Killed)")
+        self.assertEqual(self.error_info()["ErrorCode"], 39)
+
+    def test_a_stopped_rank_ends_the_job_at_the_deadline(self):
+        for rank in (1, 2):
+            with self.subTest(rank=rank):
+                self.at_night_unless(False)
+                self.new_folder()
+                options = {**SERVERS, "patience": 100000, "collective_timeout": 8}
+                job, since = self.start_long(LAUNCH, 3, **options), time.monotonic()
+                os.kill(job.ranks()[rank], signal.SIGSTOP)
+                self.assert_lost(job, since, 3, f"rank {rank} on host ")
+                self.assertEqual(self.error_info()["ErrorCode"], 72)
+
+
+class RefusedTest(JobTest):
+    def assert_nothing_begun(self, words, **options):
+        path = self.folder / "checkpoints"
+        result = self.train(exchange="parameter-server", checkpoint_path=path, **options)
+        self.assertNotEqual(result.returncode, 0, result.stdout)
+        self.assertIn(words, result.stderr)
+        self.assertNotIn("bug in kiln", result.stderr)
+        self.assertFalse(path.exists())
+        self.assertFalse((self.folder / "model").exists())
+
+    def test_against_reason(self):
+        self.assert_nothing_begun("needs 2 ranks or more, one of them a worker, but this job has 1")
+        self.assert_nothing_begun("--servers is 3, but --ranks is 3, which leaves no worker", servers=3, ranks=3)
+        self.assert_nothing_begun("--staleness is -1", staleness=-1, ranks=3)
+        self.assert_nothing_begun("--sync-batch-norm cannot be used", sync_batch_norm=True, ranks=3)
+        self.assert_nothing_begun("--freeze backbone cannot be used", freeze="backbone", ranks=3)
+        self.assert_nothing_begun("--device cuda cannot be used", device="cuda", ranks=3)
+
+    def test_servers_of_all_reduce(self):
+        result = self.train(servers=1)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("--servers is of a parameter server, but --exchange is all-reduce", result.stderr)
+
+    def test_launched_ranks_without_a_worker(self):
+        job = self.start(MPIRUN, 2, exchange="parameter-server", servers=2)
+        self.assertEqual(job.end(), 1, job.output)
+        self.assertIn("needs 3 ranks or more", job.output)
+        self.assert_nothing_left(job)
+
+
+if __name__ == "__main__":
+    main()
