@@ -141,7 +141,7 @@ void plan_exchange(const TrainingJob& job, const TrainState& state, TextPairs& p
       formatted("%d of %d ranks train, at most %d steps apart; learning rates are divided by a "
                 "gradient's staleness",
                 job.num_workers(), job.world.size(), job.config.ranks.exchange.staleness));
-  for (const std::string& server : spread) plan.emplace_back("server", server);
+  plan.emplace_back("servers", joined(spread, "; "));
 }
 
 TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num_parameters) {
