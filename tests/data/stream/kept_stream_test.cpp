@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "data/archive/archive.h"
 #include "data/dataset/image_bytes.h"
