@@ -223,7 +223,8 @@ TEST_F(SageMaker, IgnoresTheSdksOwnHyperparameters) {
 
 TEST_F(SageMaker, TakesTheVariablesOfMpirunsOptions) {
   write("hyperparameters", R"({"sagemaker_mpi_custom_mpi_options":
-    "\"-verbose -x NCCL_DEBUG=INFO --mca btl ^openib  -x FI_PROVIDER -x A=b=c -x KILN_LAUNCHED=2\""})");
+    "\"-verbose -x NCCL_DEBUG=INFO --mca btl ^openib )"
+                           R"( -x FI_PROVIDER -x A=b=c -x KILN_LAUNCHED=2\""})");
   const SageMakerJob found = job();
   EXPECT_EQ(fault(), "no fault");
   EXPECT_EQ(found.mpi.names, (Words{"NCCL_DEBUG", "FI_PROVIDER", "A"}));
