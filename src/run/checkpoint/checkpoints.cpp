@@ -173,7 +173,7 @@ SavedRun Checkpoints::saved_run(const std::string& finished) const {
   if (state_.scaler) run.loss_scale = state_.scaler->values();
   run.progress = state_.progress;
   run.progress.best.weights.clear();
-  if (run.progress.folds) run.progress.folds->logits = {};
+  if (run.progress.folds) run.progress.folds->logits.reset();
   run.ranks = {saved_rank()};
   return run;
 }
