@@ -35,6 +35,8 @@ void check_beside(Binder& binder, const TrainConfig& config) {
              "whose workers do not wait for each other"},
       Beside{"freeze", "--freeze backbone", optimization.freeze == Freeze::kBackbone,
              "which divides the parameters of a whole network"},
+      Beside{"folds", "--folds", optimization.folds > 0,
+             "whose networks all ranks train one after the other"},
       Beside{"auto", "--auto True", optimization.automatic.choice == AutoChoice::kYes,
              "which has no part that fits the last layer"},
       Beside{"ema", "--ema", optimization.recipe.ema > 0,

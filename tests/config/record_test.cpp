@@ -33,8 +33,9 @@ TEST(Records, AreOptionsOfTheDataSteps) {
       {"transform", "apply", "--mode=For training", "--input-image-transform-path=t",
        "--input-image-dir-path=i", "--output-path=o", "--first-label=1"});
   EXPECT_EQ(apply.records.first_label, 1);
-  EXPECT_NE(fault({"split", "--src-path=s", "--output-path=o", "--record-keys=x"}).find("--record-k"),
-            std::string::npos);
+  EXPECT_NE(
+      fault({"split", "--src-path=s", "--output-path=o", "--record-keys=x"}).find("--record-k"),
+      std::string::npos);
 }
 
 TEST(Records, UnknownKeysAreFaults) {

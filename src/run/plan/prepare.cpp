@@ -1,5 +1,5 @@
-#include "process/compute_threads.h"
 #include "run/plan/prepare.h"
+#include "process/compute_threads.h"
 
 #include <torch/torch.h>
 
