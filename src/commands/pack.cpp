@@ -15,6 +15,7 @@
 #include "data/write/shard_writer.h"
 #include "process/binding.h"
 #include "run/plan/rank_agreement.h"
+#include "run/plan/shared_images.h"
 
 namespace kiln {
 namespace {

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "data/scratch_folder.h"
-#include "run/plan/rank_agreement.h"
+#include "run/plan/shared_images.h"
 
 namespace kiln {
 namespace {

@@ -10,7 +10,7 @@
 #include "parallel/rank_main.h"
 #include "run/checkpoint/image_hashes.h"
 #include "run/plan/plan_warnings.h"
-#include "run/plan/rank_agreement.h"
+#include "run/plan/shared_images.h"
 #include "run/vote.h"
 
 namespace kiln {

@@ -18,6 +18,7 @@
 #include "process/compute_threads.h"
 #include "run/plan/prepare.h"
 #include "run/plan/rank_agreement.h"
+#include "run/plan/shared_images.h"
 
 namespace kiln {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
-#include "run/plan/rank_agreement.h"
+#include "run/plan/shared_images.h"
 #include "train/schedule/schedule.h"
 
 namespace kiln {

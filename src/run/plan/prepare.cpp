@@ -1,5 +1,4 @@
 #include "run/plan/prepare.h"
-#include "process/compute_threads.h"
 
 #include <torch/torch.h>
 
@@ -16,11 +15,13 @@
 #include "inputs/split_inputs.h"
 #include "inputs/stream_inputs.h"
 #include "process/binding.h"
+#include "process/compute_threads.h"
 #include "run/plan/automatic_plan.h"
 #include "run/plan/class_counts.h"
 #include "run/plan/fold_plan.h"
 #include "run/plan/rank_agreement.h"
 #include "run/plan/run_recipe.h"
+#include "run/plan/shared_images.h"
 #include "run/plan/valid_stream.h"
 #include "run/time_limit.h"
 #include "train/replicas.h"
@@ -290,63 +291,6 @@ std::unique_ptr<TrainingLoaders> loaders_of(const TrainingJob& job, TrainingInpu
           [device = job.device](std::size_t bytes) { return pinned_memory(device, bytes); }),
       [&log = job.log](const std::string& text) { log.warning(text); },
       job.trace ? job.trace->timeline().get() : nullptr);
-}
-
-EpochPlan TrainingJob::epoch_plan(int epoch) const {
-  const std::int64_t steps = config.optimization.steps;
-  const std::int64_t before = steps_before(epoch);
-  const bool serves = world.rank() >= num_workers();
-  const std::int64_t most_steps = serves ? inputs.steps_per_epoch : 0;  // it has no last image
-  return {.epoch = epoch,
-          .epochs_before = first_epochs(),
-          .schedule = recipe.schedule,
-          .step = {.batch_size = config.optimization.batch_size,
-                   .batches_per_step = serves ? 0 : config.optimization.accumulate,
-                   .num_ranks = num_workers(),
-                   .sums_ranks = !config.ranks.exchange.has_servers(),
-                   .smallest_batch = inputs.smallest_batch,
-                   .train_on_empty_batches = config.ranks.sync_batch_norm && world.size() > 1,
-                   .loss = recipe.loss,
-                   .clip_norm = recipe.clip_norm,
-                   .precision = recipe.precision},
-          .mix = recipe.mix,
-          .rank = world.rank(),
-          .most_steps = steps == 0 ? most_steps : std::min(steps - before, inputs.steps_per_epoch),
-          .trace = trace ? &trace->steps() : nullptr};
-}
-
-BucketPlan TrainingJob::buckets() const {
-  return {.bytes = static_cast<std::size_t>(config.ranks.bucket_mb) << 20,
-          .bfloat16 = config.ranks.bfloat16_gradients};
-}
-
-DeviceUploader& TrainingJob::training_uploader(int epoch) {
-  if (inputs.sizes.empty()) return *uploader;
-  const ImageSize size = inputs.pixels_of(epoch).output;
-  if (!uploader || uploader->size() != size)
-    uploader = std::make_unique<DeviceUploader>(
-        torch_device(device), size, config.optimization.batch_size, inputs.normalization);
-  return *uploader;
-}
-
-int TrainingJob::asked_epochs() const {
-  const OptimizationConfig& asked = config.optimization;
-  if (uses_features) return 1;
-  return asked.steps == 0 || asked.epochs_given ? asked.epochs : epochs_begun();
-}
-
-int TrainingJob::last_epoch() const {
-  if (uses_features || config.optimization.steps == 0) return num_epochs();
-  return std::min(num_epochs(), first_epochs() + epochs_begun());
-}
-
-int TrainingJob::epochs_begun() const {
-  const std::int64_t steps = config.optimization.steps;
-  return static_cast<int>((steps + inputs.steps_per_epoch - 1) / inputs.steps_per_epoch);
-}
-
-bool TrainingJob::is_done() const {
-  return resume && resume->is_finished && resume->is_complete;
 }
 
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log& log) {
