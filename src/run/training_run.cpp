@@ -159,7 +159,7 @@ Stop train(TrainingRun& run) {
       const std::unique_ptr<Batches> loader = job.loaders->training(epoch, state.epoch.steps);
       if (!run.folds.judges()) job.loaders->begin_validation(epoch);
       TrainEpoch training(state, *loader, job.training_uploader(epoch), job.epoch_plan(epoch));
-      StepVotes votes({job, log, checkpoints, limit, run.bad_train}, training, *loader);
+      StepVotes votes({job, run.log, checkpoints, limit, run.bad_train}, training, *loader);
       if (const int signal = votes.before_steps()) return {.signal = signal};
       while (!(limit.is_over() && state.epoch.steps > 0) && training.step()) {
         job.world.at("step " + std::to_string(training.steps_done()));
