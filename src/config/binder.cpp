@@ -160,7 +160,7 @@ void Binder::report_if_missing(const Option& option) {
               " are both given, but say the same in two ways: leave one of them out.");
   if (!option.required || is_mentioned(&option) || (instead != nullptr && is_mentioned(instead)))
     return;
-  std::string purpose = option.help;
+  std::string purpose = option.help.substr(0, option.help.find(". "));  // the first sentence
   if (purpose.ends_with('.')) purpose.pop_back();
   raw_.faults.add(
       kMissingPosition,

@@ -87,6 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bounds{"--collective-timeout", "0", kAbove0, "1", "86400", "86401", kAtMost},
         Bounds{"--stall-warning", "0", kAbove0, "1", "86400", "86401", kAtMost},
         Bounds{"--keep-checkpoints", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
+        Bounds{"--steps-per-epoch", "0", kAbove0, "1", "1000000000", "1000000001", kAtMost},
+        Bounds{"--shuffle-buffer", "0", kAbove0, "1", "1000000", "1000001", kAtMost},
         Bounds{"--price-per-hour", "0", kAbove0, "0.01", "1000000", "1000000.01", kAtMost},
         Bounds{"--expect-ranks", "0", kAbove0, "1", "1000000", "1000001", kAtMost}));
 
@@ -98,7 +100,7 @@ TEST(Ranges, EveryNumericTrainOptionIsTested) {
   for (const Option& option : find_command("train")->options) {
     numeric += option.maximum != 0 ? 1 : 0;
   }
-  EXPECT_EQ(numeric, 41);
+  EXPECT_EQ(numeric, 43);
 }
 
 // A single fault for each value beyond its range, and none for those at its ends.

@@ -98,7 +98,7 @@ StreamLoader::State::~State() {
 void StreamLoader::State::read() {
   int epoch = first_epoch_;
   try {
-    for (;; ++epoch) read_epoch(epoch);
+    for (; !watch_.closing; ++epoch) read_epoch(epoch);
   } catch (const StreamClosed&) {
   } catch (const Error&) {
     hand_over({.epoch = epoch, .failure = std::current_exception()});
