@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-
 #include "base/error.h"
 #include "base/output_folder.h"
 #include "base/system.h"

@@ -1,6 +1,5 @@
 #include "commands/inspect/inspect_forecast.h"
 
-
 #include <algorithm>
 #include <string>
 
