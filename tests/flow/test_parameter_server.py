@@ -7,7 +7,7 @@ import time
 from flow import assert_resumed, main
 from jobs import LAUNCH, MPIRUN, JobTest
 
-SERVERS = {"exchange": "parameter-server", "batch_size": 4, "learning_rate": 0.01, "patience": 100}
+SERVERS = {"exchange": "parameter-server", "batch_size": 4, "learning_rate": 0.001, "patience": 100}
 
 
 class ParameterServerTest(JobTest):
@@ -16,7 +16,7 @@ class ParameterServerTest(JobTest):
         self.assert_whole_model()
         log = job.log(0)
         self.assertIn("2 of 4 ranks train, at most 4 steps apart", log)
-        self.assertIn("4 epochs of 6 steps of 8 images, learning rate 0.01,", log)
+        self.assertIn("4 epochs of 6 steps of 8 images, learning rate 0.001,", log)
         shares = re.findall(r"rank ([23]) on host \S+: \d+ tensors, ([\d.]+) MB", log)
         self.assertEqual([rank for rank, _ in shares], ["2", "3"])
         megabytes = [float(size) for _, size in shares]
@@ -28,7 +28,7 @@ class ParameterServerTest(JobTest):
                          [(str(epoch), str(step)) for epoch in range(1, 5) for step in range(1, 7)])
 
     def test_steps_in_lockstep_of_adamw_and_accumulated_batches(self):
-        options = {**SERVERS, "learning_rate": 0.001, "batch_size": 2}
+        options = {**SERVERS, "batch_size": 2}
         self.finish(MPIRUN, 3, **options, staleness=0, optimizer="adamw", accumulate=2, clip_norm=1, epochs=2)
         self.assert_whole_model()
 

@@ -45,6 +45,7 @@ class AdamW : public Optimizer {
 
   void step(double learning_rate, const std::optional<at::Tensor>& skip) override {
     const c10::AutoGradMode no_grad(false);
+    if (groups_.empty()) return;
     step_.add_(1);
     for (Group& group : groups_)
       at::_fused_adamw_(group.parameters, group.gradients, group.means, group.squares,
