@@ -127,8 +127,9 @@ bool StreamLoader::State::read_images(Item& end) {
                        {plan_.seed, static_cast<std::uint64_t>(end.epoch), kShuffleDraws});
   step_.clear();
   end.steps = end.arrived = 0;
-  Arrival image;
-  while (end.arrived < most && source_.next(image.record)) {
+  while (end.arrived < most) {
+    Arrival image;
+    if (!source_.next(image.record)) break;
     const std::int64_t number = end.arrived++;
     if (number % plan_.keep_one_of != plan_.keep_which) continue;
     image.number = static_cast<std::uint32_t>(number);
