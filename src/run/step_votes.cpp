@@ -24,7 +24,7 @@ int StepVotes::after_step() {
   Cast cast;
   cast.is_printed = (training_.steps_done() - 1) % run_.job.config.output.print_freq == 0;
   cast.faults = loader_.take_faults();
-  const bool has_ended = training_.goes_on() && !loader_.await_step();
+  const bool has_ended = training_.wants_step() && !loader_.await_step();
   Vote mine = ballot(!cast.faults.empty());
   mine.has_ended = has_ended;
   mine.wants_checkpoint = run_.checkpoints.is_due(/*epoch_ended=*/false);

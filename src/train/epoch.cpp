@@ -1,11 +1,7 @@
 #include "train/epoch.h"
 
-#include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
-#include <algorithm>
 #include <chrono>
-#include <deque>
-#include <iterator>
+#include <cstdint>
 #include <optional>
 
 #include "train/schedule/schedule.h"
@@ -16,173 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A moment of the host, or of the device's stream.
-struct Mark {
-  Clock::time_point host;
-  std::optional<c10::Event> device;
-  double StepTimes::*part = nullptr;  // that begins here; nullptr: none does
-
-  bool reached() const { return !device || device->query(); }
-  double seconds_until(const Mark& later) const {
-    if (device) return device->elapsedTime(*later.device) / 1000;
-    return std::chrono::duration<double>(later.host - host).count();
-  }
-};
-
-struct PartName {
-  double StepTimes::*part;
-  const char* name;
-  bool computes;  // the device does
-};
-constexpr PartName kPartNames[] = {{&StepTimes::data_wait, "wait for images", false},
-                                   {&StepTimes::forward, "forward", true},
-                                   {&StepTimes::backward, "backward", true},
-                                   {&StepTimes::communication, "wait for sums", false},
-                                   {&StepTimes::optimizer, "optimizer", true}};
-
-const PartName& name_of(double StepTimes::*part) {
-  return *std::find_if(std::begin(kPartNames), std::end(kPartNames),
-                       [part](const PartName& row) { return row.part == part; });
-}
-
-double seconds_between(std::chrono::steady_clock::time_point begin,
-                       std::chrono::steady_clock::time_point end) {
-  return std::chrono::duration<double>(end - begin).count();
-}
-
 }  // namespace
-
-class StepClock::Marks {
- public:
-  explicit Marks(const c10::Device& device) : device_(device) {}
-
-  void add(double StepTimes::*part) {
-    Mark mark = mark_now(part);
-    if (timeline_ != nullptr && !marks_.empty() && marks_.back().part != nullptr)
-      timeline_->add(Timeline::kSteps, name_of(marks_.back().part).name, marks_.back().host,
-                     mark.host);
-    marks_.push_back(std::move(mark));
-    settle();
-  }
-
-  // Counts what lies between marks that have been reached, and forgets them.
-  void settle() {
-    while (marks_.size() > 1 && marks_[1].reached()) {
-      if (marks_[0].part != nullptr) count(marks_[0], marks_[1]);
-      marks_.pop_front();
-    }
-  }
-
-  const StepTimes& times() const { return times_; }
-
-  void trace(Timeline* timeline) {
-    Mark now = mark_now(nullptr);
-    if (now.device) {
-      now.device->synchronize();
-      now.host = Clock::now();
-    }
-    settle();  // as before
-    timeline_ = timeline;
-    if (timeline != nullptr) anchor_ = std::move(now);
-  }
-  bool is_traced() const { return timeline_ != nullptr; }
-
- private:
-  Mark mark_now(double StepTimes::*part) const {
-    Mark mark{Clock::now(), std::nullopt, part};
-    if (device_.is_cuda()) {
-      mark.device.emplace(device_.type(), c10::EventFlag::BACKEND_DEFAULT);
-      mark.device->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
-    }
-    return mark;
-  }
-
-  // When the device passed it.
-  Clock::time_point time_of(const Mark& mark) const {
-    if (!mark.device) return mark.host;
-    const std::chrono::duration<double> since(anchor_->seconds_until(mark));
-    return anchor_->host + std::chrono::duration_cast<Clock::duration>(since);
-  }
-
-  void count(const Mark& begin, const Mark& end) {
-    times_.*begin.part += begin.seconds_until(end);
-    if (timeline_ == nullptr) return;
-    const PartName& row = name_of(begin.part);
-    // The host sees the sums of a CPU itself, but of a GPU's only that its stream waits for them.
-    const bool waits_for_sums = begin.device && begin.part == &StepTimes::communication;
-    if (!row.computes && !waits_for_sums) return;
-    timeline_->add(row.computes ? Timeline::kDevice : Timeline::kSums, row.name, time_of(begin),
-                   time_of(end));
-  }
-
-  c10::Device device_;
-  Timeline* timeline_ = nullptr;
-  std::optional<Mark> anchor_;  // since when; known of host and device
-  std::deque<Mark> marks_;
-  StepTimes times_;
-};
-
-StepClock::StepClock(const c10::Device& device) : marks_(std::make_unique<Marks>(device)) {}
-StepClock::~StepClock() = default;
-
-void StepClock::begin(double StepTimes::*part) {
-  marks_->add(part);
-}
-void StepClock::stop() {
-  marks_->add(nullptr);
-}
-
-StepTimes StepClock::times() {
-  marks_->settle();
-  return marks_->times();
-}
-
-void StepClock::trace(Timeline* timeline) {
-  marks_->trace(timeline);
-}
-bool StepClock::is_traced() const {
-  return marks_->is_traced();
-}
-
-StepRates::StepRates(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
-    : epoch_(epoch),
-      is_queued_(is_queued),
-      batches_per_step_(batches_per_step),
-      seconds_before_(epoch.spent.seconds),
-      begin_(begin),
-      counted_(begin) {}
-
-void StepRates::forwarded(int images, Time now) {
-  epoch_.images += images;
-  images_ += images;
-  ++batches_;
-  if (is_queued_) return;
-  const int counting = images_;
-  count(now);
-  epoch_.weighted_seconds += batch_seconds_ * counting;
-  epoch_.weighted_rate += batch_rate_ * counting;
-  if (epoch_.images == 0) return;  // only bad images so far
-  epoch_seconds_ = epoch_.weighted_seconds / epoch_.images;
-  epoch_rate_ = epoch_.weighted_rate / epoch_.images;
-}
-
-void StepRates::waited(Time now) {
-  if (!is_queued_ || batches_ == 0) return;
-  count(now);
-  const double elapsed = seconds_before_ + seconds_between(begin_, now);
-  epoch_seconds_ = elapsed / (epoch_.steps * batches_per_step_);
-  epoch_rate_ = epoch_.images / elapsed;
-  epoch_.weighted_seconds = epoch_seconds_ * epoch_.images;
-  epoch_.weighted_rate = epoch_rate_ * epoch_.images;
-}
-
-void StepRates::count(Time now) {
-  const double seconds = seconds_between(counted_, now);
-  batch_seconds_ = seconds / batches_;
-  batch_rate_ = images_ / seconds;
-  counted_ = now;
-  images_ = batches_ = 0;
-}
 
 TrainEpoch::TrainEpoch(TrainState& state, Batches& loader, DeviceUploader& uploader,
                        const EpochPlan& plan)
@@ -208,7 +38,7 @@ double TrainEpoch::rate_after(int steps) const {
 }
 
 bool TrainEpoch::step() {
-  if (!goes_on()) return false;
+  if (!wants_step()) return false;
   const double next_rate = rate_after(state_.epoch.steps);
   if (plan_.trace != nullptr) plan_.trace->before_step(clock_);
   if (!step_.run(*this, next_rate)) return false;
@@ -228,7 +58,8 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   return plan_.mix.mixes() && batch->count > 0 ? mix(there, *batch) : there;
 }
 
-// By the place of the batch in the epoch of a single process.
+// Pairs are drawn by the place that the batch would have in the epoch of a single process, so any
+// number of ranks mixes alike.
 DeviceBatch TrainEpoch::mix(const DeviceBatch& batch, const HostBatch& host) const {
   const std::int64_t images =
       ((batches_ - 1) * plan_.step.num_ranks + plan_.rank) * plan_.step.batch_size;
@@ -254,7 +85,7 @@ void TrainEpoch::enter(StepPhase phase) {
 
 EpochTimes TrainEpoch::spent() {
   EpochTimes spent = before_;
-  spent.seconds += seconds_between(begin_, Clock::now());
+  spent.seconds += std::chrono::duration<double>(Clock::now() - begin_).count();
   spent.data_wait_seconds += loader_.wait_seconds();
   spent.parts += clock_.times();
   if (const auto now = state_.gradients.communication()) {

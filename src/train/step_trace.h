@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/timeline.h"
-#include "train/epoch.h"
+#include "train/step_clock.h"
 
 namespace kiln {
 

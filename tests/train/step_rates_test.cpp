@@ -1,9 +1,9 @@
 // Rates of training, with times by hand: what the host sees of a CPU and of a GPU.
+#include "train/step_rates.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
-
-#include "train/epoch.h"
 
 namespace kiln {
 namespace {

@@ -1,0 +1,52 @@
+#include "train/step_rates.h"
+
+namespace kiln {
+namespace {
+
+double seconds_between(StepRates::Time begin, StepRates::Time end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+}  // namespace
+
+StepRates::StepRates(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
+    : epoch_(epoch),
+      is_queued_(is_queued),
+      batches_per_step_(batches_per_step),
+      seconds_before_(epoch.spent.seconds),
+      begin_(begin),
+      counted_(begin) {}
+
+void StepRates::forwarded(int images, Time now) {
+  epoch_.images += images;
+  images_ += images;
+  ++batches_;
+  if (is_queued_) return;
+  const int counting = images_;
+  count(now);
+  epoch_.weighted_seconds += batch_seconds_ * counting;
+  epoch_.weighted_rate += batch_rate_ * counting;
+  if (epoch_.images == 0) return;  // only bad images so far
+  epoch_seconds_ = epoch_.weighted_seconds / epoch_.images;
+  epoch_rate_ = epoch_.weighted_rate / epoch_.images;
+}
+
+void StepRates::waited(Time now) {
+  if (!is_queued_ || batches_ == 0) return;
+  count(now);
+  const double elapsed = seconds_before_ + seconds_between(begin_, now);
+  epoch_seconds_ = elapsed / (epoch_.steps * batches_per_step_);
+  epoch_rate_ = epoch_.images / elapsed;
+  epoch_.weighted_seconds = epoch_seconds_ * epoch_.images;
+  epoch_.weighted_rate = epoch_rate_ * epoch_.images;
+}
+
+void StepRates::count(Time now) {
+  const double seconds = seconds_between(counted_, now);
+  batch_seconds_ = seconds / batches_;
+  batch_rate_ = images_ / seconds;
+  counted_ = now;
+  images_ = batches_ = 0;
+}
+
+}  // namespace kiln
