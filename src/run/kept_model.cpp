@@ -70,7 +70,40 @@ std::vector<JudgedImage> show(World& world, const std::vector<Prediction>& predi
   return all;
 }
 
+// The details of a validation pass; complete on rank 0 only.
+ValidationDetails judge(World& world, const std::vector<Prediction>& predictions,
+                        const Dataset& valid, const TransformSpec& pixels, int epoch) {
+  ValidationDetails details;
+  details.epoch = epoch;
+  details.confusion = sum_confusion(world, predictions, valid.classes.size());
+  details.most_wrong = show(world, most_confidently_wrong(predictions), valid, pixels);
+  std::stable_sort(
+      details.most_wrong.begin(), details.most_wrong.end(),
+      [](const JudgedImage& a, const JudgedImage& b) { return a.confidence > b.confidence; });
+  if (details.most_wrong.size() > kMostWrong) details.most_wrong.resize(kMostWrong);
+  const auto share = std::max<std::size_t>(1, kSamples / static_cast<std::size_t>(world.size()));
+  details.samples = show(world, evenly_taken(predictions, share), valid, pixels);
+  if (details.samples.size() > kSamples) details.samples.resize(kSamples);
+  return details;
+}
+
 }  // namespace
+
+bool keep_if_best(const TrainingJob& job, TrainState& state, const EpochRecord& record) {
+  const OptimizationConfig& config = job.config.optimization;
+  BestEpoch& best = state.progress.best;
+  const bool is_first = best.epoch <= job.first_epochs();
+  if (!is_first && config.save == SaveChoice::kBest &&
+      !is_better(judged(record), {best.valid, best.macro_recall}, config.best_by))
+    return false;
+  best = {.epoch = record.epoch,
+          .valid = record.valid,
+          .macro_recall = judged(record).macro_recall,
+          .calibration = {},
+          .weights = {}};
+  if (job.world.leads()) best.weights = copied_weights(*state.model);
+  return true;
+}
 
 Calibration calibrate(World& world, const HostLogits& logits) {
   const LabeledLogits images = logits.view();
@@ -97,19 +130,13 @@ Calibration calibrate(World& world, const HostLogits& logits) {
   return calibration;
 }
 
-ValidationDetails judge(World& world, const std::vector<Prediction>& predictions,
-                        const Dataset& valid, const TransformSpec& pixels, int epoch) {
-  ValidationDetails details;
-  details.epoch = epoch;
-  details.confusion = sum_confusion(world, predictions, valid.classes.size());
-  details.most_wrong = show(world, most_confidently_wrong(predictions), valid, pixels);
-  std::stable_sort(
-      details.most_wrong.begin(), details.most_wrong.end(),
-      [](const JudgedImage& a, const JudgedImage& b) { return a.confidence > b.confidence; });
-  if (details.most_wrong.size() > kMostWrong) details.most_wrong.resize(kMostWrong);
-  const auto share = std::max<std::size_t>(1, kSamples / static_cast<std::size_t>(world.size()));
-  details.samples = show(world, evenly_taken(predictions, share), valid, pixels);
-  if (details.samples.size() > kSamples) details.samples.resize(kSamples);
+ValidationDetails judge_best(const TrainingJob& job, TrainState& state,
+                             const std::vector<Prediction>& predictions, const HostLogits& logits) {
+  BestEpoch& best = state.progress.best;
+  job.world.agree([&] { best.calibration = calibrate(job.world, logits); });
+  ValidationDetails details =
+      judge(job.world, predictions, job.inputs.valid, job.inputs.valid_pixels, best.epoch);
+  details.calibration = best.calibration;
   return details;
 }
 

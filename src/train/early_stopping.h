@@ -21,7 +21,7 @@ struct EarlyStopping {
   double previous_loss = std::numeric_limits<double>::infinity();
   double best_figure =
       -std::numeric_limits<double>::infinity();  // of the last epoch that was better
-  int epochs = 0;                                // noted
+  int epochs = 0;                                // added
   // Settings, as patience is.
   StopWhen when = StopWhen::kPrevious;
   BestBy best_by = BestBy::kTop1;
@@ -31,7 +31,7 @@ struct EarlyStopping {
   // Counts consecutive epochs that are no better than the previous one, by the validation loss, or
   // than the best one, by the figure that decides; better by more than min_delta. The loss is
   // finite.
-  void note(const JudgedEpoch& epoch) {
+  void add(const JudgedEpoch& epoch) {
     const double loss = epoch.valid.loss(), figure = figure_of(epoch, best_by);
     const bool is_better = when == StopWhen::kBest ? figure > best_figure + min_delta
                                                    : !(loss >= previous_loss - min_delta);

@@ -2,12 +2,12 @@
 
 #include <torch/torch.h>
 
-#include <span>
 #include <string>
 #include <utility>
 
 #include "base/system.h"
 #include "run/epoch_end.h"
+#include "run/epoch_validation.h"
 #include "run/frozen/gathered_features.h"
 #include "run/plan/class_counts.h"
 #include "run/vote.h"
@@ -128,17 +128,14 @@ int FoldTraining::judge() {
     for (BadImage& fault : among_all(loader.take_faults(), held_out_))
       faults.push_back(std::move(fault));
   }
-  record_.valid = evaluator.totals();
+  ValidationVote mine{.has_bad_images = !faults.empty(), .totals = evaluator.totals()};
   const std::vector<Prediction> predictions = evaluator.take_predictions();
-  std::vector<double> numbers = summed_numbers(record_.valid);
-  const std::size_t num_totals = numbers.size();
-  const std::vector<double> counts = class_counts(predictions, num_classes);
-  numbers.insert(numbers.end(), counts.begin(), counts.end());
-  const Vote all = vote(world, ballot(!faults.empty(), std::move(numbers)));
+  mine.class_counts = class_counts(predictions, num_classes);
+  const ValidationVote all = vote_on_validation(world, mine);
   if (all.has_bad_images) note_faults(faults);
   if (all.stop_signal != 0) return all.stop_signal;
-  set_summed_numbers(all.numbers, record_.valid);
-  counts_.assign(all.numbers.begin() + static_cast<std::ptrdiff_t>(num_totals), all.numbers.end());
+  record_.valid = all.totals;
+  counts_ = all.class_counts;
   world.agree([&] { check_epoch(record_); });
 
   answers_ = {};

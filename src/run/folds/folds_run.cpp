@@ -136,7 +136,7 @@ void FoldsRun::judge(EpochRecord& record) const {
   record.macro = macro_scores(judged.counts);
 }
 
-ValidationDetails FoldsRun::details(int epoch) {
+ValidationDetails FoldsRun::details() {
   World& world = job_.world;
   const FoldsProgress& progress = *state_.progress.folds;
   LabeledFeatures images;
@@ -147,11 +147,7 @@ ValidationDetails FoldsRun::details(int epoch) {
     predictions = predictions_of(images.rows, images);
     logits = {images.rows, images.labels};
   }
-  Calibration& calibration = state_.progress.best.calibration;
-  world.agree([&] { calibration = calibrate(world, logits); });
-  ValidationDetails details =
-      kiln::judge(world, predictions, job_.inputs.valid, job_.inputs.valid_pixels, epoch);
-  details.calibration = calibration;
+  ValidationDetails details = judge_best(job_, state_, predictions, logits);
   details.out_of_fold = {num_folds(), /*is_validation=*/true, progress.epochs.back().valid};
   if (world.leads()) details.doubtful = doubtful_images(job_.inputs, images.rows, images);
   return details;

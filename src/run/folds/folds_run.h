@@ -32,9 +32,12 @@ class FoldsRun {
   bool judges() const { return job_.trains_folds(); }
   // Fills in what is known of validation: by the folds' networks after as many epochs.
   void judge(EpochRecord& record) const;
-  // Of the answers after the last epoch; their calibration is the state's best epoch's, too. A
-  // collective.
-  ValidationDetails details(int epoch);
+  // Whether the epoch's model may be kept: that of the last epoch alone, as the folds' answers
+  // judge what is trained to the end and nothing else.
+  bool allows(int epoch) const { return !judges() || epoch >= job_.last_epoch(); }
+  // The details of the best epoch, which is the last: of the answers after it. Sets its calibration
+  // in the state. A collective.
+  ValidationDetails details();
 
  private:
   int num_folds() const { return job_.config.optimization.folds; }

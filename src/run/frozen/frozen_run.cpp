@@ -263,7 +263,6 @@ void FeatureRun::finish() {
 }
 
 void FeatureRun::keep(const Judgment& judged) {
-  World& world = job_.world;
   BestEpoch& best = state_.progress.best;
   best = {.epoch = 1,
           .valid = record_.valid,
@@ -281,10 +280,7 @@ void FeatureRun::keep(const Judgment& judged) {
     best.weights = std::move(weights_);
     logits = (has_folds ? Judgment{head_.out_of_fold_logits, &train_} : judged).host();
   }
-  world.agree([&] { best.calibration = calibrate(world, logits); });
-  ValidationDetails details =
-      judge(world, predictions_, job_.inputs.valid, job_.inputs.valid_pixels, 1);
-  details.calibration = best.calibration;
+  ValidationDetails details = judge_best(job_, state_, predictions_, logits);
   if (has_folds && leads()) {
     details.out_of_fold = {job_.config.optimization.folds, /*is_validation=*/!validates(),
                            totals_of(head_.out_of_fold_logits, train_.labels)};

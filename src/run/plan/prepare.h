@@ -2,6 +2,7 @@
 // step, and builds the initial training state.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,6 +76,7 @@ struct TrainingJob {
     return std::int64_t{num_workers()} * config.optimization.batch_size *
            config.optimization.accumulate;
   }
+  std::size_t num_valid_images() const;  // in the shards of all ranks
   // Before those of the schedule: with --auto the first epoch fits the head.
   int first_epochs() const { return is_automatic ? 1 : 0; }
   // run/folds/folds_run before epochs: its networks judge, and the last epoch is the one that is

@@ -239,25 +239,4 @@ RunStart describe_run(const TrainingJob& job, const TrainState& state) {
   return start;
 }
 
-long long bytes_of_copies(const TrainState& state, bool writes_checkpoints) {
-  const auto bytes_of = [](const std::vector<NamedTensor>& items) {
-    long long bytes = 0;
-    for (const NamedTensor& item : items) bytes += static_cast<long long>(item.tensor.nbytes());
-    return bytes;
-  };
-  const long long weights = bytes_of(state.model->state());  // of the best epoch
-  if (!writes_checkpoints) return weights;
-  const long long averages = state.averages ? bytes_of(state.averages->state()) : 0;
-  return weights + weights + bytes_of(state.optimizer->state()) + averages;
-}
-
-MemoryUse memory_plan(const TrainingJob& job, const TrainState& state) {
-  const long long copies =
-      job.world.leads() ? bytes_of_copies(state, !job.config.checkpoint.path.empty()) : 0;
-  return {.to_come = static_cast<long long>(job.cache.limit_bytes()) + copies,
-          .ranks_on_host = job.world.local_size(),
-          .batch_size = job.config.optimization.batch_size,
-          .on_gpu = job.device.is_cuda};
-}
-
 }  // namespace kiln

@@ -44,6 +44,12 @@ DeviceUploader& TrainingJob::training_uploader(int epoch) {
   return *uploader;
 }
 
+std::size_t TrainingJob::num_valid_images() const {
+  const std::size_t num_shards =
+      config.data.has_valid_shard ? static_cast<std::size_t>(world.size()) : 1;
+  return inputs.valid.samples.size() * num_shards;
+}
+
 int TrainingJob::asked_epochs() const {
   const OptimizationConfig& asked = config.optimization;
   if (uses_features) return 1;
