@@ -172,6 +172,63 @@ void average(const std::vector<std::string>& packed_of_ranks,
   }
 }
 
+bool has_same_ranks(const TrainingJob& job) {
+  return job.resume->run.machine.num_ranks == job.world.size();
+}
+
+// On all ranks what an optimizer step changes; on rank 0 also the best epoch's weights and the
+// answers of the folds, for the progress that is in the state already.
+void restore_tensors(TrainingJob& job, TrainState& state) {
+  job.world.agree([&] {
+    if (!job.world.leads()) return;
+    Checkpoint& from = *job.resume->checkpoint;
+    load_tensors(state.model->state(), take_part(from.tensors, "model."), from.path);
+    load_tensors(state.optimizer->state(), take_part(from.tensors, "optimizer."), from.path);
+    if (state.averages)
+      load_tensors(state.averages->state(), take_part(from.tensors, "average."), from.path);
+    for (const StoredTensor& weight : from.best)
+      state.progress.best.weights.push_back({weight.name, view_of(weight).clone()});
+    if (!state.progress.folds) return;
+    at::Tensor& answers = state.progress.folds->logits;
+    answers = empty_fold_logits(job);
+    load_tensors({{"logits", answers}}, take_part(from.tensors, "folds."), from.path);
+  });
+  broadcast_tensors(state.model->state(), *job.communicator);
+  broadcast_tensors(state.optimizer->state(), *job.communicator);
+  if (state.averages) broadcast_tensors(state.averages->state(), *job.communicator);
+}
+
+// BatchNorm's statistics: those of this rank, or the mean of all ranks in a job of another size.
+void restore_statistics(const TrainingJob& job, TrainState& state) {
+  const std::vector<std::string> statistics = share_bytes(job, "statistics");
+  job.world.agree([&] {
+    const std::size_t expected = pack_statistics(statistics_of(state)).size();
+    for (const std::string& packed : statistics)
+      if (packed.size() != expected)
+        throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + job.config.checkpoint.path +
+                                                    "' lacks the BatchNorm statistics of a rank.");
+  });
+  const bool same_ranks = has_same_ranks(job), are_frozen = job.recipe.freeze != Freeze::kNone;
+  const auto rank = static_cast<std::size_t>(job.world.rank());
+  same_ranks || are_frozen
+      ? void(unpack_statistics(statistics[same_ranks ? rank : 0], statistics_of(state)))
+      : average(statistics, statistics_of(state));
+}
+
+// The hashes of images that were read: where a rank has a shard of its own, it takes its own.
+void restore_hashes(TrainingJob& job) {
+  const DataConfig& data = job.config.data;
+  const auto rank = static_cast<std::size_t>(job.world.rank());
+  const std::vector<std::string> train_hashes = share_bytes(job, "train_hashes");
+  const std::vector<std::string> valid_hashes = share_bytes(job, "valid_hashes");
+  for (std::size_t r = 0; r < train_hashes.size(); ++r) {
+    if (!data.has_train_shard || r == rank)
+      unpack_hashes(train_hashes[r], job.inputs.train.samples);
+    if (!data.has_valid_shard || r == rank)
+      unpack_hashes(valid_hashes[r], job.inputs.valid.samples);
+  }
+}
+
 }  // namespace
 
 void find_checkpoint(TrainingJob& job) {
@@ -264,63 +321,19 @@ std::string why_not_bit_equal(const TrainingJob& job) {
 }
 
 void restore(TrainingJob& job, TrainState& state) {
-  ResumePoint& point = *job.resume;
+  const ResumePoint& point = *job.resume;
   const SavedRun& saved = point.run;
-  World& world = job.world;
-  std::vector<NamedTensor> best;
-  at::Tensor fold_logits;
-  world.agree([&] {
-    if (!world.leads()) return;
-    Checkpoint& from = *point.checkpoint;
-    load_tensors(state.model->state(), take_part(from.tensors, "model."), from.path);
-    load_tensors(state.optimizer->state(), take_part(from.tensors, "optimizer."), from.path);
-    if (state.averages)
-      load_tensors(state.averages->state(), take_part(from.tensors, "average."), from.path);
-    for (const StoredTensor& weight : from.best)
-      best.push_back({weight.name, view_of(weight).clone()});
-    if (!saved.progress.folds) return;
-    fold_logits = empty_fold_logits(job);
-    load_tensors({{"logits", fold_logits}}, take_part(from.tensors, "folds."), from.path);
-  });
-  broadcast_tensors(state.model->state(), *job.communicator);
-  broadcast_tensors(state.optimizer->state(), *job.communicator);
-  if (state.averages) {
-    broadcast_tensors(state.averages->state(), *job.communicator);
-    state.averages->set_steps(saved.averaged_steps);
-  }
-
-  const auto rank = static_cast<std::size_t>(world.rank());
-  const bool same_ranks = saved.machine.num_ranks == world.size();
-  const std::vector<std::string> statistics = share_bytes(job, "statistics");
-  const std::vector<std::string> train_hashes = share_bytes(job, "train_hashes");
-  const std::vector<std::string> valid_hashes = share_bytes(job, "valid_hashes");
-  world.agree([&] {
-    const std::size_t expected = pack_statistics(statistics_of(state)).size();
-    for (const std::string& packed : statistics)
-      if (packed.size() != expected)
-        throw Error(ErrorCode::kInvalidDataset, "The checkpoint in '" + job.config.checkpoint.path +
-                                                    "' lacks the BatchNorm statistics of a rank.");
-  });
-  const bool are_frozen = job.recipe.freeze != Freeze::kNone;
-  same_ranks || are_frozen
-      ? void(unpack_statistics(statistics[same_ranks ? rank : 0], statistics_of(state)))
-      : average(statistics, statistics_of(state));
-  for (std::size_t r = 0; r < train_hashes.size(); ++r) {
-    const DataConfig& data = job.config.data;
-    if (!data.has_train_shard || r == rank)
-      unpack_hashes(train_hashes[r], job.inputs.train.samples);
-    if (!data.has_valid_shard || r == rank)
-      unpack_hashes(valid_hashes[r], job.inputs.valid.samples);
-  }
-
-  const SavedRank& mine = saved.ranks[same_ranks ? rank : 0];
-  if (state.scaler && saved.loss_scale) state.scaler->set(*saved.loss_scale);
+  const bool same_ranks = has_same_ranks(job);
+  const SavedRank& mine = saved.ranks[same_ranks ? static_cast<std::size_t>(job.world.rank()) : 0];
   state.progress = saved.progress;
-  state.progress.best.weights = std::move(best);
-  if (state.progress.folds) state.progress.folds->logits = fold_logits;
+  restore_tensors(job, state);
+  restore_statistics(job, state);
+  restore_hashes(job);
+  if (state.averages) state.averages->set_steps(saved.averaged_steps);
+  if (state.scaler && saved.loss_scale) state.scaler->set(*saved.loss_scale);
   state.bad_train = mine.bad_train;
   state.bad_valid = mine.bad_valid;
-  load_epoch(same_ranks ? mine.epoch : joined_epoch(saved.ranks, world.leads()), state.epoch);
+  load_epoch(same_ranks ? mine.epoch : joined_epoch(saved.ranks, job.world.leads()), state.epoch);
   // More epochs were asked for after training had stopped early.
   if (!saved.finished.empty() && !point.is_finished) state.progress.early_stopping.strikes = 0;
 }

@@ -144,8 +144,9 @@ void check_feature_memory(const TrainingJob& job) {
                     bytes_text(static_cast<long long>(needed)).c_str()));
 }
 
-// Reads this rank's inputs; all their faults are reported together.
-void read_inputs(TrainingJob& job) {
+// Reads what this rank reads itself, and proves the places that it will write to; all faults are
+// reported together.
+void read_own_inputs(TrainingJob& job) {
   const TrainConfig& config = job.config;
   World& world = job.world;
   TrainingInputs& inputs = job.inputs;
@@ -184,6 +185,14 @@ void read_inputs(TrainingJob& job) {
       problems.collect([&] { job.explanations.emplace(config.output.explain); });
     problems.throw_if_any();
   });
+}
+
+// Reads the inputs, and makes them those of all ranks; then settles what a run of them does.
+void read_inputs(TrainingJob& job) {
+  const TrainConfig& config = job.config;
+  World& world = job.world;
+  TrainingInputs& inputs = job.inputs;
+  read_own_inputs(job);
   share_weights(world, config.data, job);
   share_datasets(world, config.data, inputs);
   if (config.optimization.folds > 0 && inputs.valid.samples.empty()) {

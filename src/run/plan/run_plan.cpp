@@ -144,16 +144,11 @@ void plan_exchange(const TrainingJob& job, const TrainState& state, TextPairs& p
   plan.emplace_back("servers", joined(spread, "; "));
 }
 
-TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num_parameters) {
-  const OptimizationConfig& config = job.config.optimization;
+void plan_model(const TrainingJob& job, const TrainState& state, long long num_parameters,
+                TextPairs& plan) {
   const TrainingInputs& inputs = job.inputs;
   const ModelSpec& spec = inputs.untrained.spec;
   const bool has_weights = !inputs.weights_text.empty() || !job.config.data.network.weights.empty();
-  const int num_ranks = job.world.size();
-  const double peak = job.recipe.schedule.peak;
-  const long long global_batch = job.global_batch();
-  TextPairs plan;
-  plan_data(inputs, plan);
   plan.emplace_back("model", spec.model_name + ", " + grouped(num_parameters) + " parameters, " +
                                  (has_weights       ? "given weights"
                                   : spec.pretrained ? "pretrained weights"
@@ -165,6 +160,12 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
       "normalization",
       inputs.normalization_name +
           (inputs.normalization_reason.empty() ? "" : " (" + inputs.normalization_reason + ")"));
+}
+
+// What computes, what loads, and which ranks share the work.
+void plan_machine(const TrainingJob& job, const TrainState& state, TextPairs& plan) {
+  const int num_ranks = job.world.size();
+  const double rate = job.config.optimization.learning_rate, peak = job.recipe.schedule.peak;
   plan.emplace_back("device", job.device.description +
                                   formatted(", %d compute and %d loader threads",
                                             at::get_num_threads(), job.loader_threads.first) +
@@ -178,15 +179,23 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
         "ranks",
         describe_ranks(job.world) +
             (job.bound_to == 0 ? "" : formatted(", each bound to %d processors", job.bound_to)) +
-            formatted("; global batch of %lld images, learning rate %g x %g = %g", global_batch,
-                      config.learning_rate, peak / config.learning_rate, peak));
+            formatted("; global batch of %lld images, learning rate %g x %g = %g",
+                      static_cast<long long>(job.global_batch()), rate, peak / rate, peak));
   plan_exchange(job, state, plan);
-  if (job.uses_features) {
-    plan.emplace_back("plan", feature_plan_text(config));
-    if (config.time_limit_s > 0) plan.emplace_back(kTimeLimitLabel, time_limit_text(job, {}));
-    tell_choices(job.choices, plan);
-    return plan;
-  }
+}
+
+// A head that is fitted to features, in place of epochs.
+void plan_features(const TrainingJob& job, TextPairs& plan) {
+  const OptimizationConfig& config = job.config.optimization;
+  plan.emplace_back("plan", feature_plan_text(config));
+  if (config.time_limit_s > 0) plan.emplace_back(kTimeLimitLabel, time_limit_text(job, {}));
+}
+
+void plan_epochs(const TrainingJob& job, const TrainState& state, TextPairs& plan) {
+  const OptimizationConfig& config = job.config.optimization;
+  const TrainingInputs& inputs = job.inputs;
+  const double peak = job.recipe.schedule.peak;
+  const long long global_batch = job.global_batch();
   if (job.is_automatic) plan.emplace_back("two parts", automatic_plan_text());
   if (job.trains_folds()) plan.emplace_back("folds", fold_plan_text(job));
   const std::optional<TimePlan> time = time_plan_of(job, state);
@@ -209,6 +218,17 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
   if (time) plan.emplace_back(kTimeLimitLabel, time_limit_text(job, *time));
   plan_recipe(job.config, plan);
   plan_balance(job, plan);
+}
+
+TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num_parameters) {
+  TextPairs plan;
+  plan_data(job.inputs, plan);
+  plan_model(job, state, num_parameters, plan);
+  plan_machine(job, state, plan);
+  if (job.uses_features)
+    plan_features(job, plan);
+  else
+    plan_epochs(job, state, plan);
   tell_choices(job.choices, plan);
   return plan;
 }
