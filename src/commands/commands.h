@@ -18,7 +18,7 @@ namespace kiln {
 // Problems, FailedElsewhere, or library exceptions.
 int dispatch(const Invocation& invocation, Process& process);
 
-// The same for the program's arguments: a command line, or a start by SageMaker.
+// Runs the program's arguments: a command line, or a start by SageMaker.
 int run_program(const std::vector<std::string>& arguments, Process& process);
 
 // `kiln audit`: the labeled images that deserve a look, as a page and files in a folder. Faults of

@@ -188,8 +188,8 @@ void add_reports(const EvaluationRecord& record, OutputFiles& files) {
   files.add(kEvaluationFileName, evaluation_json(record));
 }
 
-// Where a tracking server is given: one run, with a step for each model.
-void tell_mlflow(const EvaluationRecord& record, const fs::path& folder, Log& log) {
+// If a tracking server is given, it gets one run with a step for each model.
+void send_to_mlflow(const EvaluationRecord& record, const fs::path& folder, Log& log) {
   const std::optional<MlflowSettings> settings = mlflow_settings_of_environment();
   if (!settings) return;
   TextPairs params = record.options;
@@ -209,7 +209,7 @@ void tell_mlflow(const EvaluationRecord& record, const fs::path& folder, Log& lo
     log.warning("MLflow has not got everything: " + lost + ".");
 }
 
-void tell_model(const EvaluatedModel& model, Log& log) {
+void log_model(const EvaluatedModel& model, Log& log) {
   const Evaluation& figures = model.figures;
   const Totals& totals = figures.totals();
   const Interval interval = top1_interval(totals);
@@ -233,14 +233,14 @@ void tell_model(const EvaluatedModel& model, Log& log) {
     if (finding.judged == Judged::kWarning) log.warning(finding.text);
 }
 
-void tell_start(const Parts& parts, Log& log) {
+void log_start(const Parts& parts, Log& log) {
   if (!parts.precision.warning.empty()) log.warning(parts.precision.warning);
   log.info("images:    " + grouped(static_cast<long long>(parts.set.samples.size())) + ", " +
            describe(parts.set.kind));
   for (const std::string& note : parts.set.notes) log.warning(note);
 }
 
-// Where the model saw its most confident mistakes: pictures in the folder, and for its page.
+// Heat maps of the most confident mistakes: pictures in the folder, and thumbnails for the page.
 void explain_mistakes(Parts& parts, Predictor& predictor, ModelAnswers& answers, Log& log) {
   const std::vector<WrongImage> wrong = answers.model.figures.most_confidently_wrong();
   std::vector<ExplainedAnswer> mistakes;
@@ -276,7 +276,7 @@ std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts,
     all.push_back(evaluate_model(config.trained_model_paths[i], predictor, parts.set, config,
                                  parts.device, log, [&](const Score& row) {
                                    answers.write(encoder->row(row));
-                                   progress.tell(++num_done);
+                                   progress.show(++num_done);
                                  }));
     all.back().model.seen = count_seen(predictor, parts.set.samples);
     if (parts.explanations) explain_mistakes(parts, predictor, all.back(), log);
@@ -317,15 +317,15 @@ int run(const EvaluateConfig& config, Process& process) {
   const int threads = config.prediction.threads;
   use_compute_threads(threads > 0 ? threads : usable_cpus());
   set_tf32(parts.precision.precision);
-  tell_start(parts, log);
+  log_start(parts, log);
   OutputFiles files(config.output_path);
   const EvaluationRecord record = record_of(config, parts, ask_models(config, parts, files, log));
   add_reports(record, files);
   files.commit(*parts.output);
   if (parts.explanations) parts.explanations->commit();
-  for (const EvaluatedModel& model : record.models) tell_model(model, log);
+  for (const EvaluatedModel& model : record.models) log_model(model, log);
   for (const ModelPair& pair : record.pairs) log.info(pair_finding(record, pair));
-  tell_mlflow(record, config.output_path, log);
+  send_to_mlflow(record, config.output_path, log);
   log.info("");
   log.info("Wrote '" + (fs::path(config.output_path) / kPageName).string() + "'" +
            (parts.explanations ? " and '" + config.explain + "'." : "."));

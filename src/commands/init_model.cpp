@@ -26,7 +26,7 @@ std::unique_ptr<ImageModel> make_fresh(const InitModelConfig& config) {
                            .zero_init_residual = config.zero_init_residual});
 }
 
-// For no data yet: with the 1000 outputs.
+// No data is known yet, so the network has the 1000 outputs.
 std::string take_weights(const InitModelConfig& config, ImageModel& model, Log& log) {
   return load_weights(
       model, known_network(config.model_name), /*classes=*/{},

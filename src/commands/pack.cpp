@@ -59,7 +59,7 @@ ShardPlan shard_plan(const PackConfig& config, const Dataset& set, const World& 
   return plan;
 }
 
-// Of one process only where no launcher started it.
+// Joins the ranks of this job: this process alone, unless a launcher started it.
 void join_world(const PackConfig& config, Process& process) {
   if (!detect_launch_environment().mpi) return;
   end_on_stop_signals();
@@ -137,8 +137,8 @@ std::string class_text(const Dataset& set, const std::vector<std::uint32_t>& ord
   return text;
 }
 
-void tell_result(const PackConfig& config, const Dataset& set, const PackedShards& packed,
-                 Log& log) {
+void log_result(const PackConfig& config, const Dataset& set, const PackedShards& packed,
+                Log& log) {
   const std::vector<std::uint32_t> order = chosen_order(config, set.samples);
   if (!packed.undecodable.empty())
     log.warning(formatted("%zu of %zu files cannot be decoded and are packed unchanged: ",
@@ -169,7 +169,7 @@ int run(const PackConfig& config, Process& process) {
   if (world.leads())
     for (const std::string& note : set.notes) log.warning(note);
   const PackedShards packed = write_together(config, set, world);
-  if (world.leads()) tell_result(config, set, packed, log);
+  if (world.leads()) log_result(config, set, packed, log);
   return 0;
 }
 

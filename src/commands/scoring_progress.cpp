@@ -15,7 +15,7 @@ ScoringProgress::ScoringProgress(long long total, Log& log) : total_(total), log
   live_.utf8 = locale_is_utf8();
 }
 
-void ScoringProgress::tell(long long done, long long before) {
+void ScoringProgress::show(long long done, long long before) {
   const bool is_live = log_.on_terminal();
   const double now = watch_.seconds();
   if (now - told_ < (is_live ? kSecondsBetweenLiveLines : kSecondsBetweenLines)) return;

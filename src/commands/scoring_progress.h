@@ -15,7 +15,7 @@ class ScoringProgress {
   ScoringProgress(long long total, Log& log);
 
   // `done` of them, of which an earlier job did `before`.
-  void tell(long long done, long long before = 0);
+  void show(long long done, long long before = 0);
 
   double seconds() const { return watch_.seconds(); }
 

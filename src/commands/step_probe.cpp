@@ -16,7 +16,7 @@ namespace {
 constexpr int kWarmUpSteps = 3;
 constexpr double kLearningRate = 0.01;
 
-// The same random batch again and again.
+// A source of one random batch, again and again.
 class OneBatch : public StepContext {
  public:
   OneBatch(const BenchStepConfig& config, at::Device device)

@@ -63,7 +63,7 @@ void join_world(const TrainConfig& config, Process& process) {
   world.agree([&] { open_driver_log(config.output, process); });
 }
 
-void tell_start(const TrainConfig& config, Process& process) {
+void log_start(const TrainConfig& config, Process& process) {
   const char* azure_run = std::getenv("AZUREML_RUN_ID");
   process.log.info(std::string(program_version()) + ", train" +
                    (azure_run == nullptr ? "" : ", Azure ML run " + std::string(azure_run)));
@@ -71,7 +71,7 @@ void tell_start(const TrainConfig& config, Process& process) {
 }
 
 // A model of an earlier run must not be taken for that of this one, which has written none.
-void tell_older_model(const OutputConfig& output, Process& process) {
+void log_older_model(const OutputConfig& output, Process& process) {
   struct stat info {};
   const fs::path folder = output.trained_model_path;
   if (!process.world.leads() || ::stat((folder / kMetaFile).c_str(), &info) != 0) return;
@@ -93,13 +93,13 @@ int run(const TrainConfig& config, Process& process) {
   if (config.ranks.deterministic && config.ranks.device != DeviceChoice::kCpu)
     keep_cublas_deterministic();
   join_world(config, process);
-  tell_start(config, process);
+  log_start(config, process);
   try {
     const int code = run_training(config, process);
-    if (code != 0) tell_older_model(config.output, process);  // stopped by a signal
+    if (code != 0) log_older_model(config.output, process);  // stopped by a signal
     return code;
   } catch (...) {
-    tell_older_model(config.output, process);
+    log_older_model(config.output, process);
     throw;
   }
 }

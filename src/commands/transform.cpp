@@ -110,7 +110,7 @@ int run(const TransformApplyConfig& config, Process& process) {
       {.extension = ".png",
        .contents = [&](std::size_t i) { return changer.contents(i); },
        .num_threads = config.loader_threads > 0 ? config.loader_threads : usable_cpus(),
-       .tell = [&](std::size_t done) { progress.tell(static_cast<long long>(done)); }});
+       .tell = [&](std::size_t done) { progress.show(static_cast<long long>(done)); }});
   constexpr std::size_t kNamed = 10;
   if (const std::vector<std::string> damaged = changer.damaged(); !damaged.empty())
     log.warning(formatted("%zu images are damaged and were decoded in part: ", damaged.size()) +

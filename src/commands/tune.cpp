@@ -182,7 +182,7 @@ class Tuner {
         log_.info("Not tried: " + knob.name + " (" + knob.not_tried + ").");
     const bool is_faster = confirm(search);
     const Settings best = is_faster ? search.best() : Settings();
-    tell_larger_batches(best, is_faster ? search.best_rate() : search.first_rate());
+    log_larger_batches(best, is_faster ? search.best_rate() : search.first_rate());
     if (stop_signal() != 0) return std::nullopt;
     return best;
   }
@@ -261,7 +261,7 @@ class Tuner {
   }
 
   // What fits, for whoever wants to change what is learned.
-  void tell_larger_batches(const Settings& settings, double rate) {
+  void log_larger_batches(const Settings& settings, double rate) {
     std::string batch = std::to_string(config_.train.optimization.batch_size);
     for (const auto& [option, value] : settings)
       if (option == "batch-size") batch = value;

@@ -56,7 +56,7 @@ class Watcher {
       show_step(run.steps.back(), quiet);
   }
 
-  void tell_end(const RunRecord& run) {
+  void log_end(const RunRecord& run) {
     if (run.end.status == RunStatus::kRunning) return;
     console_->end(run);
     log_.info(status_text(run.end) + " after " + duration_text(run.end.total_seconds) +
@@ -175,7 +175,7 @@ int run(const WatchConfig& config, Process& process) {
   if (!follower.has_begun()) log.info("waiting for a run that writes '" + record.string() + "'");
   follow(follower, record, watcher);
   if (follower.has_begun()) watcher.tell(follower.run(), /*quiet=*/0);
-  watcher.tell_end(follower.run());
+  watcher.log_end(follower.run());
   return 0;
 }
 

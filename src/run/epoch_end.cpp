@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-constexpr double kManySkipped = 0.05;  // of an epoch's steps
+constexpr double kManySkipped = 0.05;  // share of the steps of an epoch
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// The end of an epoch's training: its numbers over all ranks, whose models are made one again.
+// The end of an epoch's training: its numbers are summed over all ranks, and their models made
+// equal again.
 #pragma once
 
 #include "base/log.h"
@@ -14,10 +15,12 @@ namespace kiln {
 // collective. Throws as throw_diverged() where a loss was not finite.
 EpochRecord end_training(World& world, TrainEpoch& training);
 
-// The same over all ranks, whose models are identical from here on. A collective.
+// Sums the record over all ranks, and averages what differs between their models, which are
+// identical from here on. A collective. Throws as require_equal_replicas().
 void join_training(const TrainingJob& job, TrainState& state, EpochRecord& record);
 
-// The loss scale begins high, so the first epoch may skip some steps: many are warned of.
+// Warns if many steps of the epoch were skipped. A few are expected in the first one, as the loss
+// scale begins high. On rank 0.
 void warn_of_skipped_steps(const EpochRecord& record, World& world, Log& log);
 
 }  // namespace kiln

@@ -22,13 +22,13 @@ int validate(const ValidationParts& parts, EpochRecord& record, Validation& resu
     parts.log.validating(record.epoch, evaluator.steps_done(), loader.num_batches());
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
     if (world.size() == 1)
-      parts.bad_images.note(std::exchange(faults, {}), /*leads=*/true, job.log);
+      parts.bad_images.record(std::exchange(faults, {}), /*leads=*/true, job.log);
   }
   ValidationVote mine{.has_bad_images = !faults.empty(), .totals = evaluator.totals()};
   result.predictions = evaluator.take_predictions();
   mine.class_counts = class_counts(result.predictions, num_classes);
   const ValidationVote all = vote_on_validation(world, mine);
-  if (all.has_bad_images) parts.bad_images.note_everywhere(faults, world, job.log);
+  if (all.has_bad_images) parts.bad_images.record_on_all_ranks(faults, world, job.log);
   if (all.stop_signal != 0) return all.stop_signal;
   record.valid = all.totals;
   record.macro = macro_scores(all.class_counts);

@@ -29,7 +29,7 @@ struct ValidationParts {
 
 // Evaluates this rank's images and sets the validation numbers of `record`, over all ranks; its
 // epoch is set already. Returns the stop signal that all ranks act on, or 0. A collective. Throws
-// as check_epoch(), and as BadImageLedger::note().
+// as check_epoch(), and as BadImageLedger::record().
 int validate(const ValidationParts& parts, EpochRecord& record, Validation& result);
 
 // The vote that ends a pass over validation images, of this rank or, after it, of all ranks.

@@ -10,9 +10,9 @@ namespace kiln {
 
 // The parts of a run that its first steps do not show.
 struct RunLength {
-  long long images_per_step = 1;  // of all ranks
-  long long valid_images = 0;     // likewise, in every epoch
-  int image_side = 0;             // of training images, the longer one
+  long long images_per_step = 1;  // on all ranks together
+  long long valid_images = 0;     // per epoch, on all ranks together
+  int image_side = 0;             // the longer side of training images, in pixels
   bool on_gpu = false;
   double price_per_hour = 0;  // 0: costs are not told
   double seconds_before = 0;  // of the run in earlier processes
@@ -32,7 +32,7 @@ class Forecast {
   // follows another of its epoch by 20 steps.
   std::optional<ForecastText> after_step(const StepRecord& step);
 
-  // After an epoch, for those too short to have told.
+  // After an epoch, in case its steps were too few for a forecast.
   std::optional<ForecastText> after_epoch(const EpochRecord& epoch, int num_epochs);
 
  private:

@@ -1,5 +1,4 @@
-// What models said of the training images that they had not learned from, made ready for the
-// record.
+// Answers of models for training images that they have not learned from, in the form of the record.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -13,8 +13,8 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kNamed = 10;          // in the log
-constexpr std::size_t kNamedAtTheEnd = 20;  // in the error
+constexpr std::size_t kNamed = 10;          // images named in the log, at most
+constexpr std::size_t kNamedAtTheEnd = 20;  // images named in the error, at most
 constexpr double kCheckSeconds = 5;
 
 }  // namespace
@@ -28,7 +28,7 @@ BadImageLedger::BadImageLedger(std::string name, const Dataset& set, bool is_sha
       allowed_(config.max_bad_images.of(set.num_images())),
       faults_(faults) {}
 
-void BadImageLedger::note(const std::vector<BadImage>& faults, bool leads, Log& log) {
+void BadImageLedger::record(const std::vector<BadImage>& faults, bool leads, Log& log) {
   const auto say = [&](const std::string& text) { leads ? log.warning(text) : log.info(text); };
   for (const BadImage& fault : faults) {
     if (faults_.samples.contains(fault.sample)) continue;
@@ -42,7 +42,7 @@ void BadImageLedger::note(const std::vector<BadImage>& faults, bool leads, Log& 
       say("more bad or damaged " + name_ + " images follow; training.json will list all of them");
   }
   if (on_bad_image_ == OnBadImage::kFail && faults_.num_bad > 0) refuse_first();
-  // Of ranks that share the faults, the leading one's error is told.
+  // Where ranks share the faults, only the error of rank 0 is shown: it alone checks the rest.
   if (faults_.num_bad > allowed_)
     refuse_all((leads || is_shard_) && !set_.is_stream() && check_rest());
 }
@@ -73,10 +73,11 @@ bool BadImageLedger::check_rest() {
   return true;
 }
 
-void BadImageLedger::note_everywhere(const std::vector<BadImage>& mine, World& world, Log& log) {
+void BadImageLedger::record_on_all_ranks(const std::vector<BadImage>& mine, World& world,
+                                         Log& log) {
   // Indices of another shard's images mean nothing here: its own ranks record them.
   const std::vector<BadImage> all = is_shard_ ? mine : share_faults(world, mine);
-  world.agree([&] { note(all, world.leads(), log); });
+  world.agree([&] { record(all, world.leads(), log); });
 }
 
 std::string BadImageLedger::names() const {

@@ -24,14 +24,14 @@ class BadImageLedger {
   BadImageLedger(std::string name, const Dataset& set, bool is_shard, const DataConfig& config,
                  ImageFaults& faults);
 
-  // Records new faults. Throws Error kInvalidDataset when the allowance is exceeded, or at the
-  // first one with --on-bad-image fail. It names the bad images: in the former case, so that all
-  // can be mended at once, also those that the run has not met, as far as they are found in 5
-  // seconds. Ranks above 0 name them in their log file only.
-  void note(const std::vector<BadImage>& faults, bool leads, Log& log);
+  // Records and logs new faults; ranks above 0 log them to their file only. Throws Error
+  // kInvalidDataset when the allowance is exceeded, or at the first one with --on-bad-image fail.
+  // It names the bad images; in the former case also those that the run has not met, as far as they
+  // are found in 5 seconds, so that all can be fixed at once.
+  void record(const std::vector<BadImage>& faults, bool leads, Log& log);
 
   // A collective: records the new faults of all ranks; if one rank fails, all do.
-  void note_everywhere(const std::vector<BadImage>& mine, World& world, Log& log);
+  void record_on_all_ranks(const std::vector<BadImage>& mine, World& world, Log& log);
 
  private:
   void add(const BadImage& fault);

@@ -119,7 +119,7 @@ void RunLogger::step(StepRecord record) {
   gpu_meter_.sample();
   if (!leads_) return;
   reporter_.step(record);
-  if (forecast_) tell(forecast_->after_step(record));
+  if (forecast_) log_forecast(forecast_->after_step(record));
 }
 
 void RunLogger::forecast(RunLength run) {
@@ -128,7 +128,7 @@ void RunLogger::forecast(RunLength run) {
   forecast_.emplace(run);
 }
 
-void RunLogger::tell(const std::optional<ForecastText>& forecast) {
+void RunLogger::log_forecast(const std::optional<ForecastText>& forecast) {
   if (!forecast) return;
   log_.info(forecast->line);
   if (!forecast->warning.empty()) log_.warning(forecast->warning);
@@ -165,7 +165,8 @@ void RunLogger::epoch(EpochRecord record, const ValidationDetails* details) {
   if (!device_.is_cuda) record.cpu_share = cpu_.take_share(at::get_num_threads());
   if (details != nullptr) end_.saved_epoch = record.epoch;
   reporter_.epoch(record, details);
-  if (leads_ && forecast_) tell(forecast_->after_epoch(record, reporter_.run().start.num_epochs));
+  if (leads_ && forecast_)
+    log_forecast(forecast_->after_epoch(record, reporter_.run().start.num_epochs));
 }
 
 void RunLogger::stopped_early(const std::string& reason, const std::string& line) {

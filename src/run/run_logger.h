@@ -71,24 +71,24 @@ class RunLogger {
   std::exception_ptr advised(const std::exception_ptr& failure) const {
     return memory_ ? memory_->advised(failure) : failure;
   }
-  // How long this run has taken in all of its processes, as far as this rank knows; rank 0 does.
+  // How long this run has taken in all of its processes; complete on rank 0.
   double seconds_used() const { return seconds_before_ + seconds_since_process_start(); }
-  // Of the whole run: the most that progress lines promise. Rank 0 has the run's clock.
+  // The limit of the whole run: progress lines never show more time left. Rank 0 has its clock.
   void limit_time(double seconds) { time_limit_s_ = seconds; }
   // The number of epochs, decided after start().
   void planned(PlannedLength length);
   // A printed step; sums are over all ranks.
   void step(StepRecord record);
-  // Of the kept epoch; on rank 0.
+  // The most confident mistakes of the kept epoch; on rank 0.
   const std::vector<JudgedImage>& most_wrong() const { return reporter_.run().details.most_wrong; }
-  // Of what the epochs are from now on, for the live line: "fold 2/5 "; empty: of the run itself.
+  // From now on the live line names this part of the run, as "fold 2/5 "; empty: no part.
   void part(std::string text) { part_ = std::move(text); }
   // After every training step and validation batch: updates the live line.
   void progress(const StepRecord& timing);
   void validating(int epoch, int step, int num_steps);
   // `details` is non-null if the epoch's model is kept.
   void epoch(EpochRecord record, const ValidationDetails* details);
-  // What --auto keeps.
+  // --auto has decided which network it keeps.
   void decided(const AutomaticRecord& found) { end_.automatic = found; }
   // Why training ends early.
   void stopped_early(const std::string& reason, const std::string& line);
@@ -103,7 +103,7 @@ class RunLogger {
 
  private:
   void add_sinks(const std::vector<std::string>& warnings);
-  void tell(const std::optional<ForecastText>& forecast);
+  void log_forecast(const std::optional<ForecastText>& forecast);
   void end(RunStatus status);
   RunEnd end_so_far() const;  // with the time and memory used
 
@@ -119,7 +119,7 @@ class RunLogger {
   RunReporter reporter_;
   RunEnd end_;
   std::string part_;
-  double seconds_before_ = 0;  // of this run in earlier processes
+  double seconds_before_ = 0;  // that this run has taken in earlier processes
   double time_limit_s_ = 0;    // 0: none
 };
 

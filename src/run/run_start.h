@@ -21,7 +21,8 @@ RunLength run_length(const TrainingJob& job);
 // SGD one) and the averages of --ema.
 long long bytes_of_copies(const TrainState& state, bool writes_checkpoints);
 
-// What is known of this rank's memory; the copies are still to come.
+// What is known of this rank's memory before the first step. Caches and the copies are still to
+// come.
 MemoryUse memory_plan(const TrainingJob& job, const TrainState& state);
 
 }  // namespace kiln

@@ -51,7 +51,7 @@ void RunTrace::finish() {
 }
 
 void RunTrace::write() {
-  is_written_ = true;  // or missed
+  is_written_ = true;  // also if writing fails: it is not tried again
   try {
     write_file_durably(path_, timeline_->json(rank_));
   } catch (const Error& error) {

@@ -23,7 +23,7 @@ class RunTrace {
   RunTrace(const std::filesystem::path& path, int rank, Log& log);
 
   StepTrace& steps() { return steps_; }
-  // Who may still add to it when the run has failed shares it.
+  // Shared with all that may still add to it after the run has failed.
   const std::shared_ptr<Timeline>& timeline() const { return timeline_; }
 
   // Writes the file after the last step that it shows.

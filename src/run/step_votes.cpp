@@ -10,7 +10,8 @@ StepVotes::StepVotes(const Run& run, TrainEpoch& training, Batches& loader)
       loader_(loader),
       votes_(run.job.world, run.job.config.ranks.exchange.vote_delay()) {}
 
-// Where a stream waits, ranks can agree to stop, and the shortest one ends the epoch.
+// A rank may wait for its stream while others have images already: so all vote before the first
+// step, can agree to stop, and end the epoch with the first stream that ends.
 int StepVotes::before_steps() {
   if (!run_.job.inputs.train.is_stream()) return 0;
   Vote mine = ballot(false);
@@ -37,21 +38,21 @@ int StepVotes::after_step() {
   }
   votes_.cast(mine);
   casts_.push_back(std::move(cast));
-  return votes_.is_due() ? act() : 0;
+  return votes_.is_due() ? act_on_oldest() : 0;
 }
 
 int StepVotes::after_last_step() {
   while (!votes_.is_empty())
-    if (const int signal = act()) return signal;
+    if (const int signal = act_on_oldest()) return signal;
   return 0;
 }
 
-int StepVotes::act() {
+int StepVotes::act_on_oldest() {
   TrainingJob& job = run_.job;
   const Vote all = votes_.take();
   Cast cast = std::move(casts_.front());
   casts_.pop_front();
-  if (all.has_bad_images) run_.bad_train.note_everywhere(cast.faults, job.world, job.log);
+  if (all.has_bad_images) run_.bad_train.record_on_all_ranks(cast.faults, job.world, job.log);
   if (all.has_diverged) throw_diverged(job.world, cast.record, cast.first_nonfinite_step);
   if (cast.is_printed) {
     set_summed_numbers(all.numbers, cast.record);
@@ -60,7 +61,7 @@ int StepVotes::act() {
   run_.log.progress(training_.timing());
   if (job.trace) job.trace->after_step();
   if (all.has_ended && all.stop_signal == 0) loader_.end_here();
-  run_.limit.note_vote(all.is_out_of_time);
+  run_.limit.apply_vote(all.is_out_of_time);
   if (all.stop_signal != 0) {
     // A step without images that could not be waited for is no place to continue from.
     if (job.world.sum({loader_.was_cut_short() ? 1.0 : 0.0}).front() > 0)

@@ -21,7 +21,7 @@ namespace kiln {
 // One thread; collectives.
 class StepVotes {
  public:
-  // What acts on votes.
+  // Those who act on votes.
   struct Run {
     TrainingJob& job;
     RunLogger& log;
@@ -34,21 +34,21 @@ class StepVotes {
   StepVotes(const Run& run, TrainEpoch& training, Batches& loader);
 
   // Return the stop signal that all ranks act on, or 0.
-  int before_steps();  // once, where images come in a stream: it may have none
-  int after_step();
-  int after_last_step();  // of the epoch, once: what is still under way
+  int before_steps();     // once, as a stream may have no image at all
+  int after_step();       // after each step
+  int after_last_step();  // once: acts on the votes that are still under way
 
  private:
-  // What belongs to a vote of this rank until it is due.
+  // What this rank keeps beside a vote that it has cast, until it acts on it.
   struct Cast {
     std::vector<BadImage> faults;
     bool is_printed = false;
-    StepRecord record;  // of a printed step
+    StepRecord record;  // set if the step is printed
     int first_nonfinite_step = 0;
     bool is_answered = false;  // a checkpoint has been written since
   };
 
-  int act();
+  int act_on_oldest();
 
   Run run_;
   TrainEpoch& training_;

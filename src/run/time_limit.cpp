@@ -8,12 +8,12 @@
 namespace kiln {
 namespace {
 
-constexpr double kTrusted = 0.95;       // of the time that is left is planned
+constexpr double kTrusted = 0.95;       // share of the time left that is planned for
 constexpr int kFewEpochs = 3;           // fewer than these may end with a part of one
-constexpr double kPartWorthIt = 0.5;    // of an epoch
+constexpr double kPartWorthIt = 0.5;    // least share of an epoch that is worth starting
 constexpr double kReportSeconds = 0.5;  // for the page and the end of the record
 constexpr double kBytesPerSecond = 200e6;
-constexpr double kMostHeldBack = 0.25;  // of the limit, for the end of the run
+constexpr double kMostHeldBack = 0.25;  // share of the limit for the end of the run, at most
 constexpr int kWarmUpSteps = 2;
 
 // The weights in the model and the best epoch's, and the last checkpoint with the optimizer's
@@ -25,14 +25,15 @@ long long bytes_at_the_end(const TrainingJob& job, const TrainState& state) {
   return job.config.checkpoint.path.empty() ? weights : 4 * weights;
 }
 
-// Of this rank; what is left of a batch is one.
+// The number of validation batches of this rank; the last one may be smaller.
 double validation_batches(const TrainingJob& job) {
   const auto images = static_cast<double>(job.inputs.valid.samples.size());
   const int ranks = job.config.data.has_valid_shard ? 1 : job.world.size();
   return std::ceil(images / ranks / job.config.optimization.batch_size);
 }
 
-// Of a run with --auto, which has a model by then.
+// Whether a run with --auto ends without fine-tuning; it has a model, as the head is fitted by
+// then.
 bool leaves_fine_tuning_out(const TrainingJob& job, const TimePlan& plan) {
   return job.is_automatic && plan.is_over && plan.epochs == 0 && plan.steps == 0;
 }
@@ -86,7 +87,7 @@ std::string time_limit_text(const TrainingJob& job, const TimePlan& plan) {
          duration_text(plan.epoch_seconds) + (plan.epochs == 1 ? "" : " each");
 }
 
-void take_time_plan(TrainingJob& job, const TimePlan& plan) {
+void apply_time_plan(TrainingJob& job, const TimePlan& plan) {
   const std::string reason = "--time-limit " + time_limit_text(job, plan);
   if (plan.epochs > 0) {
     job.recipe.schedule.epochs = plan.epochs;
@@ -109,7 +110,7 @@ TimeLimit::TimeLimit(TrainingJob& job, TrainState& state, RunLogger& log)
   log.limit_time(limit_s_);
   if (!job.resume) return;
   const bool is_over = has_more_steps() && seconds_left() < end_seconds();
-  note_vote(job.world.broadcast(static_cast<char>(is_over)) != 0);
+  apply_vote(job.world.broadcast(static_cast<char>(is_over)) != 0);
 }
 
 double TimeLimit::seconds_left() const {
@@ -155,13 +156,13 @@ bool TimeLimit::leaves_no_epoch(double train_seconds, double valid_seconds) {
   return true;
 }
 
-void TimeLimit::note_vote(bool is_out_of_time) {
+void TimeLimit::apply_vote(bool is_out_of_time) {
   if (!is_set() || !is_out_of_time || is_over() || !has_more_steps()) return;
   plan().is_over = true;
   const int next = state_.progress.epochs_done + 1;
   if (state_.epoch.steps == 0 && job_.steps_before(next) > 0) {  // all of them whole
     plan().steps = job_.steps_before(next);
-    take_time_plan(job_, plan());
+    apply_time_plan(job_, plan());
   }
   if (state_.progress.epochs_done == 0 && state_.epoch.steps == 1 && job_.world.leads())
     job_.log.warning("--time-limit " + time_limit_word(job_) +
@@ -175,14 +176,15 @@ void TimeLimit::end_epoch(const EpochRecord& record, double end_seconds) {
   plan().end_seconds = end_seconds;
   if (is_over()) {
     plan().steps = job_.steps_before(record.epoch) + record.num_steps;
-    return take_time_plan(job_, plan());
+    return apply_time_plan(job_, plan());
   }
   if (plan().epochs == 0) decide(record);
 }
 
 void TimeLimit::decide(const EpochRecord& record) {
   TimePlan decided = plan();
-  const int first = job_.first_epochs(), last = job_.last_epoch() - first;  // of the schedule
+  const int first = job_.first_epochs(),
+            last = job_.last_epoch() - first;  // counted by the schedule
   decided.epochs = epochs_that_fit({.epochs_done = record.epoch - first,
                                     .most_epochs = last,
                                     .seconds_left = seconds_left(),
@@ -191,7 +193,7 @@ void TimeLimit::decide(const EpochRecord& record) {
   if (decided.epochs >= last) decided.epochs = job_.asked_epochs();
   decided.epoch_seconds = record.train_seconds + decided.end_seconds;
   plan() = job_.world.broadcast(decided);
-  take_time_plan(job_, plan());
+  apply_time_plan(job_, plan());
   log_.planned({.num_epochs = first + plan().epochs, .reason = time_limit_text(job_, plan())});
   const SchedulePlan& schedule = job_.recipe.schedule;
   if (schedule.warmup_epochs >= schedule.epochs && job_.world.leads())

@@ -22,8 +22,8 @@ struct TimeBudget {
   int epochs_done = 1;
   int most_epochs = 1;
   double seconds_left = 0;   // to train in, without what is held back for the end of the run
-  double train_seconds = 0;  // of an epoch
-  double end_seconds = 0;    // of its validation, and of telling it
+  double train_seconds = 0;  // that an epoch trains
+  double end_seconds = 0;    // that its validation and its reports take
 };
 
 // The epochs to plan, with those done. Whole ones, but where there are hardly two, one of which at
@@ -55,10 +55,10 @@ class TimeLimit {
   // For this rank's vote: whether the limit leaves no time for another step, and what must follow.
   bool leaves_no_step_after_step();
   bool leaves_no_step_after_epoch() const;
-  // What the ranks voted.
-  void note_vote(bool is_out_of_time);
-  // An epoch was recorded, so long after its last step. A collective, which decides the number of
-  // epochs, unless that is done.
+  // Acts on the vote of all ranks: if it says so, the limit is over.
+  void apply_vote(bool is_out_of_time);
+  // After an epoch was recorded, `end_seconds` after its last step. A collective. After the first
+  // one it decides the number of epochs.
   void end_epoch(const EpochRecord& record, double end_seconds);
 
  private:
@@ -79,7 +79,7 @@ class TimeLimit {
   int steps_ = 0;
   Stopwatch since_second_;
   double step_seconds_ = 0;         // 0: not known yet
-  double thought_end_seconds_ = 0;  // until then
+  double thought_end_seconds_ = 0;  // an estimate to use until step_seconds_ is known
 };
 
 // In seconds; 0: none. A head that is fitted to features has no epochs to leave out.
@@ -94,7 +94,7 @@ std::optional<TimePlan> time_plan_of(const TrainingJob& job, const TrainState& s
 // "30min: 12 epochs fit, …": what was decided; before that, that it will be.
 std::string time_limit_text(const TrainingJob& job, const TimePlan& plan);
 
-// What was decided, for the schedule and for whoever repeats the run.
-void take_time_plan(TrainingJob& job, const TimePlan& plan);
+// Sets the schedule to the number of epochs that was decided, and notes it for repeat.yaml.
+void apply_time_plan(TrainingJob& job, const TimePlan& plan);
 
 }  // namespace kiln

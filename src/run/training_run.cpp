@@ -81,7 +81,7 @@ int judge_model(TrainingRun& run, EpochRecord& record, std::optional<ValidationD
     job.loaders->adapt_threads();
     // By the end of the first epoch both sets have been read.
     if (record.epoch == 1 && !run.folds.judges() && !job.inputs.train.is_stream())
-      record.valid_in_train = tell_shared_images(job, record.valid.count);
+      record.valid_in_train = warn_of_shared_images(job, record.valid.count);
     record.bad_train_images = state.bad_train.num_bad;
     record.bad_valid_images = state.bad_valid.num_bad;
     is_kept = run.automatic.allows(record, validation.predictions) &&
@@ -106,7 +106,7 @@ int end_epoch(TrainingRun& run, const EpochRecord& record, const Stopwatch& sinc
                            .wants_checkpoint = run.checkpoints.is_due(/*epoch_ended=*/true),
                            .is_out_of_time = run.limit.leaves_no_step_after_epoch()});
   if (all.stop_signal != 0) return all.stop_signal;
-  run.limit.note_vote(all.is_out_of_time);
+  run.limit.apply_vote(all.is_out_of_time);
   if (all.wants_checkpoint) run.checkpoints.begin();
   return 0;
 }

@@ -54,7 +54,7 @@ class DelayedVotes {
 // The values of a record that are summed over ranks, and back.
 std::vector<double> summed_numbers(const Totals& totals);
 std::vector<double> summed_numbers(const StepRecord& record);
-std::vector<double> summed_numbers(const EpochRecord& record);  // of training
+std::vector<double> summed_numbers(const EpochRecord& record);  // its training half
 void set_summed_numbers(const std::vector<double>& sums, Totals& totals);
 void set_summed_numbers(const std::vector<double>& sums, StepRecord& record);
 void set_summed_numbers(const std::vector<double>& sums, EpochRecord& record);

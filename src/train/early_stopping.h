@@ -20,7 +20,7 @@ struct EarlyStopping {
   int strikes = 0;
   double previous_loss = std::numeric_limits<double>::infinity();
   double best_figure =
-      -std::numeric_limits<double>::infinity();  // of the last epoch that was better
+      -std::numeric_limits<double>::infinity();  // in the last epoch that was better
   int epochs = 0;                                // added
   // Settings, as patience is.
   StopWhen when = StopWhen::kPrevious;

@@ -22,7 +22,7 @@ class TrainingLoss {
   // the Inception Architecture for Computer Vision", arXiv:1512.00567.
   using Sum = at::Tensor (*)(const at::Tensor& logits, const at::Tensor& labels,
                              const at::Tensor& weights, double smoothing);
-  // The same for each image, [N].
+  // The loss of each image, [N].
   using Each = Sum;
 
   // `weights` [C] of the classes, float64, on the device of the logits; undefined: all 1.

@@ -23,15 +23,15 @@ struct Box {
   std::int64_t top = 0, bottom = 0, left = 0, right = 0;
 };
 
-// What a pair gets.
+// How one pair of images is mixed.
 struct PairMix {
   double blend = 1;  // share of an image's own pixels outside of the box
   Box box;           // inside of it, all are the other image's
   double share = 1;  // of the image's own label
 };
 
-// Of the pair with this number in the epoch, from 0, for images of this size. Where both kinds are
-// asked for, each is as likely.
+// How the pair with this number in the epoch, from 0, is mixed; for images of this size. Where both
+// kinds are asked for, each is as likely.
 PairMix pair_mix(const MixPlan& plan, std::uint64_t epoch, std::uint64_t pair, std::int64_t height,
                  std::int64_t width);
 

@@ -46,7 +46,7 @@ struct Recipe {
   SchedulePlan schedule;
   LossPlan loss;
   MixPlan mix;
-  double clip_norm = 0;  // of a step's gradient; 0: as it is
+  double clip_norm = 0;  // the largest norm of a step's gradient; 0: any
   double ema = 0;        // decay of the averaged weights; 0: none
   Precision precision = Precision::kFp32;
   Freeze freeze = Freeze::kNone;

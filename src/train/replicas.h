@@ -19,7 +19,7 @@ void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& co
 // `num_workers` ranks have statistics, where not all of them train.
 void average_statistics(ImageModel& model, Communicator& communicator, World& world,
                         int num_workers);
-// The same of tensors with the names of a model's state().
+// The same for tensors that are named as in a model's state().
 void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
                         World& world, int num_workers);
 

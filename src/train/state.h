@@ -37,26 +37,26 @@ struct BestEpoch {
 // What a time limit has decided so far. Plain values: part of the training state.
 struct TimePlan {
   int epochs = 0;            // that fit, over which the schedule runs; 0: not decided yet
-  double epoch_seconds = 0;  // of which each was thought to take so many
+  double epoch_seconds = 0;  // expected of each of them
   double end_seconds = 0;    // from the last step of an epoch to its record; 0: not known yet
   bool is_over = false;      // no step follows, though there are some left
-  std::int64_t steps = 0;    // that were made in all when it was over
+  std::int64_t steps = 0;    // made in the whole run until it was over
 };
 
 // What --auto has found so far. Plain values: part of the training state.
 struct AutomaticProgress {
-  // Of the frozen network with its fitted head, by validation image: '1' for a right answer, '0'
-  // for a wrong one, '-' for none.
+  // The answer of the frozen network with its fitted head for each validation image: '1' for a
+  // right one, '0' for a wrong one, '-' for none.
   std::string answers;
   AutomaticRecord found;
-  double tuned_macro_recall = 0;  // of the epoch in `found`
+  double tuned_macro_recall = 0;  // in the epoch found.tuned_epoch
 };
 
 // What the networks of --folds answered after an epoch, summed over the folds that are done and
 // over all ranks.
 struct FoldEpoch {
   Totals valid;
-  std::vector<double> counts;  // of class_counts()
+  std::vector<double> counts;  // as class_counts() makes them
 };
 
 // What --folds has found so far, where the network itself is trained. Part of the training state.
@@ -88,7 +88,7 @@ struct EpochTimes {
 struct EpochSums {
   explicit EpochSums(const at::Device& device) : metrics(device) {}
 
-  int steps = 0;            // taken
+  int steps = 0;            // made so far
   bool has_joined = false;  // BatchNorm's statistics were averaged over the ranks
   MetricSums metrics;
   // The designer's averages are weighted by images.
@@ -108,7 +108,8 @@ struct ImageFaults {
 std::vector<NamedTensor> copied_weights(const ImageModel& model);
 
 std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items);
-// The same model.
+
+// Freezes a part of the model, and returns it.
 ImageModel& frozen(ImageModel& model, Freeze what);
 
 // All of it can be read and set. Randomness needs no state: it is a function of `random_seed`, the

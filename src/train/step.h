@@ -13,7 +13,7 @@ namespace kiln {
 struct StepPlan {
   int batch_size = 1;        // images of a whole batch
   int batches_per_step = 1;  // their gradients make one step; 0: this rank trains on none
-  int num_ranks = 1;         // that train
+  int num_ranks = 1;         // ranks that train
   // Gradients of all ranks make one update; otherwise each rank's an update of its own.
   bool sums_ranks = true;
   // BatchNorm over 1x1 maps cannot normalize a single image: smaller batches are skipped.
@@ -21,9 +21,9 @@ struct StepPlan {
   bool train_on_empty_batches = false;  // synchronized BatchNorm needs every rank in every batch
   LossPlan loss = {};
   double clip_norm = 0;                    // 0: gradients stay as they are
-  Precision precision = Precision::kFp32;  // that of the state's recipe
+  Precision precision = Precision::kFp32;  // as in the recipe of the state
 
-  // Of one update: what gradients are divided by, bad images or not.
+  // The images of one update, bad ones included: what gradients are divided by.
   std::int64_t images() const {
     return std::int64_t{batch_size} * batches_per_step * (sums_ranks ? num_ranks : 1);
   }

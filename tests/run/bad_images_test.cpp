@@ -19,11 +19,11 @@ class BadImages : public testing::Test {
 
   BadImageLedger ledger() { return {"training", set_, /*is_shard=*/false, config_, faults_}; }
 
-  // Notes them silently.
-  void note(const std::vector<BadImage>& images) {
+  // Records them without output.
+  void record(const std::vector<BadImage>& images) {
     testing::internal::CaptureStdout();
     try {
-      ledger().note(images, /*leads=*/true, log_);
+      ledger().record(images, /*leads=*/true, log_);
     } catch (...) {
       said_ += testing::internal::GetCapturedStdout();
       throw;
@@ -39,8 +39,8 @@ class BadImages : public testing::Test {
 };
 
 TEST_F(BadImages, AreNotedOnce) {
-  note({{.sample = 4, .fault = "cut short"}, {.sample = 4, .fault = "cut short"}});
-  note({{.sample = 4, .fault = "cut short"}});
+  record({{.sample = 4, .fault = "cut short"}, {.sample = 4, .fault = "cut short"}});
+  record({{.sample = 4, .fault = "cut short"}});
   EXPECT_EQ(faults_.num_bad, 1);
   ASSERT_EQ(faults_.records.size(), 1u);
   EXPECT_EQ(faults_.records[0].file, "4.png");
@@ -49,15 +49,15 @@ TEST_F(BadImages, AreNotedOnce) {
 
 TEST_F(BadImages, DamagedOnesAreUsedAndCountForNothing) {
   for (std::uint32_t i = 0; i < 10; ++i)
-    note({{.sample = i, .fault = "ends early", .damaged = true}});
+    record({{.sample = i, .fault = "ends early", .damaged = true}});
   EXPECT_EQ(faults_.num_bad, 0);
   EXPECT_EQ(faults_.records.size(), 10u);
 }
 
 TEST_F(BadImages, BeyondTheAllowanceAreRefusedByName) {
-  note({{.sample = 1, .fault = "x"}, {.sample = 2, .fault = "x"}, {.sample = 3, .fault = "x"}});
+  record({{.sample = 1, .fault = "x"}, {.sample = 2, .fault = "x"}, {.sample = 3, .fault = "x"}});
   try {
-    note({{.sample = 9, .fault = "no header"}});
+    record({{.sample = 9, .fault = "no header"}});
     ADD_FAILURE() << "taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidDataset);
@@ -79,7 +79,7 @@ TEST_F(BadImages, BeyondTheAllowanceAllAreNamedAlsoThoseNotMet) {
     folder.put(std::to_string(i) + ".png", i == 7 || i == 31 ? "no image" : ppm(8));
   config_.max_bad_images = {.value = 0, .is_share = false};
   try {
-    note({{.sample = 2, .fault = "met"}});
+    record({{.sample = 2, .fault = "met"}});
     ADD_FAILURE() << "taken";
   } catch (const Error& error) {
     for (const char* part :
@@ -92,10 +92,10 @@ TEST_F(BadImages, BeyondTheAllowanceAllAreNamedAlsoThoseNotMet) {
 TEST_F(BadImages, BeyondTheAllowanceAtMostTwentyAreNamed) {
   set_.root = "/nowhere/at/all";
   try {
-    note({{.sample = 1, .fault = "x"},
-          {.sample = 2, .fault = "x"},
-          {.sample = 3, .fault = "x"},
-          {.sample = 4, .fault = "x"}});
+    record({{.sample = 1, .fault = "x"},
+            {.sample = 2, .fault = "x"},
+            {.sample = 3, .fault = "x"},
+            {.sample = 4, .fault = "x"}});
     ADD_FAILURE() << "taken";
   } catch (const Error& error) {
     EXPECT_NE(error.message().find("; and 20 more. That is 40 of 40 images"), std::string::npos)
@@ -105,14 +105,14 @@ TEST_F(BadImages, BeyondTheAllowanceAtMostTwentyAreNamed) {
 
 TEST_F(BadImages, TheFirstIsRefusedWhereItMustFail) {
   config_.on_bad_image = OnBadImage::kFail;
-  EXPECT_THROW(note({{.sample = 1, .fault = "x"}}), Error);
+  EXPECT_THROW(record({{.sample = 1, .fault = "x"}}), Error);
 }
 
 TEST_F(BadImages, AFloodIsNamedInPartAndRememberedWhole) {
   config_.max_bad_images = {.value = 40, .is_share = false};
   std::vector<BadImage> flood;
   for (std::uint32_t i = 0; i < 30; ++i) flood.push_back({.sample = i, .fault = "x"});
-  note(flood);
+  record(flood);
   EXPECT_EQ(faults_.records.size(), 30u);
   EXPECT_NE(said_.find("'9.png'"), std::string::npos);
   EXPECT_EQ(said_.find("'10.png'"), std::string::npos);

@@ -42,7 +42,7 @@ TEST(Choices, ALaterOneOfAnOptionReplacesTheEarlier) {
 
 TEST(Choices, AreToldOnce) {
   TextPairs plan;
-  tell_choices({{"batch-size", "8", "few images"}, {"precision", "fp32", "", true}}, plan);
+  add_choice_lines({{"batch-size", "8", "few images"}, {"precision", "fp32", "", true}}, plan);
   EXPECT_EQ(plan, (TextPairs{{"batch-size", "8 (few images)"}}));
 }
 

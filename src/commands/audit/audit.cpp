@@ -96,7 +96,7 @@ void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
   problems.throw_if_any();
 }
 
-void tell_start(const Parts& parts, Log& log) {
+void log_start(const Parts& parts, Log& log) {
   if (!parts.precision.warning.empty()) log.warning(parts.precision.warning);
   log.info("backbone:  " + printable(parts.backbone->description));
   log.info("images:    " + grouped(static_cast<long long>(parts.set.samples.size())) + " of " +
@@ -200,7 +200,7 @@ void write_files(const AuditRecord& record, const OutputFolder& output) {
   output.replace(std::move(files), {});
 }
 
-void tell_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
+void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
   const auto count = [](std::size_t number) { return grouped(static_cast<long long>(number)); };
   log.info("");
   log.info(formatted("labels:    %s of %s are probably wrong; %s images to look at",
@@ -232,10 +232,10 @@ int run(const AuditConfig& config, Process& process) {
   const int threads = config.prediction.threads;
   use_compute_threads(threads > 0 ? threads : usable_cpus());
   set_tf32(parts.precision.precision);
-  tell_start(parts, log);
+  log_start(parts, log);
   const AuditRecord record = judge(config, parts, log);
   write_files(record, *parts.output);
-  tell_end(config, record, log);
+  log_end(config, record, log);
   return 0;
 }
 

@@ -20,11 +20,11 @@ struct ScannedSet {
 // Exact and near ones; of more than kMostDecodedImages only exact ones, which `log` is told.
 DuplicatePairs copies_in(const ScannedImages& scanned, Log& log);
 
-// Of one data set, by the pairs that copies_in() found.
+// The copies within one data set, by the pairs that copies_in() found.
 std::vector<ImageCopy> copies_of_set(const Dataset& set, const DuplicatePairs& pairs);
 
-// Within and across two data sets; images of the second have the numbers that follow those of the
-// first. Classes of one name are the same class.
+// The copies within and across two data sets; images of the second have the numbers that follow
+// those of the first. Classes of one name are the same class.
 std::vector<ImageCopy> copies_of_sets(const ScannedSet& first, const ScannedSet& second, Log& log);
 
 }  // namespace kiln

@@ -51,7 +51,7 @@ std::string_view dtype_name(DType dtype) {
   throw InternalError("dtype_name: unknown type");
 }
 
-void tell_state(const StateDict& state, Report& report) {
+void report_state(const StateDict& state, Report& report) {
   struct Sum {
     std::int64_t tensors = 0;
     std::int64_t elements = 0;
@@ -83,7 +83,7 @@ void tell_state(const StateDict& state, Report& report) {
   report["types"] = std::move(types);
 }
 
-void tell_preprocessing(const Preprocessing& pixels, Report& report) {
+void report_preprocessing(const Preprocessing& pixels, Report& report) {
   report["input_size"] = {pixels.height, pixels.width};
   report["resize_short_side"] =
       pixels.resize_short_side > 0 ? Report(pixels.resize_short_side) : Report();
@@ -106,12 +106,12 @@ void inspect_model_directory(const fs::path& path, Report& report) {
     report["mean"] = spec.normalization->mean;
     report["std"] = spec.normalization->std;
   }
-  if (directory.preprocessing) tell_preprocessing(*directory.preprocessing, report);
+  if (directory.preprocessing) report_preprocessing(*directory.preprocessing, report);
   if (directory.seen_images) {
     report["seen_training_images"] = directory.seen_images->train.size();
     report["seen_validation_images"] = directory.seen_images->valid.size();
   }
-  tell_state(directory.state, report);
+  report_state(directory.state, report);
   if (directory.labels.empty()) return;
   Report labels = Report::array();
   for (std::size_t i = 0; i < directory.labels.size(); ++i) {
@@ -121,7 +121,7 @@ void inspect_model_directory(const fs::path& path, Report& report) {
 }
 
 // What state.json says; other versions may write other fields.
-void tell_progress(const nlohmann::json& state, Report& report) {
+void report_progress(const nlohmann::json& state, Report& report) {
   constexpr double kMostSeconds = 9e9;  // of system_clock since 1970
   const auto tell = [&](const nlohmann::json& object, const char* field, const char* name) {
     if (object.is_object() && object.contains(field) && object[field].is_primitive())
@@ -147,7 +147,7 @@ int inspect_checkpoint(const fs::path& path, Report& report) {
     const Checkpoint checkpoint = read_checkpoint(path, skipped);
     report["path"] = checkpoint.path.string();
     report["whole"] = true;
-    tell_progress(parse_json(checkpoint.state_json), report);
+    report_progress(parse_json(checkpoint.state_json), report);
     report["bytes"] = checkpoint.bytes;
     report["notes"] = skipped;
     return 0;
@@ -212,7 +212,7 @@ int inspect_file(const fs::path& path, Report& report) {
     report["kind"] = state_file_kind(bytes);
     report["path"] = path.string();
     report["bytes"] = bytes.size();
-    tell_state(state, report);
+    report_state(state, report);
     return 0;
   } catch (const std::system_error& failure) {
     fail_to_open(path, failure.code());

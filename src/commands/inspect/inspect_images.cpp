@@ -62,7 +62,7 @@ int check_images(const Dataset& set, Report& report) {
   return bad;
 }
 
-void tell_classes(const Dataset& set, Report& report) {
+void report_classes(const Dataset& set, Report& report) {
   std::vector<std::int64_t> counts(set.classes.size());
   std::int64_t unlabeled = 0;
   for (const Sample& item : set.samples) {
@@ -76,7 +76,7 @@ void tell_classes(const Dataset& set, Report& report) {
   report["classes"] = std::move(classes);
 }
 
-void tell_sizes(Dataset& set, Report& report) {
+void report_sizes(Dataset& set, Report& report) {
   std::map<std::pair<int, int>, std::int64_t> counts;
   std::int64_t unreadable = 0;
   scan_sizes(set, SizesWanted::kAll);
@@ -112,7 +112,7 @@ std::string form_text(const Dataset& set) {
   return describe(set.kind) + " (" + form + ")";
 }
 
-void tell_input_mode(const Dataset& set, Report& report) {
+void report_input_mode(const Dataset& set, Report& report) {
   const StoredFiles files = stored_files(set);
   const InputMode mode = fitting_mode(files);
   report["stored_files"] = files.count;
@@ -122,7 +122,7 @@ void tell_input_mode(const Dataset& set, Report& report) {
 }
 
 // Adds the images that are in the validation data too; returns the number of such pictures.
-int tell_leaks(const InspectConfig& config, Dataset& set, Report& report) {
+int report_leaks(const InspectConfig& config, Dataset& set, Report& report) {
   if (config.valid_data_path.empty()) return 0;
   Dataset valid = read_dataset(config.valid_data_path, "Validation images", config.records);
   const std::vector<Leak> found = leaks_between(set, valid, {.num_threads = usable_cpus()});
@@ -147,7 +147,7 @@ int tell_leaks(const InspectConfig& config, Dataset& set, Report& report) {
   return static_cast<int>(found.size());
 }
 
-void tell_forecast(const InspectConfig& config, Dataset& set, Report& report) {
+void report_forecast(const InspectConfig& config, Dataset& set, Report& report) {
   if (!config.pace) return;
   const TrainingForecast forecast = forecast_training(config, set);
   if (!config.json) {
@@ -172,15 +172,15 @@ int inspect_images(const InspectConfig& config, InspectReport& report) {
   report["kind"] = form_text(set);
   report["path"] = path.string();
   report["images"] = set.samples.size();
-  tell_input_mode(set, report);
-  tell_classes(set, report);
-  tell_sizes(set, report);
+  report_input_mode(set, report);
+  report_classes(set, report);
+  report_sizes(set, report);
   report["notes"] = set.notes;
   if (const std::string advice = depth_advice(set); !advice.empty())
     report["notes"].push_back("no class folders directly in it. " + advice);
   const int bad = config.check ? check_images(set, report) : 0;
-  const int leaks = tell_leaks(config, set, report);
-  tell_forecast(config, set, report);
+  const int leaks = report_leaks(config, set, report);
+  report_forecast(config, set, report);
   return bad + leaks;
 }
 

@@ -22,7 +22,7 @@ double answer_threshold(const ScoreConfig& config, const Calibration& calibratio
                               "Ask for less, or use --min-confidence."));
 }
 
-void tell_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log) {
+void log_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log) {
   if (!config.answer_at) return;
   const double threshold = answer_threshold(config, calibration);
   const AnswerRate rate = answer_rate(calibration.answers, threshold);

@@ -12,6 +12,6 @@ namespace kiln {
 double answer_threshold(const ScoreConfig& config, const Calibration& calibration);
 
 // What --answer-at comes to on validation, and whether so much can be promised. Nothing without it.
-void tell_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log);
+void log_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log);
 
 }  // namespace kiln

@@ -69,7 +69,7 @@ void open_parts(const ScoreConfig& config, World& world, ScoreParts& parts) {
   });
 }
 
-void tell_start(const ScoreConfig& config, const ScoreParts& parts, const World& world, Log& log) {
+void log_start(const ScoreConfig& config, const ScoreParts& parts, const World& world, Log& log) {
   const Predictor& predictor = *parts.predictor;
   log.info("model:     " + predictor.spec().model_name +
            formatted(", %zu classes, ", predictor.labels().size()) +
@@ -141,7 +141,7 @@ class ScoringJob {
   std::int64_t num_before_ = 0;     // images still to come that have their rows
 };
 
-// Of one process only where no launcher started it.
+// Joins the ranks of this job: this process alone, unless a launcher started it.
 void join_world(const ScoreConfig& config, Process& process) {
   if (!detect_launch_environment().mpi) return;
   World& world = process.world;
@@ -176,7 +176,7 @@ int run(const ScoreConfig& config, Process& process) {
   const int num_processors = processors_of_this_rank(process.world);
   use_compute_threads(config.prediction.threads > 0 ? config.prediction.threads : num_processors);
   set_tf32(parts.precision.precision);
-  if (process.world.leads()) tell_start(config, parts, process.world, log);
+  if (process.world.leads()) log_start(config, parts, process.world, log);
   try {
     ScoringJob(config, process.world, parts, log).run();
   } catch (const Error& failure) {

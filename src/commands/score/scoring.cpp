@@ -52,7 +52,7 @@ Scoring::Scoring(const ScoreConfig& config, ScoreParts& parts, Log& log)
       progress_(total_, log) {
   next_save_ = kSecondsBetweenSaves;
   warn_of_unknown_labels();
-  tell_answer_threshold(config_, parts_.predictor->calibration(), log_);
+  log_answer_threshold(config_, parts_.predictor->calibration(), log_);
   if (!config_.scored_dataset.empty())
     scored_dataset_.emplace(config_.scored_dataset, columns_.labels, columns_.true_labels);
   if (parts_.file) begin_file(*parts_.file);
@@ -83,7 +83,7 @@ void Scoring::add(const Dataset& set, const PredictedBatch& predicted) {
   if (parts_.file) parts_.file->write(rows);
   if (total_ > 0 || !config_.prediction.max_bad_images.is_share) faults_.check(total_);
   save_progress();
-  progress_.tell(so_far_.num_images, num_before_);
+  progress_.show(so_far_.num_images, num_before_);
 }
 
 void Scoring::finish(const TransformSpec& pixels) {
@@ -99,7 +99,7 @@ void Scoring::finish(const TransformSpec& pixels) {
     parts_.file->commit();
   }
   if (scored_dataset_) scored_dataset_->commit();
-  tell_result();
+  log_result();
   if (parts_.explanations) explain(pixels);
 }
 
@@ -187,7 +187,7 @@ void Scoring::save_progress() {
   next_save_ = now + std::max(kSecondsBetweenSaves, took / kMostSaving);
 }
 
-void Scoring::tell_result() const {
+void Scoring::log_result() const {
   const double seconds = progress_.seconds();
   const std::int64_t num_now = so_far_.num_images - num_before_;
   log_.info("Scored " + grouped(so_far_.num_images) + " images" +

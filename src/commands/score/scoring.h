@@ -67,7 +67,7 @@ class Scoring {
   void fill(Score& row, const Ranked& ranked, std::size_t at) const;
   void note(const Score& row, bool may_be_right);
   void save_progress();
-  void tell_result() const;
+  void log_result() const;
   void explain(const TransformSpec& pixels);
 
   const ScoreConfig& config_;

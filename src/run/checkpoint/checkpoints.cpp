@@ -118,7 +118,7 @@ bool Checkpoints::is_due(bool epoch_ended) {
       job_.log.warning("SIGUSR2 asks for a checkpoint, but there is no --checkpoint-path.");
   }
   if (config_.path.empty()) return false;
-  if (writer_) tell_failure();
+  if (writer_) warn_of_failure();
   if (epoch_ended)
     ++epochs_;
   else
@@ -129,13 +129,13 @@ bool Checkpoints::is_due(bool epoch_ended) {
                    (every.epochs > 0 && epochs_ >= every.epochs) ||
                    (every.seconds > 0 && since_.seconds() >= every.seconds);
   if (due && writer_->is_busy()) {
-    tell_busy();
+    skip_while_busy();
     return false;
   }
   return due;
 }
 
-void Checkpoints::tell_busy() {
+void Checkpoints::skip_while_busy() {
   if (!std::exchange(was_told_busy_, true))
     job_.log.warning("A checkpoint was due while the one before was still being written to '" +
                      config_.path +
@@ -146,7 +146,7 @@ void Checkpoints::tell_busy() {
   since_ = {};
 }
 
-void Checkpoints::tell_failure() {
+void Checkpoints::warn_of_failure() {
   if (const std::string failure = writer_->take_failure(); !failure.empty())
     job_.log.warning("A checkpoint could not be written: " + failure + " Training continues.");
 }
@@ -199,7 +199,7 @@ void Checkpoints::write(const std::string& finished) {
   if (state_.progress.epochs_done > 0) valid_hashes = world.gather(pack_valid_hashes(job_));
   if (!writer_) return;
   writer_->wait();
-  tell_failure();
+  warn_of_failure();
   statistics_ = std::move(statistics);
   train_hashes_ = std::move(train_hashes);
   valid_hashes_ = std::move(valid_hashes);
@@ -231,7 +231,7 @@ void Checkpoints::finish(const std::string& finished) {
   if (!is_forgone_) write(finished);
   if (!writer_) return;
   writer_->wait();
-  tell_failure();
+  warn_of_failure();
 }
 
 }  // namespace kiln

@@ -38,8 +38,8 @@ class Checkpoints {
   SavedRank saved_rank() const;
   SavedRun saved_run(const std::string& finished) const;
   void copy_state();
-  void tell_failure();
-  void tell_busy();
+  void warn_of_failure();
+  void skip_while_busy();
 
   TrainingJob& job_;
   const TrainState& state_;
@@ -52,14 +52,14 @@ class Checkpoints {
   bool was_told_busy_ = false, was_requested_ = false, is_forgone_ = false;
 
   // On rank 0, what the writer reads while it is busy.
-  std::vector<NamedTensor> copies_;  // of the state, on the host, row-major
+  std::vector<NamedTensor> copies_;  // the state's tensors, on the host, row-major
   std::vector<std::string> statistics_, train_hashes_, valid_hashes_;  // by rank
   std::vector<NamedTensor> best_;
   std::string state_json_, record_;
   std::unique_ptr<CheckpointWriter> writer_;  // last
 };
 
-// Of this process.
+// The machine and settings of this process that decide the bits of results.
 Machine machine_of(const TrainingJob& job);
 
 // What differs between ranks until an epoch ends: BatchNorm's statistics, and their averages where

@@ -16,7 +16,7 @@
 
 namespace kiln {
 
-// What this rank tells, for a checkpoint: 16 bytes an image.
+// The hashes that this rank contributes to a checkpoint: 16 bytes for each image.
 std::string pack_train_hashes(const TrainingJob& job);
 std::string pack_valid_hashes(const TrainingJob& job);
 // `packed` is of images of `samples`, read before.

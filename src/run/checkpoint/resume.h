@@ -14,8 +14,8 @@ struct TrainingJob;
 struct ResumePoint {
   SavedRun run;                          // the same on all ranks
   std::optional<Checkpoint> checkpoint;  // on rank 0, until restore()
-  bool is_finished = false;              // there is nothing left to train
-  bool is_complete = false;              // and its model and the end of its record are written
+  bool is_finished = false;              // nothing is left to train
+  bool is_complete = false;              // its model and the end of its record are written, too
 };
 
 // Opens --checkpoint-path on rank 0, and finds what to continue from: `job.checkpoints`,

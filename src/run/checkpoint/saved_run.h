@@ -38,14 +38,14 @@ struct SavedEpoch {
 SavedEpoch saved_epoch(const EpochSums& sums);  // waits for the device
 void load_epoch(const SavedEpoch& saved, EpochSums& sums);
 
-// What may differ between ranks.
+// The part of a checkpoint that may differ between ranks.
 struct SavedRank {
   SavedEpoch epoch;
   ImageFaults bad_train, bad_valid;
   DatasetPrint train, valid;
 };
 
-// What decides the bits of results besides the options.
+// What decides the bits of results, besides the options.
 struct Machine {
   std::string version;       // of the program
   std::string instructions;  // of LibTorch's kernels: "AVX2"
@@ -65,8 +65,8 @@ struct SavedRun {
   std::string transforms;  // of --transform-path, as JSON; empty: not given
   long long global_batch = 0;
   double peak_learning_rate = 0;
-  std::optional<LossScale> loss_scale;  // of fp16
-  std::int64_t averaged_steps = 0;      // in the averages of the weights, where there are some
+  std::optional<LossScale> loss_scale;  // with fp16
+  std::int64_t averaged_steps = 0;      // that the averages of the weights hold, with --ema
   Progress progress;                    // without weights
   std::vector<SavedRank> ranks;
 

@@ -29,7 +29,7 @@ std::vector<bool> opposite(std::vector<bool> chosen) {
   return chosen;
 }
 
-// As a run has them whose validation images are those held out.
+// The inputs of a run whose validation images are those that are held out.
 TrainingInputs inputs_of(const TrainingInputs& all, const std::vector<bool>& held_out) {
   TrainingInputs inputs;
   inputs.train = part_of(all.train, opposite(held_out));
@@ -55,7 +55,7 @@ Recipe fold_recipe(const TrainingJob& job, const TrainingInputs& inputs) {
   return recipe;
 }
 
-// Faults of one part, as faults of all images.
+// Faults of one part's images, which get their numbers among all training images.
 std::vector<BadImage> among_all(std::vector<BadImage> faults,
                                 const std::vector<std::uint32_t>& places) {
   for (BadImage& fault : faults) fault.sample = places[fault.sample];
@@ -89,8 +89,8 @@ EpochPlan FoldTraining::plan(int epoch) const {
   return plan;
 }
 
-void FoldTraining::note_faults(const std::vector<BadImage>& mine) {
-  context_.bad_images.note_everywhere(mine, job_.world, job_.log);
+void FoldTraining::record_faults(const std::vector<BadImage>& mine) {
+  context_.bad_images.record_on_all_ranks(mine, job_.world, job_.log);
 }
 
 int FoldTraining::train(int epoch) {
@@ -105,7 +105,7 @@ int FoldTraining::train(int epoch) {
       context_.log.progress(printed ? training.step_record() : training.timing());
       const std::vector<BadImage> faults = among_all(loader->take_faults(), train_);
       const Vote all = vote(world, ballot(!faults.empty()));
-      if (all.has_bad_images) note_faults(faults);
+      if (all.has_bad_images) record_faults(faults);
       if (all.stop_signal != 0) return all.stop_signal;
     }
     record_ = end_training(world, training);
@@ -132,7 +132,7 @@ int FoldTraining::judge() {
   const std::vector<Prediction> predictions = evaluator.take_predictions();
   mine.class_counts = class_counts(predictions, num_classes);
   const ValidationVote all = vote_on_validation(world, mine);
-  if (all.has_bad_images) note_faults(faults);
+  if (all.has_bad_images) record_faults(faults);
   if (all.stop_signal != 0) return all.stop_signal;
   record_.valid = all.totals;
   counts_ = all.class_counts;

@@ -21,7 +21,7 @@ namespace kiln {
 struct FoldContext {
   TrainingJob& job;
   RunLogger& log;
-  BadImageLedger& bad_images;  // of all training images
+  BadImageLedger& bad_images;  // for all training images
 };
 
 // One thread; every rank has one and calls it in lockstep.
@@ -38,8 +38,8 @@ class FoldTraining {
   int train(int epoch);
   int judge();
 
-  // Of the last epoch, over all ranks: the numbers of training, with validation as answered; and
-  // class_counts() of the answers.
+  // The last epoch, over all ranks: its record, in which the images that were held out are the
+  // validation, and class_counts() of the answers for them.
   const EpochRecord& record() const { return record_; }
   const std::vector<double>& counts() const { return counts_; }
   // The logits, by index into all training images; on rank 0. A collective.
@@ -47,7 +47,7 @@ class FoldTraining {
 
  private:
   EpochPlan plan(int epoch) const;
-  void note_faults(const std::vector<BadImage>& mine);
+  void record_faults(const std::vector<BadImage>& mine);
 
   const FoldContext context_;
   TrainingJob& job_;
@@ -58,7 +58,7 @@ class FoldTraining {
   std::unique_ptr<TrainingLoaders> loaders_;
   EpochRecord record_;
   std::vector<double> counts_;
-  LabeledFeatures answers_;  // of this rank
+  LabeledFeatures answers_;  // for this rank's images
 };
 
 }  // namespace kiln

@@ -32,7 +32,7 @@ void add(const FoldEpoch& more, FoldEpoch& sum) {
   for (std::size_t i = 0; i < more.counts.size(); ++i) sum.counts[i] += more.counts[i];
 }
 
-// Those of the training images that were judged.
+// The training images that a network has judged, with its logits.
 LabeledFeatures judged_images(const at::Tensor& logits, const SampleTable& samples) {
   const at::Tensor rows =
       logits.select(1, 0).isnan().logical_not().nonzero().flatten().contiguous();
@@ -48,7 +48,7 @@ LabeledFeatures judged_images(const at::Tensor& logits, const SampleTable& sampl
 
 }  // namespace
 
-// Of a run that goes on, what the checkpoint has.
+// The progress to continue: that of the checkpoint in a resumed run, or a new one.
 FoldsProgress& FoldsRun::begin() {
   const auto num_epochs = static_cast<std::size_t>(job_.last_epoch());
   std::optional<FoldsProgress>& progress = state_.progress.folds;
@@ -75,7 +75,7 @@ int FoldsRun::train(Checkpoints& checkpoints) {
     const int signal = train_fold(progress.done, bad_images);
     log_.part("");
     if (signal != 0) return signal;
-    take(progress.done);
+    take_answers(progress.done);
     ++progress.done;
     checkpoints.begin();
   }
@@ -98,7 +98,7 @@ int FoldsRun::train_fold(int fold, BadImageLedger& bad_images) {
     job_.world.enter(name + formatted(", evaluating, epoch %d", epoch));
     if (const int signal = training_->judge()) return signal;
     epochs_.push_back({training_->record().valid, training_->counts()});
-    tell_epoch(fold, training_->record());
+    log_epoch(fold, training_->record());
   }
   const Totals& valid = epochs_.back().valid;
   job_.log.info(name +
@@ -108,7 +108,7 @@ int FoldsRun::train_fold(int fold, BadImageLedger& bad_images) {
   return 0;
 }
 
-void FoldsRun::tell_epoch(int fold, const EpochRecord& record) const {
+void FoldsRun::log_epoch(int fold, const EpochRecord& record) const {
   job_.log.detail(formatted(
       "fold %d of %d, epoch %d of %d: train loss %.4f, top-1 %.2f %%; "
       "valid loss %.4f, top-1 %.2f %%",
@@ -116,8 +116,8 @@ void FoldsRun::tell_epoch(int fold, const EpochRecord& record) const {
       100 * record.train.top1_accuracy(), record.valid.loss(), 100 * record.valid.top1_accuracy()));
 }
 
-// The answers of a fold that is done.
-void FoldsRun::take(int fold) {
+// Adds the answers of a fold that is done to the progress.
+void FoldsRun::take_answers(int fold) {
   FoldsProgress& progress = *state_.progress.folds;
   job_.world.enter(formatted("fold %d of %d, answers", fold + 1, num_folds()));
   const LabeledFeatures answers = training_->take_answers();

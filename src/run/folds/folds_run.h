@@ -28,9 +28,9 @@ class FoldsRun {
   // Throws Error kUserError for a run that goes on with other epochs. A collective.
   int train(Checkpoints& checkpoints);
 
-  // There is no other validation.
+  // Whether the answers of the folds stand in for the run's validation.
   bool judges() const { return job_.trains_folds(); }
-  // Fills in what is known of validation: by the folds' networks after as many epochs.
+  // Sets the validation numbers of `record`: those of the folds' networks after as many epochs.
   void judge(EpochRecord& record) const;
   // Whether the epoch's model may be kept: that of the last epoch alone, as the folds' answers
   // judge what is trained to the end and nothing else.
@@ -43,14 +43,14 @@ class FoldsRun {
   int num_folds() const { return job_.config.optimization.folds; }
   FoldsProgress& begin();
   int train_fold(int fold, BadImageLedger& bad_images);
-  void tell_epoch(int fold, const EpochRecord& record) const;
-  void take(int fold);
+  void log_epoch(int fold, const EpochRecord& record) const;
+  void take_answers(int fold);
 
   TrainingJob& job_;
   TrainState& state_;
   RunLogger& log_;
-  std::unique_ptr<FoldTraining> training_;  // of the fold under way
-  std::vector<FoldEpoch> epochs_;           // of this fold
+  std::unique_ptr<FoldTraining> training_;  // the fold under way
+  std::vector<FoldEpoch> epochs_;           // its epochs so far
 };
 
 }  // namespace kiln

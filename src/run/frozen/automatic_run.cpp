@@ -17,7 +17,7 @@ namespace {
 constexpr double kSignificance = 0.05;
 constexpr double kBackward = 2;  // times a forward pass
 
-// What rank 0 decides of an epoch.
+// What rank 0 decides about an epoch, for all ranks.
 struct Judgment {
   char is_better = 0;
   double p_value = 1;

@@ -29,7 +29,7 @@ class AutomaticRun {
   // act on, or 0. A collective.
   int fit_head(TimeLimit& limit);
 
-  // There is something to continue from.
+  // Whether the head is fitted, or none is asked for: the state can be continued from.
   bool has_begun() const { return !job_.is_automatic || state_.progress.automatic.has_value(); }
 
   // Whether an epoch that was fine-tuned may become the best one: where it is better than the
@@ -48,7 +48,7 @@ class AutomaticRun {
   RunLogger& log_;
 };
 
-// Of each of `num_images`, as in AutomaticProgress.
+// One character for each of `num_images`, as in AutomaticProgress::answers.
 std::string packed_answers(const std::vector<Prediction>& predictions, std::size_t num_images);
 
 // The images that both have answered; `second` of any order.

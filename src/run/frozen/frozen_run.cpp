@@ -24,7 +24,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kSmallestBatch = 64;  // of a pass without gradients, which needs little memory
+constexpr int kSmallestBatch = 64;  // a pass without gradients needs little memory
 constexpr int kFoldsForPenalty = 5;
 constexpr int kBatchesToJudgeTime = 3;
 
@@ -36,7 +36,7 @@ struct ImageSet {
   bool is_training;
 };
 
-// On rank 0: logits of images that the layers had not seen.
+// What the head answers for the images that judge it, which it has not learned from; on rank 0.
 struct Judgment {
   at::Tensor logits;
   const LabeledFeatures* images = nullptr;
@@ -63,7 +63,7 @@ class FeatureRun {
   bool validates() const { return !job_.inputs.judged_out_of_fold; }
 
   int read(ImageSet set, LabeledFeatures& result);
-  void tell_progress(const FeaturePass& pass, int num_batches, bool is_training) const;
+  void show_progress(const FeaturePass& pass, int num_batches, bool is_training) const;
   void warn_of_time(const FeaturePass& pass, const ImageSet& set);
   void warn_of_time_taken() const;
   int fit();
@@ -74,7 +74,7 @@ class FeatureRun {
   void finish();
   void count_images();
   void keep(const Judgment& judged);
-  void tell_result() const;
+  void log_result() const;
   OutOfFold take_out_of_fold();
 
   TrainingJob& job_;
@@ -83,9 +83,9 @@ class FeatureRun {
   RunLogger& log_;
   DeviceUploader uploader_;
   std::vector<NamedTensor> weights_;     // before BatchNorm is folded, on rank 0
-  LabeledFeatures train_, valid_;        // of all ranks, on rank 0
+  LabeledFeatures train_, valid_;        // all ranks' images, on rank 0
   HeadFit head_;                         // on rank 0
-  std::vector<Prediction> predictions_;  // of the images that judge it, on rank 0
+  std::vector<Prediction> predictions_;  // for the images that judge the head, on rank 0
   Stopwatch watch_;
   double wait_seconds_ = 0, forward_seconds_ = 0, train_pass_seconds_ = 0;
   double pass_seconds_ = 0, fit_seconds_ = 0;
@@ -135,13 +135,13 @@ int FeatureRun::read(ImageSet set, LabeledFeatures& result) {
   std::vector<BadImage> faults;
   while (stop_signal() == 0 && pass.step()) {
     world.at("batch " + std::to_string(pass.steps_done()));
-    tell_progress(pass, loader.num_batches(), set.is_training);
+    show_progress(pass, loader.num_batches(), set.is_training);
     warn_of_time(pass, set);
     for (BadImage& fault : loader.take_faults()) faults.push_back(std::move(fault));
-    if (world.size() == 1) set.ledger.note(std::exchange(faults, {}), /*leads=*/true, job_.log);
+    if (world.size() == 1) set.ledger.record(std::exchange(faults, {}), /*leads=*/true, job_.log);
   }
   const Vote all = vote(world, ballot(!faults.empty()));
-  if (all.has_bad_images) set.ledger.note_everywhere(faults, world, job_.log);
+  if (all.has_bad_images) set.ledger.record_on_all_ranks(faults, world, job_.log);
   if (all.stop_signal != 0) return all.stop_signal;
   wait_seconds_ += loader.wait_seconds();
   if (set.is_training) record_.num_steps = pass.steps_done();
@@ -149,7 +149,7 @@ int FeatureRun::read(ImageSet set, LabeledFeatures& result) {
   return 0;
 }
 
-void FeatureRun::tell_progress(const FeaturePass& pass, int num_batches, bool is_training) const {
+void FeatureRun::show_progress(const FeaturePass& pass, int num_batches, bool is_training) const {
   if (!is_training) return log_.validating(1, pass.steps_done(), num_batches);
   StepRecord timing;
   timing.epoch = 1;
@@ -194,7 +194,7 @@ void FeatureRun::warn_of_time_taken() const {
 int FeatureRun::fit() {
   count_images();
   job_.world.agree([&] { check_epoch(record_); });
-  if (validates()) record_.valid_in_train = tell_shared_images(job_, record_.valid.count);
+  if (validates()) record_.valid_in_train = warn_of_shared_images(job_, record_.valid.count);
   job_.world.enter("fitting the head", /*patient=*/true);
   const Stopwatch watch;
   job_.world.agree([&] {
@@ -231,7 +231,7 @@ void FeatureRun::count_images() {
   record_.valid.count = validates() ? job_.world.broadcast(valid_.size()) : record_.train.count;
 }
 
-// By what the run is judged.
+// The answers by which the run is judged.
 Judgment FeatureRun::judgment() const {
   if (!validates()) return {head_.out_of_fold_logits, &train_};
   return {head_logits(valid_.rows, head_), &valid_};
@@ -287,14 +287,14 @@ void FeatureRun::keep(const Judgment& judged) {
     details.doubtful = doubtful_images(job_.inputs, head_.out_of_fold_logits, train_);
   }
   if (leads()) {
-    tell_result();
+    log_result();
     warn_of_time_taken();
   }
   log_.epoch(record_, &details);
   state_.progress.epochs_done = 1;
 }
 
-void FeatureRun::tell_result() const {
+void FeatureRun::log_result() const {
   const long long num_images = train_.size() + valid_.size();
   job_.log.info(
       formatted("features:         %s images x %s in %.1f s; fitted in %.1f s with a penalty of "

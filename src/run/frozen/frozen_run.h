@@ -14,14 +14,15 @@
 namespace kiln {
 
 struct FrozenResult {
-  // That all ranks act on; 0: the state's best epoch, the first, is the network with its new head.
+  // The one that all ranks act on; 0: none, and the state's best epoch, the first, is the network
+  // with its new head.
   int stop_signal = 0;
-  OutOfFold out_of_fold;                // of the training images; on rank 0, with --folds
-  std::vector<Prediction> predictions;  // of the images that judge it; on rank 0
-  Totals judged;                        // of these, over all ranks
-  // Of the training images' way through the network, without waiting for them, and with it; of the
-  // validation images', with it.
-  double forward_seconds = 0, train_seconds = 0, valid_seconds = 0;
+  OutOfFold out_of_fold;                // answers for the training images; on rank 0, with --folds
+  std::vector<Prediction> predictions;  // for the images that judge the head; on rank 0
+  Totals judged;                        // the sums over these images of all ranks
+  double forward_seconds = 0;  // the pass over the training images, without waiting for them
+  double train_seconds = 0;    // the same, with waiting
+  double valid_seconds = 0;    // the pass over the validation images, with waiting
 };
 
 // In place of the epochs, or as the first of them, for a job that uses_features or is_automatic. It

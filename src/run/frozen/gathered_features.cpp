@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kPieceBytes = 8 << 20;  // of a rank, at a time
+constexpr std::int64_t kPieceBytes = 8 << 20;  // that each rank sends at a time
 
 // Rows `begin` to `end`, as far as there are so many, as bytes.
 std::string bytes_of(const at::Tensor& rows, std::int64_t begin, std::int64_t end) {

@@ -159,7 +159,7 @@ void choose(std::vector<Choice>& choices, Choice choice) {
   choices.push_back(std::move(choice));
 }
 
-void tell_choices(const std::vector<Choice>& choices, TextPairs& plan) {
+void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan) {
   for (const Choice& choice : choices)
     if (!choice.has_line)
       plan.emplace_back(choice.option, choice.value + " (" + choice.reason + ")");

@@ -25,10 +25,10 @@ struct Choice {
 // Whoever chooses adds it here; a later choice of the same option replaces the earlier one.
 void choose(std::vector<Choice>& choices, Choice choice);
 
-// Those that no line of the plan tells yet.
-void tell_choices(const std::vector<Choice>& choices, TextPairs& plan);
+// Adds a line to the plan for each choice that has none yet.
+void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan);
 
-// Those of prepare(). A collective.
+// Adds the choices that prepare() has made. A collective.
 void add_choices(TrainingJob& job);
 
 // `path`: where the file or folder is that --weights `given` names, on rank 0. A repeated run reads
@@ -44,7 +44,7 @@ std::string config_text(const TrainConfig& config, const std::vector<Choice>& ch
 
 inline constexpr const char* kRepeatName = "repeat.yaml";
 
-// The same that repeats the run: with the epochs and steps that were made.
+// As config_text(), with the epochs and steps that were made: this repeats the run.
 std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& choices);
 
 // Writes `text()` at the start of a run, again when its length is decided, and at its end; where an

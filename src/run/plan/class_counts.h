@@ -15,12 +15,12 @@
 
 namespace kiln {
 
-// Of each class its images, the predictions of it, and those that were right: [3 * num_classes],
-// one class after the other.
+// Three counts for each class, one class after the other: its images, how often it was predicted,
+// and how often that was right. [3 * num_classes].
 std::vector<double> class_counts(const std::vector<Prediction>& predictions,
                                  std::size_t num_classes);
 
-// Of such counts, over all ranks.
+// `counts` are those of class_counts(), summed over all ranks.
 MacroScores macro_scores(std::span<const double> counts);
 
 // The images of a dataset by class, and what they weigh.

@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-// What asks for features and cannot have them.
+// Refuses options that ask for a head on features where the images or the network allow none.
 void check_features(const TrainingJob& job) {
   const TransformSpec& pixels = job.inputs.pixels;
   if (job.config.optimization.freeze != Freeze::kBackbone ||
@@ -35,7 +35,7 @@ void check_features(const TrainingJob& job) {
               "epochs.");
 }
 
-// By rank 0, which knows what belongs together.
+// Rank 0 divides the images, as it alone knows which of them belong together.
 std::string divided(const TrainingJob& job) {
   const OptimizationConfig& config = job.config.optimization;
   const SampleTable& samples = job.inputs.train.samples;

@@ -15,7 +15,7 @@ namespace kiln {
 // that are too few. A collective.
 void settle_folds(TrainingJob& job);
 
-// For the plan.
+// The line of the plan about the folds.
 std::string fold_plan_text(const TrainingJob& job);
 
 // FoldsProgress::logits where no image is judged yet.

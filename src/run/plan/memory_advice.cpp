@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-constexpr double kReserve = 0.1;  // of the peak
+constexpr double kReserve = 0.1;  // share of the peak
 
 long long share_of(const MemoryUse& use) {
   return use.available / std::max(1, use.ranks_on_host);

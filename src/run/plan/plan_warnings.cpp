@@ -16,19 +16,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kFewSteps = 20;      // of an epoch
-constexpr double kMuchLeftOver = 0.1;       // of the images
-constexpr double kMuchEnlarged = 2;         // each way
-constexpr std::size_t kHeadersToRead = 20;  // of images whose size the list does not give
+constexpr std::int64_t kFewSteps = 20;      // in an epoch
+constexpr double kMuchLeftOver = 0.1;       // share of the images
+constexpr double kMuchEnlarged = 2;         // factor for width and height
+constexpr std::size_t kHeadersToRead = 20;  // where a list does not give the sizes
 
-// Of the training and the validation data; empty where they are not known.
+// The folders of the training and the validation data; empty where they are not known.
 std::pair<fs::path, fs::path> real_roots(const TrainingInputs& inputs) {
   std::error_code fault;
   return {fs::weakly_canonical(inputs.train.root, fault),
           fs::weakly_canonical(inputs.valid.root, fault)};
 }
 
-// Or the same.
+// Also true for two equal paths.
 bool is_inside(const fs::path& inner, const fs::path& outer) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
@@ -190,7 +190,7 @@ bool share_a_folder(const TrainingInputs& inputs) {
   return is_inside(valid, train) || is_inside(train, valid);
 }
 
-long long tell_shared_images(const TrainingJob& job, long long num_valid) {
+long long warn_of_shared_images(const TrainingJob& job, long long num_valid) {
   const TrainingInputs& inputs = job.inputs;
   const long long count =
       count_valid_in_train(job.world, inputs.train.samples, inputs.valid.samples);

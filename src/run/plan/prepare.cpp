@@ -39,7 +39,7 @@ void take_weights(ImageModel& model, TrainingInputs& inputs) {
       (trained ? "; momentum and schedule begin anew" : "");
 }
 
-// The stored ones are used if they are pretrained.
+// Loads the weights of the untrained model if they are pretrained, or else only checks them.
 void use_untrained(ImageModel& model, const std::string& where, const TrainingInputs& inputs) {
   const ModelSpec& spec = inputs.untrained.spec;
   const StateDict& state = inputs.untrained.state;
@@ -80,14 +80,14 @@ DataConfig part_of_rank(const DataConfig& config, bool reads_images, const World
   return part;
 }
 
-// Of the network and its first weights.
+// Tells the network and its first weights from others.
 std::string print_of_model(const TrainingInputs& inputs) {
   std::string print = print_of(inputs.untrained);
   if (inputs.weights) print.append(" ").append(print_of(*inputs.weights));
   return print;
 }
 
-// What the other ranks need to know of weights that rank 0 alone has read.
+// Tells the other ranks about weights that rank 0 alone has read.
 void share_weights(World& world, const DataConfig& config, TrainingJob& job) {
   if (config.network.weights.empty()) return;
   job.model_print = world.broadcast(job.model_print);
@@ -124,7 +124,7 @@ bool uses_features(const TrainingJob& job) {
 
 // Rank 0 holds the features of all images.
 void check_feature_memory(const TrainingJob& job) {
-  constexpr double kShare = 0.5;  // of what is available
+  constexpr double kShare = 0.5;  // share of the available memory
   if (!(job.uses_features || job.is_automatic) || !job.world.leads()) return;
   const TrainingInputs& inputs = job.inputs;
   const auto num_images = static_cast<std::int64_t>(
@@ -255,14 +255,14 @@ void prepare_loading(TrainingJob& job) {
   job.loaders = loaders_of(job, inputs, job.cache);
 }
 
-// Where --sync-batch-norm asks for it.
+// Lets BatchNorm sum over all ranks, if --sync-batch-norm asks for it.
 void synchronize_batch_norm(const TrainingJob& job, ImageModel& model) {
   if (!job.batch_norm_lane) return;
   model.synchronize_batch_norm(
       [lane = job.batch_norm_lane.get()](at::Tensor& sums) { lane->wait(lane->all_reduce(sums)); });
 }
 
-// On a CPU results repeat without it.
+// For a GPU; on a CPU results repeat without it.
 void make_deterministic() {
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
@@ -354,7 +354,7 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
   state->progress.early_stopping.patience = job.config.optimization.patience;
   if (job.resume) restore(job, *state);
   set_stopping_rule(job.config.optimization, state->progress.early_stopping);
-  if (state->progress.time_plan) take_time_plan(job, *state->progress.time_plan);
+  if (state->progress.time_plan) apply_time_plan(job, *state->progress.time_plan);
   state->exchange =
       make_exchange({config.exchange.name, config.exchange.num_servers, job.recipe.optimizer},
                     *state, job.world, *job.communicator);

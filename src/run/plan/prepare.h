@@ -60,7 +60,7 @@ struct TrainingJob {
   std::string model_print;
   std::vector<Choice> choices;      // made by this run; rank 0 tells them
   std::unique_ptr<RunTrace> trace;  // if asked for
-  // From begin() on.
+  // begin() sets these.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;
   std::unique_ptr<Communicator> no_sums;  // for gradients that a parameter server combines
   CacheChoice cache;
@@ -71,13 +71,13 @@ struct TrainingJob {
   BucketPlan buckets() const;
   // Ranks that train: all but the servers of a parameter server, which are the last.
   int num_workers() const { return config.ranks.exchange.num_workers(world.size()); }
-  // Of a step of all workers.
+  // The images of one step, over all workers.
   std::int64_t global_batch() const {
     return std::int64_t{num_workers()} * config.optimization.batch_size *
            config.optimization.accumulate;
   }
   std::size_t num_valid_images() const;  // in the shards of all ranks
-  // Before those of the schedule: with --auto the first epoch fits the head.
+  // The epochs before those of the schedule: with --auto the first one fits the head.
   int first_epochs() const { return is_automatic ? 1 : 0; }
   // run/folds/folds_run before epochs: its networks judge, and the last epoch is the one that is
   // kept.
@@ -86,14 +86,14 @@ struct TrainingJob {
   std::int64_t steps_before(int epoch) const {
     return (epoch - 1 - first_epochs()) * inputs.steps_per_epoch;
   }
-  // Over which the schedule runs: as asked for by --epochs or --steps, and what a time limit has
-  // left of them.
+  // The epochs over which the schedule runs: asked_epochs() as --epochs or --steps ask for them,
+  // num_epochs() with first_epochs(), and as many as a time limit has left.
   int asked_epochs() const;
   int num_epochs() const { return first_epochs() + recipe.schedule.epochs; }
-  // That is trained; --steps may end before the schedule does.
+  // The last epoch that is trained; --steps may end before the schedule does.
   int last_epoch() const;
-  int epochs_begun() const;  // by --steps
-  // The run has ended before, and its model is where it belongs. Then nothing else is prepared.
+  int epochs_begun() const;  // that --steps need, the last perhaps in part
+  // Whether the run has ended before, with its model in place. Then nothing else is prepared.
   bool is_done() const;
   // Of an epoch's images; cuDNN measures its convolutions anew where their size changes. Valid
   // until the next call.
@@ -101,7 +101,7 @@ struct TrainingJob {
   DeviceUploader& validation_uploader() { return valid_uploader ? *valid_uploader : *uploader; }
 };
 
-// Of the network that is trained.
+// The options of the network that is trained.
 ModelOptions model_options(const TrainingInputs& inputs);
 
 // Chooses the device, compares the ranks, finds the checkpoint to go on from, reads the inputs and
@@ -109,7 +109,7 @@ ModelOptions model_options(const TrainingInputs& inputs);
 // collective. The arguments must outlive the job.
 std::unique_ptr<TrainingJob> prepare(const TrainConfig& config, World& world, Log& log);
 
-// The same network with the same weights, ready to train.
+// A copy of the network with the same weights, ready to train.
 std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const TrainingJob& job);
 
 // Loaders of these inputs, which must outlive them, by the options of the job. `cache` is of them.

@@ -122,7 +122,7 @@ void plan_balance(const TrainingJob& job, TextPairs& plan) {
     plan.emplace_back("sampling", "balanced, every class equally often in each epoch");
 }
 
-// What is trained, of a network that is frozen in part.
+// Which part of a partly frozen network is trained.
 std::string frozen_text(const TrainingJob& job, const TrainState& state, long long num_parameters) {
   long long num_trained = 0;
   for (const NamedTensor& item : state.model->trained_parameters())
@@ -132,7 +132,7 @@ std::string frozen_text(const TrainingJob& job, const TrainState& state, long lo
          " of " + grouped(num_parameters) + " parameters are trained";
 }
 
-// Who holds the parameters, where they are divided.
+// Which ranks hold the parameters, if a parameter server divides them.
 void plan_exchange(const TrainingJob& job, const TrainState& state, TextPairs& plan) {
   const std::vector<std::string> spread = state.exchange->spread();
   if (spread.empty()) return;
@@ -229,7 +229,7 @@ TextPairs plan_of(const TrainingJob& job, const TrainState& state, long long num
     plan_features(job, plan);
   else
     plan_epochs(job, state, plan);
-  tell_choices(job.choices, plan);
+  add_choice_lines(job.choices, plan);
   return plan;
 }
 

@@ -74,7 +74,7 @@ void plan_recipe(const TrainConfig& config, TextPairs& plan) {
                      [&](const auto& one) { return one.first == name; });
     if (option == config.effective_options.end()) continue;
     text += " --" + name + " " + option->second;
-    // What other lines tell, and earlier versions had, makes no line of its own.
+    // Options that earlier versions had, and that other lines show, get no line of their own.
     const bool is_new = name != "learning-rate" && name != "num-warmup-steps" &&
                         name != "augment" && name != "eval-crop" && name != "precision" &&
                         name != "zero-init-residual";

@@ -13,7 +13,7 @@ namespace kiln {
 
 struct TrainingJob;
 
-// But for class weights and the number of epochs, which need all ranks.
+// Without class weights and the number of epochs, which need all ranks.
 Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs, int num_ranks,
                  Precision precision);
 

@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kPiece = 64 << 20;  // of the images, in one collective
+constexpr std::uint64_t kPiece = 64 << 20;  // bytes of images in one collective
 
 std::string piece_of(const OpenFile& file, std::uint64_t at, std::uint64_t size) {
   std::string piece(std::min(kPiece, size - at), '\0');

@@ -21,7 +21,7 @@ struct ExchangePlan {
   OptimizerPlan optimizer = {};     // that of the state
 };
 
-// What a step asks for.
+// What a step asks of the exchange that ends it.
 struct StepUpdate {
   double learning_rate = 0;
   double clip_norm = 0;      // 0: gradients stay as they are

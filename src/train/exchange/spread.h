@@ -36,7 +36,7 @@ class ServerClock {
   static std::size_t index(int worker) { return static_cast<std::size_t>(worker); }
 
   std::int64_t updates_ = 0;
-  std::vector<std::int64_t> at_pull_;  // of `updates_`, by worker
+  std::vector<std::int64_t> at_pull_;  // the value of `updates_` at the last pull of each worker
 };
 
 }  // namespace kiln

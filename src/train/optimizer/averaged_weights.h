@@ -27,7 +27,7 @@ class AveragedWeights {
 
   // The averages, named as in the model. The tensors are not copies: writing to them sets them.
   const std::vector<NamedTensor>& state() const { return averages_; }
-  // Those of the model's buffers(), in their order.
+  // The averages of the model's buffers(), in their order.
   std::vector<NamedTensor> buffers() const;
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
@@ -36,7 +36,7 @@ class AveragedWeights {
   const ImageModel& model_;
   const double decay_;
   std::int64_t steps_ = 0;
-  std::vector<NamedTensor> averages_;  // of all of state()
+  std::vector<NamedTensor> averages_;  // of all tensors in the model's state()
   // Tensors of the model and their averages: floats, which are averaged, and counts.
   std::vector<at::Tensor> weights_, weight_averages_, counts_, count_averages_;
 };

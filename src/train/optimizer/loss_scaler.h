@@ -13,7 +13,7 @@ namespace kiln {
 struct LossScale {
   double scale = 65536;
   int steps_since_overflow = 0;
-  int skipped_steps = 0;  // of the epoch
+  int skipped_steps = 0;  // in this epoch
 };
 
 // All of it is on the device, and the host waits for nothing but values(). One thread.

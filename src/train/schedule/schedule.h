@@ -18,7 +18,7 @@ struct Schedule {
 // Throws InternalError for a name that no row has.
 const Schedule& find_schedule(const SchedulePlan& plan);
 
-// Of step `step`, counted from 0 since the first epoch.
+// The learning rate of step `step`, counted from 0 since the first epoch.
 double rate(const SchedulePlan& plan, std::int64_t step);
 
 // Where warm-up begins, and the floor that rates fall to; not of onecycle.
