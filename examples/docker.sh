@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Train in a container, on the CPU: draws a small data set, makes an untrained ResNet-18 and trains it.
+# Train in a container, on the CPU: draws a small dataset, creates an untrained ResNet-18 and trains it.
 #
-#   examples/docker.sh [IMAGE] [OUT]      IMAGE: of environment/build-image.sh; OUT: a folder, by default build/docker.
-#                                         ENGINE=podman takes that in place of docker.
+#   examples/docker.sh [IMAGE] [OUT]      IMAGE: from environment/build-image.sh; OUT: a folder, by default build/docker.
+#                                         ENGINE=podman uses podman instead of docker.
 #
-# On GPUs IMAGE is kiln:0.1.0-cuda, `run` needs  --gpus all --shm-size=1g --ulimit memlock=-1 --ulimit stack=67108864
-# and train `--ranks auto`, for one process a GPU.
+# On GPUs, IMAGE is kiln:0.1.0-cuda, `run` needs  --gpus all --shm-size=1g --ulimit memlock=-1 --ulimit stack=67108864
+# and train `--ranks auto`, for one process per GPU.
 set -euo pipefail
 
 image=${1:-kiln:0.1.0-cpu}
@@ -13,7 +13,7 @@ out=${2:-$(dirname "$0")/../build/docker}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
-# Nothing is written but /out and /tmp, by the user who calls this, and nothing is sent anywhere.
+# Only /out and /tmp are written, as the calling user, and nothing is sent over the network.
 kiln() {
   "${ENGINE:-docker}" run --rm --read-only --network none --tmpfs /tmp --user "$(id -u):$(id -g)" \
     --volume "$out:/out" "$image" "$@"

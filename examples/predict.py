@@ -2,8 +2,8 @@
 """Predict the classes of new photos with a model that Kiln trained: predict.py MODEL PHOTO...
 
 MODEL is the --trained-model-path of `kiln train`; needs torch, torchvision and Pillow. Prints, for each photo, the most
-probable classes. Photos are prepared as validation prepared them: MODEL/preprocessing.json says how. Probabilities are
-calibrated: MODEL/calibration.json says by which temperature.
+probable classes. Photos are preprocessed as in validation, according to MODEL/preprocessing.json. Probabilities are
+calibrated with the temperature in MODEL/calibration.json.
 """
 import csv
 import json

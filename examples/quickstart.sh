@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From nothing to a trained model: installs, builds, draws a small data set, trains a ResNet-18 on it.
+# From nothing to a trained model: installs, builds, draws a small dataset, trains a ResNet-18 on it.
 #
-# On two cores: about 4 minutes to install, 6 to build (both are skipped when done already), under two to train.
+# On two cores: about 1 to 4 minutes to install, 6 to 9 to build (both are skipped if already done), 2 to train.
 # Expect more than 95 % top-1. Everything is written to build/quickstart.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,8 +1,9 @@
 """init-model -> convert -> train on two nodes with two processes each -> score, evaluate, by Azure ML's SDK: python pipeline.py
 
-Submits to the workspace of config.json. Put your own compute (gpu-cluster here) and data assets (train-photos, valid-photos,
-and test-photos, which training does not see), and into the component files the image in your registry; docs/platforms.md says how. train keeps its checkpoints at a path of
-their own, from which the next job of this file resumes if one is stopped: give every training another.
+Submits to the workspace in config.json. Enter your own compute target (gpu-cluster here) and data assets (train-photos,
+valid-photos, and test-photos, which training does not see) here, and your registry's image in the component files;
+docs/platforms.md says how. train writes its checkpoints to a fixed path, from which the next job of this file resumes if
+one is stopped: use another path for every training.
 """
 import pathlib
 

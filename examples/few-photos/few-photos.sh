@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # From one folder of photos to a model and its pages: few-photos.sh NETWORK WEIGHTS PHOTOS OUT [more options of kiln train]
 #
-# NETWORK: such as resnet50. WEIGHTS: what others trained it to, a file (.pth, .safetensors) or an https:// address.
-# PHOTOS: a folder per class; they are split into training and validation images. Nothing is written to it.
+# NETWORK: such as resnet50. WEIGHTS: pretrained weights for it, a file (.pth, .safetensors) or an https:// URL.
+# PHOTOS: one folder per class, split into training and validation images. Nothing is written to it.
 # Environment: LIMIT, the time to train (10min), and NEW, a folder of photos to classify (PHOTOS).
 set -euo pipefail
 [ $# -ge 4 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -20,11 +20,11 @@ mkdir -p "$out"
 cat <<END
 
 What to look at, in this order:
-  $out/logs/report.html      how good the model is, how sure that is, and which mistakes it makes
-  $out/audit/audit.html      photos that deserve a look: doubtful labels, copies, dark and blurred ones. Write the right
-                             labels into $out/audit/doubtful.csv, delete the other rows, and begin again with
+  $out/logs/report.html      how good the model is, how certain that is, and which mistakes it makes
+  $out/audit/audit.html      photos to review: doubtful labels, copies, dark and blurred ones. Enter the right labels in
+                             $out/audit/doubtful.csv, delete the other rows, and start over with
                              --labels $out/audit/doubtful.csv at the end of the command line and another OUT
-  $out/scores.csv            an answer for each photo, with how sure the model is of it
+  $out/scores.csv            a prediction for each photo, with the model's confidence
   $out/logs/repeat.yaml      what was chosen; this repeats it: $kiln train --config $out/logs/repeat.yaml
                              --trained-model-path $out/again
 END

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # ResNet-50 on ImageNet-1k: train.sh SHARDS OUT [more options of kiln train]
 #
-# On one host, a process for each GPU (8 GPUs: a global batch of 512). On two hosts with 8 GPUs each, where both see the same
-# folders, HOSTS=node1:8,node2:8 train.sh … makes it 16 (a global batch of 1024).
-# Before, once, with the images as class folders (1000 folders of JPEGs in train and in val):
+# On one host, one process per GPU (8 GPUs: a global batch of 512). On two hosts with 8 GPUs each that see the same
+# folders, HOSTS=node1:8,node2:8 train.sh … starts 16 (a global batch of 1024).
+# Beforehand, once, with the images as class folders (1000 folders of JPEGs in train and in val):
 #
 #   kiln pack --input-path imagenet/train --output-path SHARDS/train --short-side 256 --shuffle --even-shards
 #   kiln pack --input-path imagenet/val   --output-path SHARDS/val   --short-side 256
 #
-# RECIPE=resnet50-50-epochs or resnet50-90-epochs takes another file of this folder, whose README.md says what to expect.
-# The figures published for the component that kiln replaces, ResNet-50 after 50 epochs: on 16 V100 68.83 % top-1 in 6 h 22 min,
-# on 8 V100 68.84 % in 12 h 21 min. They are its own, of its own recipe; none of kiln's are measured yet.
+# RECIPE=resnet50-50-epochs or resnet50-90-epochs uses another file of this folder, whose README.md says what to expect.
+# Published results of the component that Kiln replaces, ResNet-50 after 50 epochs: on 16 V100 68.83 % top-1 in 6 h 22 min,
+# on 8 V100 68.84 % in 12 h 21 min. They are for its own recipe; Kiln has not been measured yet.
 set -euo pipefail
 shards=$1 out=$2
 shift 2

@@ -1,8 +1,8 @@
 """init-model -> convert -> train -> score, evaluate in Kubeflow Pipelines: python pipeline.py OUT.yaml, then upload that file.
 
-Put your own storage, and into the component files the image in your registry; docs/platforms.md says how. train starts a process
+Enter your own storage here, and your registry's image in the component files; docs/platforms.md says how. train starts a process
 for each GPU of its pod; for several pods see mpijob.yaml and trainjob.yaml.
-Pods run as the image's default user, root: a pipeline has no field for another, only the cluster's policies have.
+Pods run as the image's default user, root: a pipeline cannot set another user, only the cluster's policies can.
 """
 import pathlib
 import sys

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Start a job with the AWS command line, with the metrics that kiln prints: submit.sh [job.json]
+# Submit a job with the AWS command line, with the metrics that Kiln prints: submit.sh [job.json]
 #
 #   job.json        one host with GPUs
 #   cpu-hosts.json  four hosts without GPUs, each with its own shards of the training images
 #   gpu-hosts.json  two hosts of eight GPUs
 #
-# Put your own role, image and buckets into it. A channel `model` in place of the hyperparameter model-name trains a
-# model that you have. Several hosts (InstanceCount) need a private image with a key; docs/platforms.md says how.
+# Enter your own role, image and buckets in it. A channel `model` instead of the hyperparameter model-name trains a
+# model that you already have. Several hosts (InstanceCount) need a private image with a key; docs/platforms.md says how.
 # KILN: the program, or an image: KILN="docker run --rm REGISTRY/kiln:TAG" submit.sh
 set -euo pipefail
 cd "$(dirname "$0")"
