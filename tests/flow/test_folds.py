@@ -112,7 +112,7 @@ class RefusalTest(FoldsTest):
                                   ({"patience": 3}, "--folds and --patience are both given"),
                                   ({"save": "best"}, "--folds and --save are both given"),
                                   ({"data_path": None, "train_data_path": "data/train", "valid_data_path": "data/val"},
-                                   "none are for validation alone")):
+                                   "none are set aside for validation")):
             with self.subTest(**options):
                 code, output = self.job("run", folds=FOLDS, **options).run()
                 self.assertEqual(code, 2, output)

@@ -95,7 +95,7 @@ class RefusedTest(JobTest):
     def test_servers_of_all_reduce(self):
         result = self.train(servers=1)
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("--servers is of a parameter server, but --exchange is all-reduce", result.stderr)
+        self.assertIn("--servers is for a parameter server, but --exchange is all-reduce", result.stderr)
 
     def test_launched_ranks_without_a_worker(self):
         job = self.start(MPIRUN, 2, exchange="parameter-server", servers=2)
