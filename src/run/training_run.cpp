@@ -254,7 +254,7 @@ Stop train_in_parts(TrainingJob& job, TrainState& state, RunLogger& log, Checkpo
 // "the one with the highest top-1".
 std::string kept_text(const TrainingJob& job) {
   const OptimizationConfig& config = job.config.optimization;
-  if (job.is_automatic) return "the one that --auto chooses";
+  if (job.is_automatic) return "the one --auto chose";
   if (config.save == SaveChoice::kLast) return "the last one";
   if (config.best_by == BestBy::kLoss) return "the one with the lowest validation loss";
   return config.best_by == BestBy::kMacroRecall ? "the one with the highest macro recall"
@@ -267,8 +267,8 @@ std::string patience_text(const TrainingJob& job, const TrainState& state) {
   const bool is_best = job.config.optimization.recipe.stop_when == StopWhen::kBest;
   return std::string(is_best ? "No epoch was better than the best one by --best-by"
                              : "The validation loss was not below the previous epoch's") +
-         formatted(" for %d %s; epoch %d, ", patience, patience == 1 ? "epoch" : "epochs in a row",
-                   state.progress.best.epoch) +
+         formatted(" for %d %s; epoch %d, ", patience,
+                   patience == 1 ? "epoch" : "consecutive epochs", state.progress.best.epoch) +
          kept_text(job) + ", is kept.";
 }
 
@@ -278,9 +278,8 @@ void tell_stop(const Stop& stop, const TrainingJob& job, const TrainState& state
   const bool starts_over = job.config.checkpoint.path.empty() || job.uses_features ||
                            (job.is_automatic && !state.progress.automatic);
   if (stop.signal != 0)
-    log.stopped_early(stop.reason(),
-                      "Stopped by signal " + std::to_string(stop.signal) + "." +
-                          (starts_over ? "" : " The same command continues this run."));
+    log.stopped_early(stop.reason(), "Stopped by signal " + std::to_string(stop.signal) + "." +
+                                         (starts_over ? "" : " Run the same command to resume."));
   if (stop.patience)
     log.stopped_early(stop.reason(), "Stopped early. " + patience_text(job, state));
   if (stop.time_limit) log.stopped_early(stop.reason(), limit.end_text());

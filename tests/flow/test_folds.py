@@ -41,9 +41,9 @@ class TrainedFoldsTest(FoldsTest):
     def test_they_are_the_runs_with_these_splits(self):
         job = self.job("run", folds=FOLDS)
         output = self.ended(job)
-        self.assertRegex(output, r"folds: +2; before the run a network for each")
+        self.assertRegex(output, r"folds: +2; first, for each fold, a network")
         self.assertIn("fold 2 of 2, epoch 1 of 2: train loss", output)
-        self.assertRegex(output, r"fold 2 of 2: \d+\.\d\d % of \d+ images that it had not seen are right")
+        self.assertRegex(output, r"fold 2 of 2: top-1 \d+\.\d\d % on \d+ images that it had not seen")
         self.assertRegex(output, r"out of fold +\d+\.\d % \(95 % interval .* of 48 training images, in 2 folds")
         self.assertIn("fitted on the out-of-fold images", output)
         rows = self.split(job)
@@ -121,7 +121,7 @@ class RefusalTest(FoldsTest):
     def test_too_few_images(self):
         code, output = self.job("run", folds=FOLDS, batch_size=30).run()
         self.assertNotEqual(code, 0)
-        self.assertIn("images, but a step has 30", output)
+        self.assertIn("images, but the global batch has 30", output)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ class BadInputTest(FlowTest):
     def test_a_head_that_is_fitted_to_features_has_no_epochs(self):
         result = self.train(freeze="backbone", mixup=0.2)
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
-        self.assertIn("--mixup says how epochs are trained", result.stderr)
+        self.assertIn("--mixup applies to training in epochs", result.stderr)
         self.assertFalse((self.folder / "model/_meta.yaml").exists())
 
 

@@ -296,7 +296,7 @@ class RanksTest(StreamTest):
         self.assertIn("3 of 4 steps", output)
 
     def test_two_ranks_on_one_stream_are_refused(self):
-        self.failed(self.job("shared", ranks=2, train_data_path="train_{epoch}"), "gone for the others")
+        self.failed(self.job("shared", ranks=2, train_data_path="train_{epoch}"), "can only be read once")
 
 
 class PipeModeTest(_SageMaker):

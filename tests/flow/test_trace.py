@@ -77,7 +77,7 @@ class TraceTest(TracedRun):
     def test_a_run_that_ends_before_has_none(self):
         result = self.run_of_steps(steps=None, epochs=1)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("there is no trace in", result.stdout + result.stderr)
+        self.assertIn("no trace in", result.stdout + result.stderr)
         self.assertEqual(os.listdir(self.folder / "traces"), [])
 
     def assert_fails_before_training(self, place, *words):

@@ -269,7 +269,7 @@ class TrainTest(TransformTest):
         for name, switches, once in (("fixed", (), True), ("drawn", ("--random-horizontal-flip",), False)):
             transformation = self.init("--resize", "--size", "32", *switches, name=name)
             log, _ = self.trained(transform_path=transformation, freeze="backbone")
-            self.assertEqual("each image once through the frozen network" in log, once)
+            self.assertEqual("one pass through the frozen network" in log, once)
 
 
 if __name__ == "__main__":
