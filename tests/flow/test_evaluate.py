@@ -147,7 +147,7 @@ class EvaluateTest(Trained, FlowTest):
                 self.assertNotEqual(answer["label"], answer["true_label"])
                 self.assertEqual((row["label"], row["confidence"]), (answer["label"], answer["confidence"]))
             page = (folder / f"evaluation-{number}.html").read_text()
-            self.assertEqual(page.count('alt="where the model saw '), len(rows))
+            self.assertEqual(page.count('alt="heat map for '), len(rows))
             num_wrong += len(rows)
         self.assertGreater(num_wrong, 0)
         self.assertEqual(len(list(maps.iterdir())), 2)

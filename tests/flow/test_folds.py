@@ -62,7 +62,7 @@ class TrainedFoldsTest(FoldsTest):
         self.assertEqual(training["out_of_fold"]["totals"], sums[-1])
         self.assertEqual((training["saved_epoch"], training["stopped_early"]), (2, False))
         page = (job.folder / "logs/report.html").read_text()
-        self.assertIn("by a model that had learned from the other images alone, in 2 folds", page)
+        self.assertIn("by a model that was trained only on the other images, in 2 folds", page)
         self.assertNotIn("The best epoch was selected", page)
 
         # And the run itself is the one on all images.
