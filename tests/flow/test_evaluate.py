@@ -197,7 +197,7 @@ class EvaluateTest(Trained, FlowTest):
         strange = self.folder / "strange"
         (strange / "sub").mkdir(parents=True)
         cases = ((dict(data=flat), 1, "labels"),
-                 (dict(output="strange"), 3, "holds other things"),
+                 (dict(output="strange"), 3, "holds files other"),
                  (dict(models=("missing",)), 1, "missing"),
                  (dict(models=("logs",)), 1, "logs"))
         for places, code, word in cases:

@@ -100,7 +100,7 @@ class RefusedTest(JobTest):
     def test_launched_ranks_without_a_worker(self):
         job = self.start(MPIRUN, 2, exchange="parameter-server", servers=2)
         self.assertEqual(job.end(), 1, job.output)
-        self.assertIn("needs 3 ranks or more", job.output)
+        self.assertIn("needs at least 3 ranks", job.output)
         self.assert_nothing_left(job)
 
 

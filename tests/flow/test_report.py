@@ -75,7 +75,7 @@ class ReportTest(FlowTest):
         dead, alive = self.watch_a_run_elsewhere(700), self.watch_a_run_elsewhere(60)
         _, errors = dead.communicate(timeout=20)
         self.assertEqual(dead.returncode, 3)
-        self.assertIn("No news for 11 min", errors)
+        self.assertIn("No update for 11 min", errors)
         self.assertIsNone(alive.poll())
         end = time.monotonic() + 20
         while not handles(alive.pid, signal.SIGINT) and time.monotonic() < end:

@@ -233,7 +233,7 @@ class TrainTest(TransformTest):
         self.applied("For inference", self.init("--resize", "--size", "[32,40]"), self.data / "val", output="wide")
         shutil.copy(sorted((self.folder / "wide/image").iterdir())[0], sorted(data.iterdir())[0] / "wide.png")
         transformation = self.init("--resize", "--size", "32")
-        self.assert_fails(self.train(train_data_path=data, transform_path=transformation), 1, 18, "several sizes", "CenterCrop")
+        self.assert_fails(self.train(train_data_path=data, transform_path=transformation), 1, 18, "different sizes", "CenterCrop")
         random_only = self.init("--random-resized-crop", "--random-resized-crop-size", "32")
         self.assert_fails(self.train(train_data_path=data, transform_path=random_only), 1, 18, "Validation", "Random")
         self.trained(transform_path=random_only)  # all images have 32x32

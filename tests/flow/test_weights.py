@@ -83,7 +83,7 @@ class WeightsTest(FlowTest):
         source = self.folder / "imagenet.pth"
         write_zip(source, torchvision_names(read_zip(self.untrained / "model")))
         self.assert_trained(self.train_named(weights=source), "120 of 122 tensors", "(a state dict)", "fresh: fc.weight, fc.bias",
-                            "1000 outputs and the data 3 classes", "imagenet (the weights do not say theirs)")
+                            "1000 outputs and the data 3 classes", "imagenet (unknown for these weights)")
         made = read_zip(self.folder / "model/model")
         self.assertEqual(list(made)[-2:], ["model.fc.weight", "model.fc.bias"])
         self.assertEqual(made["model.fc.weight"].shape, (3, 512))
