@@ -49,7 +49,7 @@ class ModelEvaluator {
         "Images '" + data_path + "': " +
             (set_.classes.empty() ? "they have no labels"
                                   : "their classes are " + quoted_names(set_.classes, kNamed)) +
-            ", and the model knows " + quoted_names(predictor_.labels(), kNamed) +
+            ", but the model knows " + quoted_names(predictor_.labels(), kNamed) +
             ". Evaluation needs labels: put the images into folders named after the "
             "model's classes, or use `kiln score`.");
   }
