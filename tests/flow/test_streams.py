@@ -235,9 +235,9 @@ class FaultTest(StreamTest):
     def test_silent_damaged_and_missing_streams(self):
         job = self.job("silent", train_data_path="pipe", collective_timeout=3, stall_warning=1)
         os.mkfifo(job.folder / "pipe")
-        self.failed(job, "is a pipe that nobody writes to for", "training waits for it", "--collective-timeout")
+        self.failed(job, "is a pipe without a writer for", "training is waiting for it", "--collective-timeout")
         job = self.job("absent", train_data_path="train_{epoch}", collective_timeout=2)
-        self.failed(job, "train_0' is not there")
+        self.failed(job, "train_0' does not exist")
         job = self.job("cut", train_data_path="train_{epoch}")
         (job.folder / "train_0").write_bytes(tar_of(self.images)[:20000])
         self.failed(job, "in the middle of a record")

@@ -144,8 +144,8 @@ class FilesTest(TransformTest):
         """Also of those that the inference form leaves out."""
         folder = self.write("several", [["Resise", 32], ["RandomCrop", {"size": 0}], ["Pad", {"padding": 1, "fil": 3}],
                                         ["FiveCrop", 3], ["Normalize", [[0.5], [0.5]]], ["ToTensor", {}]])
-        words = ("operation 1, Resise: there is no such operation. Did you mean 'Resize'?", "operation 2, RandomCrop: its size is 0",
-                 "operation 3, Pad: ", "'fil'", "FiveCrop: it makes several images", "put ToTensor before it",
+        words = ("operation 1, Resise: unknown operation. Did you mean 'Resize'?", "operation 2, RandomCrop: its size is 0",
+                 "operation 3, Pad: ", "'fil'", "FiveCrop: it produces several images", "put ToTensor before it",
                  "ends with a tensor", "several/_transforms.json")
         self.assert_fails(self.train(transform_path=folder), 1, 158, *words)
         for mode in ("For training", "For inference"):

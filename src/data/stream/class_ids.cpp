@@ -31,9 +31,9 @@ int ClassIds::of(const std::string& label, const std::string& image, int first) 
     return number - first;
   throw Error(ErrorCode::kInvalidDataset,
               stream_ + ": the image '" + printable(image) + "' has the label '" + excerpt(label) +
-                  "', which is none of the " + std::to_string(ids_.size()) +
-                  " classes, those of --classes or else of the validation images. Give a --classes "
-                  "file that names it, or remove the image.");
+                  "', which is not one of the " + std::to_string(ids_.size()) +
+                  " classes from --classes or else from the validation images. Give a --classes "
+                  "file that lists it, or remove the image.");
 }
 
 }  // namespace kiln
