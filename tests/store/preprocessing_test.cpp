@@ -49,8 +49,7 @@ TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
   expect_fault("\"version\": 1,", "\"version\": 2, \"transforms\": [],",
                "'resize_short_side' is 256 instead of null");
   expect_fault("\"version\": 1,", "\"version\": 2, \"transforms\": {},", "'transforms' is {}");
-  expect_fault("\"version\": 1,", "\"version\": 1, \"transforms\": [],",
-               "'transforms' is not known");
+  expect_fault("\"version\": 1,", "\"version\": 1, \"transforms\": [],", "'transforms' is unknown");
   expect_fault("\"version\": 1,", "", "'version' is missing");
   expect_fault("\"version\": 1", "\"version\": \"1\"", "its version is \"1\"");
   expect_fault("\"version\": 1,", "\"version\": 1, \"transform\": [],", "'transform' is not known");
