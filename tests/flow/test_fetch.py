@@ -336,7 +336,7 @@ class FetchTest(FlowTest):
         self.assert_fetched(self.fetch(f"{server.url}/{NAME}", https_proxy=proxy.url))
         self.assertEqual(proxy.targets, [server.url.removeprefix("https://")])
         result = self.fetch(f"{server.url}/x.pth", https_proxy=closed.url)
-        self.assertIn("proxy in https_proxy or ALL_PROXY cannot be used: it answers with HTTP status 403", result.stderr)
+        self.assertIn("proxy in https_proxy or ALL_PROXY cannot be used: it returned HTTP status 403", result.stderr)
         self.assertNotIn("geheim", result.stdout + result.stderr)
         self.assertEqual(len(closed.targets), 1)
         self.assertEqual(self.fetch(f"{server.url}/y.pth", https_proxy=closed.url, no_proxy="localhost").returncode, 0)

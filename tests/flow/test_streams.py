@@ -262,7 +262,7 @@ class FaultTest(StreamTest):
         (job.folder / "valid_0").write_bytes(tar_of(self.images)[:20000])
         self.failed(job, "Validation dataset 'valid_0'", "in the middle of a record")
         job = self.job("late", valid_data_path="valid_{epoch}", steps_per_epoch=None, collective_timeout=2)
-        self.failed(job, "Validation dataset 'valid_0' is not there")
+        self.failed(job, "Validation dataset 'valid_0' does not exist")
         self.failed(self.job("shared", train_data_path="-", valid_data_path="-"), "--train-data-path is the same")
         job = self.job("split", data_path="images_{epoch}", train_data_path=None, valid_data_path=None, steps_per_epoch=None)
         self.failed(job, "cannot be split")

@@ -179,7 +179,7 @@ TEST(Findings, SayWhatWasDoneAgainstImbalance) {
   EXPECT_HAS(all_of(run, Judged::kWarning), "`--sample balanced` drew all classes equally often");
   EXPECT_LACKS(all_of(run, Judged::kWarning), "To favor small classes");
   run.start.options = {{"sample", "shuffle"}, {"class-weights", "sqrt"}};
-  EXPECT_HAS(all_of(run, Judged::kWarning), "`--class-weights sqrt` gave the images");
+  EXPECT_HAS(all_of(run, Judged::kWarning), "`--class-weights sqrt` gave images");
 }
 
 TEST(Findings, WarnOfImagesThatTrainingSees) {
