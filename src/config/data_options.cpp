@@ -33,10 +33,9 @@ std::vector<Option> pack_options() {
                  "Store the images in random order."),
        yes_or_no("even-shards", ValueKind::kSwitch, "False", group,
                  "Give every shard the same number of images and the same mix of classes."),
-       yes_or_no(
-           "balance-classes", ValueKind::kSwitch, "False", group,
-           "Duplicate images until every class has as many as the largest. For training images "
-           "only; train --sample balanced oversamples small classes instead, without copies."),
+       yes_or_no("balance-classes", ValueKind::kSwitch, "False", group,
+                 "Duplicate images until every class has as many as the largest. For training data "
+                 "only; train --sample balanced oversamples small classes without storing copies."),
        seed(group, "Seed for --shuffle, and for the images that --balance-classes duplicates."),
        optional_path("log-path", "DIR", "logs/pack", kReporting,
                      "Folder for the logs of multiple processes (kiln launch).")});

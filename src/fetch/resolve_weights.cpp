@@ -24,7 +24,7 @@ void check_file(const std::string& path, const std::string& sha256) {
   if (found == sha256) return;
   throw Error(ErrorCode::kInvalidModelDirectory,
               "The weights file " + quoted_path(path) + " has the SHA-256 " + found +
-                  ", but --weights-sha256 says " + sha256 +
+                  ", but --weights-sha256 is " + sha256 +
                   ": it is damaged or a different file. Check both.");
 }
 

@@ -8,7 +8,7 @@ from browser import BrowserCase
 from flow import FlowTest, main
 
 FIRST, LAST = 20, 40
-PHASES = {"wait for images", "forward", "backward", "wait for sums", "optimizer"}
+PHASES = {"wait for images", "forward", "backward", "wait for all-reduce", "optimizer"}
 
 
 class Trace:
@@ -68,8 +68,8 @@ class TraceTest(TracedRun):
             trace = Trace(self.folder / "traces" / name)
             self.assertEqual(trace.ranks, {rank})
             self.assert_steps(trace)
-            sums = trace.tracks["sums over ranks"]
-            self.assertEqual({name for name, _, _ in sums}, {"gradient sum"})
+            sums = trace.tracks["all-reduces"]
+            self.assertEqual({name for name, _, _ in sums}, {"gradient all-reduce"})
             self.assertGreaterEqual(len(sums), LAST - FIRST)
             ends = [0] + [end for _, _, end in sums]
             self.assertTrue(all(begin >= end - 0.01 for (_, begin, _), end in zip(sums, ends)), "sums follow each other")

@@ -73,7 +73,7 @@ Dataset read_images(const AuditConfig& config) {
     if (counts[c] > 0) present.push_back(set.classes[c]);
   if (present.size() < 2)
     throw Error(ErrorCode::kInvalidDataset,
-                "Images '" + config.data_path + "': all are of the class '" + present.front() +
+                "Images '" + config.data_path + "': all belong to the class '" + present.front() +
                     "'. An audit needs at least two classes: give a folder that has them.");
   return set;
 }

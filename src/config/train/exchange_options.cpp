@@ -49,9 +49,8 @@ void check_beside(Binder& binder, const TrainConfig& config) {
           binder.given("lr-scaling") && optimization.lr_scaling.rule != RateScaling::Rule::kFactor,
           "where each update uses the images of one worker"},
       Beside{"gradient-dtype", "--gradient-dtype bf16", ranks.bfloat16_gradients,
-             "which sums nothing over the ranks"},
-      Beside{"bucket-mb", "--bucket-mb", binder.given("bucket-mb"),
-             "which sums nothing over the ranks"},
+             "which does no all-reduce"},
+      Beside{"bucket-mb", "--bucket-mb", binder.given("bucket-mb"), "which does no all-reduce"},
   };
   for (const Beside& beside : all) refuse(binder, beside);
 }

@@ -155,11 +155,10 @@ void forget_wrong_sizes(Dataset& set) {
   if (!found || *found == *listed) return;
   for (std::size_t i = 0; i < set.samples.size(); ++i) set.samples.set_size(i, {});
   const std::string list = set.list_name.empty() ? "the list of images" : set.list_name;
-  set.notes.push_back(
-      formatted("%s says that '%s' has %d x %d pixels, but it has %d x %d; the "
-                "sizes are read from the images",
-                list.c_str(), std::string(set.samples.file_name(0)).c_str(), listed->width,
-                listed->height, found->width, found->height));
+  set.notes.push_back(formatted(
+      "%s lists '%s' with %d x %d pixels, but it has %d x %d; the sizes are read from the images",
+      list.c_str(), std::string(set.samples.file_name(0)).c_str(), listed->width, listed->height,
+      found->width, found->height));
 }
 
 }  // namespace

@@ -87,8 +87,8 @@ void settle_folds(TrainingJob& job) {
 
 std::string fold_plan_text(const TrainingJob& job) {
   return formatted(
-      "%d; first, for each fold, a network is trained on the other images for as many epochs and "
-      "then predicts those of the fold; the last epoch is saved",
+      "%d; first, for each fold, a network is trained on the other images for the same number of "
+      "epochs and then predicts the fold; the last epoch is saved",
       job.config.optimization.folds);
 }
 

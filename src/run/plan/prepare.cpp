@@ -333,7 +333,7 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
   broadcast_tensors(job.model->state(), *job.communicator);
   if (job.trace) job.communicator->trace(job.trace->timeline());
   if (config.sync_batch_norm && job.world.size() > 1)
-    job.batch_norm_lane = job.communicator->second_lane("BatchNorm sum");
+    job.batch_norm_lane = job.communicator->second_lane("BatchNorm all-reduce");
   synchronize_batch_norm(job, *job.model);
   const bool has_servers = config.exchange.has_servers();
   if (has_servers) job.no_sums = make_local_communicator();
