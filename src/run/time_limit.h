@@ -38,7 +38,7 @@ double closing_seconds(double limit, long long bytes);
 // does nothing. One thread.
 class TimeLimit {
  public:
-  // All must outlive it. A collective, after the record has begun: a run that goes on takes the
+  // All must outlive it. A collective, after the record has begun: a run that resumes takes the
   // length that it has decided before, and may have no time left.
   TimeLimit(TrainingJob& job, TrainState& state, RunLogger& log);
 
@@ -94,7 +94,7 @@ std::optional<TimePlan> time_plan_of(const TrainingJob& job, const TrainState& s
 // "30min: 12 epochs fit, …": what was decided; before that, that it will be.
 std::string time_limit_text(const TrainingJob& job, const TimePlan& plan);
 
-// What was decided, for the schedule and for whoever repeats the run.
+// What was decided, for the schedule and for repeating the run.
 void take_time_plan(TrainingJob& job, const TimePlan& plan);
 
 }  // namespace kiln

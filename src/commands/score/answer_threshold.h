@@ -11,7 +11,7 @@ namespace kiln {
 // 0: always. Throws Error kUserError where validation cannot say.
 double answer_threshold(const ScoreConfig& config, const Calibration& calibration);
 
-// What --answer-at comes to on validation, and whether so much can be promised. Nothing without it.
+// Logs what --answer-at gives on validation, and whether that is reliable. Nothing without it.
 void tell_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log);
 
 }  // namespace kiln

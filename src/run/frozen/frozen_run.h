@@ -24,7 +24,7 @@ struct FrozenResult {
   double forward_seconds = 0, train_seconds = 0, valid_seconds = 0;
 };
 
-// In place of the epochs, or as the first of them, for a job that uses_features or is_automatic. It
+// Instead of the epochs, or as the first of them, for a job that uses_features or is_automatic. It
 // is too short for checkpoints: a run that was stopped starts over. `model` has the weights of the
 // state's, or is it, and is used up. --time-limit does not shorten it, which a warning tells where
 // it matters. A collective.
