@@ -64,9 +64,10 @@ InputMode fitting_mode(const StoredFiles& files) {
     return {"FastFile", size +
                             " in large files is read in place, in any order, during training; "
                             "Pipe would shuffle only in a buffer"};
-  return {"File", size + " in " + count +
-                      " are slow to copy and slower to read one by one: pack "
-                      "them ('kiln pack') for FastFile"};
+  return {
+      "File",
+      size + " in " + count +
+          " is slow to copy and slower to read file by file: pack it ('kiln pack') for FastFile"};
 }
 
 }  // namespace kiln

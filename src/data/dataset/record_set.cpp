@@ -162,7 +162,7 @@ class RecordClasses {
       }
     }
     if (lowest < *set_.first_label)
-      context_.fail("a record has label 0, but --first-label is 1. Leave that out.");
+      context_.fail("a record has label 0, but --first-label is 1. Omit it.");
     if (names_.empty() || highest.number - *set_.first_label < num_names) return;
     context_.fail("a record in '" + shown(file) + "' has label " + std::to_string(highest.number) +
                   ", but " + shown_names_ + " has " + std::to_string(num_names) +

@@ -11,8 +11,8 @@ namespace kiln {
 void refuse_unlabeled(const std::string& stream, const std::string& image) {
   throw Error(ErrorCode::kNotLabeledDataset,
               stream + ": the image '" + printable(image) +
-                  "' has no label. Give a tar with a .cls file next to each image, or with a "
-                  "folder for each class; records with a label.");
+                  "' has no label. Give a tar with a .cls file next to each image or a folder for "
+                  "each class, or records with a label.");
 }
 
 ClassIds::ClassIds(const std::vector<std::string>& classes, std::string stream)

@@ -86,8 +86,7 @@ class LabelClasses {
     const auto num_names = static_cast<std::int64_t>(names_.size());
     const bool from_one = *lowest >= 1 && (names_.empty() || *highest == num_names);
     first_ = context_.records.first_label.value_or(from_one ? 1 : 0);
-    if (*lowest < *first_)
-      context_.fail("an image has label 0, but --first-label is 1. Leave that out.");
+    if (*lowest < *first_) context_.fail("an image has label 0, but --first-label is 1. Omit it.");
     if (*highest - *first_ >= (names_.empty() ? kMostClasses : num_names))
       context_.fail("an image has label " + std::to_string(*highest) + ", but " +
                     (names_.empty() ? "that is more classes than are supported. Check its label."
