@@ -97,19 +97,19 @@ double factor(double limit, double value) {
 std::vector<FoundFlaw> flaw_of_pixels(const ImageMeasures& image, const UsualImage& usual) {
   if (image.detail < kEmptyDetail && image.detail * kApart < usual.detail)
     return {{Flaw::kEmpty, factor(kEmptyDetail, image.detail),
-             formatted("%.1f %% of its pixels are about equally bright; usual are %.0f %%",
+             formatted("%.1f %% of its pixels are about equally bright; %.0f %% is typical",
                        100 * (1 - image.detail), 100 * (1 - usual.detail))}};
   if (image.highlight < kDarkHighlight && image.highlight * kApart < usual.highlight)
     return {{Flaw::kDark, factor(kDarkHighlight, image.highlight),
-             formatted("95 %% of its pixels are below a brightness of %.0f %%; usual are %.0f %%",
+             formatted("95 %% of its pixels are below a brightness of %.0f %%; %.0f %% is typical",
                        100 * image.highlight, 100 * usual.highlight)}};
   if (image.shadow > kBrightShadow && (1 - image.shadow) * kApart < 1 - usual.shadow)
     return {{Flaw::kBright, factor(1 - kBrightShadow, 1 - image.shadow),
-             formatted("95 %% of its pixels are above a brightness of %.0f %%; usual are %.0f %%",
+             formatted("95 %% of its pixels are above a brightness of %.0f %%; %.0f %% is typical",
                        100 * image.shadow, 100 * usual.shadow)}};
   if (image.sharpness < kBlurredSharpness && image.sharpness * kBlurApart < usual.sharpness)
     return {{Flaw::kBlurred, factor(kBlurredSharpness, image.sharpness),
-             formatted("it has %.2g of the fine detail that the usual image has",
+             formatted("it has %.2g times the fine detail of a typical image",
                        image.sharpness / usual.sharpness)}};
   return {};
 }
@@ -179,13 +179,13 @@ std::vector<FoundFlaw> flaws_of(const ImageMeasures& image, const UsualImage& us
   std::vector<FoundFlaw> flaws = flaw_of_pixels(image, usual);
   if (const double smaller = usual.short_side / short_side(image.size); smaller > kSizeApart)
     flaws.push_back({Flaw::kSmall, smaller / kSizeApart,
-                     formatted("%dx%d pixels; the shorter side is usually %.0f", image.size.width,
+                     formatted("%dx%d pixels; the shorter side is typically %.0f", image.size.width,
                                image.size.height, usual.short_side)});
   const double own = aspect(image.size);
   if (const double apart = std::max(own / usual.aspect, usual.aspect / own); apart > kShapeApart)
     flaws.push_back({Flaw::kOddShape, apart / kShapeApart,
-                     formatted("%dx%d pixels: width by height is %.2g, usually %.2g",
-                               image.size.width, image.size.height, own, usual.aspect)});
+                     formatted("%dx%d pixels: aspect ratio %.2g, typically %.2g", image.size.width,
+                               image.size.height, own, usual.aspect)});
   return flaws;
 }
 

@@ -25,7 +25,7 @@ struct Outlier {
 // The neighbors of an image are the kNeighbors nearest of its class, or all others of a smaller
 // one; of a class of more than kMostNeighborsSought they are sought among so many, evenly taken.
 constexpr std::size_t kNeighbors = 10, kMostNeighborsSought = 2000;
-// Classes of fewer images have no outliers: nobody could tell.
+// Classes of fewer images have no outliers: there are too few to tell.
 constexpr std::size_t kFewestOfClass = 8;
 
 // Those whose distance lies more than three interquartile ranges above the upper quartile of their

@@ -61,9 +61,9 @@ const std::string kRule =
   const std::string quoted = "'" + excerpt(std::string(word)) + "'";
   if (word == text) throw AugmentFault("is " + quoted + kRule);
   if (named_set(word) != nullptr)
-    throw AugmentFault("contains " + quoted +
-                       " beside others, but that is a set of its own: give it alone, or list "
-                       "single operations");
+    throw AugmentFault(
+        "contains " + quoted +
+        " with others, but that is a set by itself: give it alone, or list single operations");
   throw AugmentFault("contains " + quoted + kRule);
 }
 
@@ -94,7 +94,7 @@ Augment parse_augment(std::string_view text) {
     if (found == kAugmentStepNames.end()) refuse(word, words);
     const auto step = static_cast<AugmentStep>(found - kAugmentStepNames.begin());
     if (augment.has(step))
-      throw AugmentFault("contains '" + std::string(word) + "' twice: name each operation once");
+      throw AugmentFault("contains '" + std::string(word) + "' twice: list each operation once");
     augment = augment.with(step);
     begin = end + 1;
   }

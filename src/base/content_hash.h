@@ -1,4 +1,4 @@
-// A fast hash, 64 bit, of bytes that nobody chose in order to collide; the same on every machine of
+// A fast hash, 64 bit, of bytes that are not adversarial; the same on every machine of
 // one byte order. A slow one for short texts is fnv1a() (base/files.h).
 #pragma once
 

@@ -38,7 +38,7 @@ std::string size_asked(std::string_view what) {
   long long bytes = 0;
   const auto [end, fault] = std::from_chars(size.data(), size.data() + size.size(), bytes);
   const bool is_plain = fault == std::errc() && std::string_view(end).starts_with(" bytes");
-  return ": " + (is_plain ? bytes_text(bytes) : std::string(size)) + " were asked for";
+  return ": " + (is_plain ? bytes_text(bytes) : std::string(size)) + " were requested";
 }
 
 bool has_any(std::string_view text, std::initializer_list<std::string_view> words) {
@@ -60,7 +60,7 @@ std::exception_ptr explained_refusal(const std::system_error& refusal) {
     case EAGAIN:
       return failure_of(
           ErrorCode::kFailedToCompleteOperation,
-          "There is no thread left (" + found +
+          "No more threads can be created (" + found +
               "): use fewer --loader-threads, or raise the limits of processes "
               "(ulimit -u, or the container's pids limit) and of memory (ulimit -v).");
     case EMFILE:
@@ -86,7 +86,7 @@ std::exception_ptr explained_words(std::string_view what) {
   constexpr std::string_view kNotDeterministic = " does not have a deterministic implementation";
   if (const std::size_t end = what.find(kNotDeterministic); end != what.npos)
     return failure_of(ErrorCode::kUserError,
-                      "--deterministic cannot be kept: the operation " +
+                      "--deterministic cannot be guaranteed: the operation " +
                           std::string(what.substr(0, end)) +
                           " has no deterministic implementation on this GPU. Omit it, or use "
                           "--device cpu.");
@@ -94,8 +94,8 @@ std::exception_ptr explained_words(std::string_view what) {
                      "cusolver error", "unable to find an engine"}))
     return failure_of(ErrorCode::kFailedToCompleteOperation,
                       "The GPU failed: " + first_line(what) +
-                          ". Look at nvidia-smi -q and for Xid in dmesg; after a fault of the "
-                          "hardware or driver, reset the GPU or use another.");
+                          ". Check nvidia-smi -q, and dmesg for Xid; after a hardware or driver "
+                          "fault, reset the GPU or use another.");
   return nullptr;
 }
 

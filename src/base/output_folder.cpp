@@ -160,8 +160,8 @@ OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted) : folder_(s
   lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ >= 0 && !lock_soon(lock_)) {
     ::close(lock_);
-    fail(folder_, "is in use by another run, which writes into it",
-         "Wait until that has ended, or choose another output.");
+    fail(folder_, "is in use by another run, which is writing to it",
+         "Wait until it ends, or choose another output.");
   }
   try {
     if (!is_half_replaced(folder_)) return;

@@ -23,7 +23,7 @@ void check_repeats(const std::string& pattern) {
     }
     product *= std::max(most, 1LL);
     if (product > kMaxRepeats)
-      throw std::invalid_argument("its repeats in braces multiply to more than " +
+      throw std::invalid_argument("its repetitions in braces multiply to more than " +
                                   std::to_string(kMaxRepeats));
   }
 }

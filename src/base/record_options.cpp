@@ -22,7 +22,7 @@ RecordKeys parse_record_keys(const std::string& text) {
     }
     if (!is_known)
       throw std::invalid_argument("'" + part +
-                                  "' is none of image=KEY, label=KEY, text=KEY and name=KEY");
+                                  "' is not image=KEY, label=KEY, text=KEY or name=KEY");
   }
   return keys;
 }

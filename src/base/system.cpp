@@ -63,7 +63,7 @@ void refuse_removed_folder() {
   char folder[PATH_MAX];
   if (::getcwd(folder, sizeof folder) != nullptr || errno != ENOENT) return;
   constexpr std::string_view kText =
-      "error: The working folder does not exist any more: change to another one (cd).\n";
+      "error: The working directory no longer exists: change to another one (cd).\n";
   std::ignore = ::write(STDERR_FILENO, kText.data(), kText.size());
   ::_exit(1);
 }

@@ -82,7 +82,7 @@ void in_parallel(std::size_t count, int num_threads, const std::function<void(st
 
 // Signals. They are process-wide: call these in `main`, or in the command that can stop early.
 
-// The signals that ask this program to stop. A SIGHUP that whoever started it ignores (nohup) stays
+// The signals that ask this program to stop. A SIGHUP that its parent ignores (nohup) stays
 // ignored.
 inline constexpr std::array kStopSignals = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
 

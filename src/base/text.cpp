@@ -50,7 +50,7 @@ constexpr std::string_view kDigits =
 
 std::uint32_t value_of(char digit) {
   const std::size_t value = kDigits.find(digit);
-  if (value == std::string_view::npos) throw std::invalid_argument("no base64 digit");
+  if (value == std::string_view::npos) throw std::invalid_argument("not a base64 digit");
   return static_cast<std::uint32_t>(value);
 }
 
@@ -116,7 +116,7 @@ std::string base64(std::string_view bytes) {
 }
 
 std::string from_base64(std::string_view text) {
-  if (text.size() % 4 != 0) throw std::invalid_argument("base64 of a wrong length");
+  if (text.size() % 4 != 0) throw std::invalid_argument("base64 of the wrong length");
   std::string bytes;
   bytes.reserve(text.size() / 4 * 3);
   for (std::size_t i = 0; i < text.size(); i += 4) {

@@ -21,7 +21,7 @@ class Timeline {
   // The tracks that come first, in this order; others follow.
   static constexpr const char* kSteps = "steps";
   static constexpr const char* kDevice = "device";
-  static constexpr const char* kSums = "sums over ranks";
+  static constexpr const char* kSums = "all-reduces";
 
   // Those that come later are counted and dropped: a timeline is bounded, as its file is.
   static constexpr std::size_t kMostSpans = 50'000;

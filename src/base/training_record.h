@@ -184,7 +184,7 @@ struct ValidationDetails {
   Calibration calibration;
   OutOfFoldRecord out_of_fold;
   std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
-  // Of images judged out of fold, those whose labels are probably wrong, the most doubtful first.
+  // Of images judged out of fold, those whose labels are probably wrong, most doubtful first.
   std::vector<JudgedImage> doubtful;
   std::vector<JudgedImage> samples;  // evenly spaced over the validation set, right or wrong
 };

@@ -1,4 +1,4 @@
-// Which of many things belong together, when told two at a time.
+// Which of many things belong together, given pairs of them.
 #pragma once
 
 #include <algorithm>

@@ -75,22 +75,22 @@ bool is_plain_http(std::string_view url) {
 }
 
 std::string fault_of_url(std::string_view url) {
-  if (!is_url(url)) return "it is no URL";
+  if (!is_url(url)) return "it is not a URL";
   if (url.size() > kMostUrlBytes)
     return "it is longer than " + std::to_string(kMostUrlBytes) + " bytes";
   if (has_odd_bytes(url))
-    return "it contains a space, a backslash or another byte that must be written as %XX";
+    return "it contains a space, a backslash or another character that must be escaped as %XX";
   const Parts parts = parts_of(url);
   if (parts.scheme != "https" && parts.scheme != "http")
-    return "only https:// is fetched: copy the file to a folder first, and name its path";
+    return "only https:// is supported: copy the file to a folder first, and give its path";
   if (parts.authority.find('@') != parts.authority.npos)
-    return "it contains a user or password, which would stand in every log: fetch the file "
-           "yourself, and name its path";
+    return "it contains a user or password, which would appear in logs: download the file "
+           "yourself, and give its path";
   const std::string host = host_of(parts.authority);
-  if (host.empty()) return "it names no host";
+  if (host.empty()) return "it has no host";
   if (parts.scheme == "http" && !is_this_machine(host))
-    return "http:// is not encrypted, so anybody on the way could replace the file: use https://, "
-           "or fetch the file yourself, and name its path";
+    return "http:// is not encrypted, so the file could be replaced in transit: use https://, or "
+           "download the file yourself, and give its path";
   return "";
 }
 

@@ -9,7 +9,7 @@ namespace kiln {
 // Whether the text means a URL ("scheme://…") and no path.
 bool is_url(std::string_view text);
 
-// Whether it begins with "http://": what it brings is not encrypted.
+// Whether it begins with "http://", which is not encrypted.
 bool is_plain_http(std::string_view url);
 
 // Why nothing is fetched from this URL: a clause; empty if it may be. Those that may be begin with

@@ -70,9 +70,9 @@ int run(const InitModelConfig& config, Process& process);
 
 // `kiln inspect`: shows what a directory or file contains, and whether its images can be decoded.
 // Prints a table or one JSON object. Exit status: 1 if `check` found a bad image (or the path is
-// one), an image is in `valid_data_path` too, or a checkpoint is not whole, else 0. Damaged images,
-// which are decoded as far as possible, are listed but do not count as bad. Throws what the readers
-// throw, and Error kUserError if the path is of an unknown kind.
+// one), an image is in `valid_data_path` too, or a checkpoint is incomplete, else 0. Damaged
+// images, which are decoded as far as possible, are listed but do not count as bad. Throws what the
+// readers throw, and Error kUserError if the path is of an unknown kind.
 int run(const InspectConfig& config, Process& process);
 
 // `kiln launch --ranks N -- train …`, and commands with --ranks N: starts the ranks with mpirun,

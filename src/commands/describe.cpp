@@ -19,7 +19,7 @@ const CommandInfo& command_named(const std::string& name, const std::string& for
   if (const CommandInfo* command = find_command(name)) return *command;
   const std::string& command = find_component(name)->command.name;
   throw Error(ErrorCode::kUserError, "'" + name + "' is a component of `kiln " + command +
-                                         "`, and no command: give --command " + command +
+                                         "`, not a command: give --command " + command +
                                          " for --format " + format + ".");
 }
 

@@ -44,8 +44,8 @@ bool has_printed_news_only(const Command& command) {
 void require_printed_result() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
   throw Error(ErrorCode::kFailedToWriteOutputs,
-              "The result cannot be written to standard output: send it to a file or device that "
-              "has room and can be written.");
+              "The result cannot be written to standard output: redirect it to a writable file or "
+              "device with free space.");
 }
 
 // From here on, error_info.json must be written where the command line says. A wrong one without

@@ -15,9 +15,9 @@ void open_driver_log(const std::string& log_path, bool given, Process& process) 
                           formatted("70_driver_log_%d.txt", process.world.rank()));
   } catch (const Error&) {
     if (given) throw;
-    process.log.warning("the folder '" + log_path +
-                        "' is not writable, so there are no log files; use --log-path to choose "
-                        "another");
+    process.log.warning(
+        "the folder '" + log_path +
+        "' is not writable, so no log files are written; use --log-path to choose another");
   }
 }
 

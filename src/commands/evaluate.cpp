@@ -206,7 +206,7 @@ void send_to_mlflow(const EvaluationRecord& record, const fs::path& folder, Log&
               .files = {folder / kPageName, folder / kEvaluationFileName},
               .model = {}});
   if (const std::string lost = sender.lost(); !lost.empty())
-    log.warning("MLflow has not got everything: " + lost + ".");
+    log.warning("MLflow did not receive everything: " + lost + ".");
 }
 
 void log_model(const EvaluatedModel& model, Log& log) {
@@ -225,10 +225,9 @@ void log_model(const EvaluatedModel& model, Log& log) {
   log.info(formatted("calibration error: %.2f %%",
                      100 * expected_calibration_error(figures.calibration())));
   if (const auto rate = answer_rate_for(model.calibration.answers, 0.99))
-    log.info(
-        formatted("at 99 %% right it answers %.1f %% of the images, from a confidence of "
-                  "%.3f on",
-                  100 * rate->share(), rate->threshold));
+    log.info(formatted(
+        "at 99 %% accuracy it answers %.1f %% of the images, with confidence %.3f or higher",
+        100 * rate->share(), rate->threshold));
   for (const Finding& finding : evaluation_findings(model))
     if (finding.judged == Judged::kWarning) log.warning(finding.text);
 }

@@ -222,7 +222,7 @@ void Launch::read_output(const SupervisedProcess& process) {
 
 void Launch::take_signal(int signal, SupervisedProcess& process) {
   if (signal == SIGUSR2) {
-    mpi_log_.add("launch", "SIGUSR2: asking the ranks for a checkpoint.");
+    mpi_log_.add("launch", "SIGUSR2: requesting a checkpoint from the ranks.");
     process.send_checkpoint_request();
     return;
   }

@@ -81,7 +81,7 @@ void finish_folder(const Dataset& set, std::size_t num_images, const std::string
   if (num_images == 0) return;
   Dataset made = read_labeled_dataset(folder, "Output");
   if (made.samples.size() != num_images || made.classes != set.classes)
-    throw InternalError("the shards do not contain the packed images");
+    throw InternalError("the shards do not match the packed images");
   scan_sizes(made, SizesWanted::kCommon);
   write_index(fs::path(folder) / kShardIndexName, made);
 }
@@ -144,10 +144,10 @@ void log_result(const PackConfig& config, const Dataset& set, const PackedShards
     log.warning(formatted("%zu of %zu files cannot be decoded and are packed unchanged: ",
                           packed.undecodable.size(), order.size()) +
                 quoted_names(packed.undecodable, kMostNamed) +
-                ". Training will leave them out as bad images.");
+                ". Training will skip them as bad images.");
   const std::size_t num_copies = order.size() - set.samples.size();
   log.info(formatted("Packed %zu images (%zu downscaled", packed.num_images, packed.num_reduced) +
-           (num_copies > 0 ? formatted(", %zu of them copies", num_copies) : "") +
+           (num_copies > 0 ? formatted(", %zu of them duplicates", num_copies) : "") +
            formatted(") of %zu classes into %zu shards, %.1f MiB: '", set.classes.size(),
                      packed.num_shards, static_cast<double>(packed.num_bytes) / (1 << 20)) +
            config.output_path + "'.");

@@ -18,7 +18,7 @@ OutputFolder open_report_folder(const std::string& path, std::string_view valid_
     for (const FolderEntry& entry : FolderEntries(path))
       if (!entry.name.starts_with(".") && entry.name != "lost+found")
         throw Error(ErrorCode::kFailedToWriteOutputs, "--output-path " + quoted_path(path) +
-                                                          " holds other things than " + what +
+                                                          " holds files other than " + what +
                                                           ", such as '" + std::string(entry.name) +
                                                           "'. Give another folder, or empty it.");
   return OutputFolder(path);

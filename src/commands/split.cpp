@@ -32,19 +32,19 @@ void warn_of_undecodable(const Dataset& set, Log& log) {
   if (names.empty()) return;
   log.warning(formatted("%zu of %zu files cannot be decoded and are copied unchanged: ",
                         names.size(), set.samples.size()) +
-              quoted_names(names, 10) + ". Training will leave them out as bad images.");
+              quoted_names(names, 10) + ". Training will skip them as bad images.");
 }
 
 void warn_of_leaks(const PartedDataset& split, const SplitImagesConfig& config, Log& log) {
   if (!split.leaks.empty())
     log.warning(formatted("%zu ", split.leaks.size()) +
-                (split.leaks.size() == 1 ? "image has copies" : "images have copies") +
-                " in another part, so a model would be tested on what it has learned: "
-                "--keep-duplicates-together keeps copies in one part" +
-                (config.check_leaks ? "." : ", --check-leaks names them."));
+                (split.leaks.size() == 1 ? "image has duplicates" : "images have duplicates") +
+                " in another output, so a model would be tested on its training images: "
+                "--keep-duplicates-together keeps them in one output" +
+                (config.check_leaks ? "." : ", --check-leaks lists them."));
   if (split.set.samples.size() > kMostDecodedImages &&
       (config.check_leaks || config.keep_duplicates_together))
-    log.warning(formatted("Of more than %zu images only copies with the same bytes are found.",
+    log.warning(formatted("With more than %zu images only byte-identical duplicates are found.",
                           kMostDecodedImages));
 }
 

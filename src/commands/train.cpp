@@ -37,7 +37,7 @@ void open_driver_log(const OutputConfig& output, Process& process) {
     if (output.log_path_given) throw;
     process.log.warning(
         "the folder '" + output.log_path +
-        "' is not writable, so there are no log files; use --log-path to choose another");
+        "' is not writable, so no log files are written; use --log-path to choose another");
     process.error_info.reset();
   }
 }
@@ -48,8 +48,8 @@ void keep_cublas_deterministic() {
   ::setenv(kName, ":4096:8", /*overwrite=*/0);
   const std::string value = std::getenv(kName);
   if (value == ":4096:8" || value == ":16:8") return;
-  throw Error(ErrorCode::kUserError, "--deterministic cannot be kept while " + std::string(kName) +
-                                         " is '" + value +
+  throw Error(ErrorCode::kUserError, "--deterministic cannot be guaranteed while " +
+                                         std::string(kName) + " is '" + value +
                                          "': unset it, or set it to :4096:8 or :16:8.");
 }
 

@@ -75,13 +75,13 @@ int run(const TransformInitConfig& config, Process& process) {
   Log& log = process.log;
   Problems problems;
   const TransformChain chain =
-      TransformChain::parse(config.operations, "the operations asked for", problems);
+      TransformChain::parse(config.operations, "the requested operations", problems);
   problems.throw_if_any();
   const OutputFolder folder = prepare_transformation_output(config.output_path);
   for (const std::string& name : config.ignored)
     log.warning("--" + name + " changes nothing, as in the designer: no operation is written.");
   if (chain.empty())
-    log.warning("No operation was asked for, so the transformation changes nothing.");
+    log.warning("No operation was requested, so the transformation changes nothing.");
   write_transformation_directory(folder, chain.to_json());
   log.info("Wrote the TransformationDirectory '" + config.output_path + "': " + chain.summary() +
            ".");
@@ -101,8 +101,8 @@ int run(const TransformApplyConfig& config, Process& process) {
   for (const std::string& note : set.notes) log.warning(note);
   if (config.for_inference) chain = chain.for_inference();
   log.info("Found " + grouped(static_cast<long long>(set.samples.size())) + " images (" +
-           describe(set.kind) + " '" + set.root.string() +
-           "'). Each goes through: " + chain.summary() + ".");
+           describe(set.kind) + " '" + set.root.string() + "'). Operations: " + chain.summary() +
+           ".");
   ImageChanger changer(set, chain, config);
   ScoringProgress progress(static_cast<long long>(set.samples.size()), log);
   write_changed_images(
@@ -113,7 +113,7 @@ int run(const TransformApplyConfig& config, Process& process) {
        .tell = [&](std::size_t done) { progress.show(static_cast<long long>(done)); }});
   constexpr std::size_t kNamed = 10;
   if (const std::vector<std::string> damaged = changer.damaged(); !damaged.empty())
-    log.warning(formatted("%zu images are damaged and were decoded in part: ", damaged.size()) +
+    log.warning(formatted("%zu damaged images were partly decoded: ", damaged.size()) +
                 quoted_names(damaged, kNamed) + ".");
   log.info("Wrote the ImageDirectory '" + config.output_path + "'.");
   return 0;

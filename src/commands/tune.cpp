@@ -36,9 +36,8 @@ class ScratchFolder {
     std::string name = (fs::temp_directory_path() / "kiln-tune-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
       throw Error(ErrorCode::kFailedToWriteOutputs,
-                  "No folder for trials can be made in '" + fs::temp_directory_path().string() +
-                      "': " + system_words(errno) +
-                      ". Set TMPDIR to a folder that can be written.");
+                  "No folder for trials can be created in '" + fs::temp_directory_path().string() +
+                      "': " + system_words(errno) + ". Set TMPDIR to a writable folder.");
     path_ = name;
   }
   ~ScratchFolder() {
@@ -94,7 +93,7 @@ class Knobs {
       if (gpus_ > 0 || cpu_has_bf16_units())
         knob.candidates = {{{"precision", "auto"}}};
       else
-        knob.not_tried = "this processor has no units for less than float32";
+        knob.not_tried = "this CPU has no bf16 units";
     });
   }
 
@@ -112,14 +111,14 @@ class Knobs {
                                      {"batch-size", std::to_string(batch / count)},
                                      {"lr-scaling", "none"}});
       if (knob.candidates.empty())
-        knob.not_tried = most == 1 ? "there is one device" : "the batch cannot be divided";
+        knob.not_tried = most == 1 ? "there is only one device" : "the batch size is odd";
     });
   }
 
   Knob threads() const {
     return knob("threads", [&](Knob& knob) {
       if (gpus_ > 0)
-        knob.not_tried = "the GPU computes";
+        knob.not_tried = "the GPU does the computing";
       else if (cores_ == 1)
         knob.not_tried = "there is one processor";
       else
@@ -149,7 +148,7 @@ class Knobs {
       if (gpus_ > 1)
         knob.candidates = {{{"bucket-mb", "8"}}, {{"bucket-mb", "100"}}};
       else
-        knob.not_tried = "it matters between GPUs";
+        knob.not_tried = "it matters only for several GPUs";
     });
   }
 
@@ -241,8 +240,8 @@ class Tuner {
 
   void require_running(const TrialResult& result) const {
     if (result.fault.empty()) return;
-    throw Error(ErrorCode::kUserError, "The job cannot be tried: " + result.fault +
-                                           " Run `kiln train` with the same options to see more.");
+    throw Error(ErrorCode::kUserError, "The job cannot be run: " + result.fault +
+                                           " Run `kiln train` with the same options for details.");
   }
 
   // Both once more: a lucky trial is not kept.
@@ -254,7 +253,7 @@ class Tuner {
     const TrialOutcome fastest = measure(search.best()), given = measure({});
     if (fastest.was_stopped || given.was_stopped) return false;
     const double ratio = fastest.result.images_per_second / given.result.images_per_second;
-    log_.info(formatted("Once more, one after the other: %.2f x the job as given.", ratio));
+    log_.info(formatted("Measured again: %.2f x the speed of the job as given.", ratio));
     if (ratio > 1) return true;
     log_.info("So nothing was faster than the job as given.");
     return false;
@@ -271,8 +270,8 @@ class Tuner {
       if (!outcome.result.fault.empty() || outcome.result.images_per_second < 1.03 * rate) return;
       rate = outcome.result.images_per_second;
       log_.info(
-          "A larger batch fits too: --batch-size " + larger +
-          formatted(" gives %.1f images/s. It changes what is learned, so it is not kept.", rate));
+          "A larger batch also fits: --batch-size " + larger +
+          formatted(" gives %.1f images/s. It would change the result, so it is not used.", rate));
     }
   }
 
@@ -287,11 +286,11 @@ void refuse_streams(const DataConfig& data) {
   for (const auto& [option, path] : {std::pair("--train-data-path", data.train_path),
                                      std::pair("--valid-data-path", data.valid_path)})
     if (is_stream_path(path))
-      throw Error(ErrorCode::kParameterParsing,
-                  "kiln tune cannot try this job: " + std::string(option) + " '" + path +
-                      "' is a stream, which comes once, and every trial reads the images from "
-                      "their start. Tune with files of such images, for example those that `kiln "
-                      "pack` writes.");
+      throw Error(
+          ErrorCode::kParameterParsing,
+          "kiln tune cannot run this job: " + std::string(option) + " '" + path +
+              "' is a stream, which can be read only once, but every trial reads the images from "
+              "the start. Tune with files, such as those that `kiln pack` writes.");
 }
 
 }  // namespace
@@ -303,7 +302,7 @@ int run(const TuneConfig& config, Process& process) {
   std::optional<Settings> best = tuner.run();
   if (best && config.learning_rates) best = tuner.learning_rate(*best);
   if (!best) {
-    process.log.info("Stopped: nothing is written.");
+    process.log.info("Stopped: nothing was written.");
     return 128 + stop_signal();
   }
   std::vector<Choice> choices;

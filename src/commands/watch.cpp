@@ -113,9 +113,10 @@ fs::path record_to_await(const fs::path& log_path) {
   const bool may_come = fs::symlink_status(folder, fault).type() == fs::file_type::not_found &&
                         fs::is_directory(above, fault);
   if (!fs::is_directory(folder, fault) && !may_come)
-    throw Error(ErrorCode::kUserError, "There is no folder '" + folder.string() +
-                                           "', nor one to hold it: give the --log-path of a run." +
-                                           did_you_mean_path(folder));
+    throw Error(ErrorCode::kUserError,
+                "There is no folder '" + folder.string() +
+                    "', and its parent does not exist either: give the --log-path of a run." +
+                    did_you_mean_path(folder));
   return record;
 }
 
@@ -132,13 +133,13 @@ Writer writer_of(const RunRecord& run, const fs::path& record) {
 void require_life(const RunRecord& run, Writer writer, const fs::path& record, double quiet) {
   const bool is_silent = writer == Writer::kUnknown && quiet > plausible_silence(run);
   if (writer != Writer::kGone && !is_silent) return;
-  std::string text = "No news for " + duration_text(quiet);
+  std::string text = "No update for " + duration_text(quiet);
   if (!run.steps.empty())
     text +=
         formatted(" (steps took %.2g s; the last was step %d of epoch %d)",
                   run.steps.back().batch_seconds, run.steps.back().step, run.steps.back().epoch);
   if (writer == Writer::kGone)
-    text += ", and no process writes to '" + record.string() + "' any more";
+    text += ", and no process is writing to '" + record.string() + "' anymore";
   throw Error(ErrorCode::kFailedToCompleteOperation, text + ": the run was probably killed.");
 }
 

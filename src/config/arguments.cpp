@@ -95,7 +95,7 @@ class ArgumentParser {
     const bool adjacent = !token.value.empty();
     if (option->kind == ValueKind::kFlag) {
       if (adjacent)
-        fault("--" + option->name + " takes no value: remove the '=' and what follows it.");
+        fault("--" + option->name + " takes no value: remove the '=' and everything after it.");
       store(*option, "True");
     } else if (adjacent) {
       store(*option, token.value.front());

@@ -157,7 +157,7 @@ void Binder::report_if_missing(const Option& option) {
   if (instead != nullptr && given(option.name.c_str()) && given(instead->name.c_str()))
     fault(instead->name.c_str(), ErrorCode::kParameterParsing,
           "--" + option.name + " and --" + instead->name +
-              " are both given, but say the same in two ways: leave one of them out.");
+              " are both given, but mean the same thing: use only one of them.");
   if (!option.required || is_mentioned(&option) || (instead != nullptr && is_mentioned(instead)))
     return;
   std::string purpose = option.help.substr(0, option.help.find(". "));  // the first sentence

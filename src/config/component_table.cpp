@@ -26,21 +26,20 @@ const std::vector<OwnComponent>& own_components() {
   static const std::vector<OwnComponent> kOwn = {
       {"fine-tune",
        "train",
-       "Train a model that begins with given weights on one folder of labeled images, and write a "
-       "ModelDirectory.",
+       "Fine-tune pretrained weights on one folder of labeled images, and write a ModelDirectory.",
        {{"data-path", "",
          "Labeled images: an ImageDirectory, class folders, a COCO folder, an archive or a folder "
-         "of shards. They are split into training and validation images; copies of an image stay "
-         "on one side."},
+         "of shards. They are split into training and validation images; duplicates stay on one "
+         "side."},
         {"weights", "",
-         "Weights to begin with: a state dict of torchvision or timm (.pth or .safetensors), or "
-         "SageMaker's model.tar.gz. What fits is taken; other classes get a fresh last layer."},
-        {"model-name", "", "Network that the weights are of."},
+         "Initial weights: a torchvision or timm state dict (.pth or .safetensors), or SageMaker's "
+         "model.tar.gz. Matching tensors are loaded; other classes get a new last layer."},
+        {"model-name", "", "Network architecture of the weights."},
         {"time-limit", "30min",
-         "End within this time (such as 30min; units s, min, h), with the best model so far."},
+         "Finish within this time (such as 30min; units s, min, h), with the best model so far."},
         {"labels", "",
-         "CSV file with the columns path and label that corrects labels of the images before they "
-         "are split, such as the doubtful.csv of `kiln audit`."}}},
+         "CSV file with columns path and label that corrects labels before the images are split, "
+         "such as doubtful.csv from `kiln audit`."}}},
   };
   return kOwn;
 }

@@ -17,30 +17,28 @@ std::vector<Option> pack_options() {
   return with_record_options(
       {positional_path(
            "input-path", "DIR",
-           "Labeled images, in any form that train reads; the flag name may be omitted."),
+           "Labeled images, in any format that train reads; the flag name may be omitted."),
        positional_path("output-path", "DIR",
-                       "An empty folder for the shards; the flag name may be omitted."),
+                       "Empty folder for the shards; the flag name may be omitted."),
        choice("format", {"tar", "tfrecord", "recordio"}, group,
-              "tar: WebDataset's shards. tfrecord: files of tf.train.Example with TensorFlow's "
-              "names of features. recordio: MXNet's image records, as SageMaker's image "
-              "classification reads them, each file with its .idx."),
+              "tar: WebDataset shards. tfrecord: tf.train.Example files with TensorFlow's feature "
+              "names. recordio: MXNet image records, as read by SageMaker's image classification, "
+              "each file with its .idx."),
        integer("shard-mb", "256", 1, 1 << 20, "MiB", group, "Maximum size of a shard."),
        integer("short-side", "auto", 16, 4096, "pixels", group,
-               "Downscale images with a longer short side to this length and store them as JPEG. "
+               "Downscale images whose short side is longer to this length and store them as JPEG. "
                "auto: store every image unchanged."),
        integer("quality", "92", 1, 100, "", group, "JPEG quality of downscaled images."),
        yes_or_no("shuffle", ValueKind::kSwitch, "False", group,
                  "Store the images in random order."),
        yes_or_no("even-shards", ValueKind::kSwitch, "False", group,
-                 "Give every shard the same number of images and its share of each class."),
-       yes_or_no(
-           "balance-classes", ValueKind::kSwitch, "False", group,
-           "Store copies of images until every class has as many as the largest. For training "
-           "images only; train --sample balanced draws small classes more often instead, and "
-           "needs no copies."),
-       seed(group, "Seed for --shuffle, and for which images --balance-classes copies once more."),
+                 "Give every shard the same number of images and the same mix of classes."),
+       yes_or_no("balance-classes", ValueKind::kSwitch, "False", group,
+                 "Duplicate images until every class has as many as the largest. For training data "
+                 "only; train --sample balanced oversamples small classes without storing copies."),
+       seed(group, "Seed for --shuffle, and for the images that --balance-classes duplicates."),
        optional_path("log-path", "DIR", "logs/pack", kReporting,
-                     "Folder for the logs of several processes (kiln launch).")});
+                     "Folder for the logs of multiple processes (kiln launch).")});
 }
 
 Command bind_pack(Binder& binder) {
@@ -74,7 +72,7 @@ std::vector<Option> demo_data_options() {
               "Total number of training and validation images."),
       integer("classes", "3", 1, 10, "classes", kDrawing, "Number of classes, one shape each."),
       integer("size", "32", 8, 2048, "pixels", kDrawing, "Image height and width."),
-      seed(kDrawing, "Seed for the drawings.")};
+      seed(kDrawing, "Seed for the images.")};
 }
 
 Command bind_demo_data(Binder& binder) {

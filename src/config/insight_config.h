@@ -1,4 +1,4 @@
-// What a run tells of its speed and its cost, beside its records.
+// What a run reports about its speed and cost, besides its records.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ std::vector<Option> launch_options() {
       ranks(true, kRanks,
             "Processes to start. auto: one per slot of --hosts, or else one per GPU of this host."),
       optional_path("hosts", "HOST:N,...", "", kRanks,
-                    "Hosts to start them on, with the number of slots of each (1 if omitted). "
+                    "Hosts to start them on, each with its number of slots (1 if omitted). "
                     "Default: this host."),
       optional_path("log-path", "DIR", "logs", kReporting,
                     "Same as train's --log-path; 70_mpi_log.txt there holds the output of mpirun "
@@ -66,12 +66,11 @@ Command bind_launch(Binder& binder) {
 }  // namespace
 
 CommandInfo launch_command() {
-  return {
-      "launch",
-      "Start several processes that train one model, score images or pack them together, on one or "
-      "more hosts.",
-      "--ranks N|auto [options] -- train|score|pack [options of it]", launch_options(),
-      bind_launch};
+  return {"launch",
+          "Start multiple processes that train one model, score images or pack them, on one or "
+          "more hosts.",
+          "--ranks N|auto [options] -- train|score|pack [options of it]", launch_options(),
+          bind_launch};
 }
 
 }  // namespace kiln

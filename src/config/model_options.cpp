@@ -9,9 +9,9 @@ namespace {
 Option weights(const std::string& last_layer) {
   return optional_path(
       "weights", "FILE", "", kModel,
-      "Weights to begin with: a state dict of torchvision or timm (.pth or .safetensors), a model "
-      "directory, SageMaker's model.tar.gz, or a checkpoint; or the https:// address of a file, "
-      "which is fetched once and kept in ~/.cache/kiln/weights. " +
+      "Initial weights: a torchvision or timm state dict (.pth or .safetensors), a model "
+      "directory, SageMaker's model.tar.gz, or a checkpoint; or the https:// URL of a file, which "
+      "is downloaded once and cached in ~/.cache/kiln/weights. " +
           last_layer);
 }
 
@@ -33,7 +33,7 @@ std::vector<Option> init_model_options() {
       name,
       required_path("untrained-model-path", "DIR",
                     "Output folder for the UntrainedModelDirectory."),
-      weights("A last layer of other than 1000 outputs is left out."),
+      weights("A last layer without 1000 outputs is not loaded."),
       weights_sha256(),
       yes_or_no("pretrained", ValueKind::kBoolean, "", kModel,
                 "True requires --weights, since nothing is downloaded. Default: True if --weights "
@@ -74,8 +74,8 @@ void check_pretrained(Binder& binder, const std::string& model_name, bool pretra
   if (pretrained && !binder.given("weights")) {
     binder.fault(
         "pretrained", ErrorCode::kFailedToDownloadFiles,
-        "--pretrained is True, but weights are fetched only where you name them: give a "
-        "file with --weights" +
+        "--pretrained is True, but Kiln has no default weights to download: give a file with "
+        "--weights" +
             (network == nullptr ? ""
                                 : " (torchvision publishes " + published_files(*network) + ")") +
             ", or set --pretrained False.");
@@ -110,16 +110,16 @@ HeadChoice head_choice(const std::string& word) {
 
 std::vector<TrainOption> network_options() {
   Option name = network_name(
-      "Network to train, in place of --untrained-model-path: with --weights, or from fresh ones.");
+      "Network to train, instead of --untrained-model-path: from --weights or from scratch.");
   Option head = choice(
       "head", {"auto", "torchvision", "designer"}, kModel,
-      "Last layers of a network with given weights. torchvision: one layer for the classes, under "
-      "torchvision's names. designer: the 1000 outputs are kept, and a linear layer follows. auto: "
-      "designer where --untrained-model-path has pretrained weights, else torchvision.");
+      "Last layers of a network with pretrained weights. torchvision: one layer for the classes, "
+      "with torchvision's names. designer: keep the 1000 outputs and add a linear layer. auto: "
+      "designer if --untrained-model-path has pretrained weights, else torchvision.");
   // What they bring is compared itself when a run resumes.
   return {
       {Effect::kFree, name},
-      {Effect::kFree, weights("What fits is taken; other classes get a fresh last layer.")},
+      {Effect::kFree, weights("Matching tensors are loaded; other classes get a new last layer.")},
       {Effect::kFree, weights_sha256()},
       {Effect::kFree, zero_init_residual()},
       {Effect::kFree, memory_efficient()},
@@ -137,22 +137,21 @@ NetworkConfig bind_network(Binder& binder) {
   config.head = head_choice(binder.choice("head"));
   check_family(binder, config);
   if (!config.model_name.empty() && config.head == HeadChoice::kDesigner && config.weights.empty())
-    binder.fault(
-        "head", ErrorCode::kParameterParsing,
-        "--head designer keeps the 1000 outputs of given weights, and there are none: give "
-        "them with --weights, or leave --head out.");
+    binder.fault("head", ErrorCode::kParameterParsing,
+                 "--head designer keeps the 1000 outputs of pretrained weights, but none are "
+                 "given: add --weights, or leave --head out.");
   if (!config.model_name.empty() || binder.given("model-name")) return config;
   for (const char* option : {"weights", "weights-sha256", "zero-init-residual", "memory-efficient"})
     if (binder.given(option))
       binder.fault(option, ErrorCode::kParameterParsing,
                    std::string("--") + option +
-                       " needs the name of the network: give it with --model-name instead of "
+                       " needs the name of the network: give --model-name instead of "
                        "--untrained-model-path.");
   return config;
 }
 
 CommandInfo init_model_command() {
-  return {"init-model", "Create a DenseNet or ResNet with fresh or pretrained weights.",
+  return {"init-model", "Create a DenseNet or ResNet with random or pretrained weights.",
           "MODEL --untrained-model-path DIR [options]", init_model_options(), bind_init_model};
 }
 

@@ -39,7 +39,7 @@ MpiOptions read_mpi_options(const std::string& text, const std::string& where) {
     if (is_variable && !is_variable_name(name))
       throw Error(ErrorCode::kParameterParsing,
                   where + " has -x" + (value.empty() ? "" : " " + excerpt(value)) +
-                      ", but must have a variable's name there: -x NAME=VALUE or -x NAME.");
+                      ", but needs the name of a variable: -x NAME=VALUE or -x NAME.");
     if (is_variable && !is_own(name)) {
       ++i;
       options.names.push_back(name);

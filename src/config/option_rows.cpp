@@ -138,9 +138,8 @@ Option max_bad_images(std::string help) {
 
 Option read_threads() {
   return integer("read-threads", "auto", 1, 1024, "threads", kMachine,
-                 "Threads that read ahead of decoding; they wait for storage and need no "
-                 "processor. More of them help where each read takes long, as from an object "
-                 "store. auto: 16.");
+                 "Threads that read ahead of decoding; they wait for storage and use almost no "
+                 "CPU. More of them help if each read is slow, as from an object store. auto: 16.");
 }
 
 Option seed(std::string group, std::string help) {

@@ -55,7 +55,7 @@ Option plain();
 
 // The table of networks. `help` says what it is of.
 Option network_name(std::string help);
-// Reports a --group-by that is no valid pattern.
+// Reports a --group-by that is not a valid pattern.
 void check_group_by(Binder& binder, const std::string& pattern);
 
 // A row of train's table: a changed option may change a run that resumes, so each says how.
@@ -101,7 +101,7 @@ std::vector<TrainOption> balance_options();  // balance_options.cpp
 void bind_balance(Binder& binder, OptimizationConfig& config);
 
 std::vector<TrainOption> transform_options();  // transform_options.cpp
-// `config` has what --transform-path stands in place of.
+// `config` has the options that --transform-path replaces.
 void bind_transform(Binder& binder, DataConfig& config);
 
 // --weights-sha256 of each command that has --weights: weight_options.cpp

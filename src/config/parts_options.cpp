@@ -18,42 +18,42 @@ std::vector<Option> parts_options() {
   Option test_path =
       required_path("tgt-test-path", "DIR", "Output folder for the test ImageDirectory.");
   train_path.instead = test_path.instead = "output-path";
-  Option random_seed = seed(group, "Seed for which images go where.");
+  Option random_seed = seed(group, "Seed for the split.");
   random_seed.default_text = "42";  // the designer's
   return with_record_options({
-      required_path("src-path", "DIR", "Images, in any form that train reads."),
+      required_path("src-path", "DIR", "Images, in any format that train reads."),
       train_path,
       test_path,
       optional_path("output-path", "DIR", "", kPaths,
-                    "Folder for the ImageDirectories train and test, or train, valid and test, in "
-                    "place of --tgt-train-path and --tgt-test-path."),
+                    "Folder for the ImageDirectories train and test, or train, valid and test, "
+                    "instead of --tgt-train-path and --tgt-test-path."),
       {.name = "fraction",
        .value_name = "X",
        .default_text = "0.9",
        .unit = "",
        .group = group,
-       .help = "Share of all images that goes to the training output, rounded down to whole "
-               "images; at least one image and at most all but one.",
+       .help = "Fraction of the images that goes to the training output, rounded down; each output "
+               "gets at least one image.",
        .kind = ValueKind::kShare},
       optional_path("fractions", "X,X,X", "", group,
-                    "Shares of train, valid and test (or of train and test), which add up to 1, "
+                    "Fractions for train, valid and test (or train and test) that add up to 1, "
                     "such as 0.8,0.1,0.1; needs --output-path. Each is rounded down, and the last "
                     "one gets the rest."),
       yes_or_no("stratify", ValueKind::kBoolean, "True", group,
-                "Divide each class alike. Where a class has fewer images than there are outputs, "
+                "Stratify the split by class. If a class has fewer images than there are outputs, "
                 "or an output fewer images than there are classes, the split is random over all "
                 "images, with a warning."),
-      optional_path("group-by", "REGEX", "", group,
-                    "Regular expression (ECMAScript) for the paths of images. Images with the same "
-                    "first capture group, or the same match where there is none, go to one output; "
-                    "others are on their own."),
+      optional_path(
+          "group-by", "REGEX", "", group,
+          "Regular expression (ECMAScript) for image paths. Images with the same first capture "
+          "group, or the same match if there is no group, go to one output; others are ungrouped."),
       yes_or_no("keep-duplicates-together", ValueKind::kSwitch, "False", group,
-                "Keep copies of an image in one output: the same bytes always, other sizes and "
-                "qualities of up to 20000 images."),
-      yes_or_no("check-leaks", ValueKind::kSwitch, "False", kReporting,
-                "Print a JSON object per line for copies of an image that went to different "
-                "outputs; exit status 1 if there are any. For two folders that are there: kiln "
-                "inspect DIR --valid-data-path DIR."),
+                "Keep duplicates in one output: identical bytes always, other sizes and qualities "
+                "up to 20000 images."),
+      yes_or_no(
+          "check-leaks", ValueKind::kSwitch, "False", kReporting,
+          "Print a JSON object per line for duplicates that went to different outputs; exit code 1 "
+          "if there are any. For two existing folders: kiln inspect DIR --valid-data-path DIR."),
       random_seed,
   });
 }
@@ -82,14 +82,15 @@ std::vector<double> fractions_of(const std::string& text) {
   std::vector<double> fractions;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    fractions.push_back(fraction_value(text.substr(begin, end - begin), "A share in --fractions"));
+    fractions.push_back(
+        fraction_value(text.substr(begin, end - begin), "A fraction in --fractions"));
     begin = end + 1;
   }
   if (fractions.size() != 2 && fractions.size() != 3)
     throw Error(ErrorCode::kParameterParsing,
                 "--fractions is '" + text +
-                    "', but must be the shares of train and test, such as "
-                    "0.9,0.1, or of train, valid and test, such as 0.8,0.1,0.1.");
+                    "', but must be the fractions for train and test, such as 0.9,0.1, or for "
+                    "train, valid and test, such as 0.8,0.1,0.1.");
   const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
   if (std::abs(sum - 1) > kRounding)
     throw Error(ErrorCode::kNotInRangeValue, "--fractions is " + text + ", which adds up to " +
@@ -112,12 +113,12 @@ void bind_fractions(Binder& binder, SplitImagesConfig& config) {
   if (config.fractions.size() == 3) config.part_names = {"train", "valid", "test"};
   if (binder.given("fraction"))
     binder.fault("fraction", ErrorCode::kParameterParsing,
-                 "--fraction and --fractions are both given, but say the same in two ways: leave "
-                 "one of them out.");
+                 "--fraction and --fractions are both given, but mean the same thing: use only one "
+                 "of them.");
   if (!binder.given("output-path"))
     binder.fault("fractions", ErrorCode::kParameterParsing,
-                 "--fractions needs --output-path, the folder for train, valid and test: add it in "
-                 "place of --tgt-train-path and --tgt-test-path.");
+                 "--fractions needs --output-path, the folder for train, valid and test: use it "
+                 "instead of --tgt-train-path and --tgt-test-path.");
 }
 
 Command bind_parts(Binder& binder) {

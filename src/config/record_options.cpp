@@ -9,18 +9,18 @@ namespace kiln {
 
 std::vector<Option> record_options() {
   return {
-      optional_path("classes", "FILE", "", kPaths,
-                    "Names of the classes, one a line, in the order of their numbers in record "
-                    "files and shards. Classes that have names, such as folders, must be among "
-                    "them and take their numbers. Default: classes.txt beside the files, or the "
-                    "names in them, or the numbers."),
+      optional_path(
+          "classes", "FILE", "", kPaths,
+          "File of class names, one per line, in the order of their indices in record files and "
+          "shards. Named classes, such as folders, must be listed and get their indices from it. "
+          "Default: classes.txt next to the files, or the names in them, or the numbers."),
       choice("first-label", {"auto", "0", "1"}, kPaths,
-             "Number of the first class in record files. auto: 1 if no label is 0 and, where "
-             "classes have a file of names, one is their number; else 0."),
+             "Index of the first class in record files. auto: 1 if no label is 0 and, with a file "
+             "of class names, the highest equals their number; else 0."),
       optional_path("record-keys", "KEYS", "", kPaths,
-                    "Names of the features in TFRecord files where they are not image/encoded, "
-                    "image/class/label, image/class/text and image/filename: "
-                    "image=KEY,label=KEY,text=KEY,name=KEY, or some of these."),
+                    "Feature names in TFRecord files, if not image/encoded, image/class/label, "
+                    "image/class/text and image/filename: image=KEY,label=KEY,text=KEY,name=KEY, "
+                    "or some of these."),
   };
 }
 

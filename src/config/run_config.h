@@ -164,12 +164,12 @@ struct InspectConfig {
   bool json = false;
   bool check = false;
   std::string valid_data_path = {};  // of which copies are sought; empty: none
-  // Of a sheet of augmented images, which is written in place of the report.
+  // Of a sheet of augmented images, which is written instead of the report.
   std::optional<Augment> augment = {};  // empty: no sheet
   std::string output_path = {};
   int image_size = 0;  // 0: auto
   std::int64_t random_seed = 1;
-  // A training job on the images, whose pace is measured and told; empty: none.
+  // A training job on the images, whose speed is measured and reported; empty: none.
   std::optional<BenchStepConfig> pace = {};
   int epochs = 5;  // of that job
   RecordOptions records = {};

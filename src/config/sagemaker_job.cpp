@@ -47,7 +47,7 @@ class Translation {
   void take_mpi_settings() {
     problems_.collect([&] { mpi_ = read_mpi_options(tree_.mpi_options, kMpiOptions); });
     if (!mpi_.ignored.empty())
-      warnings_.push_back("Of " + std::string(kMpiOptions) + " kiln takes variables (-x) alone; " +
+      warnings_.push_back("Of " + std::string(kMpiOptions) + " kiln uses only variables (-x); " +
                           joined(mpi_.ignored, ", ") + (mpi_.ignored.size() == 1 ? " is" : " are") +
                           " ignored: kiln chooses its own.");
     if (tree_.ranks_per_host.empty()) return;
@@ -170,7 +170,7 @@ class Translation {
     if (is_in_parts("model"))
       fail(
           "The channel 'model' is sharded across the hosts (ShardedByS3Key), but each host needs "
-          "the whole model: use FullyReplicated.");
+          "the complete model: use FullyReplicated.");
     if (!of_network_.empty())
       fail("The hyperparameter '" + of_network_ +
            "' describes a new network, but the channel 'model' already provides one: remove one of "

@@ -21,16 +21,16 @@ Option share(std::string name, std::string help) {
 std::vector<Option> with_prediction_options(std::vector<Option> options) {
   const std::vector<Option> common = {
       max_bad_images("Fail if more images than this (or than this percentage, but at least 1) "
-                     "cannot be decoded. Up to then each is told with its reason."),
-      precision(kMachine, "What the network computes in, as in training."),
+                     "cannot be decoded. Until then each one is logged with its reason."),
+      precision(kMachine, "Numeric precision, as in training."),
       integer("batch-size", "64", 1, kMillion, "images", kMachine, "Images per batch."),
       choice("device", {"auto", "cuda", "cpu"}, kMachine,
              "Device to compute on. auto: the GPU if an NVIDIA device is present, else the CPU."),
       integer("threads", "auto", 1, 1024, "threads", kMachine,
               "Compute threads. auto: one per processor."),
-      integer("loader-threads", "auto", 1, 256, "threads", kMachine,
-              "Threads that load and decode images. auto: one per processor; for a GPU all but "
-              "two."),
+      integer(
+          "loader-threads", "auto", 1, 256, "threads", kMachine,
+          "Threads that load and decode images. auto: one per processor; with a GPU all but two."),
       plain(),
   };
   options.insert(options.end(), common.begin(), common.end());
@@ -60,42 +60,42 @@ std::vector<Option> score_options() {
                     "Images, labeled or not: a folder of any depth, an archive, a folder of "
                     "shards, an ImageDirectory, a COCO folder, or a single image."),
       optional_path("files-from", "FILE|-", "", kPaths,
-                    "Only the images named in this file (-: standard input), one path a line, "
-                    "relative to --data-path or else to the working directory."),
+                    "Only the images listed in this file (-: standard input), one path per line, "
+                    "relative to --data-path if given, else to the working directory."),
       optional_path("output-path", "FILE", "", kPaths,
-                    "File for the answers, a row for each image, in the order of the images: .csv, "
-                    ".jsonl or .parquet. Default: readable lines on standard output."),
+                    "File for the predictions, one row per image, in the order of the images: "
+                    ".csv, .jsonl or .parquet. Default: readable lines on standard output."),
       optional_path("scored-dataset", "DIR", "", kPaths,
-                    "Folder for the answers as the designer's Score Image Model writes them, a "
-                    "DataFrameDirectory; bad images are left out."),
+                    "Folder for the predictions in the format of the designer's Score Image Model, "
+                    "a DataFrameDirectory; bad images are omitted."),
       optional_path("explain", "DIR", "", kPaths,
-                    "Folder for pictures of the images that the model is least sure of, and of "
-                    "those that it got wrong: where in the image it saw its answer."),
+                    "Folder for heat maps of the images that the model is least sure of and of "
+                    "those it got wrong: what in the image led to the prediction."),
       choice("resume", {"auto", "never"}, kPaths,
-             "auto: go on after the rows that a killed job left in --output-path, if model, images "
-             "and options are its own. never: start over."),
+             "auto: continue after the rows that a killed job left in --output-path, if it had the "
+             "same model, images and options. never: start over."),
       integer("top-k", "auto", 1, kMillion, "classes", kAnswers,
-              "Give this many of the most probable classes, at most all. auto: 1 in a file, 3 in "
+              "Number of most probable classes to write, at most all. auto: 1 in a file, 3 in "
               "readable lines."),
       yes_or_no("all-classes", ValueKind::kSwitch, "False", kAnswers,
-                "Give the probability of every class, in a column each."),
+                "Write the probability of every class, one column each."),
       yes_or_no("raw", ValueKind::kSwitch, "False", kAnswers,
-                "Give the plain softmax as confidence, without the temperature that training "
-                "fitted on validation. --scored-dataset always holds the plain softmax."),
+                "Use the plain softmax as confidence, without the temperature fitted on the "
+                "validation images. --scored-dataset always holds the plain softmax."),
       share("min-confidence",
-            "Answer only from this confidence on: below it label is empty, and the column guess "
-            "holds the most probable class."),
+            "Confidence threshold: below it the label is empty, and the column guess holds the "
+            "most probable class."),
       share("answer-at",
-            "The same, from the confidence on from which this share of the answers was right on "
-            "the validation images of training. Lower, and more is answered."),
+            "The same, at the threshold that gave this accuracy on the validation images of "
+            "training. A lower value answers more images."),
   };
   options = with_prediction_options(std::move(options));
   options.push_back(
       ranks(false, kRanks,
-            "Start this many processes that divide the images, like `kiln launch`. auto: one per "
+            "Start this many processes that share the images, like `kiln launch`. auto: one per "
             "GPU of this host, or just this process if there is none."));
   options.push_back(optional_path("log-path", "DIR", "logs/score", kReporting,
-                                  "Folder for the logs of several processes."));
+                                  "Folder for the logs of multiple processes."));
   return options;
 }
 
@@ -110,7 +110,7 @@ void bind_ranks(Binder& binder, ScoreConfig& config) {
   if (!config.ranks.launch) return;
   if (config.output_path.empty() && config.scored_dataset.empty())
     binder.fault("ranks", ErrorCode::kParameterParsing,
-                 "--ranks needs a file for the answers: give --output-path FILE.");
+                 "--ranks needs a file for the predictions: give --output-path FILE.");
   if (config.files_from == "-")
     binder.fault("ranks", ErrorCode::kParameterParsing,
                  "--ranks cannot read the list from standard input: give --files-from a file.");
@@ -138,10 +138,10 @@ Command bind_score(Binder& binder) {
   require_apart(binder, "explain", config.explain, "scored-dataset", config.scored_dataset);
   if (config.answer_at && config.min_confidence)
     binder.fault("answer-at", ErrorCode::kParameterParsing,
-                 "--answer-at and --min-confidence say the same in two ways: give one.");
+                 "--answer-at and --min-confidence both set the threshold: give one.");
   if (config.answer_at && config.raw)
     binder.fault("answer-at", ErrorCode::kParameterParsing,
-                 "--answer-at goes by calibrated confidence: leave --raw out.");
+                 "--answer-at uses the calibrated confidence: leave --raw out.");
   if (!binder.given("data-path") && !binder.given("files-from"))
     binder.fault("data-path", ErrorCode::kParameterParsing,
                  "--data-path PATH is missing: give the images to score, or a list of them with "
@@ -152,22 +152,22 @@ Command bind_score(Binder& binder) {
 std::vector<Option> evaluate_options() {
   Option models = required_path("trained-model-path", "DIR",
                                 "ModelDirectory of a trained model, as written by `kiln train`. "
-                                "Give it again to compare several models.");
+                                "Repeat it to compare several models.");
   models.repeatable = true;
   std::vector<Option> options = {
       std::move(models),
       required_path("data-path", "PATH",
-                    "Labeled images that the model was neither trained nor chosen on, in any form "
-                    "that train reads; subfolders are named after classes of the model."),
+                    "Labeled images that were used neither for training nor for validation, in any "
+                    "format that train reads; subfolders are named after classes of the model."),
       required_path("output-path", "DIR",
-                    "Folder for the page, the figures as JSON and CSV, the answers, and "
-                    "TensorBoard's events. An earlier evaluation there is replaced."),
-      optional_path("explain", "DIR", "", kPaths,
-                    "Folder for pictures of the mistakes that the page shows: where in the image "
-                    "the model saw its answer. The page shows them too. Several models have a "
-                    "subfolder each."),
+                    "Folder for the page, the metrics as JSON and CSV, the predictions, and "
+                    "TensorBoard events. An earlier evaluation there is replaced."),
+      optional_path(
+          "explain", "DIR", "", kPaths,
+          "Folder for heat maps of the mistakes on the page: what in the image led to the "
+          "prediction. The page shows them too. With several models, each has a subfolder."),
       integer("top-k", "5", 1, kMillion, "classes", kAnswers,
-              "Count an image as right in top-k if its class is among this many of the most "
+              "k of the top-k accuracy: an image is correct if its class is among this many most "
               "probable ones; at most all."),
   };
   return with_prediction_options(std::move(options));
@@ -195,32 +195,32 @@ Command bind_evaluate(Binder& binder) {
 std::vector<Option> audit_options() {
   std::vector<Option> options = {
       required_path("data-path", "PATH",
-                    "Labeled images, in any form that train reads. They are only read."),
+                    "Labeled images, in any format that train reads. They are not changed."),
       optional_path("valid-data-path", "PATH", "", kPaths,
-                    "Images that validate, in the same forms: copies among them, and of images in "
-                    "--data-path, are listed too. Their labels are not judged."),
+                    "Validation images, in the same formats: duplicates among them, and of images "
+                    "in --data-path, are listed too. Their labels are not checked."),
       required_path("output-path", "DIR",
                     "Folder for the page, doubtful.csv, duplicates.csv and audit.json. An earlier "
                     "audit there is replaced, unless its doubtful.csv has been edited."),
       optional_path("trained-model-path", "DIR", "", kModel,
-                    "ModelDirectory of a trained model, of these classes or others: what it sees "
-                    "in images is used, not its answers."),
-      network_name("Network of --weights, in place of --trained-model-path."),
+                    "ModelDirectory of a trained model, of these classes or others: its features "
+                    "are used, not its predictions."),
+      network_name("Network of --weights, instead of --trained-model-path."),
       optional_path("weights", "FILE", "", kModel,
-                    "Weights of the network, of any classes: what train takes as --weights."),
+                    "Weights of the network, for any classes: what train accepts as --weights."),
       weights_sha256(),
       integer("image-size", "auto", 16, 2048, "pixels", kImages,
-              "Side of the images as the network sees them. auto: as the trained model was "
-              "trained, or else 224."),
+              "Height and width of the network's input. auto: the size that the trained model was "
+              "trained with, else 224."),
       integer("folds", "5", 2, 100, "", kAnswers,
-              "Parts of the images; each is judged by a model that has learned from the others."),
-      optional_path("group-by", "REGEX", "", kAnswers,
-                    "Images whose paths match with the same text (that of the first group, if "
-                    "there is one) are judged together, such as those of one person. Copies "
-                    "always are."),
+              "Number of cross-validation folds: each is judged by a model trained on the others."),
+      optional_path(
+          "group-by", "REGEX", "", kAnswers,
+          "Images whose paths match with the same text (that of the first group, if there is one) "
+          "stay in one fold, such as those of one person. Duplicates always do."),
       integer("top", "200", 1, 10'000, "images", kAnswers,
-              "Pictures of each list on the page, the most doubtful first. The files have all."),
-      seed(kAnswers, "Seed for the parts."),
+              "Images per list on the page, the most doubtful first. The files list all."),
+      seed(kAnswers, "Seed for the folds."),
   };
   return with_prediction_options(std::move(options));
 }
@@ -229,13 +229,13 @@ void check_backbone(Binder& binder, const AuditConfig& config) {
   const bool has_model = binder.given("trained-model-path"), has_name = binder.given("model-name"),
              has_weights = binder.given("weights");
   if (has_model && (has_name || has_weights))
-    binder.fault(has_name ? "model-name" : "weights", ErrorCode::kParameterParsing,
-                 "--trained-model-path brings its network and weights: leave --model-name and "
-                 "--weights out.");
+    binder.fault(
+        has_name ? "model-name" : "weights", ErrorCode::kParameterParsing,
+        "--trained-model-path includes network and weights: leave --model-name and --weights out.");
   if (!has_model && !(has_name && has_weights))
     binder.fault("trained-model-path", ErrorCode::kParameterParsing,
-                 "A network that knows images is missing: give --trained-model-path DIR, or "
-                 "--model-name MODEL and --weights FILE.");
+                 "No pretrained network is given: add --trained-model-path DIR, or --model-name "
+                 "MODEL and --weights FILE.");
   check_group_by(binder, config.group_by);
 }
 
@@ -268,21 +268,22 @@ Command bind_audit(Binder& binder) {
 
 CommandInfo audit_command() {
   return {"audit",
-          "Find labels that are probably wrong, copies, outliers, and dark or blurred images.",
+          "Find labels that are probably wrong, duplicates, outliers, and dark or blurred images.",
           "--data-path PATH --trained-model-path DIR --output-path DIR [options]", audit_options(),
           bind_audit};
 }
 
 CommandInfo evaluate_command() {
-  return {"evaluate",
-          "Measure trained models on labeled images: accuracy, calibration, mistakes, a page.",
-          "--trained-model-path DIR --data-path PATH --output-path DIR [options]",
-          evaluate_options(), bind_evaluate};
+  return {
+      "evaluate",
+      "Evaluate trained models on labeled images: accuracy, calibration, mistakes, an HTML page.",
+      "--trained-model-path DIR --data-path PATH --output-path DIR [options]", evaluate_options(),
+      bind_evaluate};
 }
 
 CommandInfo score_command() {
   return {"score",
-          "Classify images with a trained model: the most probable classes and how sure it is.",
+          "Classify images with a trained model: the most probable classes with confidence.",
           "--trained-model-path DIR --data-path PATH [options]", score_options(), bind_score};
 }
 

@@ -17,13 +17,13 @@ void check_form(Binder& binder, bool has_shards) {
     if (!is_split && binder.given(option))
       binder.fault(option, ErrorCode::kParameterParsing,
                    std::string("--") + option +
-                       " needs --data-path, the dataset that is split: give it in place of "
+                       " needs --data-path, the dataset to split: give it instead of "
                        "--train-data-path and --valid-data-path.");
   if (has_shards && is_split)
     binder.fault("data-path", ErrorCode::kParameterParsing,
-                 "--data-path cannot be used with --shard-by none or train, where each host has "
-                 "other images and would split them without knowing the others' duplicates and "
-                 "groups: give --train-data-path and --valid-data-path.");
+                 "--data-path cannot be used with --shard-by none or train: each host would split "
+                 "its own images without knowing the others' duplicates and groups. Give "
+                 "--train-data-path and --valid-data-path.");
 }
 
 }  // namespace
@@ -39,39 +39,39 @@ void check_group_by(Binder& binder, const std::string& pattern) {
 }
 
 std::vector<TrainOption> split_options() {
-  const Option data_path = optional_path(
-      "data-path", "DIR", "", kPaths,
-      "All images, in the same forms, in place of --train-data-path and --valid-data-path: they "
-      "are split. Copies of an image stay on one side: the same bytes always, other sizes and "
-      "qualities of up to 20000 images. The log folder gets split.csv, which says what went "
-      "where.");
+  const Option data_path =
+      optional_path("data-path", "DIR", "", kPaths,
+                    "All images, in the same formats, to be split into training and validation "
+                    "images, instead of --train-data-path and --valid-data-path. Duplicates stay "
+                    "on one side: identical bytes always, other sizes and qualities up to 20000 "
+                    "images. split.csv in the log folder lists the result.");
   const Option fraction = {.name = "valid-fraction",
                            .value_name = "X",
                            .default_text = "0.2",
                            .unit = "",
                            .group = kPaths,
                            .help =
-                               "Share of each class of --data-path that validates, at least "
-                               "one image. Which, follows from the images and --random-seed: "
-                               "images that are added later move only a few others.",
+                               "Fraction of each class of --data-path used for validation, at "
+                               "least one image. The choice depends on the images and "
+                               "--random-seed: adding images later moves only a few others.",
                            .kind = ValueKind::kShare};
   return {
       {Effect::kFree, data_path},
       {Effect::kResult, fraction},
       {Effect::kResult,
        optional_path("group-by", "REGEX", "", kPaths,
-                     "Regular expression (ECMAScript) for the paths of images in --data-path. "
-                     "Images with the same first capture group, or the same match where there is "
-                     "none, stay on one side; others are on their own.")},
+                     "Regular expression (ECMAScript) for image paths in --data-path. Images with "
+                     "the same first capture group, or the same match if there is no group, stay "
+                     "on one side; others are ungrouped.")},
       {Effect::kFree,
        optional_path("split", "FILE", "", kPaths,
-                     "A split.csv of an earlier run, or another CSV file with the columns path and "
-                     "set (train or valid), which says where each image of --data-path goes.")},
+                     "split.csv of an earlier run, or another CSV file with columns path and set "
+                     "(train or valid), that assigns each image of --data-path.")},
       {Effect::kFree,
-       optional_path("labels", "FILE", "", kPaths,
-                     "CSV file with the columns path and label that corrects labels of --data-path "
-                     "before it is split. A new label is a new class; images with an empty label "
-                     "are left out.")},
+       optional_path(
+           "labels", "FILE", "", kPaths,
+           "CSV file with columns path and label that corrects labels of --data-path before it is "
+           "split. A new label is a new class; images with an empty label are dropped.")},
   };
 }
 
@@ -85,15 +85,15 @@ SplitConfig bind_split(Binder& binder, bool has_shards) {
   check_form(binder, has_shards);
   check_group_by(binder, config.group_by);
   if (config.valid_fraction >= 1)
-    binder.fault("valid-fraction", ErrorCode::kNotInRangeValue,
-                 "--valid-fraction is 1, which leaves nothing to train on, but must be less than "
-                 "1, such as 0.2.");
+    binder.fault(
+        "valid-fraction", ErrorCode::kNotInRangeValue,
+        "--valid-fraction is 1, which leaves nothing to train on: use less than 1, such as 0.2.");
   for (const char* option : {"valid-fraction", "group-by"})
     if (binder.given("split") && binder.given(option))
       binder.fault(option, ErrorCode::kParameterParsing,
                    std::string("--") + option +
-                       " and --split are both given, but the file already says where each image "
-                       "goes: omit one of them.");
+                       " and --split are both given, but the file already assigns each image: omit "
+                       "one of them.");
   return config;
 }
 

@@ -72,7 +72,7 @@ struct DataConfig {
   StreamConfig stream;
   NetworkConfig network;
   std::string index_path;      // empty: in the user's cache
-  std::string transform_path;  // a TransformationDirectory, in place of the four below; or empty
+  std::string transform_path;  // a TransformationDirectory, instead of the four below; or empty
   int image_size = 0;          // at the end of training; 0: auto
   int first_image_size = 0;    // grows from this one; 0: it is always the same
   Augment augment = Augment::kNone;

@@ -24,20 +24,22 @@ struct OperationSwitch {
 constexpr std::array<OperationSwitch, 13> kSwitches = {{
     {"resize", "Resize", "size", "Resize images to --size."},
     {"center-crop", "CenterCrop", "crop-size",
-     "Cut --crop-size from the center; smaller images get a black border first."},
+     "Crop --crop-size from the center; smaller images get a black border first."},
     {"pad", "Pad", "padding", "Add a black border of --padding pixels."},
     {"color-jitter", "ColorJitter", "",
-     "Change the colors at random, by nothing unless the file is edited, as in the designer."},
+     "Add random color jitter, by 0 unless the file is edited, as in the designer."},
     {"random-resized-crop", "RandomResizedCrop", "random-resized-crop-size",
-     "Cut out a random part and resize it to --random-resized-crop-size."},
-    {"random-crop", "RandomCrop", "random-crop-size", "Cut out --random-crop-size at random."},
-    {"random-horizontal-flip", "RandomHorizontalFlip", "", "Mirror half of the images."},
-    {"random-vertical-flip", "RandomVerticalFlip", "", "Turn half of the images upside down."},
+     "Crop a random area and resize it to --random-resized-crop-size."},
+    {"random-crop", "RandomCrop", "random-crop-size",
+     "Crop --random-crop-size at a random position."},
+    {"random-horizontal-flip", "RandomHorizontalFlip", "", "Flip half of the images horizontally."},
+    {"random-vertical-flip", "RandomVerticalFlip", "", "Flip half of the images vertically."},
     {"random-rotation", "RandomRotation", "random-rotation-degrees",
      "Rotate by up to --random-rotation-degrees in either direction."},
     {"random-affine", "RandomAffine", "random-affine-degrees",
      "The same by an affine transformation, with --random-affine-degrees."},
-    {"random-perspective", "RandomPerspective", "", "Distort half of the images in perspective."},
+    {"random-perspective", "RandomPerspective", "",
+     "Distort the perspective of half of the images."},
     {"grayscale", "", "", "Accepted and ignored, as in the designer."},
     {"random-grayscale", "", "", "Accepted and ignored, as in the designer."},
 }};
@@ -119,11 +121,11 @@ std::vector<Option> apply_options() {
        required_path("input-image-transform-path", "DIR",
                      "TransformationDirectory, as written by `kiln transform init`."),
        required_path("input-image-dir-path", "DIR",
-                     "Images, in any form that convert reads; labels are kept."),
+                     "Images, in any format that convert reads; labels are kept."),
        required_path("output-path", "DIR",
                      "Output folder for the ImageDirectory, whose images are PNG files."),
        integer("random-seed", "0", kLowest, kHighest, "", kOperations,
-               "Seed of the random operations, which each image draws once."),
+               "Seed of the random operations, drawn once per image."),
        integer("loader-threads", "auto", 1, 256, "threads", kMachine,
                "Threads that read, transform and write images. auto: one per processor."),
        plain()});
@@ -171,11 +173,10 @@ bool take(std::string_view& text, char c) {
 std::vector<TrainOption> transform_options() {
   return {{Effect::kFree,
            optional_path("transform-path", "DIR", "", kImages,
-                         "TransformationDirectory, as written by `kiln transform init`, in place "
-                         "of --image-size, --augment, --eval-resize and --eval-crop: its "
-                         "operations are applied to each training image, drawn anew in each "
-                         "epoch. Validation, and whoever uses the model, apply those whose names "
-                         "do not begin with Random.")}};
+                         "TransformationDirectory, as written by `kiln transform init`, instead of "
+                         "--image-size, --augment, --eval-resize and --eval-crop: its operations "
+                         "are applied to each training image, with new random draws in each epoch. "
+                         "Validation and inference skip those whose names begin with Random.")}};
 }
 
 void bind_transform(Binder& binder, DataConfig& config) {
@@ -190,8 +191,8 @@ void bind_transform(Binder& binder, DataConfig& config) {
     if (is_given)
       binder.fault(name, ErrorCode::kParameterParsing,
                    std::string("--") + name +
-                       " cannot be used with --transform-path, whose operations say how images "
-                       "are resized, cropped and varied: leave one of the two out.");
+                       " cannot be used with --transform-path, whose operations resize, crop and "
+                       "augment the images: leave one of the two out.");
 }
 
 std::string image_size_value(const Option& option, const std::string& text,
@@ -216,7 +217,7 @@ std::string image_size_value(const Option& option, const std::string& text,
 
 CommandInfo transform_init_command() {
   return {"transform init",
-          "Write a TransformationDirectory: operations that resize, crop and vary images.",
+          "Write a TransformationDirectory: operations that resize, crop and augment images.",
           "OUTPUT-PATH [options]", init_options(), bind_init};
 }
 

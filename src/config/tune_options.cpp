@@ -10,10 +10,10 @@ std::vector<Option> tune_options() {
       optional_path("output-path", "FILE", "tuned.yaml", kPaths,
                     "Where to write the job with the fastest settings, for `kiln train --config`."),
       integer("steps", "30", 5, 10'000, "steps", kMachine,
-              "Steps of each trial that are measured, after five that warm up."),
+              "Steps to measure in each trial, after five warm-up steps."),
       yes_or_no("learning-rates", ValueKind::kSwitch, "False", kTraining,
                 "Also try learning rates, from a tenth to ten times the job's, and keep the one "
-                "whose loss falls fastest. Give more --steps then, such as 200."),
+                "whose loss falls fastest. Needs more --steps, such as 200."),
   };
 }
 

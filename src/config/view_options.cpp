@@ -15,8 +15,8 @@ constexpr int kForecastSteps = 5;
 
 Option forecast_network() {
   Option option = network_name(
-      "Train this network on the images for a few steps, and tell how long "
-      "--epochs would take here.");
+      "Train this network on the images for a few steps, and estimate how long --epochs would take "
+      "here.");
   option.required = false;
   option.default_text = "";
   option.group = kForecast;
@@ -25,20 +25,19 @@ Option forecast_network() {
 
 std::vector<Option> inspect_options() {
   Option operations = augment("",
-                              "Write an HTML page of twelve images as training with this "
-                              "--augment would show them in six epochs; needs --output-path.");
+                              "Write an HTML page of twelve images as training with this --augment "
+                              "would see them in six epochs; needs --output-path.");
   return with_record_options({
       positional_path("path", "PATH",
                       "Directory or file to inspect; the flag name may be omitted."),
       yes_or_no("json", ValueKind::kFlag, "", kReporting,
                 "Print a JSON object instead of a table."),
-      yes_or_no(
-          "check", ValueKind::kFlag, "", kReporting,
-          "Decode every image and list the undecodable ones; exit status 1 if there are any."),
-      optional_path("valid-data-path", "DIR", "", kPaths,
-                    "Images that validate, in the same forms: also name the images that are in "
-                    "both, at other sizes and qualities too where there are at most 20000 in all; "
-                    "exit status 1 if there are any."),
+      yes_or_no("check", ValueKind::kFlag, "", kReporting,
+                "Decode every image and list the undecodable ones; exit code 1 if there are any."),
+      optional_path(
+          "valid-data-path", "DIR", "", kPaths,
+          "Validation images, in the same formats: also list images that are in both, and with at "
+          "most 20000 in all also at other sizes and qualities; exit code 1 if there are any."),
       operations,
       optional_path("output-path", "FILE", "", kPaths, "Output file of --augment's page."),
       integer("image-size", "auto", 16, 2048, "pixels", kImages,
@@ -49,7 +48,7 @@ std::vector<Option> inspect_options() {
       integer("batch-size", "16", 2, kMillion, "images", kForecast, "Images per batch."),
       integer("epochs", "5", 1, kMillion, "epochs", kForecast, "Epochs of the job."),
       choice("device", {"auto", "cuda", "cpu"}, kForecast, "Device to train on."),
-      precision(kForecast, "What the network computes in, as in training."),
+      precision(kForecast, "Numeric precision, as in training."),
   });
 }
 
@@ -95,8 +94,8 @@ Command bind_inspect(Binder& binder) {
     if (binder.given(name))
       binder.fault(name, ErrorCode::kParameterParsing,
                    std::string("--") + name +
-                       " cannot be used with --augment, which writes a "
-                       "page in place of the report: leave one of them out.");
+                       " cannot be used with --augment, which writes a page instead of the report: "
+                       "leave one of them out.");
   return config;
 }
 
@@ -140,7 +139,7 @@ std::vector<Option> describe_options(const std::vector<std::string>& names) {
   format.default_text = "";
   format.required = true;
   Option command = choice("command", names, kReporting,
-                          "The command to describe; or, of component files, fine-tune: train with "
+                          "The command to describe; or, for component files, fine-tune: train with "
                           "weights and one folder of images.");
   command.value_name = "COMMAND";
   return {format, command,
@@ -155,7 +154,7 @@ Command bind_describe(Binder& binder) {
 
 std::vector<Option> bench_loader_options() {
   return {
-      required_path("data", "PATH", "Images: a folder or archive, in any form that train reads."),
+      required_path("data", "PATH", "Images: a folder or archive, in any format that train reads."),
       integer("size", "224", 16, 2048, "pixels", kImages,
               "Resize images to this height and width."),
       augment("standard", "Data augmentation, as in training."),
@@ -198,7 +197,7 @@ std::vector<Option> bench_step_options() {
       integer("classes", "1000", 2, kMillion, "classes", kModel, "Number of classes."),
       yes_or_no("inference", ValueKind::kSwitch, "False", kModel,
                 "Measure the bare forward pass of `kiln score` instead of a training step."),
-      precision(kModel, "What the network computes in, as in training."),
+      precision(kModel, "Numeric precision, as in training."),
       integer("steps", "20", 1, kMillion, "steps", kMachine,
               "Steps to measure, after three warm-up steps."),
       choice("device", {"auto", "cuda", "cpu"}, kMachine, "Device to train on."),
@@ -297,7 +296,7 @@ CommandInfo bench_step_command() {
 
 CommandInfo bench_collective_command() {
   return {"bench collective",
-          "Benchmark all-reduce over several processes against MPI's own; prints a JSON object.",
+          "Benchmark Kiln's all-reduce over several processes against MPI's; prints a JSON object.",
           "--ranks N|auto [options]", bench_collective_options(), bind_bench_collective};
 }
 

@@ -23,15 +23,15 @@ Option weights_sha256() {
           .unit = "",
           .group = kModel,
           .help =
-              "SHA-256 of the file that --weights names: fail if it is another one. Default: "
-              "the eight digits in the name of a file that is fetched, if it has any."};
+              "Expected SHA-256 of the --weights file: fail if it differs. Default: the eight "
+              "digits in the name of a downloaded file, if it has any."};
 }
 
 std::string bind_weights_sha256(Binder& binder, const std::string& weights) {
   const std::string fault = is_url(weights) ? fault_of_url(weights) : "";
   if (!fault.empty())
     binder.fault("weights", ErrorCode::kParameterParsing,
-                 "--weights '" + shown_url(weights) + "' is not fetched: " + fault + ".");
+                 "--weights '" + shown_url(weights) + "' cannot be downloaded: " + fault + ".");
   if (!binder.given("weights-sha256")) return "";
   const std::string given = binder.path("weights-sha256");
   std::string hash = given;
@@ -43,7 +43,7 @@ std::string bind_weights_sha256(Binder& binder, const std::string& weights) {
                      "', but must be 64 hexadecimal digits, as sha256sum prints them.");
   if (weights.empty() && !binder.given("weights"))
     binder.fault("weights-sha256", ErrorCode::kParameterParsing,
-                 "--weights-sha256 is the hash of a file, but --weights names none.");
+                 "--weights-sha256 is the hash of a file, but --weights is not given.");
   return hash;
 }
 

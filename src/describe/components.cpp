@@ -229,8 +229,8 @@ std::string form_text(const Option& option) {
            "file.";
   // An output cannot be left out of a form.
   if (option.canvas == Canvas::kCheckpoints)
-    return "Folder for checkpoints. Give it a path of its own, the same in every job: a job that "
-           "finds checkpoints there resumes from the newest.";
+    return "Folder for checkpoints. Use a separate path, the same in every job: a job that finds "
+           "checkpoints there resumes from the newest.";
   std::string text = option.help;
   const std::string range = range_text(option);
   const bool is_switch = option.kind == ValueKind::kBoolean || option.kind == ValueKind::kSwitch;

@@ -40,14 +40,14 @@ fs::path weights_cache_folder() {
   const fs::path cache = user_cache_folder();
   if (!cache.empty()) return cache / "kiln" / "weights";
   throw Error(ErrorCode::kFailedToWriteOutputs,
-              "There is no place for fetched weights: set XDG_CACHE_HOME to a folder.");
+              "There is no cache folder for downloaded weights: set XDG_CACHE_HOME to a folder.");
 }
 
 void fail_in_cache(const fs::path& path, int error) {
   throw Error(
       ErrorCode::kFailedToWriteOutputs,
       quoted_path(path) +
-          ", in the cache of fetched weights, cannot be written: " + system_words(error) + ". " +
+          ", in the cache of downloaded weights, cannot be written: " + system_words(error) + ". " +
           (error == ENOSPC || error == EDQUOT ? "Free some space there" : "Make it writable") +
           ", or set XDG_CACHE_HOME to another folder.");
 }
@@ -80,14 +80,14 @@ void CacheEntry::lock(Log& log) {
     make_folders(file_.parent_path());
   } catch (const Error& error) {
     throw Error(error.code(),
-                error.message() + " It is for fetched weights; XDG_CACHE_HOME moves it elsewhere.");
+                error.message() + " It is for downloaded weights; set XDG_CACHE_HOME to move it.");
   }
   descriptor_ =
       ::open(record_file_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_in_cache(record_file_, errno);
   for (bool is_told = false;
        ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;) {
-    if (!is_told) log.info("Waiting for another process, which fetches the same file.");
+    if (!is_told) log.info("Waiting for another process that is downloading the same file.");
     is_told = true;
     std::this_thread::sleep_for(kLookAgain);
   }

@@ -1,6 +1,6 @@
 // The place of one URL's file in the user's cache.
 //
-//   $XDG_CACHE_HOME/kiln/weights/1a2b3c4d-resnet50-0676ba61.pth          once it is whole
+//   $XDG_CACHE_HOME/kiln/weights/1a2b3c4d-resnet50-0676ba61.pth          once it is complete
 //                                1a2b3c4d-resnet50-0676ba61.pth.part     until then
 //                                1a2b3c4d-resnet50-0676ba61.pth.fetch    what is known of either
 //

@@ -27,7 +27,7 @@ constexpr std::size_t kNameDigits = 8;
 [[noreturn]] void fail(const std::string& url, const std::string& reason,
                        const std::string& advice) {
   throw Error(ErrorCode::kFailedToDownloadFiles,
-              "'" + shown_url(url) + "' cannot be fetched: " + reason + ". " + advice);
+              "'" + shown_url(url) + "' cannot be downloaded: " + reason + ". " + advice);
 }
 
 // What the file's SHA-256 must begin with, and who says so.
@@ -40,7 +40,7 @@ struct Expected {
 
 Expected expected_of(const FetchRequest& request) {
   if (!request.sha256.empty()) return {request.sha256, "--weights-sha256"};
-  return {digits_in_name(file_name_of_url(request.url)), "its name"};
+  return {digits_in_name(file_name_of_url(request.url)), "its file name"};
 }
 
 // Whether the cache has the file, and the right one.
@@ -55,14 +55,14 @@ bool is_in_cache(const CacheEntry& entry, const Expected& expected, Log& log) {
   }
   const std::string place = "The file in the cache, " + quoted_path(entry.file()) + ", ";
   if (hash != recorded) {
-    log.info(place + "is damaged. It is fetched again.");
+    log.info(place + "is damaged. It is downloaded again.");
     return false;
   }
   if (!expected.allows(hash)) {
-    log.info(place + "is another than " + expected.source + " says. It is fetched again.");
+    log.info(place + "does not match " + expected.source + ". It is downloaded again.");
     return false;
   }
-  log.info("Not fetched again: it is in the cache, " + quoted_path(entry.file()));
+  log.info("Already in the cache: " + quoted_path(entry.file()));
   return true;
 }
 
@@ -79,15 +79,15 @@ class Fetch {
       const std::uint64_t before = part_.most_bytes();
       const DownloadEnd end = attempt();
       if (end.kind == DownloadEnd::Kind::kWhole) return;
-      if (end.kind == DownloadEnd::Kind::kFinal) fail(end.failure, "Check the address.");
+      if (end.kind == DownloadEnd::Kind::kFinal) fail(end.failure, "Check the URL.");
       const bool is_vain = part_.most_bytes() == before;
       vain_attempts = is_vain ? vain_attempts + 1 : 0;
       if (!is_vain) pause = kFirstPause;
       const double wait = std::max(pause, end.retry_after_s);
       if (vain_attempts == kMostVainAttempts || wait > kLongestPause)
-        fail(end.failure, "Try again later: the same command goes on where this one ended.");
-      log_.info("The transfer failed (" + end.failure + "); another attempt in " +
-                duration_text(wait) + ".");
+        fail(end.failure, "Try again later: the same command resumes the download.");
+      log_.info("The transfer failed (" + end.failure + "); retrying in " + duration_text(wait) +
+                ".");
       std::this_thread::sleep_for(std::chrono::duration<double>(wait));
       pause = std::min(2 * pause, kLongestPause);
     }
@@ -114,8 +114,8 @@ class Fetch {
         part_.forget();  // so that this comes once
       } else if (end.kind == DownloadEnd::Kind::kRedirect) {
         if (++num_redirects > kMostRedirects)
-          fail("it leads through more than " + std::to_string(kMostRedirects) + " redirects",
-               "Check the address.");
+          fail("it goes through more than " + std::to_string(kMostRedirects) + " redirects",
+               "Check the URL.");
         check_redirect(url, end.location);
         url = end.location;
       } else {
@@ -127,10 +127,10 @@ class Fetch {
   void check_redirect(const std::string& from, const std::string& to) const {
     std::string fault = fault_of_url(to);
     if (fault.empty() && is_plain_http(to) && !is_plain_http(from))
-      fault = "http:// is not encrypted, as https:// was";
+      fault = "http:// is not encrypted";
     if (!fault.empty())
-      fail("it leads to '" + shown_url(to) + "', which is not followed (" + fault + ")",
-           "Give the address of the file itself.");
+      fail("it redirects to '" + shown_url(to) + "', which is not followed (" + fault + ")",
+           "Give the URL of the file itself.");
   }
 
   const FetchRequest& request_;
@@ -143,19 +143,18 @@ void refuse_other_hash(const FetchRequest& request, const Expected& expected,
                        const std::string& hash) {
   const std::string advice =
       request.sha256.empty()
-          ? "If these digits are no hash, give the whole one with --weights-sha256."
-          : "Check the address and the hash.";
+          ? "If these digits are not a hash, give the full one with --weights-sha256."
+          : "Check the URL and the hash.";
   throw Error(ErrorCode::kFailedToDownloadFiles,
-              "What '" + shown_url(request.url) + "' brought has the SHA-256 " + hash + ", but " +
+              "The file from '" + shown_url(request.url) + "' has the SHA-256 " + hash + ", but " +
                   expected.source + " says " + expected.digits +
-                  ": it is damaged or another file, and was removed. " + advice);
+                  ": it is damaged or a different file, and was removed. " + advice);
 }
 
 void tell_hash(const Expected& expected, const std::string& hash, Log& log) {
   log.info("SHA-256 " + hash +
-           (expected.digits.empty() ? ", compared with nothing: next time, "
-                                      "--weights-sha256 can compare it"
-                                    : ", as " + expected.source + " says"));
+           (expected.digits.empty() ? ", not verified: give it as --weights-sha256 next time"
+                                    : ", matches " + expected.source));
 }
 
 }  // namespace
@@ -173,7 +172,7 @@ std::string digits_in_name(const std::string& file_name) {
 
 fs::path fetch_file(const FetchRequest& request, Log& log) {
   const std::string fault = fault_of_url(request.url);
-  if (!fault.empty()) fail(request.url, fault, "Check the address.");
+  if (!fault.empty()) fail(request.url, fault, "Check the URL.");
   const Expected expected = expected_of(request);
   CacheEntry entry(weights_cache_folder(), request.url);
   const std::string known = entry.read().sha256;

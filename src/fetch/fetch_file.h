@@ -20,7 +20,7 @@ struct FetchRequest {
 // `sha256`, else with the digits in its name (digits_in_name()), else, of a file that was there,
 // only with that of the transfer. The log says where it comes from.
 //
-// A transfer that breaks off goes on where it was, at once or in the next call, if the server still
+// A transfer that breaks off is resumed, at once or in the next call, if the server still
 // has the same file; after a few attempts that bring nothing it is a failure. Only https:// is
 // fetched, and http:// from this machine (base/url.h), also after redirects. Errors:
 // kFailedToDownloadFiles, naming the URL and the reason; kFailedToWriteOutputs for the cache. A

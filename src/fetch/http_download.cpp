@@ -216,7 +216,7 @@ bool may_pass(long status) {
 
 std::string proxy_failure(long status) {
   std::string text = "the proxy in https_proxy or ALL_PROXY cannot be used";
-  if (status != 0) text += ": it answers with HTTP status " + std::to_string(status);
+  if (status != 0) text += ": it returned HTTP status " + std::to_string(status);
   return text;
 }
 
@@ -234,19 +234,16 @@ DownloadEnd failure_of(CURLcode code, CURL* handle, const std::string& reason, i
     return {.kind = kind, .failure = proxy_failure(0)};
   std::string text = reason.empty() ? curl_easy_strerror(code) : reason;
   if (code == CURLE_SSL_CACERT_BADFILE) {
-    text =
-        "no certificates can be read to check the server's: name a PEM file of them in "
-        "SSL_CERT_FILE";
+    text = "no CA certificates can be read: set SSL_CERT_FILE to a PEM file";
   } else if (code == CURLE_PEER_FAILED_VERIFICATION) {
     text = "the server's certificate is not trusted (" + text +
-           "). If an authority of your own has signed it, name the PEM file of its certificate in "
-           "SSL_CERT_FILE";
+           "). If a private CA signed it, set SSL_CERT_FILE to the PEM file of that CA";
   } else if (code == CURLE_OPERATION_TIMEDOUT) {
-    text = "nothing, or next to nothing, arrived for " + std::to_string(stall_s) + " s";
+    text = "almost no data arrived for " + std::to_string(stall_s) + " s";
   } else if (code == CURLE_PARTIAL_FILE) {
-    text = "the server ended the transfer too early";
+    text = "the server closed the connection early";
   } else if (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY) {
-    text = "the answer is not HTTP";
+    text = "the response is not HTTP";
   }
   return {.kind = kind, .failure = text};
 }
@@ -300,7 +297,8 @@ DownloadEnd HttpDownload::send(const DownloadCall& call, DownloadSink& sink) {
   if (transfer.thrown) std::rethrow_exception(transfer.thrown);
   if (transfer.is_not_the_rest) {
     if (call.from > 0) return {.kind = DownloadEnd::Kind::kBeginAnew};
-    return {.kind = DownloadEnd::Kind::kFinal, .failure = "a part comes, where all was asked for"};
+    return {.kind = DownloadEnd::Kind::kFinal,
+            .failure = "the server sent only a part of the file"};
   }
   const bool has_answer = code == CURLE_OK || transfer.num_ignored_bytes > kMostIgnoredBytes;
   return has_answer ? end_of(handle_, call.from > 0)

@@ -23,7 +23,7 @@ struct DownloadHead {
   std::optional<std::uint64_t> total = {};  // bytes of the whole file
   // By which the server knows the file again: a strong ETag or Last-Modified. Empty: neither.
   std::string validator = {};
-  bool shows_its_end = true;  // a transfer that is cut off cannot look whole
+  bool shows_its_end = true;  // a truncated transfer cannot look complete
 };
 
 // Gets the file. What it throws ends the transfer and comes out of send().

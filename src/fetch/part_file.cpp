@@ -65,10 +65,10 @@ void PartFile::forget() {
 void PartFile::check_size(std::uint64_t size) const {
   if (size <= max_bytes_) return;
   throw Error(ErrorCode::kFailedToDownloadFiles,
-              "'" + url_ + "' cannot be fetched: it has " +
+              "'" + url_ + "' cannot be downloaded: it has " +
                   (total_ > 0 ? grouped(static_cast<long long>(total_)) + " bytes, " : "") +
                   "more than the " + size_text(max_bytes_) +
-                  " that weights may have. Check the address.");
+                  " allowed for weights. Check the URL.");
 }
 
 void PartFile::check_space(std::uint64_t more) const {
@@ -77,7 +77,7 @@ void PartFile::check_space(std::uint64_t more) const {
   const fs::space_info space = fs::space(folder, fault);
   if (fault || space.available >= more) return;
   throw Error(ErrorCode::kFailedToWriteOutputs,
-              "'" + url_ + "' cannot be fetched: it needs " + size_text(more) + " in " +
+              "'" + url_ + "' cannot be downloaded: it needs " + size_text(more) + " in " +
                   quoted_path(folder) + ", where " + size_text(space.available) +
                   " are free. Free some space there, or set XDG_CACHE_HOME to another folder.");
 }
@@ -86,22 +86,22 @@ void PartFile::begin(const DownloadHead& head) {
   if (!head.shows_its_end)
     throw Error(ErrorCode::kFailedToDownloadFiles,
                 "'" + url_ +
-                    "' cannot be fetched: the server does not say how long the file is, so nobody "
-                    "would notice if its end was missing. Fetch it yourself, and name its path.");
+                    "' cannot be downloaded: the server does not report the file's length, so a "
+                    "truncated file would go unnoticed. Download it yourself and give its path.");
   total_ = head.total.value_or(0);
   check_size(total_);
   check_space(total_ > head.from ? total_ - head.from : 0);
   const std::string whole = total_ > 0 ? " (" + size_text(total_) + ")" : "";
   if (head.from > 0) {
-    log_.info("Going on with '" + url_ + "'" + whole + " after " + size_text(head.from));
+    log_.info("Resuming '" + url_ + "'" + whole + " after " + size_text(head.from));
   } else {
-    if (size_ > 0) log_.info("The server sends no rest of the same file: it is fetched anew.");
+    if (size_ > 0) log_.info("The server cannot resume this download: it starts over.");
     // The part and its validator must never belong to two versions of a file.
     entry_.write({});
     truncate();
     validator_ = head.validator;
     entry_.write({.validator = validator_});
-    log_.info("Fetching '" + url_ + "'" + whole + " to " +
+    log_.info("Downloading '" + url_ + "'" + whole + " to " +
               quoted_path(entry_.file().parent_path()));
   }
   num_fetched_ = 0;
@@ -150,7 +150,7 @@ std::string PartFile::finish() {
   const double seconds = watch_.seconds();
   if (size_ == 0)
     throw Error(ErrorCode::kFailedToDownloadFiles,
-                "'" + url_ + "' cannot be used: it is an empty file. Check the address.");
+                "'" + url_ + "' cannot be used: it is an empty file. Check the URL.");
   if (::fsync(descriptor_) != 0) fail_in_cache(entry_.part(), errno);
   if (::close(std::exchange(descriptor_, -1)) != 0) fail_in_cache(entry_.part(), errno);
   log_.info("Fetched " + size_text(num_fetched_) + " in " + duration_text(seconds));

@@ -1,4 +1,4 @@
-// The file that is being fetched, until it is whole.
+// The file that is being fetched, until it is complete.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ class PartFile : public DownloadSink {
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
 
-  // What is there to go on from: nothing, if the server could not tell that its file is the same.
+  // What a transfer resumes from: nothing, if the server cannot identify its file as the same.
   std::uint64_t size() const { return validator_.empty() ? 0 : size_; }
   const std::string& validator() const { return validator_; }
   // The most that was ever there: an attempt that does not add to it was in vain.
   std::uint64_t most_bytes() const { return most_bytes_; }
 
-  // Begins anew.
+  // Starts over.
   void forget();
 
   // Writes it through to the disk, and returns the SHA-256 of what can be read from there.

@@ -18,14 +18,14 @@ void check_file(const std::string& path, const std::string& sha256) {
     found = sha256_of_file(path);
   } catch (const std::system_error& fault) {
     throw Error(ErrorCode::kInvalidModelDirectory,
-                std::string("The weights cannot be compared with --weights-sha256: ") +
+                std::string("The weights cannot be checked against --weights-sha256: ") +
                     fault.what() + ". Check --weights.");
   }
   if (found == sha256) return;
   throw Error(ErrorCode::kInvalidModelDirectory,
               "The weights file " + quoted_path(path) + " has the SHA-256 " + found +
-                  ", but --weights-sha256 says " + sha256 +
-                  ": it is damaged or another file. Check both.");
+                  ", but --weights-sha256 is " + sha256 +
+                  ": it is damaged or a different file. Check both.");
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ void write_split(const OutputConfig& output, const TrainingInputs& inputs, Log& 
       write_file_durably(folder / kSplitFileName, inputs.split->csv);
   } catch (const Error& fault) {
     if (output.log_path_given) throw;
-    log.warning(std::string("the split is not written: ") + fault.what());
+    log.warning(std::string("the split was not written: ") + fault.what());
   }
 }
 

@@ -17,8 +17,8 @@ ScanPlan scan_plan(int num_threads, Log& log);
 void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanPlan& scan,
                        TrainingInputs& inputs);
 
-// Tells the log how --data-path was split, and writes split.csv into the log folder, unless that
-// is of a run that goes on. For rank 0; does nothing where nothing was split. Throws Error
+// Logs how --data-path was split, and writes split.csv into the log folder, unless that
+// is of a run that resumes. For rank 0; does nothing where nothing was split. Throws Error
 // kFailedToWriteOutputs if the user has named the folder.
 void write_split(const OutputConfig& output, const TrainingInputs& inputs, Log& log);
 

@@ -46,44 +46,43 @@ void check_stream_options(const TrainConfig& config, const TrainingInputs& input
              "' has files: use --shard-by rank.");
     if (!has_steps) return;
     refuse("--steps-per-epoch is for streams, but the length of --train-data-path '" + path +
-           "' is known: leave it out, or end with --steps.");
+           "' is known: leave it out, or limit the run with --steps.");
   }
   const OptimizationConfig& optimization = config.optimization;
   const std::string stream = "--train-data-path '" + path + "' is a stream";
   if (!has_steps)
     refuse(stream +
-           ", whose length nobody knows: give --steps-per-epoch, the number of images "
-           "divided by the global batch.");
+           ", whose length is unknown: give --steps-per-epoch, the number of images divided by the "
+           "global batch.");
   if (optimization.class_weights != ClassWeights::kNone ||
       optimization.sample != Sampling::kShuffle)
     refuse(stream +
-           ", whose images nobody has counted: --class-weights and --sample balanced need "
-           "files, such as those of `kiln pack`.");
+           ", whose class counts are unknown: --class-weights and --sample balanced need files, "
+           "such as those of `kiln pack`.");
   if (optimization.folds > 0)
     refuse(stream + ", and --folds needs images that can be read again: give files.");
   if (num_ranks > 1 && !config.data.has_train_shard)
     refuse(stream +
-           ", and what one rank has read of it is gone for the others: give each rank a stream of "
-           "its own, with --channel-per-rank, or use one rank.");
+           ", which can only be read once: give each rank its own stream with --channel-per-rank, "
+           "or use one rank.");
 }
 
 void refuse_split_of_stream(const std::string& path) {
   if (is_stream_path(path))
     refuse("--data-path '" + path +
-           "' is a stream, of which nobody knows what is to come, so it cannot be split: give "
-           "--train-data-path and --valid-data-path.");
+           "' is a stream, which cannot be split: give --train-data-path and --valid-data-path.");
 }
 
 void check_valid_stream(const DataConfig& config) {
   const std::string stream = "--valid-data-path '" + config.valid_path + "' is a stream";
   if (config.has_valid_shard)
     refuse(stream +
-           ", which rank 0 reads for all, but with --shard-by none each host has validation images "
-           "of its own: use --shard-by train, or give files.");
+           ", which rank 0 reads for all, but with --shard-by none each host has its own "
+           "validation images: use --shard-by train, or give files.");
   if (config.valid_path == config.train_path)
-    refuse(stream +
-           ", and --train-data-path is the same: what one has read is gone for the other. "
-           "Give each its own.");
+    refuse(
+        stream +
+        ", and --train-data-path is the same one, which can only be read once. Give each its own.");
 }
 
 KeptStreamPlan valid_stream_plan(const TrainConfig& config, int ranks_on_host) {

@@ -89,7 +89,7 @@ void choose_normalization(const DataConfig& config, TrainingInputs& inputs) {
     inputs.normalization_reason = "as the weights were trained";
   } else if (inputs.weights) {
     inputs.normalization = kImagenetNormalization;
-    inputs.normalization_reason = "the weights do not say theirs";
+    inputs.normalization_reason = "unknown for these weights";
   } else {
     inputs.normalization =
         inputs.untrained.spec.pretrained ? kImagenetNormalization : Normalization{};
@@ -139,9 +139,9 @@ void read_untrained(const DataConfig& config, TrainingInputs& inputs) {
   const bool has_weights = was_trained || was_pretrained;
   if (spec.pretrained && !has_weights)
     throw Error(ErrorCode::kUserError,
-                "--head designer keeps the 1000 outputs of given weights, but those in "
+                "--head designer keeps the 1000 outputs of pretrained weights, but those in "
                 "--untrained-model-path '" +
-                    config.untrained_model_path + "' are fresh: leave --head out.");
+                    config.untrained_model_path + "' are not pretrained: leave --head out.");
   if (!was_trained && was_pretrained == spec.pretrained) return;
   ModelDirectory source = std::move(inputs.untrained);
   inputs.untrained = {};

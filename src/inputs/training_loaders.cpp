@@ -133,8 +133,8 @@ CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs,
   const bool decoded = config.cache == CachePolicy::kDecoded, streams = inputs.train.is_stream();
   if (decoded && !streams && !can_be_kept(inputs.pixels))
     throw Error(ErrorCode::kUserError,
-                "--cache decoded requires that images have their size before the first operation "
-                "that is drawn, but those of --transform-path '" +
+                "--cache decoded requires a fixed size before the first random operation, but the "
+                "operations of --transform-path '" +
                     config.transform_path + "' are " + inputs.pixels.chain->whole.summary() +
                     ": use --cache bytes or auto.");
   choice.valid = decoded ? CacheKind::kDecoded : stored_kind(inputs.valid);

@@ -66,7 +66,7 @@ class TrainingLoaders {
   // These images of one of the two sets, as validation sees them; nothing of them is cached.
   BatchLoader once(Dataset& set, std::vector<std::uint32_t> order, int batch_size);
   // Starts loading ahead as far as threads are free; training() and validation() return the
-  // loaders. A stream goes on by itself.
+  // loaders. A stream continues by itself.
   void begin_training(int epoch);
   void begin_validation(int epoch);
   // Between epochs: as many threads as the last one needed, unless the user gave a number.

@@ -20,14 +20,15 @@ TransformSpec plan_of(const TransformChain& form, bool trains, std::optional<Ima
   try {
     const std::optional<ImageSize> size = form.output_size(whole_image);
     if (!size)
-      refuse("after " + operations + " its images would have several sizes. " +
-             (trains ? "Let the operations end in one, such as by CenterCrop or RandomResizedCrop."
-                     : "Operations whose names begin with Random are for training alone: let the "
-                       "others give one size, such as Resize and CenterCrop."));
+      refuse("after " + operations + " its images would have different sizes. " +
+             (trains ? "End the operations with one that fixes the size, such as CenterCrop or "
+                       "RandomResizedCrop."
+                     : "Operations whose names begin with Random run only in training: let the "
+                       "others fix the size, such as Resize and CenterCrop."));
     return {.output = *size,
             .chain = trains ? training_chain(form, whole_image) : inference_chain(form)};
   } catch (const ImageFault& fault) {
-    refuse("its images cannot go through " + operations + ": " + fault.what() + ".");
+    refuse("its images cannot be processed by " + operations + ": " + fault.what() + ".");
     throw;
   }
 }

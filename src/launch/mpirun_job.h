@@ -29,7 +29,7 @@ ProgramCall mpirun_call(const MpirunJob& job);
 
 // Raises this process's limit of open files to what mpirun and the ranks need, which hang instead
 // of failing where they have fewer. Throws Error kFailedToCompleteOperation if the system does not
-// allow so many.
+// allow that many.
 void provide_open_files(int num_ranks);
 
 // The host of each rank as mpirun will place them; empty names if that is not known in advance.

@@ -203,7 +203,7 @@ class Server {
       complaints_ += read_rest(process_.errors());
       read_rest(process_.output());
       if ((line.revents & POLLHUP) != 0) return said;
-      if (process_.ended()) fail("sshd has ended: " + complaints_);
+      if (process_.ended()) fail("sshd exited: " + complaints_);
       if (!held_ && steady_clock::now() > last)
         throw Error(ErrorCode::kTimeoutOccured,
                     "The leading host " + leader +

@@ -90,7 +90,7 @@ class Column {
   template <typename Builder, typename Value>
   void add(const Value& value) {
     auto* builder = dynamic_cast<Builder*>(builder_.get());
-    if (builder == nullptr) throw std::invalid_argument("a value of another type in " + name_);
+    if (builder == nullptr) throw std::invalid_argument("a value of a different type in " + name_);
     require(builder->Append(value));
   }
 
@@ -124,7 +124,7 @@ class ArrowFile : public ParquetFile {
   }
 
   void add(const std::vector<ParquetValue>& row) override {
-    if (row.size() != columns_.size()) throw std::invalid_argument("a row of another length");
+    if (row.size() != columns_.size()) throw std::invalid_argument("a row of a different length");
     for (std::size_t i = 0; i < row.size(); ++i) columns_[i].add(row[i]);
     if (++num_rows_ == kRowsOfGroup) write_group();
   }

@@ -90,7 +90,7 @@ void read_hosts(const std::filesystem::path& folder, SageMakerTree& tree) {
     tree.hosts.push_back(host);
   }
   if (!names.contains(tree.current_host))
-    fail(kResources + ("gives '" + tree.current_host +
+    fail(kResources + ("names '" + tree.current_host +
                        "' as the current host, which is not one of the job's hosts: " +
                        join_choices(tree.hosts) + "."));
 }

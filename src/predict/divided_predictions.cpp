@@ -31,7 +31,7 @@ class Reader {
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
 
   std::string_view take(std::size_t count) {
-    if (count > bytes_.size()) throw InternalError("the predictions of a rank are cut off");
+    if (count > bytes_.size()) throw InternalError("the predictions of a rank are truncated");
     const std::string_view taken = bytes_.substr(0, count);
     bytes_.remove_prefix(count);
     return taken;
@@ -122,7 +122,7 @@ SentBatch unpack_batch(std::string_view bytes) {
     batch.logits = at::empty({header.count, header.num_classes}, at::kFloat);
     std::memcpy(batch.logits.data_ptr<float>(), values.data(), values.size());
   }
-  if (!reader.at_end()) throw InternalError("the predictions of a rank have a surplus");
+  if (!reader.at_end()) throw InternalError("the predictions of a rank have extra bytes");
   return batch;
 }
 

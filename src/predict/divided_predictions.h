@@ -1,4 +1,4 @@
-// Predictions of all ranks of a job, brought together in the order of the images.
+// Predictions of all ranks of a job, gathered in the order of the images.
 #pragma once
 
 #include <cstdint>

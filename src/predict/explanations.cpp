@@ -95,7 +95,7 @@ void find_earlier(const fs::path& folder, const fs::path& part, std::vector<fs::
                                       (is_picture_name(name) && entry->is_regular_file(failure)));
     if (!is_known)
       throw Error(ErrorCode::kFailedToWriteOutputs,
-                  "--explain " + quoted_path(folder) + " holds something else ('" +
+                  "--explain " + quoted_path(folder) + " holds other files ('" +
                       printable((part / name).string()) + "'). Empty it or choose another folder.");
     files.push_back(part / name);
   }
@@ -184,7 +184,7 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
       pipeline.write(bytes, pixels, {}, image.pixels.data());
       file = explanation_name(++num_pictures, path);
     } catch (const ImageFault& fault) {
-      explained.notes.push_back("No picture explains '" + path +
+      explained.notes.push_back("No heat map for '" + path +
                                 "', which cannot be read again: " + fault.what());
     }
     if (!file.empty()) {
@@ -199,8 +199,8 @@ Explained ExplanationFolder::add(Predictor& predictor, const at::Device& device,
   }
   if (!has_places)
     explained.notes.push_back(
-        formatted("The pictures show no places: of images of %dx%d pixels, %s has one "
-                  "last feature for the whole image.",
+        formatted("The heat maps are uniform: for images of %dx%d pixels, the last feature map of "
+                  "%s has a single pixel.",
                   pixels.output.width, pixels.output.height, predictor.spec().model_name.c_str()));
   write(kListName, list);
   return explained;

@@ -49,7 +49,7 @@ class ModelEvaluator {
         "Images '" + data_path + "': " +
             (set_.classes.empty() ? "they have no labels"
                                   : "their classes are " + quoted_names(set_.classes, kNamed)) +
-            ", and the model knows " + quoted_names(predictor_.labels(), kNamed) +
+            ", but the model knows " + quoted_names(predictor_.labels(), kNamed) +
             ". Evaluation needs labels: put the images into folders named after the "
             "model's classes, or use `kiln score`.");
   }
@@ -80,7 +80,7 @@ class ModelEvaluator {
     faults_.require_any_good(static_cast<long long>(set_.samples.size()));
     if (figures_.totals().count == 0)
       throw Error(ErrorCode::kInvalidDataset,
-                  "None of the images with a label of the model could be classified.");
+                  "None of the images with a known label could be classified.");
     EvaluatedModel model{.path = path,
                          .network = predictor_.spec().model_name,
                          .data = {},

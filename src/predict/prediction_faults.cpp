@@ -20,7 +20,7 @@ void PredictionFaults::note(const std::string& path, const std::string& fault, b
   if (count <= kNamed)
     log_.warning((is_bad ? "bad image " : "damaged image ") + text +
                  (is_bad ? "" : " (used as far as it can be decoded)"));
-  if (count == kNamed + 1) log_.warning("more bad or damaged images follow, each with its row");
+  if (count == kNamed + 1) log_.warning("more bad or damaged images follow; each has its row");
 }
 
 void PredictionFaults::go_on(long long num_bad, long long num_damaged, std::string first_bad) {

@@ -51,7 +51,7 @@ bool is_image_folder(const fs::path& folder) {
 std::string kind_of(const fs::path& folder) {
   std::error_code failure;
   if (!fs::is_directory(folder, failure)) return "";
-  if (is_checkpoint(folder)) return "holds checkpoints of a run, from which training goes on";
+  if (is_checkpoint(folder)) return "holds checkpoints of a run, for resuming training";
   if (fs::exists(folder / kMetaFile, failure)) return "";  // its type is told
   if (fs::exists(folder / kRunFileName, failure)) return "is the log folder of a run";
   return is_image_folder(folder) ? "is a folder of images" : "";
@@ -64,9 +64,10 @@ std::string kind_of(const fs::path& folder) {
 }
 
 ModelDirectory read_trained(const fs::path& folder) {
-  if (const std::string kind = kind_of(folder); !kind.empty()) refuse(folder, kind + ", no model");
+  if (const std::string kind = kind_of(folder); !kind.empty())
+    refuse(folder, kind + ", not a model");
   if (!read_model_spec(folder).num_classes)
-    refuse(folder, "is an untrained model, as made by `kiln init-model`");
+    refuse(folder, "is an untrained model, as written by `kiln init-model`");
   return read_model_directory(folder);
 }
 
@@ -119,13 +120,13 @@ Predictor::Predictor(const fs::path& folder, const at::Device& device, Precision
   if (directory_.labels.empty()) {
     for (int id = 0; id < *spec().num_classes; ++id)
       directory_.labels.push_back(std::to_string(id));
-    notes_.push_back(formatted("The model has no %s: its classes are called 0, 1 and so on.",
+    notes_.push_back(formatted("The model has no %s: its classes are named 0, 1 and so on.",
                                std::string(kLabelMapFile).c_str()));
   }
   if (!directory_.preprocessing)
     notes_.push_back(
-        formatted("The model has no %s: images must have the size of the images that it was "
-                  "trained on, and are not resized.",
+        formatted("The model has no %s: images are not resized and must have the size that it was "
+                  "trained on.",
                   std::string(kPreprocessingFile).c_str()));
 }
 

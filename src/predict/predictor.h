@@ -32,7 +32,7 @@ class Predictor {
   const ModelSpec& spec() const { return directory_.spec; }
   const std::vector<std::string>& labels() const { return directory_.labels; }  // by class id
   const Normalization& normalization() const { return normalization_; }
-  // Tells models apart: by network, weights, classes, pixels and calibration.
+  // Distinguishes models: by network, weights, classes, pixels and calibration.
   const std::string& print() const { return print_; }
   // Sentences for warnings.
   const std::vector<std::string>& notes() const { return notes_; }

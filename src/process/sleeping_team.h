@@ -10,7 +10,7 @@ namespace kiln {
 // Its threads sleep from the end of the constructor to the destructor.
 class SleepingTeam {
  public:
-  // Throws std::system_error where the system does not allow so many threads.
+  // Throws std::system_error where the system does not allow this many threads.
   explicit SleepingTeam(int size);
   ~SleepingTeam();
   SleepingTeam(const SleepingTeam&) = delete;

@@ -36,11 +36,10 @@ void join_training(const TrainingJob& job, TrainState& state, EpochRecord& recor
 void warn_of_skipped_steps(const EpochRecord& record, World& world, Log& log) {
   const int skipped = record.skipped_steps.value_or(0);
   if (!world.leads() || skipped <= kManySkipped * record.num_steps) return;
-  log.warning(
-      formatted("%d of the %d steps of epoch %d were skipped, because gradients overflowed "
-                "float16. Use --precision bf16 or fp32, or a lower --learning-rate, if later "
-                "epochs skip as many.",
-                skipped, record.num_steps, record.epoch));
+  log.warning(formatted(
+      "%d of the %d steps of epoch %d were skipped, because gradients overflowed float16. Use "
+      "--precision bf16 or fp32, or a lower --learning-rate, if this continues.",
+      skipped, record.num_steps, record.epoch));
 }
 
 }  // namespace kiln

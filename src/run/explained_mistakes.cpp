@@ -23,8 +23,8 @@ std::vector<ExplainedAnswer> answers_of(const TrainingJob& job,
     if (i < samples.size() && image.guess >= 0 && image.guess < num_classes)
       answers.push_back({i, image.guess, static_cast<float>(image.confidence)});
     else
-      job.log.warning("No picture explains '" + printable(image.file) +
-                      "': rank 0 does not have that image.");
+      job.log.warning("No heat map for '" + printable(image.file) +
+                      "': rank 0 does not have the image.");
   }
   return answers;
 }
@@ -41,10 +41,10 @@ void explain_mistakes(TrainingJob& job, const std::vector<JudgedImage>& wrong) {
                                                       job.inputs.valid, answers);
     for (const std::string& note : explained.notes) job.log.warning(note);
     job.explanations->commit();
-    job.log.info(formatted("explained: %zu mistakes: ", answers.size()) + "'" + output.explain +
+    job.log.info(formatted("heat maps of %zu mistakes: ", answers.size()) + "'" + output.explain +
                  "'");
   } catch (const std::exception& failure) {
-    job.log.warning(std::string("The model is saved, but its mistakes are not explained: ") +
+    job.log.warning(std::string("The model is saved, but the heat maps of its mistakes failed: ") +
                     failure.what());
   }
 }

@@ -27,13 +27,13 @@ std::string clock_text(double seconds_from_now) {
 
 std::string long_run_warning(const RunLength& run, double seconds, int num_epochs) {
   std::string text = formatted("this run will take %.1f days. ", seconds / kDay);
-  if (!run.on_gpu) text += "A GPU is many times as fast as a CPU here. ";
+  if (!run.on_gpu) text += "A GPU would be many times faster. ";
   if (run.image_side > 64)
-    text += formatted("--image-size %d needs a quarter of the time of %d. ", run.image_side / 2,
+    text += formatted("--image-size %d takes a quarter of the time of %d. ", run.image_side / 2,
                       run.image_side);
   text += "A smaller --model-name, more --ranks";
   if (num_epochs > 1) text += ", fewer --epochs";
-  return text + " or --time-limit also end it earlier";
+  return text + " or --time-limit also shorten it";
 }
 
 // "; cost 0.05 so far, about 12.30 in all".
@@ -41,7 +41,7 @@ std::string cost_text(const RunLength& run, double seconds_left) {
   if (run.price_per_hour == 0) return "";
   const double so_far = run.seconds_before + seconds_since_process_start();
   return "; cost " + price_text(run.price_per_hour * so_far / kHour) + " so far, about " +
-         price_text(run.price_per_hour * (so_far + seconds_left) / kHour) + " in all";
+         price_text(run.price_per_hour * (so_far + seconds_left) / kHour) + " in total";
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ std::optional<ForecastText> Forecast::tell(double images_per_second, double seco
   has_told_ = true;
   if (seconds_left < kWorthTelling) return std::nullopt;
   ForecastText text;
-  text.line = formatted("At %.1f images/s %s end in about ", images_per_second,
+  text.line = formatted("At %.1f images/s %s will finish in about ", images_per_second,
                         num_epochs == 1 ? "the epoch and its validation"
                                         : formatted("all %d epochs", num_epochs).c_str()) +
               duration_text(seconds_left) + ", at " + clock_text(seconds_left) +

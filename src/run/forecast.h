@@ -14,7 +14,7 @@ struct RunLength {
   long long valid_images = 0;     // per epoch, on all ranks together
   int image_side = 0;             // the longer side of training images, in pixels
   bool on_gpu = false;
-  double price_per_hour = 0;  // 0: costs are not told
+  double price_per_hour = 0;  // 0: costs are not reported
   double seconds_before = 0;  // of the run in earlier processes
 };
 
@@ -23,7 +23,7 @@ struct ForecastText {
   std::string warning;  // empty: the run takes less than a day
 };
 
-// Follows a run until it has told its forecast. One thread.
+// Follows a run until it has reported its forecast. One thread.
 class Forecast {
  public:
   explicit Forecast(const RunLength& run) : run_(run) {}

@@ -25,8 +25,8 @@ at::Tensor as_tensor(const std::vector<std::int32_t>& labels) {
 void require_folds(const Folds& folds, int asked) {
   if (folds.count >= asked) return;
   throw Error(ErrorCode::kInvalidDataset,
-              formatted("--folds is %d, but the training images are only %d that need not stay "
-                        "together: use fewer folds, or more images or groups.",
+              formatted("--folds is %d, but the training images form only %d independent groups: "
+                        "use fewer folds, or more images or groups.",
                         asked, std::max(1, folds.count)));
 }
 

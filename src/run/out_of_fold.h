@@ -20,7 +20,7 @@ void require_folds(const Folds& folds, int asked);
 // `logits` [N, C], on the host; of the images, the labels and samples alone are read.
 Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labels);
 std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFeatures& images);
-// Those training images whose labels are probably wrong, the most doubtful first, so many of them
+// Those training images whose labels are probably wrong, most doubtful first, so many of them
 // with thumbnails as a page shows. None where there are too many classes.
 std::vector<JudgedImage> doubtful_images(const TrainingInputs& inputs, const at::Tensor& logits,
                                          const LabeledFeatures& images);

@@ -120,7 +120,7 @@ void throw_diverged(World& world, const StepRecord& at, int first_nonfinite_step
                   "training has diverged. Use a lower --learning-rate (try a tenth of it).",
                   at.epoch, first, at.learning_rate));
   });
-  throw InternalError("ranks agreed on a failure that none of them has");
+  throw InternalError("ranks agreed on a failure that none of them reports");
 }
 
 void check_epoch(const EpochRecord& record) {

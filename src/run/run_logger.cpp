@@ -24,9 +24,9 @@ void add_files(const std::filesystem::path& folder, const std::function<std::str
   if (::access(folder.c_str(), W_OK) != 0) return;  // already warned about
   if (is_record_in_use(folder / kRunFileName)) {
     reporter.add([&]() -> std::unique_ptr<RunSink> {
-      throw std::runtime_error("Another run is writing its records to '" + folder.string() +
-                               "', so this run writes neither records nor a log file. Give each "
-                               "run its own --log-path.");
+      throw std::runtime_error(
+          "Another run is writing its records to '" + folder.string() +
+          "', so this one writes no records and no log file. Give each run its own --log-path.");
     });
     return;
   }

@@ -38,7 +38,7 @@ class CpuMeter {
   Stopwatch watch_;
 };
 
-// What a checkpoint says of the run that goes on from it.
+// What a checkpoint says of the run that resumes from it.
 struct ResumedRecord {
   std::string record;          // RunLogger::record_text() of rank 0; may be empty on other ranks
   double checkpoint_time = 0;  // Unix seconds
@@ -55,7 +55,7 @@ class RunLogger {
   void repeat_with(std::function<std::string()> text) { repeat_ = std::move(text); }
   // Warnings come first; those of ranks above 0 appear only in their log.
   void start(RunStart start, const std::vector<std::string>& warnings);
-  // In place of start(), for a run that goes on from a checkpoint. Throws Error kInvalidDataset if
+  // Instead of start(), for a run that resumes from a checkpoint. Throws Error kInvalidDataset if
   // its record cannot be read.
   void resume(RunStart start, const std::vector<std::string>& warnings, const ResumedRecord& from);
   // The run so far, for a checkpoint.
@@ -67,7 +67,7 @@ class RunLogger {
   void watch_memory(const MemoryUse& plan) { memory_.emplace(plan); }
   // Before the first step: rank 0 says after some steps when the run will end.
   void forecast(RunLength run);
-  // A failure with what is known of memory, to be told in its place.
+  // A failure with what is known about memory, to be reported instead of it.
   std::exception_ptr advised(const std::exception_ptr& failure) const {
     return memory_ ? memory_->advised(failure) : failure;
   }

@@ -45,7 +45,7 @@ void RunTrace::finish() {
   timeline_->end();
   if (steps_.steps() >= StepTrace::kFirst) return write();
   const std::string text =
-      formatted("there is no trace in '%s': it begins with step %d, and this process made %d steps",
+      formatted("no trace in '%s': it starts at step %d, but this process ran only %d steps",
                 path_.c_str(), StepTrace::kFirst, steps_.steps());
   rank_ == 0 ? log_.warning(text) : log_.info("warning: " + text);
 }
@@ -55,7 +55,7 @@ void RunTrace::write() {
   try {
     write_file_durably(path_, timeline_->json(rank_));
   } catch (const Error& error) {
-    return log_.warning("the trace is lost: " + error.message());
+    return log_.warning("the trace was not written: " + error.message());
   }
   log_.info(formatted("Trace of steps %d to %d: %s", StepTrace::kFirst,
                       std::min(steps_.steps(), StepTrace::kLast), path_.c_str()));

@@ -21,7 +21,7 @@ void pass_on(const MpiOptions& options, Log& log) {
   const std::string names = joined(options.names, ",");
   const bool is_first = before == nullptr || *before == '\0';
   ::setenv(kPassOn, (is_first ? names : before + ("," + names)).c_str(), /*overwrite=*/1);
-  log.info("variables for the ranks of all hosts: " + joined(options.names, ", "));
+  log.info("variables passed to the ranks of all hosts: " + joined(options.names, ", "));
 }
 
 void set_unless_given(const char* name, const std::string& value) {
@@ -36,7 +36,7 @@ SageMakerJob open_sagemaker_job(const std::vector<std::string>& arguments, Log& 
   const char* name = std::getenv("TRAINING_JOB_NAME");
   log.info(formatted("SageMaker job %s, host %s of %zu", name == nullptr ? "(unnamed)" : name,
                      job.current_host.c_str(), job.hosts.size()));
-  if (!job.command.empty()) log.info("as: kiln " + shell_words(job.command));
+  if (!job.command.empty()) log.info("equivalent command: kiln " + shell_words(job.command));
   for (const std::string& warning : job.warnings) log.warning(warning);
   pass_on(job.mpi, log);
   return job;
@@ -65,7 +65,7 @@ int follow_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Log& lo
   log.info("waiting for host " + leader + ", which starts ranks here over ssh");
   const JobEnd end = follow(place, leader);
   if (end.exit_code == 0) {
-    log.info("host " + leader + " has finished the job");
+    log.info("host " + leader + " finished the job");
     return 0;
   }
   // A note left by a rank of this host is more specific.

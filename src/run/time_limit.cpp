@@ -74,15 +74,15 @@ std::optional<TimePlan> time_plan_of(const TrainingJob& job, const TrainState& s
 std::string time_limit_text(const TrainingJob& job, const TimePlan& plan) {
   const std::string limit = time_limit_word(job);
   if (job.uses_features)
-    return limit + "; there are no epochs to leave out: the last layer is fitted whatever it takes";
+    return limit + "; not enforced: fitting the last layer has no epochs to skip";
   if (leaves_fine_tuning_out(job, plan))
-    return limit + ": no time for fine-tuning, of which an epoch takes about " +
+    return limit + ": no time for fine-tuning; one epoch takes about " +
            duration_text(plan.epoch_seconds);
   if (plan.epochs == 0)
-    return limit + formatted("; how many epochs fit is decided after the first, at most %d",
+    return limit + formatted("; the number of epochs, at most %d, is set after the first",
                              job.asked_epochs());
   return limit +
-         formatted(": %d %s, of about ", plan.epochs,
+         formatted(": %d %s, at about ", plan.epochs,
                    plan.epochs == 1 ? "epoch fits" : "epochs fit") +
          duration_text(plan.epoch_seconds) + (plan.epochs == 1 ? "" : " each");
 }
@@ -98,7 +98,7 @@ void apply_time_plan(TrainingJob& job, const TimePlan& plan) {
   }
   if (plan.steps > 0)
     choose(job.choices, {"steps", std::to_string(plan.steps),
-                         "--time-limit " + time_limit_word(job) + " was over after them",
+                         "--time-limit " + time_limit_word(job) + " expired after these steps",
                          /*has_line=*/true});
 }
 
@@ -166,8 +166,8 @@ void TimeLimit::apply_vote(bool is_out_of_time) {
   }
   if (state_.progress.epochs_done == 0 && state_.epoch.steps == 1 && job_.world.leads())
     job_.log.warning("--time-limit " + time_limit_word(job_) +
-                     " leaves no time for more than one step and one validation, which are made "
-                     "whatever they take, so that there is a model. Give it more time.");
+                     " is too short: one step and one validation run regardless, so that there is "
+                     "a model. Use a longer limit.");
 }
 
 void TimeLimit::end_epoch(const EpochRecord& record, double end_seconds) {
@@ -211,12 +211,12 @@ bool TimeLimit::has_ended_training() const {
 std::string TimeLimit::end_text() const {
   const std::string limit = "--time-limit " + time_limit_word(job_);
   if (leaves_fine_tuning_out(job_, plan()))
-    return "Nothing is fine-tuned: " + limit + " leaves no time for it.";
+    return "No fine-tuning: " + limit + " leaves no time for it.";
   if (!is_over())
-    return formatted("Training ended after %d %s, as many as fit into ", plan().epochs,
+    return formatted("Training ended after %d %s, all that fit into ", plan().epochs,
                      plan().epochs == 1 ? "epoch" : "epochs") +
            limit + ".";
-  return formatted("Training ended in epoch %d, after %lld steps in all: ",
+  return formatted("Training ended in epoch %d, after %lld steps in total: ",
                    state_.progress.epochs_done, static_cast<long long>(plan().steps)) +
          limit + " leaves no time for more.";
 }

@@ -38,7 +38,7 @@ double closing_seconds(double limit, long long bytes);
 // does nothing. One thread.
 class TimeLimit {
  public:
-  // All must outlive it. A collective, after the record has begun: a run that goes on takes the
+  // All must outlive it. A collective, after the record has begun: a run that resumes takes the
   // length that it has decided before, and may have no time left.
   TimeLimit(TrainingJob& job, TrainState& state, RunLogger& log);
 

@@ -8,7 +8,7 @@ namespace {
 // "the one with the highest top-1".
 std::string kept_text(const TrainingJob& job) {
   const OptimizationConfig& config = job.config.optimization;
-  if (job.is_automatic) return "the one that --auto chooses";
+  if (job.is_automatic) return "the one --auto chose";
   if (config.save == SaveChoice::kLast) return "the last one";
   if (config.best_by == BestBy::kLoss) return "the one with the lowest validation loss";
   return config.best_by == BestBy::kMacroRecall ? "the one with the highest macro recall"
@@ -21,8 +21,8 @@ std::string patience_text(const TrainingJob& job, const TrainState& state) {
   const bool is_best = job.config.optimization.recipe.stop_when == StopWhen::kBest;
   return std::string(is_best ? "No epoch was better than the best one by --best-by"
                              : "The validation loss was not below the previous epoch's") +
-         formatted(" for %d %s; epoch %d, ", patience, patience == 1 ? "epoch" : "epochs in a row",
-                   state.progress.best.epoch) +
+         formatted(" for %d %s; epoch %d, ", patience,
+                   patience == 1 ? "epoch" : "consecutive epochs", state.progress.best.epoch) +
          kept_text(job) + ", is kept.";
 }
 
@@ -59,7 +59,7 @@ void log_early_end(const TrainingEnd& end, const TrainingJob& job, const TrainSt
   if (end.signal != 0)
     log.stopped_early(end.early_reason(),
                       "Stopped by signal " + std::to_string(end.signal) + "." +
-                          (starts_over ? "" : " The same command continues this run."));
+                          (starts_over ? "" : " Run the same command to resume."));
   if (end.out_of_patience)
     log.stopped_early(end.early_reason(), "Stopped early. " + patience_text(job, state));
   if (end.out_of_time) log.stopped_early(end.early_reason(), limit.end_text());

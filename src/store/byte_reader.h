@@ -15,7 +15,7 @@ namespace kiln {
 inline std::string_view range_of(std::string_view bytes, std::uint64_t offset, std::uint64_t size,
                                  std::string_view what) {
   if (offset > bytes.size() || size > bytes.size() - offset) {
-    throw FormatFault(std::string(what) + " lies outside the file (" + std::to_string(size) +
+    throw FormatFault(std::string(what) + " is outside the file (" + std::to_string(size) +
                       " bytes at offset " + std::to_string(offset) + " of " +
                       std::to_string(bytes.size()) + "); the file is truncated or damaged");
   }

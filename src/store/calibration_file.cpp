@@ -26,7 +26,7 @@ std::string shown(const Json& value) {
 [[noreturn]] void fail(const std::string& where, const std::string& fault) {
   throw Error(ErrorCode::kInvalidModelDirectory,
               "'" + where + "' is not a valid calibration file: " + fault +
-                  ". Train the model again or copy its whole directory.");
+                  ". Train the model again or copy its complete directory.");
 }
 
 const Json& at(const Json& root, const char* key, const std::string& where) {
@@ -55,7 +55,7 @@ std::vector<AnswerBin> bins_of(const Json& list, const std::string& where) {
   for (const Json& value : list) {
     if (!is_bin(value, bins.empty() ? -1 : bins.back().from))
       fail(where, "its key 'answers' has " + shown(value) +
-                      " instead of a higher confidence, images, and the right ones of them");
+                      " instead of a higher confidence, images, and correct images");
     bins.push_back(
         {value[0].get<double>(), value[1].get<std::int64_t>(), value[2].get<std::int64_t>()});
   }
@@ -69,7 +69,7 @@ Calibration read(const Json& root, const std::string& where) {
                     std::to_string(kVersion));
   for (const auto& [key, value] : root.items())
     if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
-      fail(where, "its key '" + key.substr(0, 100) + "' is not known");
+      fail(where, "its key '" + key.substr(0, 100) + "' is unknown");
   const Json& temperature = at(root, "temperature", where);
   Calibration calibration{temperature.is_number() ? temperature.get<double>() : 0, {}};
   if (!(calibration.temperature > 0 && calibration.temperature <= kMaxTemperature))

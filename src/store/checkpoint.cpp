@@ -169,11 +169,12 @@ CheckpointManifest parse_manifest(std::string_view json) {
     refuse_manifest(fault.what());
   }
   if (!root.is_object() || text_in(root, "format") != kFormat)
-    refuse_manifest("is not one of a checkpoint");
+    refuse_manifest("does not belong to a checkpoint");
   const std::uint64_t version = number_in(root, "version", UINT64_MAX);
   if (version > kVersion)
-    throw NewerFormat("a newer version of kiln wrote it (format " + std::to_string(version) +
-                      "; this one reads " + std::to_string(kVersion) + ")");
+    throw NewerFormat("it was written by a newer version of kiln (format " +
+                      std::to_string(version) + "; this one reads " + std::to_string(kVersion) +
+                      ")");
   CheckpointManifest manifest;
   const Json& files = member(root, "files");
   if (version == 0 || !files.is_array() || files.size() != kCheckpointFiles.size())
@@ -181,12 +182,12 @@ CheckpointManifest parse_manifest(std::string_view json) {
   for (const Json& value : files) {
     manifest.files.push_back(file_of(value));
     if (manifest.files.back().name != kCheckpointFiles[manifest.files.size() - 1])
-      refuse_manifest("lists another file than those of a checkpoint");
+      refuse_manifest("lists a file that does not belong to a checkpoint");
   }
   if (root.contains("best")) {
     manifest.best = file_of(root["best"]);
     manifest.best_epoch = static_cast<int>(number_in(root["best"], "epoch", INT_MAX));
-    if (!best_number(manifest.best->name)) refuse_manifest("names another file as the best");
+    if (!best_number(manifest.best->name)) refuse_manifest("names an unknown file as the best");
   }
   return manifest;
 }

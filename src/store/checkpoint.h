@@ -7,8 +7,8 @@
 //   DIR/checkpoint-000007/checkpoint.json    written last: sizes and hashes of the files
 //   DIR/best-000005.safetensors              weights of the best epoch, for all that name it
 //
-// Numbers only grow. A checkpoint is whole if its checkpoint.json is there and all sizes and hashes
-// are right; the newest one is the whole one with the highest number.
+// Numbers only grow. A checkpoint is complete if its checkpoint.json is there and all sizes and
+// hashes are right; the newest one is the complete one with the highest number.
 #pragma once
 
 #include <array>
@@ -46,12 +46,12 @@ struct Checkpoint {
   std::uint64_t bytes = 0;  // of its files, that of `best` included
 };
 
-// Whether `path` looks like a folder of checkpoints or one checkpoint in it, whole or not.
+// Whether `path` looks like a folder of checkpoints or one checkpoint in it, complete or not.
 bool is_checkpoint(const std::filesystem::path& path);
 
-// `path` is a folder of checkpoints, of which the newest whole one is read, or one checkpoint in
+// `path` is a folder of checkpoints, of which the newest complete one is read, or one checkpoint in
 // it. A run may be writing there. `skipped` as of CheckpointFolder::newest(). Error
-// kInvalidModelDirectory if there is no whole one.
+// kInvalidModelDirectory if there is no complete one.
 Checkpoint read_checkpoint(const std::filesystem::path& path, std::vector<std::string>& skipped);
 
 // A file as checkpoint.json lists it.
@@ -73,8 +73,8 @@ class CheckpointFolder {
 
   const std::filesystem::path& path() const { return folder_.path(); }
 
-  // The newest whole one, if any. For each newer one that is not whole, `skipped` gets a clause:
-  // its name, and why.
+  // The newest complete one, if any. For each newer one that is incomplete, `skipped` gets a
+  // clause: its name, and why.
   std::optional<Checkpoint> newest(std::vector<std::string>& skipped);
 
   // All that is there now goes once the next write() is done, not before.
@@ -94,7 +94,7 @@ class CheckpointFolder {
   OutputFolder folder_;
   int keep_;
   std::int64_t oldest_ = 0;                      // smaller numbers are of an earlier run
-  std::map<std::int64_t, std::string> damaged_;  // which newest() found not whole
+  std::map<std::int64_t, std::string> damaged_;  // which newest() found incomplete
   std::optional<CheckpointFile> best_;           // there already, for the epoch best_epoch_
   int best_epoch_ = 0;
 };
@@ -132,11 +132,11 @@ void check_sizes(const std::filesystem::path& folder, const CheckpointManifest& 
 struct CheckpointNumbers {
   std::set<std::int64_t> checkpoints, best;
 };
-// Whole or not. Throws std::filesystem::filesystem_error.
+// Complete or not. Throws std::filesystem::filesystem_error.
 CheckpointNumbers numbers_in(const std::filesystem::path& folder);
 
-// The newest whole one in `folder`, if any; `damaged` gets the numbers of the newer ones and why
-// they are not whole. Throws std::filesystem::filesystem_error.
+// The newest complete one in `folder`, if any; `damaged` gets the numbers of the newer ones and why
+// they are incomplete. Throws std::filesystem::filesystem_error.
 std::optional<Checkpoint> newest_checkpoint(const std::filesystem::path& folder,
                                             std::map<std::int64_t, std::string>& damaged);
 // The clauses for `skipped`, newest last.

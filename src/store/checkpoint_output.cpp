@@ -42,7 +42,7 @@ void refuse_others_folder(const fs::path& folder) {
   constexpr std::size_t kShown = 3;
   std::error_code fault;
   if (fs::exists(folder / kMetaFile, fault))
-    fail(folder, "is a model directory", "Choose a folder that holds nothing else.");
+    fail(folder, "is a model directory", "Choose a folder without other files.");
   std::vector<std::string> foreign;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
@@ -51,7 +51,7 @@ void refuse_others_folder(const fs::path& folder) {
   std::sort(foreign.begin(), foreign.end());
   if (!foreign.empty())
     fail(folder, "contains other files (" + quoted_names(foreign, kShown) + ")",
-         "Choose an empty folder, or one with checkpoints alone.");
+         "Choose an empty folder, or one with only checkpoints.");
 }
 
 // A new file whose bytes are hashed on their way; what is not finished goes away.

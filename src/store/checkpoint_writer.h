@@ -1,4 +1,4 @@
-// Writes checkpoints on a thread of its own, so that training goes on.
+// Writes checkpoints on its own thread, so that training continues.
 #pragma once
 
 #include <condition_variable>

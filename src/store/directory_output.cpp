@@ -56,7 +56,7 @@ void refuse_foreign_names(const fs::path& folder) {
   const std::vector<std::string> foreign = foreign_names(folder);
   if (foreign.empty()) return;
   fail(folder, "contains other files (" + quoted_names(foreign, kShown) + ")",
-       "Choose an empty folder, or one with a whole earlier model.");
+       "Choose an empty folder, or one with a complete earlier model.");
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ Preprocessing read_preprocessing(const std::filesystem::path& path, const ModelS
   const Preprocessing found = parse_preprocessing(read_part(path, kMaxSpec), path.string());
   if (spec.normalization && *spec.normalization != found.normalization) {
     fail(path, "has a different mean or std than " + std::string(kSpecFile),
-         "Train the model again or copy its whole directory.");
+         "Train the model again or copy its complete directory.");
   }
   return found;
 }

@@ -129,7 +129,7 @@ void read_parameter(const SpecReader& reader, const std::string& key, const YAML
 void read_model(const SpecReader& reader, const YAML::Node& extras, ModelSpec& spec) {
   const std::string class_name = reader.text_at(extras, "class");
   const NetworkFamily* family = find_family(class_name);
-  if (family == nullptr) reader.fail("its class " + shortened(class_name) + " is not known");
+  if (family == nullptr) reader.fail("its class " + shortened(class_name) + " is unknown");
   const YAML::Node parameters = reader.map_at(extras, "init_params");
   spec.model_name = reader.text_at(parameters, "model_name");
   const KnownNetwork* network = find_network(spec.model_name);
@@ -176,7 +176,7 @@ ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
   if (!root.IsMap()) reader.fail("it is not a mapping");
   if (root["file_name"].IsDefined()) {
     reader.fail(
-        "its key 'file_name' says that the model is a whole Python pickle, not a state dict");
+        "its key 'file_name' says that the model is a pickled Python object, not a state dict");
   }
   const YAML::Node flavor = reader.map_at(root, "flavor");
   if (const std::string name = reader.text_at(flavor, "name"); name != "pytorch") {

@@ -126,7 +126,7 @@ void PickleMachine::stack_class() {
   const PickleValue* name = pop();
   const PickleValue* module = pop();
   if (name->kind != PickleKind::kString || module->kind != PickleKind::kString) {
-    throw FormatFault("its pickle names a class by something that is not text");
+    throw FormatFault("its pickle has a class name that is not text");
   }
   push_class(module->text.substr(0, kMaxClassName), name->text.substr(0, kMaxClassName));
 }

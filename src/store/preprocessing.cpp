@@ -26,7 +26,7 @@ std::string shown(const Json& value) {
 [[noreturn]] void fail(const std::string& where, const std::string& fault) {
   throw Error(ErrorCode::kInvalidModelDirectory,
               "'" + where + "' is not a valid preprocessing file: " + fault +
-                  ". Train the model again or copy its whole directory.");
+                  ". Train the model again or copy its complete directory.");
 }
 
 class PreprocessingReader {
@@ -43,7 +43,7 @@ class PreprocessingReader {
     for (const auto& [key, value] : root_.items()) {
       if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end() ||
           (key == kTransforms && !has_transforms))
-        fail(where_, "its key '" + key.substr(0, 100) + "' is not known");
+        fail(where_, "its key '" + key.substr(0, 100) + "' is unknown");
     }
     Preprocessing result;
     read_input_size(result);
@@ -87,19 +87,19 @@ class PreprocessingReader {
     if (!side.is_null()) {
       result.resize_short_side = pixels(side);
       if (result.resize_short_side < std::max(result.height, result.width))
-        refuse("resize_short_side", "null or pixels that hold the input size");
+        refuse("resize_short_side", "null or pixels of at least the input size");
     }
     const Json& keep = at("keep_exact_size");
     if (!keep.is_boolean()) refuse("keep_exact_size", "true or false");
     result.keep_exact_size = keep.get<bool>();
     if (!result.keep_exact_size && side.is_null())
-      refuse("keep_exact_size", "true where nothing is resized");
+      refuse("keep_exact_size", "true if nothing is resized");
   }
 
   void read_transforms(Preprocessing& result) const {
     const Json& operations = at(kTransforms);
     if (!operations.is_array()) refuse(kTransforms, "a list of operations");
-    if (result.resize_short_side > 0) refuse("resize_short_side", "null beside transforms");
+    if (result.resize_short_side > 0) refuse("resize_short_side", "null with transforms");
     result.transforms = operations.dump();
   }
 

@@ -1,4 +1,4 @@
-// How an image becomes the input of a trained model: what validation did to it, so that whoever
+// How an image becomes the input of a trained model: what validation did to it, so that code that
 // uses the model can do the same. Stored in the ModelDirectory as `preprocessing.json`:
 //
 //   {

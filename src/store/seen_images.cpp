@@ -33,7 +33,7 @@ void append(std::string& bytes, const std::vector<std::uint64_t>& list) {
 [[noreturn]] void fail(const std::string& where, const std::string& fault) {
   throw Error(ErrorCode::kInvalidModelDirectory,
               "'" + where + "' is not a valid list of seen images: " + fault +
-                  ". Copy the whole model directory again, or delete this file.");
+                  ". Copy the complete model directory again, or delete this file.");
 }
 
 // The next `count` hashes of `bytes`, which are there.
@@ -76,7 +76,7 @@ std::string pack_seen_images(const SeenImages& images) {
 
 SeenImages parse_seen_images(std::string_view bytes, const std::string& where) {
   if (!bytes.starts_with(kMagic)) fail(where, "it does not begin with " + std::string(kMagic));
-  if (bytes.size() < kHeaderBytes) fail(where, "it is cut");
+  if (bytes.size() < kHeaderBytes) fail(where, "it is truncated");
   const auto version = little_endian<std::uint32_t>(bytes, kMagic.size(), "version");
   if (version != kVersion)
     fail(where, "its version is " + std::to_string(version) +
@@ -87,7 +87,7 @@ SeenImages parse_seen_images(std::string_view bytes, const std::string& where) {
   bytes.remove_prefix(kHeaderBytes);
   const std::uint64_t num_there = bytes.size() / kHashBytes;
   if (num_train > num_there || num_valid != num_there - num_train || bytes.size() % kHashBytes != 0)
-    fail(where, "it has " + std::to_string(bytes.size()) + " bytes of hashes, which are not " +
+    fail(where, "it has " + std::to_string(bytes.size()) + " bytes of hashes, not " +
                     std::to_string(num_train) + " and " + std::to_string(num_valid) + " of " +
                     std::to_string(kHashBytes) + " bytes");
   SeenImages images;

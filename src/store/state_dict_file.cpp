@@ -152,7 +152,7 @@ void check_metadata(const Json& metadata) {
   const bool texts =
       metadata.is_object() && std::all_of(metadata.begin(), metadata.end(),
                                           [](const Json& value) { return value.is_string(); });
-  if (!texts) throw FormatFault("its __metadata__ is not a list of texts");
+  if (!texts) throw FormatFault("its __metadata__ does not map strings to strings");
 }
 
 // In the order of the data, which must have no gaps and no overlaps.

@@ -26,7 +26,8 @@ std::map<std::string_view, const PickleValue*> referenced_storages(const PickleD
     if (value.kind != PickleKind::kStorage) continue;
     const auto [known, is_new] = storages.emplace(value.text, &value);
     if (!is_new && (known->second->dtype != value.dtype || known->second->number != value.number)) {
-      throw FormatFault("it describes storage '" + std::string(value.text) + "' in two ways");
+      throw FormatFault("it describes storage '" + std::string(value.text) +
+                        "' twice, differently");
     }
   }
   return storages;

@@ -53,7 +53,7 @@ void check_meta(const fs::path& path) {
 [[noreturn]] void refuse_output(const fs::path& folder, const std::string& fault) {
   throw Error(ErrorCode::kFailedToWriteOutputs,
               "The output folder " + quoted_path(folder) + " " + fault +
-                  ". Choose an empty folder, or one with a whole earlier transformation.");
+                  ". Choose an empty folder, or one with a complete earlier transformation.");
 }
 
 bool is_transformation_directory(const fs::path& folder) {
@@ -84,7 +84,7 @@ void refuse_foreign_names(const fs::path& folder) {
   if (!foreign.empty())
     refuse_output(folder, "contains other files (" + quoted_names(foreign, kShown) + ")");
   if (has_own && !is_transformation_directory(folder))
-    refuse_output(folder, "contains something else than a transformation");
+    refuse_output(folder, "contains something other than a transformation");
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ void check_transformation_meta(std::string_view yaml, const std::string& where) 
       fail(where,
            type.empty() ? "has no key 'type'" : "is of type '" + excerpt(type) + "', not " + kType);
     if (of != "Image")
-      fail(where, of.empty() ? "does not say that it transforms images"
+      fail(where, of.empty() ? "does not specify that it transforms images"
                              : "transforms '" + excerpt(of) + "', not images");
   } catch (const YAML::Exception& fault) {
     fail(where, std::string("is not valid YAML (") + fault.what() + ")");
@@ -111,9 +111,9 @@ std::string read_transformation_directory(const fs::path& folder) {
   if (!fs::exists(status)) fail(folder, "does not exist", did_you_mean_path(folder));
   if (!fs::is_directory(status)) fail(folder, "is a file, not a folder");
   if (is_half_replaced(folder))
-    fail(folder, "was left incomplete by a program that was killed, or is just being written");
+    fail(folder, "was left incomplete by a program that was killed, or is still being written");
   if (!fs::exists(folder / kMetaFile, fault))
-    fail(folder, "has no _meta.yaml, so it is no transformation");
+    fail(folder, "has no _meta.yaml, so it is not a transformation");
   check_meta(folder / kMetaFile);
   return read_part(folder / kTransformsFile, kMaxTransforms);
 }

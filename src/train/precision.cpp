@@ -72,7 +72,7 @@ PrecisionChoice choose_precision(std::optional<Precision> asked, const ComputeUn
   require_possible(*asked, units);
   PrecisionChoice choice{*asked, reason_of(*asked, units)};
   if (*asked == Precision::kBf16 && !has_bf16(units))
-    choice.warning = "--precision bf16 is emulated here, as " + name_of(units) +
+    choice.warning = "--precision bf16 is emulated here, since " + name_of(units) +
                      ": it may be many times slower than --precision " +
                      precision_name(best_of(units)) + ".";
   return choice;

@@ -35,7 +35,7 @@ struct PartName {
 constexpr PartName kPartNames[] = {{&StepTimes::data_wait, "wait for images", false},
                                    {&StepTimes::forward, "forward", true},
                                    {&StepTimes::backward, "backward", true},
-                                   {&StepTimes::communication, "wait for sums", false},
+                                   {&StepTimes::communication, "wait for all-reduce", false},
                                    {&StepTimes::optimizer, "optimizer", true}};
 
 const PartName& name_of(double StepTimes::*part) {

@@ -23,7 +23,7 @@ struct LabeledLogits {
   int num_classes = 0;
 };
 
-// Of all ranks, in place of this rank's three numbers; the same bits on every rank.
+// Of all ranks, instead of this rank's three numbers; the same bits on every rank.
 using SumOfAllRanks = std::function<std::array<double, 3>(const std::array<double, 3>&)>;
 
 // The temperature that minimizes the mean cross-entropy of softmax(logits / temperature). The

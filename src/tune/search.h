@@ -26,7 +26,7 @@ struct Knob {
 struct TrialResult {
   double images_per_second = 0;
   long long peak_memory_bytes = 0;
-  std::string fault = {};  // in place of a rate
+  std::string fault = {};  // instead of a rate
 };
 
 // One thread.

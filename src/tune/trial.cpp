@@ -128,7 +128,7 @@ TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_
     const std::string said = record.run().end.failure;
     outcome.result.fault = !said.empty() ? said : errors.last_line();
     if (outcome.result.fault.empty())
-      outcome.result.fault = formatted("it ended with exit code %d", *code);
+      outcome.result.fault = formatted("it exited with code %d", *code);
   } else {
     outcome = outcome_of(record.run(), plan);
   }

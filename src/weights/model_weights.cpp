@@ -31,7 +31,7 @@ constexpr std::array<std::pair<DType, at::ScalarType>, 10> kTypes{
 DType stored_type(at::ScalarType type) {
   for (const auto& [stored, own] : kTypes)
     if (own == type) return stored;
-  throw InternalError(std::string("a model holds a tensor of type ") + c10::toString(type));
+  throw InternalError(std::string("a model has a tensor of type ") + c10::toString(type));
 }
 
 at::ScalarType torch_type(DType type) {

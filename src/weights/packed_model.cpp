@@ -35,7 +35,7 @@ OpenFile opened(const fs::path& path) {
 class PackedFiles {
  public:
   explicit PackedFiles(const fs::path& path) : path_(path), file_(opened(path)) {
-    if (!is_tar(file_)) fail(path, "it is no tar");
+    if (!is_tar(file_)) fail(path, "it is not a tar");
     std::optional<std::string> folder;
     list_tar(file_, [&](const ArchiveEntry& entry) {
       if (entry.name != kMetaFile && !entry.name.ends_with("/" + std::string(kMetaFile))) return;
@@ -43,7 +43,7 @@ class PackedFiles {
       if (!folder || around.size() < folder->size()) folder = around;
     });
     if (!folder)
-      fail(path, "it has no " + std::string(kMetaFile) + ", so it holds no model directory");
+      fail(path, "it has no " + std::string(kMetaFile) + ", so it has no model directory");
     folder_ = *folder;
   }
 

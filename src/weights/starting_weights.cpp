@@ -121,7 +121,7 @@ class Loading {
     const Layer head = source_layer(head_), out = source_layer(std::string(kOutputLayer));
     if (!head.is_whole()) {
       fresh_ = {own, own_out};
-      return "the last layer is fresh, since they have none";
+      return "the last layer is fresh, since the weights have none";
     }
     if (!own_out.is_whole() && !classes.empty()) {
       const bool has_out = last_has(kOutputLayer);
@@ -129,13 +129,14 @@ class Loading {
     }
     if (!head.has_sizes_of(own)) {
       fresh_ = {own, own_out};
-      return "the last layer is fresh, since theirs has " + std::to_string(head.weight.size(0)) +
-             " outputs instead of " + std::to_string(own.weight.size(0));
+      return "the last layer is fresh, since the weights have " +
+             std::to_string(head.weight.size(0)) + " outputs instead of " +
+             std::to_string(own.weight.size(0));
     }
     own.copy_from(head);
     num_taken_ += 2;
     if (!own_out.is_whole())
-      return out.is_whole() ? "their output layer, which is for their classes, is left out" : "";
+      return out.is_whole() ? "the output layer is not loaded, since it is for other classes" : "";
     if (out.is_whole()) return load_rows(own_out, out, classes);
     fresh_ = {own_out};
     return "the output layer is fresh";
@@ -150,12 +151,13 @@ class Loading {
                         const std::vector<std::string>& classes) {
     if (!theirs.is_whole()) {
       fresh_ = {own};
-      return "the last layer is fresh, since theirs is damaged";
+      return "the last layer is fresh, since the stored one is damaged";
     }
     const ClassRows match = match_classes(classes, source_.classes, theirs.weight.size(0));
     if (!match.any() || !own.copy_rows(theirs, match.rows)) {
       fresh_ = {own};
-      return match.any() ? "the last layer is fresh, since theirs has other inputs" : match.text;
+      return match.any() ? "the last layer is fresh, since the stored one has other inputs"
+                         : match.text;
     }
     num_taken_ += 2;
     return match.text;
@@ -180,7 +182,7 @@ class Loading {
     if (!left_out_.empty()) {
       const std::size_t shown = std::min(left_out_.size(), kNamed);
       all +=
-          "; left out: " +
+          "; not loaded: " +
           joined({left_out_.begin(), left_out_.begin() + static_cast<std::ptrdiff_t>(shown)}, ", ");
       if (shown < left_out_.size()) all += ", … (" + std::to_string(left_out_.size()) + " in all)";
     }

@@ -64,15 +64,15 @@ std::string count_text(std::int64_t count, const char* one, const char* more) {
 ClassRows without_names(std::size_t num_classes, std::int64_t num_rows) {
   ClassRows match{std::vector<std::int64_t>(num_classes, kFreshRow), ""};
   if (static_cast<std::int64_t>(num_classes) != num_rows) {
-    match.text = "the last layer is fresh, since theirs has " +
+    match.text = "the last layer is fresh, since the weights have " +
                  count_text(num_rows, "output", "outputs") + " and the data " +
                  count_text(static_cast<std::int64_t>(num_classes), "class", "classes");
     return match;
   }
   std::iota(match.rows.begin(), match.rows.end(), 0);
   match.text =
-      "the last layer is theirs too: it has as many outputs as there are classes, which are taken "
-      "to be the same in the same order";
+      "the last layer is loaded too: it has one output per class, and the classes are assumed to "
+      "have the same order";
   return match;
 }
 
@@ -92,7 +92,7 @@ void require_weights_of(const KnownNetwork& network, const WeightSource& source)
     remedy = std::string(". They are ") + (share == 1 ? "those of " : "most like those of ") +
              other + ": use that network, or weights of " + name + ".";
   else if (share < kAlike)
-    remedy = ". They are of none of the networks that this program knows." + remedy.substr(1);
+    remedy = ". They do not match any network that this program knows." + remedy.substr(1);
   throw Error(ErrorCode::kInvalidModelDirectory, "The weights in '" + source.where +
                                                      "' are not those of " + name +
                                                      differences(network, source.state) + remedy);
@@ -113,13 +113,13 @@ ClassRows match_classes(const std::vector<std::string>& classes,
     if (found == row_of.end()) fresh.push_back(name);
   }
   if (classes == source_classes)
-    match.text = "the last layer is theirs too, since the classes are the same";
+    match.text = "the last layer is loaded too, since the classes are the same";
   else if (!match.any())
-    match.text = "the last layer is fresh, since theirs knows none of the classes";
+    match.text = "the last layer is fresh, since the weights know none of the classes";
   else if (fresh.empty())
-    match.text = "the last layer has their rows of the same classes";
+    match.text = "the last layer reuses the rows of the same classes";
   else
-    match.text = formatted("the last layer has their rows of %zu of %zu classes; fresh: ",
+    match.text = formatted("the last layer reuses the rows of %zu of %zu classes; fresh: ",
                            classes.size() - fresh.size(), classes.size()) +
                  quoted_names(fresh, kNamedRows);
   return match;

@@ -163,8 +163,8 @@ WeightSource read_weight_source(const fs::path& path) {
     if (!packed_model_at(path).empty() || is_directory_with_model(path))
       return weights_of(read_model(path), path.string());
     if (fs::is_directory(path, absent))
-      fail(path, "it is a folder, but no model directory, since it has no " +
-                     std::string(kMetaFile) + ", and holds no checkpoints");
+      fail(path, "it is a folder, but not a model directory, since it has no " +
+                     std::string(kMetaFile) + ", and has no checkpoints");
     return weights_of_file(path);
   } catch (const FormatFault& fault) {
     fail(path, fault.what());

@@ -16,7 +16,7 @@ namespace kiln {
 struct WeightSource {
   std::string where;     // the path, for messages
   std::string kind;      // "a state dict", "a trained model", …
-  bool trained = false;  // by this program or the designer's: what it continues begins anew
+  bool trained = false;  // by this program or the designer's: what it continues starts over
   // Names are those of model directories: they begin with `model.` or `out_linear_model.`.
   StateDict state;
   std::vector<std::string> classes;  // by row of the last layer; empty: not known
@@ -37,7 +37,7 @@ ModelDirectory read_model(const std::filesystem::path& path);
 // `where`: the path that it was read from.
 WeightSource weights_of(ModelDirectory directory, const std::string& where);
 
-// Tells sources apart, by the names and bytes of their tensors.
+// Distinguishes sources, by the names and bytes of their tensors.
 std::string print_of(const WeightSource& source);
 
 // Renames tensors as model directories have them: without `module.` and `_orig_mod.`, which

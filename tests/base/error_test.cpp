@@ -98,7 +98,7 @@ TEST(Explained, OutOfMemoryNamesDeviceAndSize) {
       "you tried to allocate 4000000000 bytes. Error code 12 (Cannot allocate memory)");
   EXPECT_NE(host.find("this host"), host.npos) << host;
   EXPECT_NE(host.find("4.00 GB"), host.npos) << host;
-  EXPECT_EQ(told("CUDA error: out of memory").find("asked for"), std::string::npos);
+  EXPECT_EQ(told("CUDA error: out of memory").find("requested"), std::string::npos);
   EXPECT_EQ(explanation(std::runtime_error("could not create a primitive")).code(),
             ErrorCode::kModuleOutOfMemory);
 }

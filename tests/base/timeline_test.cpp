@@ -63,8 +63,8 @@ TEST_F(TimelineTest, ShowsStepsFirstAndThreadsByNumber) {
   for (const char* track : {"loader thread 10", "loader thread 2", Timeline::kSums,
                             Timeline::kDevice, Timeline::kSteps, "loader thread 2"})
     add(track, "x", 0, 1);
-  EXPECT_EQ(tracks(), (std::vector<std::string>{"steps", "device", "sums over ranks",
-                                                "loader thread 2", "loader thread 10"}));
+  EXPECT_EQ(tracks(), (std::vector<std::string>{"steps", "device", "all-reduces", "loader thread 2",
+                                                "loader thread 10"}));
 }
 
 TEST_F(TimelineTest, WithoutSpansItIsValid) {

@@ -18,7 +18,7 @@ TEST(AugmentOption, IsANameOrAList) {
   EXPECT_EQ(augment_name(augment("color,vflip")), "vflip,color");
   EXPECT_TRUE(fault(train({"--augment", "flip,flop"})).starts_with("--augment contains 'flop', "));
   EXPECT_EQ(fault(train({"--augment", "flip,crop,flip"})),
-            "--augment contains 'flip' twice: name each operation once.");
+            "--augment contains 'flip' twice: list each operation once.");
   EXPECT_EQ(fault(train({"--cache=decoded", "--augment=vflip,rotate90,color,trivial,erase"})),
             "no fault");
   EXPECT_TRUE(fault(train({"--cache=decoded", "--augment=crop"})).starts_with("--cache decoded"));

@@ -33,8 +33,8 @@ TEST(Network, IsNamedInPlaceOfADirectory) {
 
 TEST(Network, IsNamedOnce) {
   EXPECT_EQ(fault(train({"--model-name", "resnet18"})),
-            "--untrained-model-path and --model-name are both given, but say the same in two ways: "
-            "leave one of them out.");
+            "--untrained-model-path and --model-name are both given, but mean the same thing: "
+            "use only one of them.");
   EXPECT_TRUE(contains(fault(named()), "--untrained-model-path DIR is missing"));
   EXPECT_TRUE(contains(fault(named()), "add it, or --model-name."));
 }
@@ -48,7 +48,7 @@ TEST(Network, ItsOptionsNeedItsName) {
   EXPECT_TRUE(contains(fault(named({"--model-name", "resnet18", "--memory-efficient"})),
                        "applies to DenseNets only"));
   EXPECT_TRUE(contains(fault(named({"--model-name", "resnet18", "--head", "designer"})),
-                       "keeps the 1000 outputs of given weights"));
+                       "keeps the 1000 outputs of pretrained weights"));
 }
 
 TEST(Network, TheOutputIsApartFromTheWeights) {

@@ -231,7 +231,7 @@ TEST_F(SageMaker, TakesTheVariablesOfMpirunsOptions) {
   EXPECT_EQ(found.mpi.variables, (std::vector<std::pair<std::string, std::string>>{
                                      {"NCCL_DEBUG", "INFO"}, {"A", "b=c"}}));
   EXPECT_EQ(found.warnings,
-            (Words{"Of sagemaker_mpi_custom_mpi_options kiln takes variables (-x) alone; "
+            (Words{"Of sagemaker_mpi_custom_mpi_options kiln uses only variables (-x); "
                    "'-verbose', '--mca btl ^openib', '-x KILN_LAUNCHED=2' are ignored: kiln "
                    "chooses its own."}));
   EXPECT_EQ(command(), paths({})) << "what is trained stays the same";
@@ -241,7 +241,7 @@ TEST_F(SageMaker, VariablesOfMpirunsOptionsHaveNames) {
   for (const char* options : {"-x", "-x =1", "-x 1A=2", "-x A-B=1", "-x --mca"}) {
     const std::string text =
         fault(std::string(R"({"sagemaker_mpi_custom_mpi_options": ")") + options + R"("})");
-    EXPECT_NE(text.find("must have a variable's name there"), std::string::npos) << options;
+    EXPECT_NE(text.find("needs the name of a variable"), std::string::npos) << options;
   }
 }
 
@@ -308,7 +308,7 @@ TEST_F(SageMaker, NeedsTheWholeModel) {
         R"({"train": {}, "validation": {}, "model": {"S3DistributionType": "ShardedByS3Key"}})");
   EXPECT_EQ(fault(), "no fault") << "one host has all";
   two_hosts();
-  EXPECT_NE(fault().find("needs the whole model"), std::string::npos);
+  EXPECT_NE(fault().find("needs the complete model"), std::string::npos);
 }
 
 TEST_F(SageMaker, ReportsUnusedChannels) {

@@ -85,7 +85,7 @@ class OutputTest(FlowTest):
         result = subprocess.run(["sh", "-c", f'cd "{gone}"; rmdir "{gone}"; exec "{KILN}" --version'],
                                 capture_output=True, text=True)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("working folder", result.stderr)
+        self.assertIn("working directory", result.stderr)
 
     def test_a_path_that_is_too_long(self):
         path = self.folder / ("long/" * 1000)

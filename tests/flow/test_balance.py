@@ -42,7 +42,7 @@ class BalanceTest(FlowTest):
     def test_balanced_epochs_have_as_many_images_and_repeat_to_the_bit(self):
         options = {"sample": "balanced", "augment": "flip,vflip,rotate90,color", "epochs": 2}
         _, told, weights, said = self.run_of("one", loader_threads=1, cache="none", **options)
-        self.assertIn("every class equally often", said)
+        self.assertIn("each class equally often", said)
         self.assertEqual(self.run_of("many", loader_threads=3, cache="decoded", **options)[2], weights)
         _, plain, other, _ = self.run_of("plain", **{**options, "sample": "shuffle"})
         images = [[event["train"]["images"] for event in events if event["event"] == "epoch"] for events in (told, plain)]

@@ -147,7 +147,7 @@ class EvaluateTest(Trained, FlowTest):
                 self.assertNotEqual(answer["label"], answer["true_label"])
                 self.assertEqual((row["label"], row["confidence"]), (answer["label"], answer["confidence"]))
             page = (folder / f"evaluation-{number}.html").read_text()
-            self.assertEqual(page.count('alt="where the model saw '), len(rows))
+            self.assertEqual(page.count('alt="heat map for '), len(rows))
             num_wrong += len(rows)
         self.assertGreater(num_wrong, 0)
         self.assertEqual(len(list(maps.iterdir())), 2)
@@ -197,7 +197,7 @@ class EvaluateTest(Trained, FlowTest):
         strange = self.folder / "strange"
         (strange / "sub").mkdir(parents=True)
         cases = ((dict(data=flat), 1, "labels"),
-                 (dict(output="strange"), 3, "holds other things"),
+                 (dict(output="strange"), 3, "holds files other"),
                  (dict(models=("missing",)), 1, "missing"),
                  (dict(models=("logs",)), 1, "logs"))
         for places, code, word in cases:

@@ -253,7 +253,7 @@ class FetchTest(FlowTest):
             handler.answer(**{"Content-Length": None})
             return True
         server = self.server(misbehave=unknown)
-        self.assert_not_fetched(self.fetch(f"{server.url}/{NAME}"), "how long the file is")
+        self.assert_not_fetched(self.fetch(f"{server.url}/{NAME}"), "the file's length")
 
     def test_an_empty_file(self):
         self.assert_not_fetched(self.fetch(f"{self.server(content=b'').url}/net.pth"), "empty")
@@ -267,7 +267,7 @@ class FetchTest(FlowTest):
         self.assert_not_fetched(result, wrong, HASH, "--weights-sha256")
         self.assertEqual(set(self.files()), {"net.pth.fetch"})
         result = self.fetch(f"{server.url}/net-12345678.pth")
-        self.assert_not_fetched(result, "12345678", HASH, "its name", "--weights-sha256")
+        self.assert_not_fetched(result, "12345678", HASH, "its file name", "--weights-sha256")
         self.assert_fetched_as("net-12345678.pth", self.fetch(f"{server.url}/net-12345678.pth", HASH))
         self.assert_fetched_as("net-20240131.pth", self.fetch(f"{server.url}/net-20240131.pth"))
 
@@ -292,7 +292,7 @@ class FetchTest(FlowTest):
         self.assert_fetched(self.fetch(f"{leading_to(target.url + '/file').url}/{NAME}"))
         plain = self.server(certificate=None)
         result = self.fetch(f"{leading_to(plain.url).url}/x.pth")
-        self.assertIn(f"it leads to '{plain.url}/', which is not followed", result.stderr)
+        self.assertIn(f"it redirects to '{plain.url}/', which is not followed", result.stderr)
         result = self.fetch(f"{leading_to('ftp://127.0.0.1/x').url}/x.pth")
         self.assertIn("ftp://127.0.0.1/x", result.stderr)
         self.assertEqual(plain.requests, [])
@@ -311,7 +311,7 @@ class FetchTest(FlowTest):
             with self.subTest(url=url):
                 result = self.fetch(url)
                 self.assertEqual(result.returncode, 1, result.stdout)
-                self.assertIn("cannot be fetched", result.stderr)
+                self.assertIn("cannot be downloaded", result.stderr)
                 self.assertNotIn("word@", result.stderr)
 
     def test_certificates(self):
@@ -336,7 +336,7 @@ class FetchTest(FlowTest):
         self.assert_fetched(self.fetch(f"{server.url}/{NAME}", https_proxy=proxy.url))
         self.assertEqual(proxy.targets, [server.url.removeprefix("https://")])
         result = self.fetch(f"{server.url}/x.pth", https_proxy=closed.url)
-        self.assertIn("proxy in https_proxy or ALL_PROXY cannot be used: it answers with HTTP status 403", result.stderr)
+        self.assertIn("proxy in https_proxy or ALL_PROXY cannot be used: it returned HTTP status 403", result.stderr)
         self.assertNotIn("geheim", result.stdout + result.stderr)
         self.assertEqual(len(closed.targets), 1)
         self.assertEqual(self.fetch(f"{server.url}/y.pth", https_proxy=closed.url, no_proxy="localhost").returncode, 0)

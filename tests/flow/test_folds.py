@@ -41,9 +41,9 @@ class TrainedFoldsTest(FoldsTest):
     def test_they_are_the_runs_with_these_splits(self):
         job = self.job("run", folds=FOLDS)
         output = self.ended(job)
-        self.assertRegex(output, r"folds: +2; before the run a network for each")
+        self.assertRegex(output, r"folds: +2; first, for each fold, a network")
         self.assertIn("fold 2 of 2, epoch 1 of 2: train loss", output)
-        self.assertRegex(output, r"fold 2 of 2: \d+\.\d\d % of \d+ images that it had not seen are right")
+        self.assertRegex(output, r"fold 2 of 2: top-1 \d+\.\d\d % on \d+ images that it had not seen")
         self.assertRegex(output, r"out of fold +\d+\.\d % \(95 % interval .* of 48 training images, in 2 folds")
         self.assertIn("fitted on the out-of-fold images", output)
         rows = self.split(job)
@@ -62,7 +62,7 @@ class TrainedFoldsTest(FoldsTest):
         self.assertEqual(training["out_of_fold"]["totals"], sums[-1])
         self.assertEqual((training["saved_epoch"], training["stopped_early"]), (2, False))
         page = (job.folder / "logs/report.html").read_text()
-        self.assertIn("by a model that had learned from the other images alone, in 2 folds", page)
+        self.assertIn("by a model that was trained only on the other images, in 2 folds", page)
         self.assertNotIn("The best epoch was selected", page)
 
         # And the run itself is the one on all images.
@@ -112,7 +112,7 @@ class RefusalTest(FoldsTest):
                                   ({"patience": 3}, "--folds and --patience are both given"),
                                   ({"save": "best"}, "--folds and --save are both given"),
                                   ({"data_path": None, "train_data_path": "data/train", "valid_data_path": "data/val"},
-                                   "none are for validation alone")):
+                                   "none are set aside for validation")):
             with self.subTest(**options):
                 code, output = self.job("run", folds=FOLDS, **options).run()
                 self.assertEqual(code, 2, output)
@@ -121,7 +121,7 @@ class RefusalTest(FoldsTest):
     def test_too_few_images(self):
         code, output = self.job("run", folds=FOLDS, batch_size=30).run()
         self.assertNotEqual(code, 0)
-        self.assertIn("images, but a step has 30", output)
+        self.assertIn("images, but the global batch has 30", output)
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ class InitModelTest(FlowTest):
         write_zip(source, {"epoch": 3, "arch": "resnet18", "state_dict": wrapped, "loss": 0.5})
         result = self.init("resnet18", "--weights", source)
         self.assert_made(result)
-        for words in ("120 of 122 tensors", "fresh: fc.weight, fc.bias", "10 outputs instead of 1000", "left out: head.bias"):
+        for words in ("120 of 122 tensors", "fresh: fc.weight, fc.bias", "10 outputs instead of 1000", "not loaded: head.bias"):
             self.assertIn(words, result.stdout)
         made = torchvision_names(self.made())
         self.assertEqual(made["conv1.weight"], state["conv1.weight"])

@@ -103,7 +103,7 @@ class PackTest(FlowTest):
         said = self.packed("--balance-classes", "--shuffle", source=data)
         labels = [label for images in self.shards().values() for label, _ in images]
         self.assertEqual([labels.count(label) for label in range(3)], [largest] * 3)
-        self.assertIn(f"{largest - 3} of them copies", said)
+        self.assertIn(f"{largest - 3} of them duplicates", said)
         self.assertIn(f"Images of each class: {first.name} {largest}, ", said)
         stored = {content for images in self.shards().values() for _, content in images}
         self.assertEqual(stored, set(files_below(data).values()))

@@ -38,10 +38,10 @@ class ParameterServerTest(JobTest):
         job.wait_for("Epoch: [2")
         os.kill(job.ranks()[2], signal.SIGTERM)  # the server
         self.assertEqual(job.end(), 143, job.output)
-        self.assertIn("The same command continues this run.", job.log(0))
+        self.assertIn("Run the same command to resume.", job.log(0))
         result = self.train(**options, print_freq=1, optimizer="adamw", ranks=3, threads=1, loader_threads=1)
         assert_resumed(self, result, self.folder / "model", self.folder / "logs", 8)
-        self.assertIn("a parameter server takes gradients as they come", result.stdout + result.stderr)
+        self.assertIn("a parameter server applies gradients in order of arrival", result.stdout + result.stderr)
         epochs = self.training()["epochs"]
         self.assertLess(epochs[-1]["train_loss"], epochs[0]["train_loss"])
         other = self.train(**{**options, "epochs": 9}, optimizer="adamw", ranks=3, servers=2)
@@ -85,7 +85,7 @@ class RefusedTest(JobTest):
         self.assertFalse((self.folder / "model").exists())
 
     def test_against_reason(self):
-        self.assert_nothing_begun("needs 2 ranks or more, one of them a worker, but this job has 1")
+        self.assert_nothing_begun("needs at least 2 ranks, one of them a worker, but this job has 1")
         self.assert_nothing_begun("--servers is 3, but --ranks is 3, which leaves no worker", servers=3, ranks=3)
         self.assert_nothing_begun("--staleness is -1", staleness=-1, ranks=3)
         self.assert_nothing_begun("--sync-batch-norm cannot be used", sync_batch_norm=True, ranks=3)
@@ -95,12 +95,12 @@ class RefusedTest(JobTest):
     def test_servers_of_all_reduce(self):
         result = self.train(servers=1)
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("--servers is of a parameter server, but --exchange is all-reduce", result.stderr)
+        self.assertIn("--servers is for a parameter server, but --exchange is all-reduce", result.stderr)
 
     def test_launched_ranks_without_a_worker(self):
         job = self.start(MPIRUN, 2, exchange="parameter-server", servers=2)
         self.assertEqual(job.end(), 1, job.output)
-        self.assertIn("needs 3 ranks or more", job.output)
+        self.assertIn("needs at least 3 ranks", job.output)
         self.assert_nothing_left(job)
 
 

@@ -101,7 +101,7 @@ class BadInputTest(FlowTest):
         cases = (({"mixup": 0.2, "batch_size": 1}, "in pairs, but --batch-size is 1"),
                  ({"image_size": "224:128"}, "write 128:224."),
                  ({"image_size": "32:64", "time_limit": "1min", "epochs": None}, "use one size"),
-                 ({"lr_schedule": "onecycle", "time_limit": "1min", "epochs": None}, "another --lr-schedule than onecycle"),
+                 ({"lr_schedule": "onecycle", "time_limit": "1min", "epochs": None}, "an --lr-schedule other than onecycle"),
                  ({"stop_when": "off", "min_delta": 0.1}, "--stop-when is off"))
         for options, words in cases:
             with self.subTest(options=options):
@@ -111,7 +111,7 @@ class BadInputTest(FlowTest):
     def test_a_head_that_is_fitted_to_features_has_no_epochs(self):
         result = self.train(freeze="backbone", mixup=0.2)
         self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
-        self.assertIn("--mixup says how epochs are trained", result.stderr)
+        self.assertIn("--mixup applies to training in epochs", result.stderr)
         self.assertFalse((self.folder / "model/_meta.yaml").exists())
 
 

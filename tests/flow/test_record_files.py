@@ -212,7 +212,7 @@ class RecordFilesTest(FlowTest):
         names.write_text("one\ntwo\nthree\n")
         self.assert_refused(kiln("pack", data, self.folder / "packed", "--classes", names, "--first-label", 1), 1, "has label 0")
         many = self.write("many.tfrecord", [record(image=b"x", label=100_000)])
-        self.assert_refused(kiln("inspect", many), 1, "100000 classes at most")
+        self.assert_refused(kiln("inspect", many), 1, "at most 100000 classes")
 
     def test_sources_of_different_classes(self):
         images = self.source()
@@ -227,7 +227,7 @@ class RecordFilesTest(FlowTest):
         self.assert_fails(self.train(train_data_path=both), 1, 18, "different classes", "'zebra' in '1.tfrecord'")
         (both / "1.tfrecord").rename(both / "validation-00000-of-00001")
         (both / "0.tfrecord").rename(both / "train-00000-of-00001")
-        self.assert_refused(kiln("inspect", both), 1, "files of several sets")
+        self.assert_refused(kiln("inspect", both), 1, "files of several datasets")
         (both / "validation-00000-of-00001").unlink()
         shutil.copy(next(self.pack("tar").glob("*.tar")), both)
         self.assert_refused(kiln("inspect", both), 1, "archives", "record files", "elsewhere")
@@ -259,12 +259,12 @@ class RecordFilesTest(FlowTest):
     def test_an_index_that_belongs_to_another_file(self):
         index = next(self.pack("recordio").glob("*.idx"))
         whole = index.read_text()
-        for text, words in (("0\t0\n1\t100\n", "belongs to another"), (whole + whole, "belongs to another"),
-                            (whole.rsplit("\n", 2)[0] + "\n", "belongs to another"), ("none", "line 1 is no key and offset")):
+        for text, words in (("0\t0\n1\t100\n", "belongs to a different file"), (whole + whole, "belongs to a different file"),
+                            (whole.rsplit("\n", 2)[0] + "\n", "belongs to a different file"), ("none", "line 1 is not a key and an offset")):
             index.write_text(text)
             self.assert_refused(kiln("inspect", index.parent), 1, str(index), words, "Remove it")
         (index.parent / ".kiln-shards").unlink()  # the list that was made with the files, and needs no index
-        self.assert_fails(self.train(train_data_path=index.parent), 1, 18, "line 1 is no key and offset")
+        self.assert_fails(self.train(train_data_path=index.parent), 1, 18, "line 1 is not a key and an offset")
         index.unlink()
         self.assertEqual(self.inspected(index.parent)["images"], 48)
 

@@ -51,9 +51,9 @@ class ReportTest(FlowTest):
             self.assert_refused(kiln(*command, self.folder / "loop"), 1, "'" + str(self.folder / "loop"), "cannot be read")
         self.assert_refused(kiln("watch", self.folder / "loop"), 1, "There is no folder")
         record = (run / "metrics.jsonl").read_bytes()
-        self.assert_refused(kiln("report", run, "--output-path", run / "metrics.jsonl"), 1, "is the record of a run")
+        self.assert_refused(kiln("report", run, "--output-path", run / "metrics.jsonl"), 1, "is a run record")
         (self.folder / "link.html").symlink_to(run / "metrics.jsonl")
-        self.assert_refused(kiln("compare", run, run, "--output-path", self.folder / "link.html"), 1, "is the record of a run")
+        self.assert_refused(kiln("compare", run, run, "--output-path", self.folder / "link.html"), 1, "is a run record")
         self.assertEqual((run / "metrics.jsonl").read_bytes(), record)
         os.mkfifo(self.folder / "metrics.jsonl.fifo")
         self.assert_refused(kiln("report", self.folder / "metrics.jsonl.fifo"), 1, "cannot be read")
@@ -75,7 +75,7 @@ class ReportTest(FlowTest):
         dead, alive = self.watch_a_run_elsewhere(700), self.watch_a_run_elsewhere(60)
         _, errors = dead.communicate(timeout=20)
         self.assertEqual(dead.returncode, 3)
-        self.assertIn("No news for 11 min", errors)
+        self.assertIn("No update for 11 min", errors)
         self.assertIsNone(alive.poll())
         end = time.monotonic() + 20
         while not handles(alive.pid, signal.SIGINT) and time.monotonic() < end:

@@ -156,7 +156,7 @@ class OtherCommandTest(ResumeTest):
 
     def test_other_threads_are_told(self):
         output = self.ended(self.again(threads=2))
-        self.assertIn("not be bit-equal", output)
+        self.assertIn("not be bit-identical", output)
         self.assertIn("compute threads", output)
 
     def test_never_begins_anew(self):
@@ -171,7 +171,7 @@ class OtherCommandTest(ResumeTest):
         code, output = self.job("other", epochs=1).run("--resume", "require")
         self.assertEqual(code, 1)
         self.assertIn("--resume", output)
-        self.assertNotIn("not be bit-equal", self.ended(self.again(threads=None), "--resume", "require"))
+        self.assertNotIn("not be bit-identical", self.ended(self.again(threads=None), "--resume", "require"))
 
     def test_a_damaged_checkpoint_is_passed_over(self):
         newest = max(self.run_.folder.glob("checkpoints/checkpoint-*"))

@@ -116,7 +116,7 @@ class TwoHostsTest(FlowTest):
         self.assert_end(self.start(), 0)
         self.assert_model_of_the_leader_alone()
         self.assertIn("2 ranks on 2 hosts", self.output_path(0).read_text())
-        self.assertIn("host algo-1 has finished the job", self.output_path(1).read_text())
+        self.assertIn("host algo-1 finished the job", self.output_path(1).read_text())
         self.assertIn(" -x FI_PROVIDER ", (self.folder / "algo-1/output/data/logs/70_mpi_log.txt").read_text())
         self.assertTrue((self.folder / "algo-2/output/data/logs/70_driver_log_1.txt").exists())
         self.assertFalse((self.folder / "algo-2/output/failure").exists())

@@ -157,7 +157,7 @@ class ScoreTest(FlowTest):
         answered = [row for row in self.rows("--answer-at", "40%", data=self.data / "val") if row["label"]]
         self.assertGreaterEqual(sum(row["label"] == row["true_label"] for row in answered) / len(answered), 0.4)
         told = self.score("--answer-at", "40%", data=self.data / "val")
-        self.assertIn("40 % cannot be promised", told.stdout + told.stderr)
+        self.assertIn("40 % is not reliable", told.stdout + told.stderr)
         (self.folder / "scores.csv").unlink()
         copy = self.folder / "model"
         shutil.copytree(self.model, copy)
@@ -325,8 +325,8 @@ class ScoreTest(FlowTest):
         self.assertLess(done, 300)
         result = self.score(*self.JOB, data=self.photos())
         self.assert_whole(result, whole)
-        self.assertIn(f"{done} images were scored before", result.stdout)
-        self.assertIn(f"Scored 300 images, {300 - done} of them now", result.stdout)
+        self.assertIn(f"{done} images were already scored", result.stdout)
+        self.assertIn(f"Scored 300 images, {300 - done} of them in this run", result.stdout)
         self.assertIn("bad images: 2", result.stdout)
 
     def test_a_killed_job_begins_anew_where_rows_would_differ(self):
@@ -334,14 +334,14 @@ class ScoreTest(FlowTest):
         result = self.score("--raw", *self.JOB, data=self.photos())
         self.assert_whole(result)
         self.assertNotEqual((self.folder / "scores.csv").read_bytes(), whole)
-        self.assertRegex(result.stdout, f"{done} images were scored before, .*--raw was False and is now True")
+        self.assertRegex(result.stdout, f"{done} images were already scored, .*--raw was False and is now True")
         self.assertIn("Scored 300 images in", result.stdout)
 
     def test_a_killed_job_begins_anew_when_told_to(self):
         _, whole = self.killed()
         result = self.score("--resume", "never", *self.JOB, data=self.photos())
         self.assert_whole(result, whole)
-        self.assertNotIn("scored before", result.stdout)
+        self.assertNotIn("already scored", result.stdout)
         self.assertIn("Scored 300 images in", result.stdout)
 
     def test_a_damaged_progress_is_told(self):
@@ -372,13 +372,13 @@ class ScoreTest(FlowTest):
         shutil.copytree(self.folder, self.folder / "killed")
         result = self.score(*job, data=photos)
         self.assert_whole(result, whole)
-        self.assertIn(f"{done} images were scored before", result.stdout)
+        self.assertIn(f"{done} images were already scored", result.stdout)
         for path in (self.folder / "killed").glob("scores*"):
             shutil.copy(path, self.folder)
         (self.folder / "list.txt").write_text("\n".join(reversed(names)))
         result = self.score(*job, data=photos)
         self.assert_whole(result)
-        self.assertIn(f"{done} images were scored before, and are scored again: the images", result.stdout)
+        self.assertIn(f"{done} images were already scored, but are scored again: the images", result.stdout)
 
     def test_ranks_give_the_bytes_of_one_process(self):
         """Three ranks and twelve images in batches of five: one rank has none."""

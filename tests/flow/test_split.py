@@ -134,7 +134,7 @@ class FaultTest(DataPathTest):
         split = self.write("split.csv", f"path,set\n{name},test\n")
         self.assert_fails(self.split(labels=labels, split=split), 1, 2000, "labels.csv", "nowhere.jpg", "more than one label",
                           "(lines 3 and 4)",
-                          "split.csv", "'test' (line 2)", "does not name 47 of the 48 images")
+                          "split.csv", "'test' (line 2)", "lacks 47 of the 48 images")
         labels.write_text("path;label\n")
         self.assert_fails(self.split(labels=labels), 1, 2000, "its first line is 'path;label'")
         self.assert_fails(self.split(split=self.folder / "nowhere.csv"), 1, 2000, "nowhere.csv")

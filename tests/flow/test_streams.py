@@ -235,9 +235,9 @@ class FaultTest(StreamTest):
     def test_silent_damaged_and_missing_streams(self):
         job = self.job("silent", train_data_path="pipe", collective_timeout=3, stall_warning=1)
         os.mkfifo(job.folder / "pipe")
-        self.failed(job, "is a pipe that nobody writes to for", "training waits for it", "--collective-timeout")
+        self.failed(job, "is a pipe without a writer for", "training is waiting for it", "--collective-timeout")
         job = self.job("absent", train_data_path="train_{epoch}", collective_timeout=2)
-        self.failed(job, "train_0' is not there")
+        self.failed(job, "train_0' does not exist")
         job = self.job("cut", train_data_path="train_{epoch}")
         (job.folder / "train_0").write_bytes(tar_of(self.images)[:20000])
         self.failed(job, "in the middle of a record")
@@ -262,7 +262,7 @@ class FaultTest(StreamTest):
         (job.folder / "valid_0").write_bytes(tar_of(self.images)[:20000])
         self.failed(job, "Validation dataset 'valid_0'", "in the middle of a record")
         job = self.job("late", valid_data_path="valid_{epoch}", steps_per_epoch=None, collective_timeout=2)
-        self.failed(job, "Validation dataset 'valid_0' is not there")
+        self.failed(job, "Validation dataset 'valid_0' does not exist")
         self.failed(self.job("shared", train_data_path="-", valid_data_path="-"), "--train-data-path is the same")
         job = self.job("split", data_path="images_{epoch}", train_data_path=None, valid_data_path=None, steps_per_epoch=None)
         self.failed(job, "cannot be split")
@@ -296,7 +296,7 @@ class RanksTest(StreamTest):
         self.assertIn("3 of 4 steps", output)
 
     def test_two_ranks_on_one_stream_are_refused(self):
-        self.failed(self.job("shared", ranks=2, train_data_path="train_{epoch}"), "gone for the others")
+        self.failed(self.job("shared", ranks=2, train_data_path="train_{epoch}"), "can only be read once")
 
 
 class PipeModeTest(_SageMaker):

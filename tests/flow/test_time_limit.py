@@ -62,7 +62,7 @@ class TimeLimitTest(LengthTest):
         epochs = job.events("epoch")
         self.assertEqual(len(epochs), 1)
         if epochs[0]["num_steps"] == 1:
-            self.assertIn("leaves no time for more than one step", output)
+            self.assertIn("is too short: one step and one validation", output)
         text = self.assert_repeats(job)
         self.assertEqual(int(re.search(r"(?m)^steps: (\d+)", text)[1]), epochs[0]["num_steps"])
 

@@ -8,7 +8,7 @@ from browser import BrowserCase
 from flow import FlowTest, main
 
 FIRST, LAST = 20, 40
-PHASES = {"wait for images", "forward", "backward", "wait for sums", "optimizer"}
+PHASES = {"wait for images", "forward", "backward", "wait for all-reduce", "optimizer"}
 
 
 class Trace:
@@ -68,8 +68,8 @@ class TraceTest(TracedRun):
             trace = Trace(self.folder / "traces" / name)
             self.assertEqual(trace.ranks, {rank})
             self.assert_steps(trace)
-            sums = trace.tracks["sums over ranks"]
-            self.assertEqual({name for name, _, _ in sums}, {"gradient sum"})
+            sums = trace.tracks["all-reduces"]
+            self.assertEqual({name for name, _, _ in sums}, {"gradient all-reduce"})
             self.assertGreaterEqual(len(sums), LAST - FIRST)
             ends = [0] + [end for _, _, end in sums]
             self.assertTrue(all(begin >= end - 0.01 for (_, begin, _), end in zip(sums, ends)), "sums follow each other")
@@ -77,7 +77,7 @@ class TraceTest(TracedRun):
     def test_a_run_that_ends_before_has_none(self):
         result = self.run_of_steps(steps=None, epochs=1)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("there is no trace in", result.stdout + result.stderr)
+        self.assertIn("no trace in", result.stdout + result.stderr)
         self.assertEqual(os.listdir(self.folder / "traces"), [])
 
     def assert_fails_before_training(self, place, *words):

@@ -144,8 +144,8 @@ class FilesTest(TransformTest):
         """Also of those that the inference form leaves out."""
         folder = self.write("several", [["Resise", 32], ["RandomCrop", {"size": 0}], ["Pad", {"padding": 1, "fil": 3}],
                                         ["FiveCrop", 3], ["Normalize", [[0.5], [0.5]]], ["ToTensor", {}]])
-        words = ("operation 1, Resise: there is no such operation. Did you mean 'Resize'?", "operation 2, RandomCrop: its size is 0",
-                 "operation 3, Pad: ", "'fil'", "FiveCrop: it makes several images", "put ToTensor before it",
+        words = ("operation 1, Resise: unknown operation. Did you mean 'Resize'?", "operation 2, RandomCrop: its size is 0",
+                 "operation 3, Pad: ", "'fil'", "FiveCrop: it produces several images", "put ToTensor before it",
                  "ends with a tensor", "several/_transforms.json")
         self.assert_fails(self.train(transform_path=folder), 1, 158, *words)
         for mode in ("For training", "For inference"):
@@ -233,7 +233,7 @@ class TrainTest(TransformTest):
         self.applied("For inference", self.init("--resize", "--size", "[32,40]"), self.data / "val", output="wide")
         shutil.copy(sorted((self.folder / "wide/image").iterdir())[0], sorted(data.iterdir())[0] / "wide.png")
         transformation = self.init("--resize", "--size", "32")
-        self.assert_fails(self.train(train_data_path=data, transform_path=transformation), 1, 18, "several sizes", "CenterCrop")
+        self.assert_fails(self.train(train_data_path=data, transform_path=transformation), 1, 18, "different sizes", "CenterCrop")
         random_only = self.init("--random-resized-crop", "--random-resized-crop-size", "32")
         self.assert_fails(self.train(train_data_path=data, transform_path=random_only), 1, 18, "Validation", "Random")
         self.trained(transform_path=random_only)  # all images have 32x32
@@ -269,7 +269,7 @@ class TrainTest(TransformTest):
         for name, switches, once in (("fixed", (), True), ("drawn", ("--random-horizontal-flip",), False)):
             transformation = self.init("--resize", "--size", "32", *switches, name=name)
             log, _ = self.trained(transform_path=transformation, freeze="backbone")
-            self.assertEqual("each image once through the frozen network" in log, once)
+            self.assertEqual("one pass through the frozen network" in log, once)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class TuneTest(FlowTest):
             with self.subTest(option=option):
                 path = self.folder / "images_{epoch}"
                 result = kiln(*self.words(**{option: path}), environment=self.environment())
-                self.assert_refused(result, 2, "is a stream, which comes once", str(path))
+                self.assert_refused(result, 2, "is a stream, which can be read only once", str(path))
         self.assert_nothing_left()
 
     def test_the_file_is_a_job_for_train(self):

@@ -59,7 +59,7 @@ class WeightsTest(FlowTest):
             with self.subTest(options=options):
                 result = self.train_named(learning_rate=0.0001, **options)
                 made.append(self.assert_trained(result, "122 of 122 tensors from '", "since the classes are the same",
-                                                "momentum and schedule begin anew", "given weights",
+                                                "momentum and schedule start over", "given weights",
                                                 "normalization:    half (as the weights were trained)"))
                 self.assertNotIn("fresh", result.stdout)
                 first, last = self.losses_in(self.logs)[0], self.losses_in(self.logs)[-1]
@@ -83,7 +83,7 @@ class WeightsTest(FlowTest):
         source = self.folder / "imagenet.pth"
         write_zip(source, torchvision_names(read_zip(self.untrained / "model")))
         self.assert_trained(self.train_named(weights=source), "120 of 122 tensors", "(a state dict)", "fresh: fc.weight, fc.bias",
-                            "1000 outputs and the data 3 classes", "imagenet (the weights do not say theirs)")
+                            "1000 outputs and the data 3 classes", "imagenet (unknown for these weights)")
         made = read_zip(self.folder / "model/model")
         self.assertEqual(list(made)[-2:], ["model.fc.weight", "model.fc.bias"])
         self.assertEqual(made["model.fc.weight"].shape, (3, 512))
@@ -128,7 +128,7 @@ class WeightsTest(FlowTest):
         self.assert_trained(self.train_named(weights=self.trained, **options))
         again = self.train_named(weights=self.untrained / "model", epochs=2, **options)
         self.assertEqual(again.returncode, 1, again.stdout)
-        self.assertIn("cannot be continued", again.stderr)
+        self.assertIn("cannot be resumed", again.stderr)
         self.assert_trained(self.train_named(weights=self.checkpoints, epochs=2, **options))
 
 

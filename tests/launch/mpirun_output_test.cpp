@@ -68,7 +68,8 @@ TEST(JobMonitor, ARanksErrorIsAFailureBeforeMpirunReportsIt) {
   OutputSplitter splitter([&](const OutputLine& line) { story.take(line); });
   splitter.feed("[1,0]<stdout>:12 files with error: in their names\n[1,1]<stderr>:error: of MPI\n");
   EXPECT_FALSE(story.has_failure());
-  splitter.feed("[1,1]<stderr>:rank 1: error: Waited 3 s for the gradient sum over all ranks.\n");
+  splitter.feed(
+      "[1,1]<stderr>:rank 1: error: Waited 3 s for the gradient all-reduce over all ranks.\n");
   EXPECT_TRUE(story.has_failure());
   EXPECT_EQ(story.failure(3).rank, 1);
 }

@@ -184,7 +184,7 @@ class SageMakerTest(ExampleTest):
         copy = shutil.copytree(EXAMPLES / "sagemaker", self.folder / "sagemaker")
         for name, told in (("cpu-hosts.json", ["--hosts=algo-1:1,algo-2:1", "--shard-by=train", "--gradient-dtype=bf16"]),
                            ("gpu-hosts.json", ["--hosts=algo-1:1,algo-2:1", "--precision=auto",
-                                               "variables for the ranks of all hosts: NCCL_DEBUG, NCCL_SOCKET_NTHREADS"])):
+                                               "variables passed to the ranks of all hosts: NCCL_DEBUG, NCCL_SOCKET_NTHREADS"])):
             with self.subTest(name=name):
                 done = self.run_example(copy / "submit.sh", name)
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -197,7 +197,7 @@ class SageMakerTest(ExampleTest):
                 done = subprocess.run([KILN, "train", "--device", "cpu"], capture_output=True, text=True, timeout=60,
                                       env={**os.environ, "SAGEMAKER_BASE_DIR": str(tree), "CUDA_VISIBLE_DEVICES": "",
                                            "KILN_HOSTS_KEY": str(self.folder / "no_key")})
-                self.assertIn("as: kiln launch --ranks=auto ", done.stdout, done.stderr)
+                self.assertIn("equivalent command: kiln launch --ranks=auto ", done.stdout, done.stderr)
                 for words in told:
                     self.assertIn(words, done.stdout)
                 self.assertEqual(done.returncode, 1, done.stdout + done.stderr)

@@ -82,7 +82,7 @@ TEST(RepeatText, HasNoSecretOfAUrl) {
   EXPECT_NE(text.find("\n# weights: https://host/w.pth?…"), std::string::npos) << text;
   EXPECT_TRUE(read_back(text).data.network.weights.empty());
   const std::string cached =
-      repeat_text(config, {{"weights", "/cache/w.pth", "fetched from https://host/w.pth?…"}});
+      repeat_text(config, {{"weights", "/cache/w.pth", "downloaded from https://host/w.pth?…"}});
   EXPECT_NE(cached.find("\nweights: /cache/w.pth  # "), std::string::npos) << cached;
 }
 

@@ -40,7 +40,7 @@ TEST(CalibrationFile, FaultsNameTheKeyAndWhatWasFound) {
   expect_fault(R"({"version": 1, "answers": []})", "'temperature' is missing");
   expect_fault(R"({"version": 1, "temperature": 1})", "'answers' is missing");
   expect_fault(R"({"version": 1, "temperature": 1, "answers": [], "more": 1})",
-               "'more' is not known");
+               "'more' is unknown");
   for (const std::string value : {"0", "-1", "1e7", "null", "\"1\""})
     expect_fault(R"({"version": 1, "answers": [], "temperature": )" + value + "}",
                  "'temperature' is");

@@ -72,7 +72,7 @@ TEST(ModelSpec, FaultsAreNamed) {
   expect("pretrained: false", "pretrained: perhaps", "neither true nor false");
   expect("memory_efficient", "growth_rate", "'growth_rate'");
   expect("+0000", "+00:00", "not a string but a time");
-  expect("flavor:", "file_name: x\nflavor:", "Python pickle");
+  expect("flavor:", "file_name: x\nflavor:", "pickled Python object");
   expect("flavor:", "[", "not valid YAML");
   expect("class: DenseNet", "class: ResNet", "not a known ResNet");
   expect("model_name: densenet121", "model_name: [1]", "model_name");

@@ -49,13 +49,12 @@ TEST(PreprocessingFile, FaultsNameTheKeyAndWhatWasFound) {
   expect_fault("\"version\": 1,", "\"version\": 2, \"transforms\": [],",
                "'resize_short_side' is 256 instead of null");
   expect_fault("\"version\": 1,", "\"version\": 2, \"transforms\": {},", "'transforms' is {}");
-  expect_fault("\"version\": 1,", "\"version\": 1, \"transforms\": [],",
-               "'transforms' is not known");
+  expect_fault("\"version\": 1,", "\"version\": 1, \"transforms\": [],", "'transforms' is unknown");
   expect_fault("\"version\": 1,", "", "'version' is missing");
   expect_fault("\"version\": 1", "\"version\": \"1\"", "its version is \"1\"");
-  expect_fault("\"version\": 1,", "\"version\": 1, \"transform\": [],", "'transform' is not known");
+  expect_fault("\"version\": 1,", "\"version\": 1, \"transform\": [],", "'transform' is unknown");
   expect_fault("\"version\": 1,", "\"version\": 1, \"version\": 1,", "'version' twice");
-  expect_fault("\"mean\"", "\"average\"", "'average' is not known");
+  expect_fault("\"mean\"", "\"average\"", "'average' is unknown");
   expect_fault("224", "0", "'input_size' is [0,192]");
   expect_fault("224", "-224", "'input_size' is [-224,192]");
   expect_fault("224", "2.5", "'input_size' is [2.5,192]");

@@ -74,7 +74,7 @@ TEST_F(TransformationDirectory, RefusesWhatIsNone) {
   expect_refused(folder_, "is larger than 8 KiB");
   for (const auto& [meta, part] : std::vector<std::pair<std::string, std::string>>{
            {"type: ModelDirectory\n", "is of type 'ModelDirectory'"},
-           {"type: TransformationDirectory\n", "does not say that it transforms images"},
+           {"type: TransformationDirectory\n", "does not specify that it transforms images"},
            {"type: TransformationDirectory\ntransform_type: Data\n", "transforms 'Data'"},
            {"transform_type: Image\n", "has no key 'type'"},
            {"- a\n", "is not a mapping"},

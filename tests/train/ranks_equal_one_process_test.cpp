@@ -112,7 +112,7 @@ class Ranks : public testing::Test {
   // One epoch of kSteps steps as this share of the work.
   static Outcome train(const Shard& share, Communicator& communicator, bool synchronized) {
     auto model = std::make_unique<TestModel>(/*frozen_statistics=*/!synchronized);
-    const auto lane = communicator.second_lane("BatchNorm sum");
+    const auto lane = communicator.second_lane("BatchNorm all-reduce");
     if (synchronized && communicator.size() > 1)
       model->synchronize_batch_norm(
           [&lane](at::Tensor& sums) { lane->wait(lane->all_reduce(sums)); });

@@ -41,7 +41,7 @@ TEST_F(StepTraceTest, DrawsStepsOfAllEpochs) {
   EXPECT_EQ(trace_.steps(), 45);
   EXPECT_EQ(count("\"step "), StepTrace::kLast - StepTrace::kFirst + 1);
   for (const char* step : {"\"step 20\"", "\"step 40\""}) EXPECT_EQ(count(step), 1) << step;
-  for (const char* phase : {"\"wait for images\"", "\"wait for sums\""})
+  for (const char* phase : {"\"wait for images\"", "\"wait for all-reduce\""})
     EXPECT_EQ(count(phase), 21) << phase;
   for (const char* phase : {"\"forward\"", "\"backward\"", "\"optimizer\""})
     EXPECT_EQ(count(phase), 2 * 21) << phase << " of the host, and of the device";

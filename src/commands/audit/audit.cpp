@@ -57,10 +57,10 @@ OutputFolder open_output(const std::string& path) {
   std::error_code failure;
   if (fs::exists(doubtful, failure) && fs::exists(audit, failure) &&
       was_edited(read_file(doubtful), read_file(audit)))
-    throw Error(ErrorCode::kFailedToWriteOutputs,
-                "--output-path " + quoted_path(path) + " holds an audit whose " + kDoubtfulName +
-                    " has been edited, and would be overwritten. Give another folder, or move "
-                    "that file away.");
+    throw Error(
+        ErrorCode::kFailedToWriteOutputs,
+        "--output-path " + quoted_path(path) + " holds an audit whose " + kDoubtfulName +
+            " has been edited and would be overwritten. Choose another folder, or move that file.");
   return output;
 }
 
@@ -73,9 +73,8 @@ Dataset read_images(const AuditConfig& config) {
     if (counts[c] > 0) present.push_back(set.classes[c]);
   if (present.size() < 2)
     throw Error(ErrorCode::kInvalidDataset,
-                "Images '" + config.data_path + "': all are of the class '" + present.front() +
-                    "'. A label can be doubted only where there is another: give a folder with "
-                    "two classes or more.");
+                "Images '" + config.data_path + "': all belong to the class '" + present.front() +
+                    "'. An audit needs at least two classes: give a folder that has them.");
   return set;
 }
 
@@ -105,7 +104,7 @@ void log_start(const Parts& parts, Log& log) {
   for (const std::string& note : parts.set.notes) log.warning(note);
   if (parts.valid) {
     log.info("validate:  " + grouped(static_cast<long long>(parts.valid->samples.size())) +
-             " images, " + describe(parts.valid->kind) + ": of them only copies are sought");
+             " images, " + describe(parts.valid->kind) + ": searched only for duplicates");
     for (const std::string& note : parts.valid->notes) log.warning(note);
   }
   const std::vector<long long> counts = counts_by_class(parts.set, parts.set.classes.size());
@@ -113,8 +112,8 @@ void log_start(const Parts& parts, Log& log) {
   for (std::size_t c = 0; c < counts.size(); ++c)
     if (counts[c] == 1) single.push_back(parts.set.classes[c]);
   if (!single.empty())
-    log.warning("Of classes with one image nothing can be learned that would judge it: " +
-                quoted_names(single, kNamed) + ".");
+    log.warning("Classes with a single image cannot be judged: " + quoted_names(single, kNamed) +
+                ".");
 }
 
 // Whether two classes have images in several parts: only those are known to who judges them.
@@ -134,9 +133,9 @@ Folds divide(const AuditConfig& config, const LabeledFeatures& features,
   if (folds.count >= 2 && has_two_judged_classes(features.labels, folds)) return folds;
   throw Error(ErrorCode::kInvalidDataset,
               "Images '" + config.data_path +
-                  "' cannot be divided into parts that judge each other: those that can be decoded "
-                  "are of one class, or those of a class all belong together" +
-                  (config.group_by.empty() ? " as copies" : ", by --group-by or as copies") +
+                  "' cannot be split into folds: those that can be decoded have only one class, or "
+                  "all images of a class belong together" +
+                  (config.group_by.empty() ? " as copies" : ", by --group-by or as duplicates") +
                   ". Give more images" + (config.group_by.empty() ? "." : ", or another pattern."));
 }
 
@@ -209,7 +208,7 @@ void log_end(const AuditConfig& config, const AuditRecord& record, Log& log) {
   log.info("copies:    " + count(record.copies.size()) +
            (record.valid_data_path.empty()
                 ? ""
-                : ", " + count(num_copies_across_sets(record)) + " of them across the two sets"));
+                : ", " + count(num_copies_across_sets(record)) + " across the two sets"));
   log.info("outliers:  " + count(record.outliers.size()));
   log.info("flawed:    " + count(record.flawed.size()) + " dark, bright, blurred, empty or odd");
   for (const Finding& finding : audit_findings(record))

@@ -29,7 +29,7 @@ struct Backbone {
 // kInvalidDataset for an image size too small for the network.
 Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log& log);
 
-// The features of all images that can be decoded, in their order. Bad and damaged ones are told,
+// The features of all images that can be decoded, in their order. Bad and damaged ones are logged,
 // and added to `faults`. Throws Error kInvalidDataset for more bad ones than allowed, or all.
 LabeledFeatures compute_features(const Backbone& backbone, Dataset& set, const AuditConfig& config,
                                  const Device& device, Log& log,

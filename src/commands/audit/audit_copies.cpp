@@ -36,7 +36,7 @@ class SharedLabels {
 
 DuplicatePairs copies_in(const ScannedImages& scanned, Log& log) {
   if (scanned.hashes.size() <= kMostDecodedImages) return find_duplicates(scanned);
-  log.info("copies:    only those that are the same byte for byte, since there are more than " +
+  log.info("copies:    only byte-identical ones, since there are more than " +
            grouped(static_cast<long long>(kMostDecodedImages)) + " images");
   return find_duplicates({scanned.hashes, {}});
 }

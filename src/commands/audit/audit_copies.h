@@ -17,7 +17,7 @@ struct ScannedSet {
   const ScannedImages& scanned;
 };
 
-// Exact and near ones; of more than kMostDecodedImages only exact ones, which `log` is told.
+// Exact and near ones; of more than kMostDecodedImages only exact ones, which is logged.
 DuplicatePairs copies_in(const ScannedImages& scanned, Log& log);
 
 // The copies within one data set, by the pairs that copies_in() found.

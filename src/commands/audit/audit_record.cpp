@@ -68,8 +68,7 @@ class Recorder {
       if (is_doubtful_[image]) continue;
       record_.outliers.push_back(
           {audited(image, record_.outliers.size()), "outlier",
-           formatted("the images of its class that are most like it are %.1f times as far away "
-                     "as usual",
+           formatted("the nearest images of its class are %.1f times as far away as usual",
                      outlier.distance / std::max(outlier.usual, 1e-6)),
            outlier.extent});
     }

@@ -14,7 +14,7 @@ struct ImageLooks {
   std::vector<ImageMeasures> measures;  // [N], not known of images that cannot be decoded
 };
 
-// Reads every image once, with so many threads.
+// Reads every image once, with this many threads.
 ImageLooks look_at_images(Dataset& set, int num_threads);
 
 }  // namespace kiln

@@ -105,7 +105,7 @@ AugmentSheet drawn_sheet(const InspectConfig& config) {
   if (sheet.images.empty())
     throw Error(ErrorCode::kInvalidDataset,
                 "None of the images in '" + config.path +
-                    "' can be decoded: `kiln inspect --check` lists why.");
+                    "' can be decoded: `kiln inspect --check` shows why.");
   return sheet;
 }
 

@@ -53,20 +53,21 @@ InputMode fitting_mode(const StoredFiles& files) {
   const bool is_packed = files.in_place || files.compressed;
   const std::string count = grouped(static_cast<long long>(files.count)) + " files";
   if (is_small_set && files.count > kManyFiles && mean < kLargeFile)
-    return {"File", size + " are soon copied, but not " + count +
-                        ": pack them ('kiln pack'), and training begins earlier"};
-  if (is_small_set) return {"File", size + " are soon copied, and disks read fastest"};
+    return {"File", size + " is quick to copy, but not as " + count +
+                        ": pack them ('kiln pack'), and training starts earlier"};
+  if (is_small_set) return {"File", size + " is quick to copy, and disks read fastest"};
   if (files.compressed)
     return {"Pipe", size +
                         " of compressed files can only be read in order; uncompressed, FastFile "
-                        "would shuffle them as a whole"};
+                        "could shuffle all of them"};
   if (is_packed && mean >= kLargeFile)
     return {"FastFile", size +
-                            " in large files are read in place, in any order, while training "
-                            "runs; Pipe would shuffle through a buffer only"};
-  return {"File", size + " in " + count +
-                      " are slow to copy and slower to read one by one: pack "
-                      "them ('kiln pack') for FastFile"};
+                            " in large files is read in place, in any order, during training; "
+                            "Pipe would shuffle only in a buffer"};
+  return {
+      "File",
+      size + " in " + count +
+          " is slow to copy and slower to read file by file: pack it ('kiln pack') for FastFile"};
 }
 
 }  // namespace kiln

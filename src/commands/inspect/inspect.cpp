@@ -217,9 +217,9 @@ int inspect_file(const fs::path& path, Report& report) {
   } catch (const std::system_error& failure) {
     fail_to_open(path, failure.code());
   } catch (const std::length_error&) {
-    throw Error(ErrorCode::kUserError, "'" + path.string() +
-                                           "' is an image file of more than 1 GiB, "
-                                           "which is not read: give a smaller one.");
+    throw Error(ErrorCode::kUserError,
+                "'" + path.string() +
+                    "' is an image file larger than the limit of 1 GiB: give a smaller one.");
   } catch (const FormatFault& fault) {
     throw Error(ErrorCode::kUserError,
                 "'" + path.string() + "' is neither an image nor a model file (" + fault.what() +

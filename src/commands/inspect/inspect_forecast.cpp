@@ -56,9 +56,9 @@ std::string forecast_text(const TrainingForecast& forecast, const InspectConfig&
   return formatted("%s at %dx%d pixels, batches of %d: %.1f images/s here, ",
                    config.pace->model_name.c_str(), forecast.size.width, forecast.size.height,
                    config.pace->batch_size, forecast.images_per_second) +
-         duration_text(forecast.epoch_seconds) + " an epoch, " +
+         duration_text(forecast.epoch_seconds) + " per epoch, " +
          duration_text(forecast.run_seconds) +
-         formatted(" for %d, without validation; ", config.epochs) +
+         formatted(" for %d epochs, without validation; ", config.epochs) +
          bytes_text(forecast.peak_memory_bytes) + " of memory";
 }
 

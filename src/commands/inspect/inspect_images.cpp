@@ -139,7 +139,7 @@ int report_leaks(const InspectConfig& config, Dataset& set, Report& report) {
   }
   if (set.samples.size() + valid.samples.size() > kMostDecodedImages)
     report["notes"].push_back(formatted(
-        "of more than %zu images only copies with the same bytes are found", kMostDecodedImages));
+        "with more than %zu images only byte-identical duplicates are found", kMostDecodedImages));
   for (const std::string& note : valid.notes)
     report["notes"].push_back("of the validation images: " + note);
   report["validation_images"] = valid.samples.size();

@@ -16,10 +16,10 @@ double answer_threshold(const ScoreConfig& config, const Calibration& calibratio
   const std::string wanted = formatted("--answer-at %g%%: ", 100 * *config.answer_at);
   throw Error(ErrorCode::kUserError,
               wanted + (calibration.answers.empty()
-                            ? "the model does not say how often it was right on validation "
+                            ? "the model has no record of its validation accuracy "
                               "(calibration.json). Use --min-confidence."
-                            : "at no confidence was the model right so often on validation. "
-                              "Ask for less, or use --min-confidence."));
+                            : "the model did not reach this accuracy on validation at any "
+                              "confidence. Use a lower value, or --min-confidence."));
 }
 
 void log_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log) {
@@ -28,15 +28,13 @@ void log_answer_threshold(const ScoreConfig& config, const Calibration& calibrat
   const AnswerRate rate = answer_rate(calibration.answers, threshold);
   const Interval interval = rate.interval();
   log.info(
-      formatted("answers:   from a confidence of %.3f on; on validation %.1f %% of the "
-                "images were answered, %.1f %% of them right (95 %% interval %.1f to "
-                "%.1f %%)",
+      formatted("answers:   with confidence %.3f or higher; on validation this answered %.1f %% of "
+                "the images, %.1f %% of them correctly (95 %% interval %.1f to %.1f %%)",
                 threshold, 100 * rate.share(), 100 * rate.accuracy(), 100 * interval.low,
                 100 * interval.high));
   if (!rate.can_be_promised())
     log.warning(
-        formatted("%g %% cannot be promised: validation had only %lld answers, and "
-                  "%lld are needed.",
+        formatted("%g %% is not reliable: validation had only %lld answers, but %lld are needed.",
                   100 * *config.answer_at, static_cast<long long>(rate.answered),
                   static_cast<long long>(AnswerRate::kLeastAnswers)));
 }

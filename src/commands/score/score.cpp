@@ -153,7 +153,7 @@ void join_world(const ScoreConfig& config, Process& process) {
   world.agree([&] {
     if (config.output_path.empty() && config.scored_dataset.empty())
       throw Error(ErrorCode::kUserError,
-                  "Several processes write no lines to standard output: give --output-path FILE.");
+                  "With several processes, predictions need a file: give --output-path FILE.");
     open_driver_log(config.log_path, config.log_path_given, process);
   });
   bind_to_own_cores(world);

@@ -47,7 +47,7 @@ std::string what_differs(const ScoreProgress& progress, const ScoreResume& resum
   if (!changes.empty()) return joined(changes, "; ");
   return resume.names_of_first(progress.num_images) == progress.names
              ? ""
-             : "the images have other names, labels or another order";
+             : "the images have different names, labels or order";
 }
 
 }  // namespace
@@ -98,30 +98,30 @@ ScoreSettings score_settings(const ScoreConfig& config, const Predictor& predict
 
 std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
                           const FileList* list) {
-  if (!format.is_lines) return "a file of this format is written in one go";
-  if (!config.scored_dataset.empty()) return "--scored-dataset is written in one go";
-  if (!config.explain.empty()) return "--explain looks at all of them";
-  if (list != nullptr && !list->can_be_read_again()) return "the list of --files-from is no file";
+  if (!format.is_lines) return "a file of this format cannot be resumed";
+  if (!config.scored_dataset.empty()) return "--scored-dataset cannot be resumed";
+  if (!config.explain.empty()) return "--explain needs all of them";
+  if (list != nullptr && !list->can_be_read_again())
+    return "the list of --files-from is not a file";
   return "";
 }
 
 std::optional<ScoreProgress> find_rows(ScoreFile& file, const ScoreResume& resume, Log& log) {
   UnfinishedScores left = file.unfinished();
   if (!left.damage.empty())
-    log.warning("The rows of an earlier job cannot be used, so all images are scored again: " +
+    log.warning("The rows of an earlier job cannot be reused, so all images are scored again: " +
                 left.damage + ".");
   if (!left.progress) return std::nullopt;
-  const std::string before = grouped(left.progress->num_images) + " images were scored before";
+  const std::string before = grouped(left.progress->num_images) + " images were already scored";
   if (const std::string why = what_differs(*left.progress, resume); !why.empty()) {
-    log.info("anew:      " + before + ", and are scored again: " + why);
+    log.info("restarted: " + before + ", but are scored again: " + why);
     return std::nullopt;
   }
   log.info("resumed:   " + before);
   const auto changes = differences(left.progress->settings.bits, resume.settings.bits);
   if (!changes.empty())
     log.warning(
-        "Later confidences may differ in their last bits from those of a job without an "
-        "interruption, because " +
+        "Later confidences may differ in their last bits from those of an uninterrupted job: " +
         joined(changes, "; ") + ".");
   left.progress->settings = resume.settings;
   return left.progress;

@@ -1,4 +1,4 @@
-// `kiln score --resume`: what decides the rows of a job, and whether it goes on from those that a
+// `kiln score --resume`: what decides the rows of a job, and whether it continues those that a
 // killed one left.
 #pragma once
 
@@ -38,7 +38,7 @@ ScoreSettings score_settings(const ScoreConfig& config, const Predictor& predict
                              const Device& device, Precision precision,
                              const ScoreColumns& columns);
 
-// Why no job can go on from the rows of this one, a clause; empty: one can. `list`: of
+// Why no job can continue the rows of this one, a clause; empty: one can. `list`: of
 // --files-from, or nullptr.
 std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
                           const FileList* list);
@@ -50,7 +50,7 @@ struct ScoreResume {
   std::function<std::optional<std::uint64_t>(std::int64_t count)> names_of_first;
 };
 
-// From where this job goes on; nothing: it begins anew. Tells in a line what was done before, or
+// From where this job continues; nothing: it starts over. Logs in a line what was done before, or
 // why it is done again.
 std::optional<ScoreProgress> find_rows(ScoreFile& file, const ScoreResume& resume, Log& log);
 

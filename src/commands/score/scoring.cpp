@@ -90,7 +90,7 @@ void Scoring::finish(const TransformSpec& pixels) {
   if (so_far_.num_images == 0)
     throw Error(ErrorCode::kInvalidDataset,
                 parts_.list
-                    ? "--files-from '" + config_.files_from + "' is empty: give one path a line."
+                    ? "--files-from '" + config_.files_from + "' is empty: give one path per line."
                     : "Images '" + config_.data_path + "': its list is empty. Add images to it.");
   faults_.check(so_far_.num_images);
   faults_.require_any_good(so_far_.num_images);
@@ -132,7 +132,7 @@ void Scoring::warn_of_unknown_labels() const {
   if (unknown.num_images == 0) return;
   log_.warning(
       formatted("%lld images have a label that the model does not know: ", unknown.num_images) +
-      quoted_names(unknown.names, kNamed) + ". It cannot be right about them.");
+      quoted_names(unknown.names, kNamed) + ". It gets all of them wrong.");
 }
 
 Scoring::Ranked Scoring::ranked_classes(const at::Tensor& logits) const {
@@ -191,7 +191,7 @@ void Scoring::log_result() const {
   const double seconds = progress_.seconds();
   const std::int64_t num_now = so_far_.num_images - num_before_;
   log_.info("Scored " + grouped(so_far_.num_images) + " images" +
-            (num_before_ == 0 ? "" : ", " + grouped(num_now) + " of them now,") +
+            (num_before_ == 0 ? "" : ", " + grouped(num_now) + " of them in this run,") +
             formatted(" in %s (%.1f images/s)", duration_text(seconds).c_str(),
                       static_cast<double>(num_now) / seconds) +
             (config_.output_path.empty() ? "." : ": '" + config_.output_path + "'."));
@@ -199,11 +199,11 @@ void Scoring::log_result() const {
     log_.info(formatted("bad images: %lld; damaged but used: %lld", faults_.num_bad(),
                         faults_.num_damaged()));
   if (columns_.guesses)
-    log_.info(
-        formatted("unsure:    %s of them have no answer", grouped(so_far_.num_unsure).c_str()));
+    log_.info(formatted("unsure:    %s of them below the confidence threshold",
+                        grouped(so_far_.num_unsure).c_str()));
   if (so_far_.num_labeled > 0)
     log_.info(formatted(
-        "top-1 accuracy: %.2f %% of %s images with a label of the model",
+        "top-1 accuracy: %.2f %% of %s images with a label that the model knows",
         100 * static_cast<double>(so_far_.num_right) / static_cast<double>(so_far_.num_labeled),
         grouped(so_far_.num_labeled).c_str()));
 }
@@ -221,7 +221,7 @@ void Scoring::explain(const TransformSpec& pixels) {
                                parts_.list ? named : parts_.set, answers);
   for (const std::string& note : explained.notes) log_.warning(note);
   parts_.explanations->commit();
-  log_.info(formatted("explained: %zu images: ", answers.size()) + "'" + config_.explain + "'");
+  log_.info(formatted("heat maps of %zu images: ", answers.size()) + "'" + config_.explain + "'");
 }
 
 }  // namespace kiln

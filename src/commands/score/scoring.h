@@ -1,4 +1,4 @@
-// What rank 0 of `kiln score` does: predictions -> rows of a file, and what is told of them.
+// What rank 0 of `kiln score` does: predictions -> rows of a file, and what is logged about them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,7 +41,7 @@ struct ScoreParts {
 // Images -> rows, batch by batch in their order. Used by one thread.
 class Scoring {
  public:
-  // Begins the outputs, or goes on where a killed job left them. The arguments must outlive it.
+  // Starts the outputs, or continues those of a killed job. The arguments must outlive it.
   // Throws Error.
   Scoring(const ScoreConfig& config, ScoreParts& parts, Log& log);
 
@@ -83,7 +83,7 @@ class Scoring {
   PredictionFaults faults_;
   ScoreProgress so_far_;         // of the faults what was last saved
   NamesHash names_;              // of so_far_.num_images
-  std::int64_t num_before_ = 0;  // images of the job that this one goes on with
+  std::int64_t num_before_ = 0;  // images of the job that this one continues
   bool is_saved_ = false;
   double next_save_ = 0;
   ScoringProgress progress_;

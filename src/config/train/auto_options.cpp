@@ -23,18 +23,18 @@ void refuse_beside(Binder& binder, const char* option, const std::string& reason
 }
 
 void check_auto(Binder& binder, const TrainConfig& config) {
-  refuse_beside(binder, "freeze", "what is frozen is what --auto decides");
-  refuse_beside(binder, "folds", "--auto judges by validation images");
-  refuse_beside(binder, "transform-path", "how images are varied is what --auto decides");
+  refuse_beside(binder, "freeze", "--auto decides which layers are frozen");
+  refuse_beside(binder, "folds", "--auto compares models on validation images");
+  refuse_beside(binder, "transform-path", "--auto decides the augmentation");
   if (config.ranks.sync_batch_norm)
     refuse_beside(binder, "sync-batch-norm", "the head is fitted while BatchNorm is frozen");
   if (config.data.has_train_shard)
     for (const char* option : {"shard-by", "channel-per-rank"})
-      refuse_beside(binder, option, "the head is fitted to images that all ranks see");
+      refuse_beside(binder, option, "the head is fitted to images that all ranks share");
   if (binder.given("model-name") && !binder.given("weights"))
     binder.fault("auto", ErrorCode::kParameterParsing,
-                 "--auto True begins with the features of a network that has learned, but the "
-                 "weights are fresh: give some with --weights, or leave --auto out.");
+                 "--auto True starts from the features of a pretrained network, but the weights "
+                 "are random: give pretrained ones with --weights, or leave --auto out.");
 }
 
 // Whether nothing speaks against it, of what a command line can tell.
@@ -56,12 +56,11 @@ std::vector<TrainOption> auto_options() {
   return {
       {Effect::kResult,
        yes_or_no("auto", ValueKind::kBoolean, "", kTraining,
-                 "True: fit the linear layer at the end to the features of the frozen network, "
-                 "then train the whole network from there, while --time-limit leaves time, and "
-                 "keep that only where it is better on the validation images by McNemar's test at "
-                 "5 %. Default: True for --data-path with given weights and under 5000 images, "
-                 "unless an option that it decides is given, such as --freeze, --epochs or "
-                 "--learning-rate.")},
+                 "True: fit the last linear layer to the features of the frozen network, then "
+                 "fine-tune the entire network from there while --time-limit allows, and keep that "
+                 "only if it is better on the validation images by McNemar's test at 5 %. Default: "
+                 "True for --data-path with given weights and under 5000 images, unless an option "
+                 "that it decides is given, such as --freeze, --epochs or --learning-rate.")},
   };
 }
 

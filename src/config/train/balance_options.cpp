@@ -21,19 +21,19 @@ std::vector<TrainOption> balance_options() {
   return {
       {Effect::kResult,
        choice("class-weights", {"none", "sqrt", "balanced"}, kTraining,
-              "Weight of an image in the training objective, by its class. balanced: all images / "
+              "Weight of an image in the training loss, by its class. balanced: all images / "
               "(classes x images of its class). sqrt: the square root of that, scaled so that the "
-              "weights of all images have the mean 1. Reported losses stay unweighted.")},
+              "mean weight of all images is 1. Reported losses stay unweighted.")},
       {Effect::kResult,
        choice("sample", {"shuffle", "balanced"}, kTraining,
-              "Images of an epoch. shuffle: each once. balanced: as many in all, but of every "
-              "class equally many; images of small classes repeat, augmented differently, and "
-              "those of large classes take turns over the epochs.")},
+              "Which images an epoch has. shuffle: each once. balanced: the same number in all, "
+              "but equally many from every class; images of small classes repeat, augmented "
+              "differently, and those of large classes take turns over the epochs.")},
       {Effect::kResult,
        choice("best-by", {"top1", "loss", "macro-recall"}, kReporting,
-              "The epoch that --save best saves. top1: the highest validation top-1, of equal ones "
+              "The epoch that --save best saves. top1: the highest validation top-1; ties go to "
               "the lowest loss. loss: the lowest validation loss. macro-recall: the highest mean "
-              "of the recalls of the classes that have validation images.")},
+              "recall over the classes that have validation images.")},
   };
 }
 
@@ -43,8 +43,8 @@ void bind_balance(Binder& binder, OptimizationConfig& config) {
   config.best_by = best_by(binder.choice("best-by"));
   if (config.sample == Sampling::kBalanced && config.class_weights != ClassWeights::kNone)
     binder.fault("class-weights", ErrorCode::kParameterParsing,
-                 "--sample balanced already draws every class equally often, so that "
-                 "--class-weights would favor small classes twice: use one of the two.");
+                 "--sample balanced already draws every class equally often, so --class-weights "
+                 "would favor small classes twice: use one of the two.");
   if (config.save == SaveChoice::kLast && config.best_by != BestBy::kTop1 &&
       config.recipe.stop_when != StopWhen::kBest)
     binder.fault("best-by", ErrorCode::kParameterParsing,

@@ -92,7 +92,7 @@ class EveryReader {
              "without --checkpoint-path none is written");
     std::string& earlier = seen_.at(static_cast<std::size_t>(unit.counted));
     if (!earlier.empty())
-      refuse(item, "but also '" + earlier + "', which counts the same: keep one of them");
+      refuse(item, "but also '" + earlier + "', which has the same unit: keep one of them");
     earlier = item;
     set(unit, integer_value(option_, count.number, where_));
   }
@@ -200,15 +200,15 @@ std::vector<TrainOption> checkpoint_options() {
   return {
       {Effect::kFree, optional_path("checkpoint-path", "DIR", "", kCheckpoints,
                                     "Folder for checkpoints, from which the same command resumes "
-                                    "after a stop. If omitted, none is written.")},
+                                    "after a stop. If omitted, none are written.")},
       {Effect::kFree, every},
       {Effect::kFree, integer("keep-checkpoints", "2", 1, kMillion, "checkpoints", kCheckpoints,
-                              "Checkpoints to keep; older ones are removed.")},
+                              "Number of checkpoints to keep; older ones are removed.")},
       {Effect::kFree,
-       choice("resume", {"auto", "never", "require"}, kCheckpoints,
-              "auto: resume from the newest checkpoint, if there is one. never: start over; old "
-              "checkpoints are removed once a new one is written. require: fail if there is "
-              "none.")},
+       choice(
+           "resume", {"auto", "never", "require"}, kCheckpoints,
+           "auto: resume from the newest checkpoint, if there is one. never: start over; old "
+           "checkpoints are removed once a new one is written. require: fail if there is none.")},
   };
 }
 

@@ -34,25 +34,23 @@ void check_beside(Binder& binder, const TrainConfig& config) {
       Beside{"sync-batch-norm", "--sync-batch-norm", ranks.sync_batch_norm,
              "whose workers do not wait for each other"},
       Beside{"freeze", "--freeze backbone", optimization.freeze == Freeze::kBackbone,
-             "which divides the parameters of a whole network"},
-      Beside{"folds", "--folds", optimization.folds > 0,
-             "whose networks all ranks train one after the other"},
+             "which needs a complete network to train"},
+      Beside{"folds", "--folds", optimization.folds > 0, "whose networks all ranks train in turn"},
       Beside{"auto", "--auto True", optimization.automatic.choice == AutoChoice::kYes,
-             "which has no part that fits the last layer"},
+             "which does not fit the last layer alone"},
       Beside{"ema", "--ema", optimization.recipe.ema > 0,
              "whose workers see different weights in each step"},
       Beside{"precision", "--precision fp16", optimization.precision == Precision::kFp16,
              "which has no loss scale for float16"},
       Beside{"shard-by", "--shard-by", config.data.has_train_shard,
-             "whose servers would leave the images of their hosts out"},
+             "whose servers would not train on the images of their hosts"},
       Beside{
           "lr-scaling", "--lr-scaling linear or sqrt",
           binder.given("lr-scaling") && optimization.lr_scaling.rule != RateScaling::Rule::kFactor,
-          "where an update is of the images of one worker"},
+          "where each update uses the images of one worker"},
       Beside{"gradient-dtype", "--gradient-dtype bf16", ranks.bfloat16_gradients,
-             "which sums nothing over the ranks"},
-      Beside{"bucket-mb", "--bucket-mb", binder.given("bucket-mb"),
-             "which sums nothing over the ranks"},
+             "which does no all-reduce"},
+      Beside{"bucket-mb", "--bucket-mb", binder.given("bucket-mb"), "which does no all-reduce"},
   };
   for (const Beside& beside : all) refuse(binder, beside);
 }
@@ -63,7 +61,7 @@ void check_ranks(Binder& binder, const RanksConfig& ranks) {
   if (started == 0 || servers < 1 || servers < started) return;
   binder.fault("servers", ErrorCode::kParameterParsing,
                formatted("--servers is %d, but --ranks is %d, which leaves no worker: use more "
-                         "ranks, or fewer servers.",
+                         "ranks or fewer servers.",
                          servers, started));
 }
 
@@ -73,16 +71,16 @@ std::vector<TrainOption> exchange_options() {
   return {
       {Effect::kResult,
        choice("exchange", {"all-reduce", "parameter-server"}, kRanks,
-              "How processes combine their gradients. all-reduce: all of them make each step "
+              "How processes combine their gradients. all-reduce: all of them take each step "
               "together. parameter-server: the last --servers processes hold the parameters; each "
-              "of the others sends them its gradients and goes on with new weights, without "
+              "of the others sends them its gradients and continues with new weights, without "
               "waiting for the rest. On CPUs only.")},
       {Effect::kResult, integer("servers", "1", 1, kMostServers, "processes", kRanks,
-                                "Processes that hold the parameters of --exchange "
-                                "parameter-server, evenly by bytes, and train on no images.")},
+                                "Number of parameter servers: processes that each hold an equal "
+                                "share of the parameters and do not train on images.")},
       {Effect::kBits, integer("staleness", "4", 0, kMostStaleness, "steps", kRanks,
                               "Steps that a worker of --exchange parameter-server may be ahead of "
-                              "the slowest. 0: all begin each step together.")},
+                              "the slowest. 0: all start each step together.")},
   };
 }
 
@@ -103,7 +101,7 @@ void settle_exchange(Binder& binder, const TrainConfig& config) {
     if (binder.given(name))
       binder.fault(name, ErrorCode::kParameterParsing,
                    "--" + std::string(name) +
-                       " is of a parameter server, but --exchange is all-reduce: add --exchange "
+                       " is for a parameter server, but --exchange is all-reduce: add --exchange "
                        "parameter-server, or leave it out.");
 }
 

@@ -13,9 +13,9 @@ void check_trained_folds(Binder& binder, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   if (config.data.split.data_path.empty() || !config.data.split.file.empty())
     binder.fault("folds", ErrorCode::kParameterParsing,
-                 "--folds judges every image by a network that has not learned from it, so that "
-                 "none are for validation alone: give all as --data-path, without --split; or add "
-                 "--freeze backbone and --augment none, with which both go together.");
+                 "--folds judges every image by a network that was not trained on it, so none are "
+                 "set aside for validation: give all as --data-path, without --split; or add "
+                 "--freeze backbone and --augment none, which allow both.");
   const auto refuse = [&](const char* name, bool is_given, const std::string& reason) {
     if (is_given)
       binder.fault(name, ErrorCode::kParameterParsing,
@@ -23,10 +23,11 @@ void check_trained_folds(Binder& binder, const TrainConfig& config) {
                        ": leave one of the two out.");
   };
   refuse("time-limit", optimization.time_limit_s > 0,
-         "the networks of the folds train for as many epochs as the run, which --epochs says");
+         "the networks of the folds train for --epochs, like the run itself");
   refuse("steps", optimization.steps > 0,
-         "the networks of the folds make fewer steps an epoch than the run");
-  const std::string chosen = "nothing is chosen by the images that judge, and the last epoch saved";
+         "the networks of the folds have fewer steps per epoch than the run");
+  const std::string chosen =
+      "validation images must not choose the model, so the last epoch is saved";
   refuse("save", binder.given("save") && optimization.save == SaveChoice::kBest, chosen);
   refuse("best-by", binder.given("best-by"), chosen);
   refuse("patience", binder.given("patience"), chosen);
@@ -38,17 +39,16 @@ void check_folds(Binder& binder, const TrainConfig& config) {
   if (optimization.folds == 0) return;
   if (optimization.folds == 1)
     binder.fault("folds", ErrorCode::kParameterParsing,
-                 "--folds is 1, but images are divided into at least 2 parts: use 2 or more, or "
-                 "0.");
+                 "--folds is 1, but cross-validation needs at least 2: use 2 or more, or 0.");
   if (optimization.freeze != Freeze::kBackbone || config.data.augment != Augment::kNone)
     check_trained_folds(binder, config);
   if (config.data.has_train_shard)
     binder.fault("folds", ErrorCode::kParameterParsing,
-                 "--folds divides images that all ranks see, but with --shard-by none or train "
-                 "each host has images of its own: use --shard-by rank, or leave --folds out.");
+                 "--folds divides images that all ranks share, but with --shard-by none or train "
+                 "each host has its own images: use --shard-by rank, or leave --folds out.");
   if (binder.given("data-path") && binder.given("valid-fraction"))
     binder.fault("valid-fraction", ErrorCode::kParameterParsing,
-                 "--folds judges every image of --data-path, so that none is set aside: leave "
+                 "--folds judges every image of --data-path, so none are set aside: leave "
                  "--valid-fraction out, or --folds.");
 }
 
@@ -58,19 +58,18 @@ std::vector<TrainOption> fine_tuning_options() {
   return {
       {Effect::kResult,
        choice("freeze", {"none", "backbone", "norm"}, kTraining,
-              "What is not trained. backbone: all but the linear layer at the end; with --augment "
-              "none each image then goes through the network once, and the layer is fitted to "
-              "the features, in place of epochs. norm: BatchNorm.")},
-      {Effect::kResult,
-       number("head-learning-rate", "", 1000, kTraining,
-              "Learning rate of the linear layer at the end, scheduled and scaled like "
-              "--learning-rate, which it equals by default.")},
+              "Layers that are not trained. backbone: all but the last linear layer; with "
+              "--augment none each image goes through the network once, and the layer is fitted to "
+              "the features instead of training for epochs. norm: BatchNorm.")},
+      {Effect::kResult, number("head-learning-rate", "", 1000, kTraining,
+                               "Learning rate of the last linear layer, scheduled and scaled like "
+                               "--learning-rate, which is the default.")},
       {Effect::kResult,
        integer("folds", "0", 0, kMostFolds, "parts", kTraining,
-               "Divide the training images into this many parts, and judge each by a model that "
-               "has learned from the others; the one that is saved learns from all. With --freeze "
-               "backbone and --augment none that takes a layer each, in seconds; else a network "
-               "each, trained for --epochs before the run, and --data-path. 0: do not.")},
+               "Cross-validation: split the training images into this many folds, and judge each "
+               "by a model trained on the others; the saved model is trained on all. With --freeze "
+               "backbone and --augment none each fold takes seconds; otherwise it trains a network "
+               "for --epochs before the run, and needs --data-path. 0: off.")},
   };
 }
 

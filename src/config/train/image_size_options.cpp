@@ -11,10 +11,9 @@ ImageSizes image_sizes_value(const Option& option, const std::string& text,
   const ImageSizes sizes{static_cast<int>(integer_value(option, text.substr(0, colon), where)),
                          static_cast<int>(integer_value(option, text.substr(colon + 1), where))};
   if (sizes.first == 0 || sizes.last == 0)
-    throw Error(ErrorCode::kParameterParsing,
-                where + " is '" + text +
-                    "', but a size that grows needs two numbers, such as "
-                    "128:224.");
+    throw Error(
+        ErrorCode::kParameterParsing,
+        where + " is '" + text + "', but a growing size needs two numbers, such as 128:224.");
   if (sizes.first >= sizes.last)
     throw Error(ErrorCode::kParameterParsing,
                 where + " is " + text + ", but images can only grow over training: write " +
@@ -31,18 +30,18 @@ CropSize crop_size_value(const Option& option, const std::string& text, const st
 }
 
 std::vector<TrainOption> image_size_options() {
-  Option image_size = integer(
-      "image-size", "auto", 16, 2048, "pixels", kImages,
-      "Resize images to this height and width. auto: the stored size if all images share one, "
-      "else 224. 128:224: training begins with 128 pixels and grows to 224 in steps of 32, each "
-      "for as many epochs; validation always has the last size.");
+  Option image_size =
+      integer("image-size", "auto", 16, 2048, "pixels", kImages,
+              "Resize images to this height and width. auto: the stored size if all images share "
+              "one, else 224. 128:224: training starts at 128 pixels and grows to 224 in steps of "
+              "32, each for the same number of epochs; validation always uses the last size.");
   image_size.kind = ValueKind::kTrainingSize;
   image_size.value_name = "auto|N|N:N";
-  Option eval_crop = integer(
-      "eval-crop", "auto", 16, 2048, "pixels", kImages,
-      "Center crop size for validation images. auto: the training size. larger: where images are "
-      "resized, 7/6 of it, rounded up to a multiple of 32, since random crops enlarge what they "
-      "show; else the training size.");
+  Option eval_crop =
+      integer("eval-crop", "auto", 16, 2048, "pixels", kImages,
+              "Center crop size for validation images. auto: the training size. larger: if images "
+              "are resized, 7/6 of it, rounded up to a multiple of 32, since random crops make "
+              "objects appear larger; else the training size.");
   eval_crop.kind = ValueKind::kCropSize;
   eval_crop.value_name = "auto|larger|N";
   return {

@@ -12,9 +12,9 @@ std::vector<TrainOption> length_options() {
       .unit = "",
       .group = kTraining,
       .help =
-          "End within this time (such as 30min; units s, min, h), counted over restarts, with "
-          "the best model so far. After the first epoch the schedule is laid over as many "
-          "epochs as fit: at most --epochs, or 90 if that is omitted.",
+          "Finish within this time (such as 30min; units s, min, h), including restarts, with the "
+          "best model so far. After the first epoch the schedule is set to as many epochs as fit: "
+          "at most --epochs, or 90 if that is omitted.",
       .kind = ValueKind::kDuration,
       .minimum = 1,
       .maximum = 1000 * kMillion};
@@ -22,8 +22,8 @@ std::vector<TrainOption> length_options() {
       {Effect::kResult, time_limit},
       {Effect::kResult,
        integer("steps", "", 1, 1000 * kMillion, "steps", kTraining,
-               "End after this many optimizer steps, within an epoch if need be. The schedule runs "
-               "over --epochs, or if that is omitted over these steps.")},
+               "Stop after this many optimizer steps, even in the middle of an epoch. The schedule "
+               "covers --epochs, or if that is omitted these steps.")},
   };
 }
 

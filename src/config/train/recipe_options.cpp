@@ -14,34 +14,29 @@ namespace {
 
 std::vector<TrainOption> optimizer_options() {
   return {
-      {Effect::kFree,
-       choice("recipe", {"designer", "modern"}, kRecipe,
-              "A set of options, each of which may also be given itself; the first lines tell "
-              "them. designer: the defaults. modern: what trains to a higher accuracy in as many "
-              "epochs; see docs/recipes.md.")},
-      {Effect::kResult,
-       choice("optimizer", {"sgd", "adamw", "lars"}, kRecipe,
-              "sgd: Nesterov momentum. adamw: Adam with decoupled weight decay. lars: momentum, "
-              "with a rate for each layer by the norms of its weights and gradient, for large "
-              "batches.")},
-      {Effect::kResult,
-       number_from("momentum", "0.9", 0, 1, "", kRecipe,
-                   "Momentum of sgd and lars; of adamw, the decay of the mean gradient.")},
+      {Effect::kFree, choice("recipe", {"designer", "modern"}, kRecipe,
+                             "A set of options, each of which can be overridden; the first log "
+                             "lines list them. designer: the defaults. modern: higher accuracy in "
+                             "the same number of epochs; see docs/recipes.md.")},
+      {Effect::kResult, choice("optimizer", {"sgd", "adamw", "lars"}, kRecipe,
+                               "sgd: Nesterov momentum. adamw: Adam with decoupled weight decay. "
+                               "lars: momentum with layer-wise learning rates from the norms of "
+                               "weights and gradients, for large batches.")},
+      {Effect::kResult, number_from("momentum", "0.9", 0, 1, "", kRecipe,
+                                    "Momentum of sgd and lars; beta1 of adamw.")},
       {Effect::kResult,
        number_from("weight-decay", "0.0001", 0, 1, "", kRecipe,
-                   "Weight decay: sgd and lars add this much of the weights to the gradient; adamw "
-                   "shrinks weights by it, times the learning rate.")},
+                   "Weight decay: sgd and lars add this multiple of the weights to the gradient; "
+                   "adamw shrinks weights by it, times the learning rate.")},
       {Effect::kResult, choice("no-decay", {"none", "norm-and-bias"}, kRecipe,
-                               "Which parameters have no weight decay. norm-and-bias: those of "
-                               "normalization, and biases.")},
+                               "Parameters without weight decay. norm-and-bias: those of "
+                               "normalization layers, and biases.")},
       {Effect::kResult,
        number_from("clip-norm", "0", 0, kMillion, "", kRecipe,
-                   "Scale down the gradient of a step, summed over all ranks, to this norm where "
-                   "it is larger. 0: do not.")},
-      {Effect::kResult,
-       number_from("ema", "0", 0, 1, "", kRecipe,
-                   "Average the weights over the steps with this decay, such as 0.999; the "
-                   "averaged ones are validated and saved. 0: do not.")},
+                   "Clip the gradient of a step, summed over all ranks, to this norm. 0: off.")},
+      {Effect::kResult, number_from("ema", "0", 0, 1, "", kRecipe,
+                                    "Keep an exponential moving average of the weights with this "
+                                    "decay, such as 0.999; it is validated and saved. 0: off.")},
   };
 }
 
@@ -49,37 +44,34 @@ std::vector<TrainOption> schedule_options() {
   return {
       {Effect::kResult,
        choice("lr-schedule", {"polynomial", "cosine", "onecycle", "constant"}, kRecipe,
-              "How the learning rate falls after warm-up. polynomial: by the square of what is "
-              "left. cosine: by half a cosine. onecycle: also rises by one, over the epochs of "
-              "--num-warmup-steps or a third of all. constant: not at all.")},
+              "How the learning rate falls after warm-up. polynomial: with the square of the "
+              "remaining epochs. cosine: half a cosine. onecycle: also rises by one, over the "
+              "epochs of --num-warmup-steps or a third of all. constant: not at all.")},
       {Effect::kResult, choice("lr-step", {"epoch", "step"}, kRecipe,
                                "How often the learning rate changes: every epoch or every step.")},
-      {Effect::kResult,
-       number_from("label-smoothing", "0", 0, 1, "", kRecipe,
-                   "Share of each label that the training objective spreads over all classes. "
-                   "Reported losses are without it.")},
-      {Effect::kResult,
-       number_from("mixup", "0", 0, 100, "", kRecipe,
-                   "Blend training images and their labels in pairs, by a share drawn from the "
-                   "distribution Beta(X, X). 0: do not.")},
+      {Effect::kResult, number_from("label-smoothing", "0", 0, 1, "", kRecipe,
+                                    "Share of each label that the training loss spreads over all "
+                                    "classes. Reported losses do not include it.")},
+      {Effect::kResult, number_from("mixup", "0", 0, 100, "", kRecipe,
+                                    "Blend pairs of training images and their labels, by a share "
+                                    "drawn from Beta(X, X). 0: off.")},
       {Effect::kResult,
        number_from("cutmix", "0", 0, 100, "", kRecipe,
-                   "Paste rectangles between training images in pairs, of an area drawn from "
-                   "Beta(X, X); with --mixup, a pair gets either. 0: do not.")},
+                   "Paste rectangles between pairs of training images, with an area drawn from "
+                   "Beta(X, X); with --mixup, a pair gets either. 0: off.")},
   };
 }
 
 std::vector<TrainOption> stop_options() {
   return {
       {Effect::kResult,
-       choice("stop-when", {"previous", "best", "off"}, kRecipe,
-              "Which epochs --patience counts. previous: those whose validation loss is not below "
-              "the previous epoch's. best: those that are not better than the best one, by "
-              "--best-by. off: none.")},
-      {Effect::kResult,
-       number_from("min-delta", "0", 0, 100, "", kRecipe,
-                   "An epoch is better only by more than this: of the loss, or, with --stop-when "
-                   "best, of the share that --best-by names.")},
+       choice(
+           "stop-when", {"previous", "best", "off"}, kRecipe,
+           "Which epochs --patience counts. previous: those whose validation loss is not below the "
+           "previous epoch's. best: those not better than the best one, by --best-by. off: none.")},
+      {Effect::kResult, number_from("min-delta", "0", 0, 100, "", kRecipe,
+                                    "Minimum improvement for an epoch to count as better: in the "
+                                    "loss, or, with --stop-when best, in the --best-by metric.")},
       {Effect::kResult, integer("min-epochs", "0", 0, kMillion, "epochs", kRecipe,
                                 "Do not stop early before this many epochs.")},
   };
@@ -110,17 +102,17 @@ void check_time_limit(Binder& binder, const TrainConfig& config) {
   const RecipeConfig& recipe = optimization.recipe;
   if (optimization.time_limit_s == 0) return;
   if (config.data.first_image_size > 0)
-    binder.fault("image-size", ErrorCode::kParameterParsing,
-                 "--time-limit counts how many epochs like the first fit, but with an --image-size "
-                 "that grows later ones take longer: use one size, or --epochs in place of "
-                 "--time-limit.");
+    binder.fault(
+        "image-size", ErrorCode::kParameterParsing,
+        "--time-limit plans epochs by the time of the first, but with a growing --image-size later "
+        "ones take longer: use one size, or --epochs instead of --time-limit.");
   const bool falls_at_once =
       recipe.rate_per_step && optimization.num_warmup_steps < 1 && recipe.schedule != "constant";
   if (recipe.schedule == "onecycle" || falls_at_once)
     binder.fault("lr-schedule", ErrorCode::kParameterParsing,
-                 "--time-limit decides the number of epochs after the first one, whose learning "
-                 "rates must not depend on it: use --lr-step epoch or --num-warmup-steps 1 or "
-                 "more, and another --lr-schedule than onecycle.");
+                 "--time-limit sets the number of epochs after the first one, whose learning rates "
+                 "must not depend on it: use --lr-step epoch or --num-warmup-steps 1 or more, and "
+                 "an --lr-schedule other than onecycle.");
 }
 
 void check_stopping(Binder& binder, const OptimizationConfig& config) {
@@ -129,7 +121,7 @@ void check_stopping(Binder& binder, const OptimizationConfig& config) {
     if (binder.given(name))
       binder.fault(name, ErrorCode::kParameterParsing,
                    std::string("--") + name +
-                       " says when to stop early, but --stop-when is off: leave one of them out.");
+                       " is for early stopping, but --stop-when is off: leave one of them out.");
 }
 
 // The learning rate of a process, by the images of its steps: for sgd 0.256 for 256 of them.
@@ -213,11 +205,10 @@ RecipeConfig bind_recipe(Binder& binder) {
   config.stop_when = stop_when(binder.choice("stop-when"));
   config.min_delta = binder.number("min-delta");
   config.min_epochs = binder.small_integer("min-epochs");
-  check_below_1(binder, "momentum", config.momentum, "with which no step would ever end");
-  check_below_1(binder, "ema", config.ema,
-                "with which the average would stay at the first weights");
+  check_below_1(binder, "momentum", config.momentum, "with which steps would add up forever");
+  check_below_1(binder, "ema", config.ema, "with which the average would never change");
   check_below_1(binder, "label-smoothing", config.label_smoothing,
-                "with which labels would say nothing");
+                "with which labels would carry no information");
   return config;
 }
 

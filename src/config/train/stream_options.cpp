@@ -9,19 +9,17 @@ namespace kiln {
 
 std::vector<TrainOption> stream_options() {
   return {
-      {Effect::kResult,
-       integer("steps-per-epoch", "", 1, 1000 * kMillion, "steps", kTraining,
-               "Optimizer steps of an epoch of a stream, whose length nobody knows; an epoch ends "
-               "earlier where its stream does.")},
-      {Effect::kResult,
-       integer("shuffle-buffer", "1000", 1, kMillion, "images", kImages,
-               "Images of a stream that are held to be drawn from in random order, with 1 MiB each "
-               "on average at most. 1: the order in which they come.")},
+      {Effect::kResult, integer("steps-per-epoch", "", 1, 1000 * kMillion, "steps", kTraining,
+                                "Optimizer steps per epoch of a stream, whose length is unknown; "
+                                "an epoch ends earlier if its stream does.")},
+      {Effect::kResult, integer("shuffle-buffer", "1000", 1, kMillion, "images", kImages,
+                                "Size of a stream's shuffle buffer in images, with 1 MiB each on "
+                                "average at most. 1: no shuffling.")},
       {Effect::kResult,
        yes_or_no("channel-per-rank", ValueKind::kSwitch, "False", kRanks,
-                 "Each rank of a host has training images of its own: rank 0 those at "
-                 "--train-data-path with _0 behind it, rank 1 with _1 and so on, or with the "
-                 "number in place of {rank}. Files or streams; as with --shard-by train.")},
+                 "Each rank of a host has its own training images: rank 0 those at "
+                 "--train-data-path with _0 appended, rank 1 with _1 and so on, or with the number "
+                 "in place of {rank}. Files or streams; implies --shard-by train.")},
   };
 }
 

@@ -9,18 +9,17 @@ namespace {
 std::vector<TrainOption> component_options() {
   Option model = required_path("untrained-model-path", "DIR",
                                "UntrainedModelDirectory to train, as written by `kiln init-model`, "
-                               "or a trained model to go on "
-                               "from: its folder or model.tar.gz.");
+                               "or a trained model to continue from: its folder or model.tar.gz.");
   model.instead = "model-name";
-  Option train_data = required_path(
-      "train-data-path", "DIR",
-      "Training images: an ImageDirectory, class folders, a COCO folder, an archive, record files "
-      "(TFRecord, RecordIO) or a folder of shards. Or a stream (tar, TFRecord, RecordIO): a named "
-      "pipe, - for standard input, or a path with {epoch}, which stands for the number of the "
-      "epoch, from 0 in each start.");
+  Option train_data =
+      required_path("train-data-path", "DIR",
+                    "Training images: an ImageDirectory, class folders, a COCO folder, an archive, "
+                    "record files (TFRecord, RecordIO) or a folder of shards. Or a stream (tar, "
+                    "TFRecord, RecordIO): a named pipe, - for standard input, or a path with "
+                    "{epoch}, which is replaced by the epoch number, from 0 at each start.");
   Option valid_data =
       required_path("valid-data-path", "DIR",
-                    "Validation images, in the same forms; a stream is read once and kept.");
+                    "Validation images, in the same formats; a stream is read once and kept.");
   train_data.instead = valid_data.instead = "data-path";
   return {
 
@@ -35,7 +34,7 @@ std::vector<TrainOption> component_options() {
                               "Images per batch in each process.")},
       {Effect::kResult,
        number_from("num-warmup-steps", "0", 0, kMillion, "epochs", kTraining,
-                   "Epochs (not steps) of learning-rate warm-up; 2.5 are two and a half.")},
+                   "Epochs (not steps) of learning-rate warm-up; may be fractional, such as 2.5.")},
       {Effect::kResult, number("learning-rate", "0.001", 1000, kTraining,
                                "Initial learning rate, or peak learning rate after warm-up.")},
       {Effect::kResult,
@@ -76,8 +75,8 @@ std::vector<TrainOption> rank_options() {
            "rank: all processes see the same dataset, and each takes a shard of it. none: each "
            "host (or each process, by its data paths) already has its own shard; classes are "
            "merged, and the smallest shard determines the steps per epoch. train: the same, but "
-           "the validation images are identical everywhere and are sharded by rank. record: as "
-           "train, for streams that have the same images on every rank: each takes every n-th.")},
+           "the validation images are identical everywhere and are sharded by rank. record: like "
+           "train, for streams with the same images on every rank: each takes every n-th.")},
       {Effect::kFree,
        choice("scan", {"once", "each"}, kRanks,
               "once: rank 0 scans the image folders and broadcasts the result. each: every rank "
@@ -144,18 +143,17 @@ std::vector<Option> train_options() {
       {{Effect::kResult,
         augment(
             "none",
-            "Data augmentation for training images: operations joined by commas, in any order; "
-            "they are applied in this one. crop: random resized crop. flip, vflip: horizontal, "
-            "vertical flip of half of the images. rotate90: by 0, 90, 180 or 270 degrees (by 0 or "
-            "180 where images are not square). color: brightness, contrast and saturation times "
-            "0.6 to 1.4. trivial: TrivialAugmentWide. erase: random erasing of a quarter of the "
-            "images. standard: crop,flip. strong: crop,flip,trivial,erase.")},
+            "Data augmentation for training images: a comma-separated list in any order, applied "
+            "in the order given here. crop: random resized crop. flip, vflip: horizontal, vertical "
+            "flip of half of the images. rotate90: by 0, 90, 180 or 270 degrees (by 0 or 180 where "
+            "images are not square). color: brightness, contrast and saturation times 0.6 to 1.4. "
+            "trivial: TrivialAugmentWide. erase: random erasing of a quarter of the images. "
+            "standard: crop,flip. strong: crop,flip,trivial,erase.")},
        {Effect::kResult,
         choice("normalization", {"auto", "half", "imagenet"}, kImages,
                "Mean and standard deviation for normalization. half: 0.5 and 0.5. imagenet: those "
-               "of ImageNet. auto: those that given weights were trained with, or imagenet where "
-               "they do "
-               "not say; half for fresh ones.")},
+               "of ImageNet. auto: those that pretrained weights were trained with, or imagenet if "
+               "unknown; half without pretrained weights.")},
        {Effect::kFree, choice("on-bad-image", {"skip", "fail"}, kImages,
                               "Skip images that cannot be decoded, or fail at the first one.")},
        {Effect::kFree,
@@ -164,7 +162,7 @@ std::vector<Option> train_options() {
        {Effect::kFree,
         integer("loader-threads", "auto", 1, 256, "threads", kMachine,
                 "Threads that load and decode images. auto: half of the processors at first, then "
-                "as many as an epoch needed; for a GPU all but two.")},
+                "as many as an epoch needed; with a GPU all but two.")},
        {Effect::kBits,
         integer("threads", "auto", 1, 1024, "threads", kMachine,
                 "Compute threads. auto: one per processor, shared by the ranks of a host.")},
@@ -187,33 +185,31 @@ std::vector<Option> train_options() {
        {Effect::kBits,
         choice("device", {"auto", "cuda", "cpu"}, kMachine,
                "Device to train on. auto: the GPU if an NVIDIA device is present, else the CPU.")},
-       {Effect::kBits,
-        yes_or_no(
-            "deterministic", ValueKind::kSwitch, "False", kMachine,
-            "Make runs on a GPU with the same seed bit-for-bit reproducible, as runs on a CPU "
-            "always are. Slower: cuDNN cannot benchmark its convolutions and pick the fastest.")},
+       {Effect::kBits, yes_or_no("deterministic", ValueKind::kSwitch, "False", kMachine,
+                                 "Make runs on a GPU with the same seed bit-for-bit reproducible, "
+                                 "as runs on a CPU always are. Slower: cuDNN cannot benchmark its "
+                                 "convolution algorithms and pick the fastest.")},
        {Effect::kResult,
-        precision(
-            kTraining,
-            "What the network computes in. fp32: float32; on GPUs, convolutions in TF32. tf32: "
-            "linear layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 "
-            "weights. auto: bf16 on GPUs from compute capability 8.0, fp16 on older "
-            "ones; on CPUs bf16 with AMX or AVX512-BF16, else fp32.")},
+        precision(kTraining,
+                  "Numeric precision. fp32: float32; on GPUs, convolutions in TF32. tf32: linear "
+                  "layers too. bf16, fp16: mixed precision, faster on GPUs, with float32 weights. "
+                  "auto: bf16 on GPUs from compute capability 8.0, fp16 on older ones; on CPUs "
+                  "bf16 with AMX or AVX512-BF16, else fp32.")},
        {Effect::kResult,
         choice("save", {"best", "last"}, kReporting,
                "Which epoch's model to save: the best one (see --best-by), or the last.")},
        {Effect::kFree,
         yes_or_no("no-hashes", ValueKind::kSwitch, "False", kReporting,
                   "Leave seen_images.bin out of the model: the hashes of its training and "
-                  "validation images, by which others can tell whether it has seen an image.")},
+                  "validation images, which reveal whether it has seen an image.")},
        {Effect::kFree,
         optional_path("log-path", "DIR", "logs", kReporting,
                       "Folder for the log file, the metrics (metrics.jsonl, epochs.csv, "
                       "tensorboard) and module_statistics/error_info.json.")},
        {Effect::kFree,
         optional_path("explain", "DIR", "", kReporting,
-                      "Folder for pictures of the mistakes on validation images that the report "
-                      "shows: where in the image the saved model saw its answer.")},
+                      "Folder for heat maps of the validation mistakes in the report: what in the "
+                      "image led to the saved model's prediction.")},
        {Effect::kFree, plain()}});
   append(options, transform_options());
   append(options, split_options());
@@ -250,13 +246,12 @@ void check_cache(Binder& binder, const DataConfig& config) {
   if (config.cache != CachePolicy::kDecoded) return;
   if (config.first_image_size > 0)
     binder.fault("cache", ErrorCode::kParameterParsing,
-                 "--cache decoded requires the same pixels in every epoch, but the images of "
-                 "--image-size grow: use --cache bytes or auto.");
+                 "--cache decoded requires the same pixels in every epoch, but --image-size grows: "
+                 "use --cache bytes or auto.");
   if (!takes_random_parts(config.augment)) return;
   binder.fault("cache", ErrorCode::kParameterParsing,
-               "--cache decoded requires the same part of an image in every epoch, but --augment " +
-                   augment_name(config.augment) +
-                   " crops another each time: use --cache bytes or auto.");
+               "--cache decoded requires the same crop of an image in every epoch, but --augment " +
+                   augment_name(config.augment) + " crops at random: use --cache bytes or auto.");
 }
 
 DataConfig bind_data(Binder& binder) {

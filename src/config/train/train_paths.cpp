@@ -32,8 +32,8 @@ void check_explain(Binder& binder, const TrainConfig& config) {
   if (lies_inside(logs, path))
     binder.fault("explain", ErrorCode::kParameterParsing,
                  "--explain '" + path + "' would hold --log-path '" + logs +
-                     "' and must hold nothing but pictures: choose a separate folder, such as '" +
-                     logs + "/mistakes'.");
+                     "' and must hold only pictures: choose a separate folder, such as '" + logs +
+                     "/mistakes'.");
 }
 
 void check_paths(Binder& binder, const DataConfig& data, const OutputConfig& output) {
@@ -46,7 +46,7 @@ void check_paths(Binder& binder, const DataConfig& data, const OutputConfig& out
     binder.fault(output.log_path_given ? "log-path" : "trained-model-path",
                  ErrorCode::kParameterParsing,
                  "--log-path '" + output.log_path + "' is inside --trained-model-path '" + model +
-                     "', which must hold nothing but the model: give --log-path another folder.");
+                     "', which must hold only the model: choose another folder for --log-path.");
   }
 }
 

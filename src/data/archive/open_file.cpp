@@ -52,10 +52,10 @@ class Spool {
     size_ += bytes.size();
     if (size_ > ratio_limit_) {
       throw ArchiveFault("it unpacks to more than " + std::to_string(kMaxRatio) +
-                         " times its size, which images never do");
+                         " times its size, which is not plausible for images");
     }
     if (size_ > limit_)
-      throw SpoolFault("it needs more than 90 % of the free space of '" + folder_.string() + "'");
+      throw SpoolFault("it needs more than 90 % of the free space in '" + folder_.string() + "'");
     in_folder([&] { file_.append(bytes); });
   }
 

@@ -62,7 +62,7 @@ std::vector<std::string> read_class_lines(const fs::path& file, const std::strin
   } catch (const std::system_error& fault) {
     context.fail(shown + " cannot be read: " + system_words(fault.code().value()) + ".");
   } catch (const std::length_error&) {
-    context.fail(shown + " is larger than 64 MiB: give one name of a class a line.");
+    context.fail(shown + " is larger than 64 MiB: give one class name per line.");
   }
   std::vector<std::string> classes;
   std::istringstream text(std::move(bytes));
@@ -70,7 +70,7 @@ std::vector<std::string> read_class_lines(const fs::path& file, const std::strin
     if (classes.empty() && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (line.ends_with('\r')) line.pop_back();
     if (!is_utf8(line)) {
-      context.fail("the name of a class in " + shown + ", '" + printable(line.substr(0, 200)) +
+      context.fail("a class name in " + shown + ", '" + printable(line.substr(0, 200)) +
                    "' is not UTF-8. Rename it, and write the file again.");
     }
     if (classes.size() == kMaxClasses)
@@ -87,7 +87,7 @@ void fail_archive(const DatasetContext& context, const std::string& archive,
   if (trouble == ArchiveTrouble::kUnusable)
     context.fail(shown + "cannot be used: " + reason + ". Create it again, or remove it.");
   if (trouble == ArchiveTrouble::kUnreadable)
-    context.fail(shown + "cannot be read: " + reason + ". Check it and its permissions.");
+    context.fail(shown + "cannot be read: " + reason + ". Check the file and its permissions.");
   context.fail(
       shown + "is compressed, but the folder for temporary files cannot hold it: " + reason +
           ". Set TMPDIR to a folder on a local disk with enough space, or unpack the " + kind + ".",

@@ -91,8 +91,7 @@ void list_members(ArchiveListing& listing) {
     });
     labels.give();
   } else {
-    throw ArchiveFault(
-        "it is neither zip nor tar, and not a tar compressed by gzip, bzip2 or zstd");
+    throw ArchiveFault("it is neither a zip, a tar, nor a tar compressed with gzip, bzip2 or zstd");
   }
   check_names(listing.images);
 }

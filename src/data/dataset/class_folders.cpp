@@ -115,13 +115,13 @@ struct LeftOut {
     if (num_other_files > 0) {
       notes.push_back(
           counted(num_other_files,
-                  "file in the class folders is not named as an image and is skipped",
-                  "files in the class folders are not named as images and are skipped") +
+                  "file in the class folders does not have an image extension and is skipped",
+                  "files in the class folders do not have an image extension and are skipped") +
           ": " + name_some(other_files));
     }
     if (num_hidden_images > 0) {
       notes.push_back(counted(num_hidden_images, "image is", "images are") +
-                      " skipped because of a name that begins with a dot");
+                      " skipped because the name begins with a dot");
     }
     return notes;
   }

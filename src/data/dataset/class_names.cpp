@@ -35,7 +35,7 @@ std::unordered_map<std::string, int> ids_by_name(const Dataset& set) {
 std::unordered_map<std::string, int> ids_of_lines(const std::vector<std::string>& lines,
                                                   const DatasetContext& context) {
   const std::string shown = "--classes " + quoted_path(context.records.classes_file);
-  if (lines.empty()) context.fail(shown + " has no line. Give one name of a class a line.");
+  if (lines.empty()) context.fail(shown + " is empty. Give one class name per line.");
   std::unordered_map<std::string, int> ids;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const auto [found, is_new] = ids.emplace(lines[i], static_cast<int>(i));
@@ -44,7 +44,7 @@ std::unordered_map<std::string, int> ids_of_lines(const std::vector<std::string>
     if (!is_new) {
       context.fail(shown + " has '" + excerpt(lines[i]) + "' in lines " +
                    std::to_string(found->second + 1) + " and " + std::to_string(i + 1) +
-                   ". Make the names differ.");
+                   ". Use distinct names.");
     }
   }
   return ids;
@@ -79,7 +79,7 @@ void map_classes(const Dataset& train, Dataset& valid) {
     is_named[item.label] = true;
     const std::string& name = valid.classes[item.label];
     const std::string near = closest(name, train.classes);
-    lacking.push_back("'" + name + "'" + (near.empty() ? "" : " (there is '" + near + "')"));
+    lacking.push_back("'" + name + "'" + (near.empty() ? "" : " (similar: '" + near + "')"));
   }
   if (!lacking.empty()) {
     std::string names;
@@ -91,7 +91,7 @@ void map_classes(const Dataset& train, Dataset& valid) {
     context.fail(std::to_string(lacking.size()) +
                  (lacking.size() == 1 ? " class is" : " classes are") +
                  " not in the training dataset '" + train.root.string() + "': " + names +
-                 ". Add images of them to the training data, or remove them here.");
+                 ". Add them to the training data, or remove them here.");
   }
   for (std::size_t i = 0; i < valid.samples.size(); ++i) {
     if (const int label = valid.samples.label(i); label >= 0)

@@ -71,8 +71,8 @@ RootKind check_root(const DatasetContext& context) {
   }
   if (is_half_replaced(context.root)) {
     context.fail(
-        "it is incomplete: the run that wrote it was ended before its files were in place, "
-        "or is still at it. Write it again ('kiln pack' or 'kiln convert').");
+        "it is incomplete: the program that wrote it was killed, or is still running. Write it "
+        "again ('kiln pack' or 'kiln convert').");
   }
   if (first == fs::directory_iterator()) {
     context.fail("it is empty. Give a folder with one folder of images per class.");
@@ -224,7 +224,7 @@ Dataset read_folder_of_any_kind(const DatasetContext& context) {
   const auto [shards, records] = find_packed_files(context.root);
   if (!shards.empty() && !records.empty())
     context.fail("it has archives ('" + shards[0] + "') and record files ('" + records[0] +
-                 "'). Put one of the two elsewhere.");
+                 "'). Move one kind to another folder.");
   if (!shards.empty()) return read_archives(context, shards);
   if (!records.empty()) return read_records(context, records);
   std::vector<std::string> notes;

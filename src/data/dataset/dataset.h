@@ -164,7 +164,7 @@ struct Dataset {
 // "stream", "stream, kept".
 std::string describe(Dataset::Kind kind);
 
-// What tells datasets apart that were read from the same files: the options, and the contents of
+// What distinguishes datasets read from the same files: the options, and the contents of
 // the file that they name; empty for the default.
 std::string reading_text(const RecordOptions& records);
 

@@ -1,4 +1,4 @@
-// Lists a folder, tells images and archives by name, and detects changes on disk.
+// Lists a folder, recognizes images and archives by name, and detects changes on disk.
 #pragma once
 
 #include <cstdint>

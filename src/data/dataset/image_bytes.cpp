@@ -52,7 +52,7 @@ void inflate_bytes(const std::string& packed, std::size_t size, std::string& buf
 // Keeps the image of a record's data.
 void cut_image(const ArchiveMember& member, std::string& data) {
   if (member.checksum > data.size() || member.size > data.size() - member.checksum)
-    throw ImageFault("its record is not as it was when it was listed");
+    throw ImageFault("its record has changed since it was listed");
   data.resize(member.checksum + member.size);
   data.erase(0, member.checksum);
 }
@@ -91,10 +91,11 @@ void read_member(const Dataset& set, const ArchiveMember& member, std::size_t li
   if (std::max(member.size, member.stored_size) > kMaxImageBytes)
     throw ImageFault("the file is larger than 1 GiB");
   if (member.size > kMaxCalmBytes && member.size / kMaxRatio > member.stored_size)
-    throw ImageFault("it inflates to more than 100 times its size, which images never do");
+    throw ImageFault(
+        "it inflates to more than 100 times its size, which is not plausible for images");
   const OpenFile& file = set.archives[member.archive].file;
   if (member.stored_size > kMaxCalmBytes && member.stored_size > file.size())
-    throw ImageFault("its archive is smaller than it");
+    throw ImageFault("it is larger than its archive");
   if (member.packing == Packing::kPlain) {
     buffer.resize(std::min<std::size_t>(member.size, limit));
     read_exactly(file, member.offset, buffer.data(), buffer.size());
@@ -236,7 +237,7 @@ Dataset dataset_of(std::string_view bytes, SetParts parts) {
   set.kind = static_cast<Dataset::Kind>(reader.number());
   set.classes = reader.texts();
   const std::vector<std::string> texts = reader.texts();
-  if (texts.size() != 4) throw InternalError("the image list is from another program");
+  if (texts.size() != 4) throw InternalError("the image list is from a different program");
   set.list_name = texts[0];
   set.schema_json = texts[1];
   set.samples_json = texts[2];

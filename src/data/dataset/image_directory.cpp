@@ -248,8 +248,8 @@ void check_listed_files(Dataset& set, const std::vector<int>& lines, const std::
     if (!lines.empty()) named += " (line " + std::to_string(lines[i]) + ")";
   }
   if (faults.size() > kMaxNamed) named += ", …";
-  context.fail(list + " lists " + std::to_string(set.samples.size()) + " images, of which " +
-               std::to_string(faults.size()) + " cannot be used: " + named +
+  context.fail(list + " lists " + std::to_string(set.samples.size()) + " images, but " +
+               std::to_string(faults.size()) + " of them cannot be used: " + named +
                ". Restore the files, or remove their lines from the list.");
 }
 

@@ -180,7 +180,7 @@ class LineReader {
     const std::int64_t id = integer_of(*value, "\"id\"");
     const auto [place, is_new] = lines_by_id_.emplace(id, line);
     if (is_new) return id;
-    fault("the id " + std::to_string(id) + " is already that of line " +
+    fault("the id " + std::to_string(id) + " already appears in line " +
           std::to_string(place->second));
   }
 

@@ -71,11 +71,9 @@ std::optional<Dataset> parse(std::string_view bytes) {
 }
 
 [[noreturn]] void refuse_to_replace(const fs::path& file) {
-  throw Error(
-      ErrorCode::kUserError,
-      "'" + file.string() +
-          "', which --index names, is not an index and would be overwritten. Name a new file, or "
-          "remove this one.");
+  throw Error(ErrorCode::kUserError, "'" + file.string() +
+                                         "' from --index is not an index and would be overwritten. "
+                                         "Choose a new file, or remove this one.");
 }
 
 // The set stored in `index`; if it cannot be used, nothing, and `note` says why. A file `named` by
@@ -94,11 +92,11 @@ std::optional<Dataset> read_index(const fs::path& index, const IndexUse& use, co
   if (named && !bytes.empty() && !bytes.starts_with(kMagicOfAnyVersion)) refuse_to_replace(index);
   std::optional<Dataset> set = parse(bytes);
   if (!set) {
-    note = "the index '" + index.string() + "' is damaged or of another version; it is rebuilt";
+    note = "the index '" + index.string() + "' is damaged or from another version; it is rebuilt";
     return std::nullopt;
   }
   if (set->read_with != reading_text(use.records)) {
-    note = "the index '" + index.string() + "' was made with other options; it is rebuilt";
+    note = "the index '" + index.string() + "' was built with other options; it is rebuilt";
     return std::nullopt;
   }
   const std::vector<std::string> changed = changed_sources(root, set->stamps);
@@ -157,11 +155,10 @@ void forget_wrong_sizes(Dataset& set) {
   if (!found || *found == *listed) return;
   for (std::size_t i = 0; i < set.samples.size(); ++i) set.samples.set_size(i, {});
   const std::string list = set.list_name.empty() ? "the list of images" : set.list_name;
-  set.notes.push_back(
-      formatted("%s says that '%s' has %d x %d pixels, but it has %d x %d; the "
-                "sizes are read from the images",
-                list.c_str(), std::string(set.samples.file_name(0)).c_str(), listed->width,
-                listed->height, found->width, found->height));
+  set.notes.push_back(formatted(
+      "%s lists '%s' with %d x %d pixels, but it has %d x %d; the sizes are read from the images",
+      list.c_str(), std::string(set.samples.file_name(0)).c_str(), listed->width, listed->height,
+      found->width, found->height));
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ void FileList::take_lines(std::size_t most, SampleTable& samples) {
   }
   text_.erase(0, begin);
   if (samples.size() < most && text_.find('\n') > kMaxPathBytes && text_.size() > kMaxPathBytes)
-    fail("has a line longer than 4096 bytes: give one path a line.");
+    fail("has a line longer than 4096 bytes: give one path per line.");
 }
 
 void FileList::fail(const std::string& fault) const {

@@ -152,7 +152,7 @@ PackedFiles find_packed_files(const std::filesystem::path& root);
 // the archives; the others have no label. Error kInvalidDataset.
 Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives);
 
-// Record files: TFRecord and RecordIO, told apart by their first bytes, also compressed.
+// Record files: TFRecord and RecordIO, distinguished by their first bytes, also compressed.
 
 // `files` as read_archives()'s. A class has the name that the records give, or else that of its
 // number in a file of names (--classes, or `classes.txt` beside the files), or its number. Labels

@@ -156,7 +156,7 @@ class RecordWalk {
       for (const std::int64_t label : contents.labels)
         if (label > kMaxLabel)
           throw RecordFault("its label is " + std::to_string(label) +
-                            ", but there can be 100000 classes at most");
+                            ", but at most 100000 classes are supported");
     } catch (const RecordFault& fault) {
       damaged = is_damaged();
       if (!damaged) {
@@ -225,7 +225,8 @@ std::vector<std::uint64_t> offsets_of_index(const std::string& text) {
     std::uint64_t offset = 0;
     const auto [stop, fault] = std::from_chars(begin, end, offset);
     if (fault != std::errc() || stop != end)
-      throw RecordFault("line " + std::to_string(offsets.size() + 1) + " is no key and offset");
+      throw RecordFault("line " + std::to_string(offsets.size() + 1) +
+                        " is not a key and an offset");
     offsets.push_back(offset);
   }
   std::sort(offsets.begin(), offsets.end());
@@ -237,15 +238,15 @@ void compare_index(const DatasetContext& context, const fs::path& index,
   std::string fault;
   try {
     if (offsets_of_index(read_file(index, kMaxIndexBytes)) == starts) return;
-    fault = "names other offsets than those of the " + std::to_string(starts.size()) +
-            " records of its file: it belongs to another";
+    fault = "has other offsets than the " + std::to_string(starts.size()) +
+            " records of its file: it belongs to a different file";
   } catch (const RecordFault& found) {
     fault = std::string("cannot be used: ") + found.what();
   } catch (const std::exception& found) {
     fault = std::string("cannot be read: ") + found.what();
   }
   context.fail("the index '" + index.string() + "' " + fault +
-               ". Remove it, which loses nothing, or get the one that belongs to it.");
+               ". Remove it, since it is optional, or restore the matching one.");
 }
 
 struct OpenRecordFile {

@@ -135,13 +135,12 @@ class RecordClasses {
                            : !is_text_new ? same_text->second
                                           : nullptr;
       if (other == nullptr) continue;
-      context_.fail("its records have different classes: number " +
-                    std::to_string(other->first.number) + " is '" + excerpt(other->first.text) +
-                    "' in '" + shown(other->second) + "', but number " +
-                    std::to_string(entry.first.number) + " is '" + excerpt(entry.first.text) +
-                    "' in '" + shown(entry.second) +
-                    "'. Give --classes FILE with a name for each number, or keep apart what does "
-                    "not belong together.");
+      context_.fail(
+          "its records have different classes: number " + std::to_string(other->first.number) +
+          " is '" + excerpt(other->first.text) + "' in '" + shown(other->second) +
+          "', but number " + std::to_string(entry.first.number) + " is '" +
+          excerpt(entry.first.text) + "' in '" + shown(entry.second) +
+          "'. Give --classes FILE with a name for each number, or separate the datasets.");
     }
   }
 
@@ -155,15 +154,15 @@ class RecordClasses {
       const bool counts_from_one = lowest >= 1 && (names_.empty() || highest.number == num_names);
       set_.first_label = counts_from_one ? 1 : 0;
       if (!counts_from_one && lowest >= 1 && highest.number < num_names) {
-        set_.notes.push_back("the records' labels are " + std::to_string(lowest) + " to " +
-                             std::to_string(highest.number) + ", and " + shown_names_ + " has " +
-                             std::to_string(num_names) +
-                             " classes: label 0 is taken for the first. Give --first-label 1 if "
-                             "it is label 1");
+        set_.notes.push_back(
+            "the records' labels are " + std::to_string(lowest) + " to " +
+            std::to_string(highest.number) + ", and " + shown_names_ + " has " +
+            std::to_string(num_names) +
+            " classes: label 0 is assumed to be the first. Give --first-label 1 if it is label 1");
       }
     }
     if (lowest < *set_.first_label)
-      context_.fail("a record has label 0, but --first-label is 1. Leave that out.");
+      context_.fail("a record has label 0, but --first-label is 1. Omit it.");
     if (names_.empty() || highest.number - *set_.first_label < num_names) return;
     context_.fail("a record in '" + shown(file) + "' has label " + std::to_string(highest.number) +
                   ", but " + shown_names_ + " has " + std::to_string(num_names) +
@@ -194,8 +193,8 @@ void check_numbered(const DatasetContext& context, const std::vector<std::string
     const std::string_view own = numbered_set_name(file);
     if (own.empty()) continue;
     if (!name.empty() && own != name) {
-      context.fail("it has files of several sets: '" + std::string(name) + "' and '" +
-                   std::string(own) + "'. Put each set into a folder of its own.");
+      context.fail("it has files of several datasets: '" + std::string(name) + "' and '" +
+                   std::string(own) + "'. Put each into its own folder.");
     }
     name = own;
     ++count;
@@ -203,7 +202,7 @@ void check_numbered(const DatasetContext& context, const std::vector<std::string
   }
   if (count < of) {
     set.notes.push_back("only " + std::to_string(count) + " of the " + std::to_string(of) +
-                        " files of '" + std::string(name) + "' are there");
+                        " files of '" + std::string(name) + "' are present");
   }
 }
 
@@ -235,7 +234,7 @@ void add_images(const std::vector<std::string>& files, const std::vector<std::ve
   }
   if (num_several > 0) {
     set.notes.push_back("records with several labels: " + std::to_string(num_several) +
-                        "; the first of each is its class");
+                        "; the first label is used as the class");
   }
 }
 

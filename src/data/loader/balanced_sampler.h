@@ -15,9 +15,9 @@ struct SampledOrder {
 };
 
 // `count` images in random order. Over all epochs of `count` images, the draws of any two classes
-// differ by at most 1. The images of a class are dealt out in shuffled passes that go on from epoch
-// to epoch: none comes a second time before all others of its class have come. Classes without
-// images and labels below 0 are left out. `epoch` is from 1.
+// differ by at most 1. The images of a class are dealt out in shuffled passes that continue from
+// epoch to epoch: none comes a second time before all others of its class have come. Classes
+// without images and labels below 0 are left out. `epoch` is from 1.
 SampledOrder balanced_order(std::span<const std::int32_t> labels, std::size_t count,
                             std::uint64_t seed, std::uint64_t epoch);
 

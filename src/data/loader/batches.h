@@ -1,5 +1,5 @@
 // Batches of an epoch's images, in order: from a dataset (batch_loader.h), or from a stream, whose
-// length nobody knows.
+// length is unknown.
 #pragma once
 
 #include <cstdint>

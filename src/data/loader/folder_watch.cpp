@@ -107,17 +107,17 @@ void FolderWatch::learn(bool answered) {
   const std::string who = "data folder '" + root_.string() + "'";
   if (answered) {
     if (state_ != State::kAnswers && warn_)
-      warn_(who + formatted(" answers again after %.0f s", seconds(now - outage_began_)));
+      warn_(who + formatted(" is responding again after %.0f s", seconds(now - outage_began_)));
     state_ = State::kAnswers;
   } else if (state_ == State::kAnswers) {
     state_ = State::kAwaited;
     outage_began_ = now;
     if (warn_)
-      warn_(who + formatted(" does not answer: waiting up to %.0f s", seconds(limits_.wait)));
+      warn_(who + formatted(" is not responding: waiting up to %.0f s", seconds(limits_.wait)));
   } else if (state_ == State::kAwaited && now - outage_began_ >= limits_.wait) {
     state_ = State::kGivenUp;
     if (warn_)
-      warn_(who + formatted(" did not answer for %.0f s: images that cannot be read count as bad",
+      warn_(who + formatted(" did not respond for %.0f s: images that cannot be read count as bad",
                             seconds(limits_.wait)));
   }
 }

@@ -21,7 +21,7 @@ namespace kiln {
 // it is not known to be bad.
 class ReadCutShort : public ImageFault {
  public:
-  ReadCutShort() : ImageFault("not read before the end of the run") {}
+  ReadCutShort() : ImageFault("not read before the run ended") {}
 };
 
 // For one data folder. Where images are in archives, which stay open, these have to answer. Any

@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-// kBytes: files as stored. kDecoded: pixels for the batch, before what is drawn anew in every
+// kBytes: files as stored. kDecoded: pixels for the batch, before what is drawn again in every
 // epoch; for plans that allow it (can_be_kept()).
 enum class CacheKind { kNone, kBytes, kDecoded };
 

@@ -81,7 +81,7 @@ class LoaderThreads {
   // waited for, else twice what was needed on average, and never more than now.
   static int decoders_after(const Use& use, int now, int most);
   // Changes the number of decoders by their use since the last call. Called between epochs. Where
-  // the system has no thread left, those that there are go on.
+  // the system has no thread left, the existing ones continue.
   void adapt();
 
   // The current read-ahead.

@@ -81,7 +81,7 @@ class MessageReader {
   bool at_end() const { return left_.begin == left_.end; }
 
   [[noreturn]] static void fail() {
-    throw RecordFault("it is not a tf.train.Example: its Protocol Buffers are damaged");
+    throw RecordFault("it is not a tf.train.Example: its protocol buffer is damaged");
   }
 
  private:
@@ -112,7 +112,7 @@ class ExampleReader {
     if (!has_image_) {
       throw RecordFault("it has no feature '" + keys_.image + "'" +
                         (seen_.empty() ? std::string(": no tf.train.Example with any features")
-                                       : ", only " + seen_ + " (--record-keys names others)"));
+                                       : ", only " + seen_ + " (--record-keys selects others)"));
     }
     return std::move(contents_);
   }
@@ -151,7 +151,7 @@ class ExampleReader {
     MessageReader reader(record_, feature);
     for (Field field; reader.next(field);) {
       if (field.number != 1 || field.wire != MessageReader::kCounted)
-        throw RecordFault("its feature '" + key + "' is no list of bytes");
+        throw RecordFault("its feature '" + key + "' is not a bytes list");
       for_each_counted(record_, field.range, 1, [&](Range value) {
         if (values.size() == 2) values.pop_back();  // more than one is all that matters
         values.push_back(value);
@@ -182,7 +182,7 @@ class ExampleReader {
     MessageReader lists(record_, feature);
     for (Field list; lists.next(list);) {
       if (list.number != 3 || list.wire != MessageReader::kCounted)
-        throw RecordFault("its feature '" + keys_.label + "' is no list of int64");
+        throw RecordFault("its feature '" + keys_.label + "' is not an int64 list");
       MessageReader values(record_, list.range);
       for (Field value; values.next(value);) {
         if (value.number != 1) continue;
@@ -225,7 +225,7 @@ std::int64_t whole_label(std::uint32_t bits) {
   const auto value = std::bit_cast<float>(bits);
   constexpr float kMost = 1 << 24;  // from there on floats leave whole numbers out
   if (!(std::abs(value) <= kMost) || value != std::floor(value))
-    throw RecordFault("its label is no whole number, as that of an image is");
+    throw RecordFault("its label is not an integer");
   return static_cast<std::int64_t>(value);
 }
 
@@ -252,8 +252,7 @@ RecordContents parse_example(RecordView& record, const RecordKeys& keys) {
 }
 
 RecordContents parse_recordio_image(RecordView& record) {
-  if (record.size() < kImageHeaderBytes)
-    throw RecordFault("it is shorter than the header of an image");
+  if (record.size() < kImageHeaderBytes) throw RecordFault("it is shorter than an image header");
   const std::string header(record.bytes(0, kImageHeaderBytes));
   const std::uint32_t num_labels = word_at(header, 0);
   RecordContents contents;

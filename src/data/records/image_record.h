@@ -3,7 +3,7 @@
 //
 // Example: tensorflow/core/example/example.proto and feature.proto, in the encoding of Protocol
 // Buffers. Header: flag (4 bytes), label (float), two ids of 8 bytes; where flag is not 0 it counts
-// the labels (floats) that follow in place of that one. MXNet, python/mxnet/recordio.py, IRHeader.
+// the labels (floats) that follow instead of that one. MXNet, python/mxnet/recordio.py, IRHeader.
 #pragma once
 
 #include <cstdint>

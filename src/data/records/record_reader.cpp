@@ -41,17 +41,17 @@ bool has_tfrecord_checksum(std::string_view data, std::string_view trailer) {
 
 RecordPart recordio_part(std::string_view header, bool is_inside) {
   if (number_at(header, 0, 4) != kRecordIoMagic)
-    throw RecordFault("no record begins where one should: its magic number is missing");
+    throw RecordFault("a record's magic number is missing");
   const std::uint64_t word = number_at(header, 4, 4);
   const std::uint64_t kind = word >> 29;
-  if (kind > 3) throw RecordFault("a record has a part of an unknown kind");
+  if (kind > 3) throw RecordFault("a record has a part of unknown kind");
   const RecordPart part{.kind = static_cast<RecordPart::Kind>(kind),
                         .size = static_cast<std::uint32_t>(word & kMaxPartBytes)};
   const bool continues =
       part.kind == RecordPart::Kind::kMiddle || part.kind == RecordPart::Kind::kLast;
   if (continues != is_inside) {
-    throw RecordFault(is_inside ? "a record begins before the last part of the one before it"
-                                : "a record begins with one of its later parts");
+    throw RecordFault(is_inside ? "a record begins before the previous one is complete"
+                                : "a record does not begin with its first part");
   }
   return part;
 }
@@ -65,7 +65,7 @@ RecordFormat record_format(std::string_view first_bytes) {
     } catch (const RecordFault&) {  // neither
     }
   }
-  throw RecordFault("it begins neither as TFRecord nor as RecordIO does");
+  throw RecordFault("it begins like neither TFRecord nor RecordIO");
 }
 
 bool RecordReader::next(Record& record) {
@@ -154,7 +154,7 @@ void RecordReader::fill(char* target, std::size_t size) {
 }
 
 std::string recordio_record(std::string_view data) {
-  if (data.size() > kMaxPartBytes) throw InternalError("a record of RecordIO is too large");
+  if (data.size() > kMaxPartBytes) throw InternalError("a RecordIO record is too large");
   const std::string magic = magic_bytes();
   std::string record;
   std::size_t begin = 0;

@@ -35,7 +35,7 @@ class UnpackingSource : public ByteSource {
       if (result == Z_STREAM_END) {
         is_between_ = true;
       } else if (result != Z_OK && result != Z_BUF_ERROR) {
-        throw RecordFault(std::string("it is damaged where it is compressed (") +
+        throw RecordFault(std::string("its compressed data is damaged (") +
                           (stream_.msg ? stream_.msg : "unknown reason") + ")");
       }
     }
@@ -48,7 +48,7 @@ class UnpackingSource : public ByteSource {
   // False at the end, which no member may have within it.
   bool refill() {
     const std::size_t got = packed_.read(buffer_.data(), buffer_.size());
-    if (got == 0 && !is_between_) throw RecordFault("it ends within its compressed data");
+    if (got == 0 && !is_between_) throw RecordFault("its compressed data is truncated");
     stream_.next_in = reinterpret_cast<Bytef*>(buffer_.data());
     stream_.avail_in = static_cast<uInt>(got);
     return got > 0;

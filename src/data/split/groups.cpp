@@ -55,7 +55,7 @@ void refuse_idle_pattern(const Dataset& set, const std::string& group_by) {
   throw Error(ErrorCode::kUserError, "--group-by '" + group_by + "' matches no path in '" +
                                          set.root.string() + "': the first is '" +
                                          printable(set.samples.file_name(0)) +
-                                         "'. Give a regular expression for such paths.");
+                                         "'. Give a regular expression that matches such paths.");
 }
 
 }  // namespace kiln

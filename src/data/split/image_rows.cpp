@@ -55,7 +55,7 @@ std::size_t place_of(const std::string& column, const std::vector<std::string>& 
   const auto count = std::count(header.begin(), header.end(), column);
   if (count == 0)
     fail(name, "its first line is '" + excerpt(printable(joined(header, ","))) +
-                   "' and must name the columns, one of them '" + column + "'.");
+                   "', but must name the columns, one of them '" + column + "'.");
   if (count > 1) fail(name, "its first line names the column '" + column + "' more than once.");
   return static_cast<std::size_t>(std::find(header.begin(), header.end(), column) - header.begin());
 }
@@ -151,7 +151,7 @@ void refuse_unknown_paths(const std::vector<ImageRow>& rows, const std::string& 
                      name + " cannot be used: " + std::to_string(unknown.size()) +
                          (unknown.size() == 1 ? " path is" : " paths are") + " not in '" +
                          set.root.string() + "': " + printable(quoted_names(unknown, kMostNamed)) +
-                         ". Give each as it is in the dataset, such as '" +
+                         ". Write each as in the dataset, such as '" +
                          printable(set.samples.file_name(0)) + "', or remove its line."));
 }
 

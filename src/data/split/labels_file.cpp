@@ -74,11 +74,11 @@ LabelChanges apply_labels(std::string_view text, const std::string& name, Datase
   }
   const std::vector<int>& labels = relabeling.labels;
   if (problems.empty() && std::all_of(labels.begin(), labels.end(), [](int id) { return id < 0; }))
-    problems.add(Error(ErrorCode::kUserError, name + " leaves out every image in '" +
-                                                  set.root.string() + "'. Keep some."));
+    problems.add(Error(ErrorCode::kUserError,
+                       name + " drops every image in '" + set.root.string() + "'. Keep some."));
   if (problems.empty() && relabeling.classes.size() > std::max(kMaxClasses, set.classes.size()))
     problems.add(Error(ErrorCode::kUserError,
-                       name + " cannot be used: it makes more than 100,000 classes."));
+                       name + " cannot be used: it results in more than 100,000 classes."));
   problems.throw_if_any();
 
   LabelChanges changes;

@@ -58,7 +58,8 @@ std::vector<std::vector<long long>> wanted_counts(const PartsRequest& request,
       images.num_classes = present.classes.size();
       return std::move(counts.wanted);
     }
-    notes.push_back("the split is random over all images and not by class, as " + counts.why_not);
+    notes.push_back("the split is random over all images and not by class, since " +
+                    counts.why_not);
   }
   images.labels.assign(present.labels.size(), 0);
   images.num_classes = 1;
@@ -72,16 +73,15 @@ void refuse_few_groups(const PartedDataset& split, const std::vector<std::uint32
   const std::size_t num_groups = std::size_t{*std::max_element(groups.begin(), groups.end())} + 1;
   if (num_groups >= request.names.size()) return;
   const std::string reason = request.group_by.empty()
-                                 ? "they are copies of one another"
+                                 ? "they are duplicates of each other"
                                  : "--group-by '" + request.group_by + "' puts them together";
-  fail(split.set, "its " + std::to_string(groups.size()) + " images make " +
-                      std::to_string(num_groups) + (num_groups == 1 ? " group" : " groups") + " (" +
-                      reason + "), too few for " + std::to_string(request.names.size()) +
-                      " parts. Add images" +
-                      (request.group_by.empty()
-                           ? "."
-                           : ", or give a regular expression whose first capture group is what "
-                             "tells apart, such as '(patient[0-9]+)_'."));
+  fail(split.set,
+       "its " + std::to_string(groups.size()) + " images form " + std::to_string(num_groups) +
+           (num_groups == 1 ? " group" : " groups") + " (" + reason + "), too few for " +
+           std::to_string(request.names.size()) + " parts. Add images" +
+           (request.group_by.empty() ? "."
+                                     : ", or give a regular expression whose first capture group "
+                                       "distinguishes them, such as '(patient[0-9]+)_'."));
 }
 
 // By part: the number of its images, and whether each class has one.
@@ -95,7 +95,7 @@ void note_missing_classes(const PresentClasses& present, const PartsRequest& req
     for (std::size_t c = 0; c < is_there.size(); ++c)
       if (!is_there[c]) missing.push_back(present.classes[c].name);
     if (!missing.empty())
-      split.set.notes.push_back("the part '" + request.names[p] + "' has no image of " +
+      split.set.notes.push_back("the output '" + request.names[p] + "' has no image of " +
                                 printable(quoted_names(missing, kMostNamed)));
   }
 }
@@ -110,7 +110,7 @@ std::string summary_of(const PartedDataset& split, const PartsRequest& request,
   text += " images";
   if (split.set.labeled())
     text += " of " + std::to_string(num_classes) + (num_classes == 1 ? " class" : " classes") +
-            (is_by_class ? ", each divided alike" : ", divided at random");
+            (is_by_class ? ", stratified by class" : ", split at random");
   return text;
 }
 
@@ -132,8 +132,8 @@ void check_parts(const Dataset& set, const PartsRequest& request) {
       if (fraction < least || fraction > 1 - least)
         problems.add(
             Error(ErrorCode::kNotInRangeValue,
-                  formatted("The fraction %g of %zu images leaves a part without any: it must be "
-                            "between %.6g and %.6g, so that each part has at least one image.",
+                  formatted("The fraction %g of %zu images leaves an output empty: it must be "
+                            "between %.6g and %.6g, so that each output has at least one image.",
                             fraction, n, least, 1 - least)));
   }
   problems.collect([&] { refuse_idle_pattern(set, request.group_by); });

@@ -34,9 +34,9 @@ void refuse_one_class(const Dataset& set) {
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
   if (std::count_if(counts.begin(), counts.end(), [](long long count) { return count > 0; }) > 1)
     return;
-  fail(set, "all its images are of one class, '" + class_of(set, 0) +
-                "', so there is nothing to tell apart. Give the folder that contains the class "
-                "folders, or add images of another class.");
+  fail(set, "all its images belong to one class, '" + class_of(set, 0) +
+                "', so there is nothing to learn. Give the folder that contains the class folders, "
+                "or add images of another class.");
 }
 
 // No class has two groups.
@@ -45,19 +45,19 @@ void refuse_one_class(const Dataset& set) {
   const std::size_t num_groups =
       std::size_t{*std::max_element(split.groups.begin(), split.groups.end())} + 1;
   const std::string advice =
-      " Add images, or give a validation dataset of its own (--train-data-path and "
+      " Add images, or give a separate validation dataset (--train-data-path and "
       "--valid-data-path).";
   if (num_groups == num_images)
     fail(split.set,
-         "each of its classes has only one image, so none can be spared for validation." + advice);
+         "each of its classes has only one image, so none are left for validation." + advice);
   const std::string groups = num_groups == 1 ? "one group" : "one group for each class";
   if (!request.group_by.empty())
     fail(split.set, "--group-by '" + request.group_by + "' puts its " + std::to_string(num_images) +
                         " images into " + groups +
-                        ", so none can be spared for validation. Give a regular expression whose "
-                        "first capture group is what tells apart, such as '(patient[0-9]+)_'.");
-  fail(split.set, "its " + std::to_string(num_images) + " images are copies of one another, " +
-                      groups + ", so none can be spared for validation." + advice);
+                        ", so none are left for validation. Give a regular expression whose first "
+                        "capture group distinguishes them, such as '(patient[0-9]+)_'.");
+  fail(split.set, "its " + std::to_string(num_images) + " images are duplicates of each other, " +
+                      groups + ", so none are left for validation." + advice);
 }
 
 void note_contradictions(const DuplicatePairs& pairs, Dataset& set) {
@@ -94,7 +94,7 @@ std::string in_words(const LabelChanges& changes) {
   if (changes.num_changed > 0)
     text += "; " + plural(changes.num_changed, "label", "labels") + " corrected";
   if (!changes.left_out.empty())
-    text += "; " + plural(changes.left_out.size(), "image", "images") + " left out by --labels";
+    text += "; " + plural(changes.left_out.size(), "image", "images") + " dropped by --labels";
   return text;
 }
 
@@ -104,7 +104,7 @@ void note_classes(const LabelChanges& changes, Dataset& set) {
   if (!changes.gone_classes.empty())
     set.notes.push_back("--labels leaves no image of the class " +
                         quoted_names(changes.gone_classes, kMostNamed) +
-                        ", which is therefore none any more");
+                        ", which is therefore dropped");
 }
 
 // Returns how, for the summary.
@@ -132,10 +132,10 @@ std::string split_by_images(const SplitRequest& request, const ScanPlan& scan,
   const std::size_t num_copied = count_groups(groups_of(set, split.duplicates, ""));
   const std::size_t num_groups = request.group_by.empty() ? 0 : count_groups(split.groups);
   return (is_divided ? formatted("%.3g %% of each class", 100 * request.fraction)
-                     : std::string("all train, and each is judged out of fold")) +
-         (num_groups > 0
-              ? ", as far as " + plural(num_groups, "group", "groups") + " of several images permit"
-              : "") +
+                     : std::string("all are for training, and each is judged out of fold")) +
+         (num_groups > 0 ? ", with " + plural(num_groups, "group", "groups") +
+                               " of several images kept together"
+                         : "") +
          (num_copied > 0
               ? "; " + plural(num_copied, "group", "groups") + " of duplicates kept together"
               : "");
@@ -161,11 +161,11 @@ SplitDataset split_dataset(Dataset given, const SplitRequest& request, const Sca
       SplitFile file =
           parse_split(read_image_rows(request.split_file, name), name, split.set, changes.left_out);
       split.sides = std::move(file.sides);
-      how = "as '" + request.split_file + "' says";
+      how = "from '" + request.split_file + "'";
       if (file.num_other_labels > 0 && request.labels_file.empty())
         split.set.notes.push_back(plural(file.num_other_labels, "image has", "images have") +
-                                  " another label in '" + request.split_file +
-                                  "' than in the dataset, whose labels count");
+                                  " a different label in '" + request.split_file +
+                                  "' than in the dataset, whose labels are used");
     });
   problems.throw_if_any();
   if (request.split_file.empty()) how = split_by_images(request, scan, split);

@@ -50,10 +50,10 @@ class Reading {
 
   void refuse_other_words() {
     if (other_words_.empty()) return;
-    fail("the column 'set' must be 'train' or 'valid', and is '" + printable(other_words_.front()) +
+    fail("the column 'set' must be 'train' or 'valid', but is '" + printable(other_words_.front()) +
          (other_words_.size() == 1
               ? "."
-              : formatted(", and in %zu more lines something else.", other_words_.size() - 1)));
+              : formatted(", and %zu more lines are wrong.", other_words_.size() - 1)));
   }
 
   void refuse_unnamed() {
@@ -61,9 +61,9 @@ class Reading {
     for (std::size_t i = 0; i < sides_.size(); ++i)
       if (!sides_[i]) unnamed.emplace_back(set_.samples.file_name(i));
     if (unnamed.empty()) return;
-    fail(formatted("it does not name %zu of the %zu images in '", unnamed.size(), sides_.size()) +
+    fail(formatted("it lacks %zu of the %zu images in '", unnamed.size(), sides_.size()) +
          set_.root.string() + "': " + printable(quoted_names(unnamed, kMostNamed)) +
-         ". Add a line for each, or leave --split out to split all images anew.");
+         ". Add a line for each, or leave --split out to split all images again.");
   }
 
   void refuse_missing_sides(const std::vector<Side>& sides) {
@@ -77,7 +77,7 @@ class Reading {
       if (train[c] == 0 && valid[c] > 0) only_valid.push_back(set_.classes[c]);
     if (!only_valid.empty())
       fail("no image of class " + printable(quoted_names(only_valid, kMostNamed)) +
-           " has the set 'train', so nothing could be learned of it.");
+           " has the set 'train', so it cannot be learned.");
   }
 
   const std::string& name_;

@@ -16,7 +16,7 @@ class StreamFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A read was ended because nobody wants the stream anymore.
+// A read was canceled because the stream is no longer needed.
 class StreamClosed : public std::exception {};
 
 // How other threads see and end the reading of streams, one after another.

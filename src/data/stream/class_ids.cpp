@@ -11,8 +11,8 @@ namespace kiln {
 void refuse_unlabeled(const std::string& stream, const std::string& image) {
   throw Error(ErrorCode::kNotLabeledDataset,
               stream + ": the image '" + printable(image) +
-                  "' has no label. Give a tar with a .cls file next to each image, or with a "
-                  "folder for each class; records with a label.");
+                  "' has no label. Give a tar with a .cls file next to each image or a folder for "
+                  "each class, or records with a label.");
 }
 
 ClassIds::ClassIds(const std::vector<std::string>& classes, std::string stream)
@@ -31,9 +31,9 @@ int ClassIds::of(const std::string& label, const std::string& image, int first) 
     return number - first;
   throw Error(ErrorCode::kInvalidDataset,
               stream_ + ": the image '" + printable(image) + "' has the label '" + excerpt(label) +
-                  "', which is none of the " + std::to_string(ids_.size()) +
-                  " classes, those of --classes or else of the validation images. Give a --classes "
-                  "file that names it, or remove the image.");
+                  "', which is not one of the " + std::to_string(ids_.size()) +
+                  " classes from --classes or else from the validation images. Give a --classes "
+                  "file that lists it, or remove the image.");
 }
 
 }  // namespace kiln

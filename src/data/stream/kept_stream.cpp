@@ -86,11 +86,10 @@ class LabelClasses {
     const auto num_names = static_cast<std::int64_t>(names_.size());
     const bool from_one = *lowest >= 1 && (names_.empty() || *highest == num_names);
     first_ = context_.records.first_label.value_or(from_one ? 1 : 0);
-    if (*lowest < *first_)
-      context_.fail("an image has label 0, but --first-label is 1. Leave that out.");
+    if (*lowest < *first_) context_.fail("an image has label 0, but --first-label is 1. Omit it.");
     if (*highest - *first_ >= (names_.empty() ? kMostClasses : num_names))
       context_.fail("an image has label " + std::to_string(*highest) + ", but " +
-                    (names_.empty() ? "no dataset has so many classes. Check its label."
+                    (names_.empty() ? "that is more classes than are supported. Check its label."
                                     : shown_ + " has " + std::to_string(num_names) +
                                           " classes. Add a line for each class."));
     for (std::int64_t id = num_names; id <= *highest - *first_; ++id)
@@ -124,7 +123,8 @@ class StreamKeeper {
 
   Dataset take() {
     const DatasetContext context{.root = plan_.path, .name = plan_.name, .records = plan_.records};
-    if (labels_.empty()) context.fail("the stream holds no images. Check what writes it.");
+    if (labels_.empty())
+      context.fail("the stream has no images. Check the program that writes it.");
     const LabelClasses classes(labels_, context);
     Dataset set;
     set.kind = Dataset::Kind::kKeptStream;
@@ -209,10 +209,9 @@ Dataset keep_stream(const KeptStreamPlan& plan) {
     throw;
   } catch (const SpoolFault& fault) {
     throw Error(ErrorCode::kUserError,
-                keeper.name() + ": its images take more than the " +
-                    bytes_text(static_cast<long long>(plan.most_in_memory)) +
-                    " of memory that there are for them, and " + fault.what() +
-                    ". Give more memory with --cache-bytes, or another folder with TMPDIR.");
+                keeper.name() + ": its images need more than the memory limit of " +
+                    bytes_text(static_cast<long long>(plan.most_in_memory)) + ", and " +
+                    fault.what() + ". Raise --cache-bytes, or set TMPDIR to another folder.");
   } catch (const std::runtime_error& fault) {  // StreamFault, ArchiveFault, RecordFault
     throw error_of_stream(keeper.name(), fault);
   }

@@ -227,8 +227,8 @@ class StreamLoader::Epoch final : public Batches {
   void end_here() override {
     if (!std::exchange(is_over_, true))
       stream_.plan().warn(
-          formatted("%s: epoch %d ends after %lld of %lld steps, where the stream of another rank "
-                    "ended; what follows in this one is left over",
+          formatted("%s: epoch %d ends after %lld of %lld steps, since the stream of another rank "
+                    "ended; the rest of this one is left over",
                     stream_.name(epoch_).c_str(), epoch_, steps_done(),
                     static_cast<long long>(stream_.plan().steps_per_epoch)));
   }
@@ -261,16 +261,16 @@ class StreamLoader::Epoch final : public Batches {
     if (item.steps == 0)
       throw Error(
           ErrorCode::kInvalidDataset,
-          name + formatted(": the stream ended after %lld images of epoch %d, and a step "
-                           "needs %zu. Give more images or fewer --epochs, or write the "
-                           "pipe again for each epoch.",
-                           static_cast<long long>(item.arrived), epoch_,
-                           plan.step_images() * static_cast<std::size_t>(plan.keep_one_of)));
+          name + formatted(
+                     ": the stream ended after %lld images of epoch %d, but a step needs %zu. Give "
+                     "more images or fewer --epochs, or write to the pipe again for each epoch.",
+                     static_cast<long long>(item.arrived), epoch_,
+                     plan.step_images() * static_cast<std::size_t>(plan.keep_one_of)));
     if (item.steps < stream_.steps_done(epoch_))
       throw Error(ErrorCode::kInvalidDataset,
                   name + formatted(": the stream ended after %lld steps of epoch %d, before the "
-                                   "checkpoint's place in it: it is another stream. Give the one "
-                                   "that the run began with, or use --resume never.",
+                                   "position of the checkpoint: it is a different stream. Give the "
+                                   "original one, or use --resume never.",
                                    static_cast<long long>(item.steps), epoch_));
     if (item.steps < plan.steps_per_epoch)
       plan.warn(name + formatted(": the stream ended after %lld of %lld steps of epoch %d; %zu "

@@ -36,7 +36,7 @@ class StreamLoader {
     // Of every `keep_one_of` images that come, this rank takes one.
     int keep_one_of = 1, keep_which = 0;
     TransformSpec pixels;
-    // In place of it where epochs differ; called by the reading thread.
+    // Instead of it where epochs differ; called by the reading thread.
     std::function<TransformSpec(int epoch)> pixels_of = {};
     std::optional<Normalization> scaling;  // as in BatchLoader::Plan
     std::uint64_t seed = 0;

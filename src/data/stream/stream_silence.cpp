@@ -25,15 +25,16 @@ void StreamSilence::judge(const std::string& name) {
   const StreamWatch::State state = watch_.state;
   const std::string text =
       name +
-      (state == StreamWatch::State::kAbsent      ? " is not there"
-       : state == StreamWatch::State::kUnwritten ? " is a pipe that nobody writes to"
-                                                 : " has sent nothing") +
+      (state == StreamWatch::State::kAbsent      ? " does not exist"
+       : state == StreamWatch::State::kUnwritten ? " is a pipe without a writer"
+                                                 : " has sent no data") +
       formatted(" for %.0f s", seconds);
   if (is_over)
-    throw Error(ErrorCode::kInvalidDataset,
-                text + ". Start what writes it, or wait longer with --collective-timeout.");
+    throw Error(
+        ErrorCode::kInvalidDataset,
+        text + ". Start the program that writes it, or wait longer with --collective-timeout.");
   next_warning_ += limits_.warning_seconds;
-  warn_(text + "; training waits for it");
+  warn_(text + "; training is waiting for it");
 }
 
 }  // namespace kiln

@@ -28,7 +28,7 @@ Error error_of_stream(const std::string& name, const std::exception& fault) {
   const bool is_clause = dynamic_cast<const StreamFault*>(&fault) != nullptr;
   return Error(ErrorCode::kInvalidDataset,
                name + ": the stream " + (is_clause ? "" : "cannot be read: ") + fault.what() +
-                   ". Check what writes it, and write it again from its start.");
+                   ". Check the program that writes it, and write it again from the start.");
 }
 
 bool StreamSource::begin_epoch(int number) {

@@ -40,7 +40,7 @@ class TarRecords final : public RecordStream {
     const std::uint64_t at = bytes_.position();
     std::string header;
     if (!bytes_.read(kTarBlock, header)) {
-      if (!ended_) throw StreamFault("ends before the end mark of its tar");
+      if (!ended_) throw StreamFault("ends before the tar's end marker");
       finish_image();
       return !complete_.empty();
     }
@@ -111,12 +111,12 @@ std::unique_ptr<RecordStream> open_records(ByteStream& bytes, const RecordOption
   if (first.starts_with("\x1f\x8b") || first.starts_with("BZh") ||
       first.starts_with("\x28\xb5\x2f\xfd"))
     throw StreamFault(
-        "is compressed: unpack it on the way, as `gzip -dc FILE | kiln train …` does");
+        "is compressed: decompress it on the fly, such as `gzip -dc FILE | kiln train …`");
   if (first.size() == kTarBlock && (is_zero(first) || has_good_tar_checksum(first)))
     return open_tar_records(bytes);
   if (std::unique_ptr<RecordStream> records = open_framed_records(bytes, options)) return records;
   throw StreamFault("begins with '" + printable(first.substr(0, 16)) +
-                    "', and is neither a tar nor TFRecord or RecordIO");
+                    "', and is neither tar, TFRecord nor RecordIO");
 }
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
 // A TransformChain as training and prediction use it: what of it is the same for an image in every
-// epoch, and what is drawn anew.
+// epoch, and what is drawn again.
 #pragma once
 
 #include <memory>

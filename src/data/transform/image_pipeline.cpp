@@ -84,7 +84,7 @@ void change_pixels(const TransformSpec& plan, const DrawKey& key, RandomSequence
 // What operations have made of an image.
 void put(const Image& image, ImageSize size, std::uint8_t* target) {
   if (image.size != size)
-    throw ImageFault("the operations of the transformation make it " +
+    throw ImageFault("the operations of the transformation produce " +
                      std::to_string(image.size.width) + "x" + std::to_string(image.size.height) +
                      " pixels, but the others " + std::to_string(size.width) + "x" +
                      std::to_string(size.height));

@@ -25,13 +25,13 @@ struct TransformSpec {
   bool keep_exact = true;  // images that already have `output` size are not resized
   Augment augment = Augment::kNone;
   std::array<std::uint8_t, 3> erased = {128, 128, 128};  // RGB fill of random erasing
-  // Operations in place of all of the above but `output`, which every image must have after them;
+  // Operations instead of all of the above but `output`, which every image must have after them;
   // equal only to itself. nullptr: none.
   std::shared_ptr<const ImageChain> chain = {};
   bool operator==(const TransformSpec&) const = default;
 };
 
-// Whether a cache can keep an image: before what is drawn anew it has the same pixels in every
+// Whether a cache can keep an image: before what is drawn again it has the same pixels in every
 // epoch, and its output size.
 bool can_be_kept(const TransformSpec& plan);
 // The plan by which such an image is made, up to there.

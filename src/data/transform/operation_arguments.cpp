@@ -20,7 +20,7 @@ std::string text_of(double number) {
 
 std::string text_of(Range range) {
   if (std::isinf(range.high))
-    return std::isinf(range.low) ? "" : " from " + text_of(range.low) + " on";
+    return std::isinf(range.low) ? "" : " from " + text_of(range.low) + " up";
   return " from " + text_of(range.low) + " to " + text_of(range.high);
 }
 
@@ -91,7 +91,7 @@ void Arguments::assign_by_name(const ArgumentValue& mapping,
     for (const Parameter& parameter : parameters) known.emplace_back(parameter.name);
     const std::string meant = did_you_mean(mapping.names[i], known);
     faults_.push_back("it has no argument '" + mapping.names[i].substr(0, 60) + "'" +
-                      (known.empty() ? "" : ": they are " + joined(known, ", ")) +
+                      (known.empty() ? "" : "; it takes " + joined(known, ", ")) +
                       (meant.empty() ? "" : "." + meant));
   }
 }
@@ -185,7 +185,7 @@ Range Arguments::range(std::string_view name, Range allowed, Range fallback) {
   const std::size_t before = faults_.size();
   const std::vector<double> ends = numbers(name, allowed, {2});
   if (ends.size() == 2 && ends[0] <= ends[1]) return {ends[0], ends[1]};
-  if (faults_.size() == before) refuse(name, "a range whose lower end comes first");
+  if (faults_.size() == before) refuse(name, "a range with the lower end first");
   return fallback;
 }
 
@@ -202,7 +202,7 @@ std::vector<Range> Arguments::angles(std::string_view name,
   std::vector<Range> ranges;
   for (std::size_t i = 0; i + 1 < ends.size(); i += 2) {
     if (ends[i] > ends[i + 1]) {
-      refuse(name, "a range whose lower end comes first");
+      refuse(name, "a range with the lower end first");
       break;
     }
     ranges.push_back({ends[i], ends[i + 1]});

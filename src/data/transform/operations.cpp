@@ -114,7 +114,7 @@ class ChainReader {
 
   void finish() {
     if (form_ == Form::kTensor)
-      faults.emplace_back("it ends with a tensor, not with an image: ToPILImage is missing");
+      faults.emplace_back("it ends with a tensor, not an image: ToPILImage is missing");
   }
 
   std::vector<std::string> faults;
@@ -124,13 +124,13 @@ class ChainReader {
     std::vector<std::string> known;
     for (const OperationRow& row : operation_rows()) known.emplace_back(row.name);
     const std::string meant = did_you_mean(name, known);
-    faults.push_back(who + "there is no such operation" +
-                     (meant.empty() ? "; there are " + joined(known, ", ") : "." + meant));
+    faults.push_back(who + "unknown operation" +
+                     (meant.empty() ? "; known ones are " + joined(known, ", ") : "." + meant));
   }
 
   void check_form(const OperationRow& row, const std::string& who) {
     if (row.gives == Form::kSeveral)
-      faults.push_back(who + "it makes several images of one, and one is wanted: use CenterCrop");
+      faults.push_back(who + "it produces several images, but one is needed: use CenterCrop");
     else if (row.takes == Form::kTensor && form_ == Form::kPixels)
       faults.push_back(who + "it takes a tensor: put ToTensor before it");
     else if (row.takes == Form::kPixels && form_ == Form::kTensor)
@@ -171,7 +171,7 @@ RandomSequence draws_of(const DrawKey& key, std::size_t place) {
 
 std::uint8_t* WorkImage::begin(ImageSize next) {
   if (!is_plausible(next))
-    throw ImageFault("its operations would make it " + text_of(next) + " pixels large");
+    throw ImageFault("its operations would enlarge it to " + text_of(next) + " pixels");
   spare.resize(static_cast<std::size_t>(next.height) * static_cast<std::size_t>(next.width) * 3);
   return spare.data();
 }
@@ -204,7 +204,7 @@ TransformChain TransformChain::parse(std::string_view json, const std::string& w
     problems.add(Error(ErrorCode::kInvalidTransformationDirectory,
                        "'" + where + "' is not a valid list of image transformations: " + fault +
                            (fault.ends_with('?') ? "" : ".") +
-                           " Correct it, or make the directory again."));
+                           " Fix it, or create the directory again."));
   return chain;
 }
 

@@ -40,7 +40,7 @@ void cut(WorkImage& image, const Region& wanted, const Color& outside) {
 
 void check_size(ImageSize size) {
   if (!is_plausible(size))
-    throw ImageFault("its operations would make it " + text_of(size) + " pixels large");
+    throw ImageFault("its operations would enlarge it to " + text_of(size) + " pixels");
 }
 
 enum class PadMode { kConstant, kEdge, kReflect, kSymmetric };
@@ -182,8 +182,7 @@ class RandomCrop : public ImageTransform {
  private:
   void check_fits(ImageSize whole) const {
     if (whole.height < size_.height || whole.width < size_.width)
-      throw ImageFault("it is " + text_of(whole) + " pixels large where " + text_of(size_) +
-                       " are to be cut out of it");
+      throw ImageFault("it is " + text_of(whole) + " pixels, but the crop needs " + text_of(size_));
   }
 
   ImageSize size_;

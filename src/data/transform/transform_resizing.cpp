@@ -102,7 +102,7 @@ MadeTransform make_resize(Arguments& arguments) {
   const int longest = arguments.whole("max_size", 1, kMaxSide, 0);
   const bool keeps_ratio = arguments.is_one("size");
   if (longest > 0 && !keeps_ratio)
-    arguments.refuse("max_size", "null, as the size has two sides");
+    arguments.refuse("max_size", "null, since the size has two sides");
   else if (longest > 0 && longest <= size.height)
     arguments.refuse("max_size", "more than the size");
   arguments.truth("antialias", true);  // on 8-bit pixels always

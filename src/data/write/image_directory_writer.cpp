@@ -78,7 +78,7 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
   const std::string advice = " Empty it or choose another output.";
   if (!is_image_directory(folder)) {
     refuse(folder, "it contains '" + contents.files.front().string() +
-                       "', and is not an earlier ImageDirectory." + advice);
+                       "' and is not an earlier ImageDirectory." + advice);
   }
   std::set<fs::path> known = {kMetaName, kListName, kSchemaName, kSamplesName};
   try {
@@ -86,13 +86,13 @@ std::vector<fs::path> earlier_files(const fs::path& folder) {
       known.insert(fs::path(file).lexically_normal());
     }
   } catch (const Error& fault) {
-    refuse(folder, "it is not empty, and it is no valid ImageDirectory to replace (" +
+    refuse(folder, "it is not empty, and is not a valid ImageDirectory to replace (" +
                        fault.message() + ")." + advice);
   }
   for (const fs::path& file : contents.files) {
     if (known.contains(file)) continue;
-    refuse(folder,
-           "it is an ImageDirectory, but its list does not name '" + file.string() + "'." + advice);
+    refuse(folder, "it is an ImageDirectory, but its list does not contain '" + file.string() +
+                       "'." + advice);
   }
   return contents.files;
 }

@@ -25,9 +25,9 @@ void prepare_output_folder(const std::filesystem::path& folder, const std::files
 // that begin with a dot, and lost+found. Creates parents, removes leftovers.
 void prepare_image_output(const std::filesystem::path& folder, const std::filesystem::path& input);
 
-// Images that are written in place of those that are stored.
+// Images that are written instead of those that are stored.
 struct ChangedImages {
-  std::string extension;  // of every file, in place of its own: ".png"
+  std::string extension;  // of every file, instead of its own: ".png"
   // The contents of the file for image `i`. Any thread.
   std::function<std::string(std::size_t i)> contents;
   int num_threads = 1;

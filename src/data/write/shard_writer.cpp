@@ -221,7 +221,7 @@ class ShardWriter {
     if (image.bytes.size() <= most_image_bytes(plan_.format)) return;
     const DatasetContext context{.root = set_.root, .name = set_.name};
     context.fail("'" + std::string(set_.samples.file_name(i)) +
-                 "' is larger than a record of this form can be. Give --short-side to make images "
+                 "' is too large for a record of this format. Give --short-side to make images "
                  "smaller, or another --format.");
   }
 
@@ -261,8 +261,7 @@ void refuse_class_names(const Dataset& set) {
     const std::string fault = fault_of_class_line(set.classes[id], id == 0);
     if (fault.empty()) continue;
     const DatasetContext context{.root = set.root, .name = set.name};
-    context.fail("the name of the class '" + printable(set.classes[id]) + "' " + fault +
-                 ". Rename it.");
+    context.fail("the class name '" + printable(set.classes[id]) + "' " + fault + ". Rename it.");
   }
 }
 

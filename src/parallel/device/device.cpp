@@ -198,7 +198,7 @@ std::shared_ptr<std::uint8_t[]> pinned_memory(const Device& device, std::size_t 
   if (memory == nullptr)
     throw Error(ErrorCode::kModuleOutOfMemory,
                 "Out of memory on this host: " + bytes_text(static_cast<long long>(bytes)) +
-                    " of pinned memory were asked for. Use a smaller --batch-size or fewer "
+                    " of pinned memory were requested. Use a smaller --batch-size or fewer "
                     "--loader-threads, or a machine with more memory.");
   return {static_cast<std::uint8_t*>(memory), module->free_pinned};
 }

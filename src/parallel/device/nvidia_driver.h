@@ -40,7 +40,7 @@ struct NvidiaDriver {
 // Never throws: unknown values stay empty. The driver's threads take no signals.
 NvidiaDriver ask_nvidia_driver(int local_rank = 0);
 
-// How busy a GPU is and what power it draws, as NVIDIA's management library (NVML) tells.
+// How busy a GPU is and what power it draws, as reported by NVIDIA's management library (NVML).
 
 // Measures nothing where the library or the GPU is not there, or will not tell. One thread.
 class GpuMeter {

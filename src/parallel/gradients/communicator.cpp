@@ -73,7 +73,7 @@ std::unique_ptr<Communicator> make_local_communicator() {
 }
 
 std::unique_ptr<Communicator> make_mpi_communicator(MpiThread& mpi) {
-  return std::make_unique<MpiCommunicator>(mpi, Lane::kMain, "gradient sum");
+  return std::make_unique<MpiCommunicator>(mpi, Lane::kMain, "gradient all-reduce");
 }
 
 }  // namespace kiln

@@ -268,7 +268,7 @@ class NcclCommunicator : public Communicator {
 
   Ticket start(const char* name, bool is_sum, const at::Tensor& values) {
     if (!values.is_non_overlapping_and_dense())
-      throw InternalError("a collective of a tensor with gaps");
+      throw InternalError("a collective of a non-contiguous tensor");
     const NcclCall what{is_sum, values.data_ptr(), static_cast<std::size_t>(values.numel()),
                         type_of(values)};
     if (what.count == 0) return kNothing;

@@ -44,7 +44,7 @@ struct NcclPlan {
   NcclWatch watch = {};  // each lane has a copy
   // Joins this rank to the others; a collective, for the communicator and for each lane.
   std::function<std::unique_ptr<NcclGroup>()> join_group = {};
-  const char* sum_name = "gradient sum";  // in messages
+  const char* sum_name = "gradient all-reduce";  // in messages
 };
 
 // On rank 0: the id that all ranks need to find each other. Throws Error kFailedToCompleteOperation

@@ -18,7 +18,7 @@ struct Collective {
   // kMpiAllReduce is plain MPI_Allreduce, which blocks without a deadline: for benchmarks.
   enum class Kind { kAllReduce, kMpiAllReduce, kBroadcast, kGather, kBarrier };
   Kind kind = Kind::kBarrier;
-  const char* name = "";  // its name in messages: "gradient sum"
+  const char* name = "";  // its name in messages: "gradient all-reduce"
   void* data = nullptr;  // summed or broadcast (from rank 0) in place; of kGather: this rank's part
   std::size_t count = 0;  // elements of `data`
   Element element = Element::kByte;

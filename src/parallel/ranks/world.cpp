@@ -169,8 +169,9 @@ std::vector<double> World::sum(const std::vector<double>& values) {
 World::SumUnderWay World::start_sum(const std::vector<double>& values) {
   SumUnderWay sum{MpiThread::kDone, std::make_shared<std::vector<double>>(values)};
   if (mpi_)
-    sum.ticket = mpi_->start({Collective::Kind::kAllReduce, "sum of counts", sum.values->data(),
-                              sum.values->size(), Element::kFloat64, nullptr, sum.values});
+    sum.ticket =
+        mpi_->start({Collective::Kind::kAllReduce, "all-reduce of counts", sum.values->data(),
+                     sum.values->size(), Element::kFloat64, nullptr, sum.values});
   return sum;
 }
 

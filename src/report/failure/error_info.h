@@ -1,5 +1,5 @@
-// error_info.json, which tells the designer whether and why a run failed; and error output on the
-// console.
+// error_info.json, which reports to the designer whether and why a run failed; and error output on
+// the console.
 #pragma once
 
 #include <exception>

@@ -18,7 +18,7 @@ constexpr std::size_t kMostNameBytes = 250, kMostParamBytes = 500, kMostTagBytes
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorCode::kUserError, "MLFLOW_TRACKING_URI " + what +
-                                         ", so this run is not sent to MLflow. Set it to the URL "
+                                         ", so this run is not logged to MLflow. Set it to the URL "
                                          "of an MLflow server: http://, https:// or azureml://.");
 }
 
@@ -172,7 +172,7 @@ Json MlflowServer::ask(HttpCall call) {
   if (!answer.ok()) fail(answer);
   Json json = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
-    throw MlflowFailure("the response is not JSON: a login page, or another server");
+    throw MlflowFailure("the response is not JSON: a login page, or a different server");
   return json;
 }
 
@@ -246,7 +246,7 @@ void MlflowServer::open_run(const std::string& earlier) try {
   if (settings_.run_id.empty()) throw MlflowFailure(what);
   throw MlflowFailure(what + ": MLFLOW_RUN_ID must name a run of this server, or be unset");
 } catch (const Json::exception&) {
-  throw MlflowFailure("the response has no run: check that it is an MLflow server");
+  throw MlflowFailure("the response has no run: check that this is an MLflow server");
 }
 
 // Servers leave out empty lists and, as Protocol Buffers do, may write 64-bit integers as texts.

@@ -300,7 +300,7 @@ void MlflowSender::send_model() {
       const std::string name = entry.path().filename();
       if (!entry.is_regular_file() || name.starts_with('.')) continue;
       const Clock::time_point now = Clock::now();
-      if (now >= last) throw MlflowFailure("half an hour was too short for the upload");
+      if (now >= last) throw MlflowFailure("the upload timed out after half an hour");
       server_.end_by(std::min(now + kFlush, last));
       server_.upload(entry.path(), "model/" + url_encoded(name),
                      std::chrono::duration<double>(last - now).count(), /*is_long=*/true);

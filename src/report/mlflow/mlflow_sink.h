@@ -30,7 +30,7 @@ struct MlflowEnd {
   std::filesystem::path model;  // the folder to send; empty: none
 };
 
-// What a run that goes on has told before it was interrupted.
+// What a resumed run reported before it was interrupted.
 struct MlflowPast {
   std::string run_id;  // empty: not known
   std::vector<MlflowPoint> points;

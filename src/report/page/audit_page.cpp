@@ -76,7 +76,7 @@ Finding verdict_of(const AuditRecord& record) {
   const std::int64_t wrong = num_probably_wrong(record);
   if (record.doubtful.empty())
     return {Judged::kGood, "No label of " + plural(record.num_judged, "image", "images") +
-                               " is probably wrong, as far as these models can tell."};
+                               " looks wrong to these models."};
   return {Judged::kNote,
           "Of " + plural(record.num_judged, "label", "labels") + " about " + grouped(wrong) + " (" +
               percent(static_cast<double>(wrong) / static_cast<double>(record.num_judged)) +
@@ -93,7 +93,7 @@ std::string tiles_of(const AuditRecord& record) {
   };
   return counted("Doubtful labels", "doubtful", record.doubtful.size(), "the most doubtful first") +
          counted("Copies", "copies", record.copies.size(),
-                 count_of(copies_between_classes(record)) + " of them in another class" +
+                 count_of(copies_between_classes(record)) + " of them with another label" +
                      (record.valid_data_path.empty()
                           ? ""
                           : ", " + count_of(num_copies_across_sets(record)) + " across the sets")) +
@@ -106,15 +106,16 @@ std::string tiles_of(const AuditRecord& record) {
 std::string what_to_do() {
   return element(
       "ol",
-      element("li", prose("Open `doubtful.csv`, beside this page: its rows stand in the order of "
+      element("li", prose("Open `doubtful.csv`, next to this page: its rows are in the order of "
                           "the pictures below.")) +
-          element("li", prose("Where `label` is wrong, change it. Delete the rows that are right. "
+          element("li", prose("If a `label` is wrong, change it. Delete the rows that are right. "
                               "`suggested` is a guess, so look at the picture first.")) +
-          element("li", prose("Train again with the corrected labels: `kiln train --labels "
-                              "doubtful.csv`, with the same data. The images stay where they "
-                              "are.")) +
-          element("li", prose("Remove copies and images that show nothing; `duplicates.csv` lists "
-                              "the copies.")));
+          element("li",
+                  prose("Train again with the corrected labels: `kiln train --labels "
+                        "doubtful.csv`, with the same data. The image files stay unchanged.")) +
+          element(
+              "li",
+              prose("Remove duplicates and empty images; `duplicates.csv` lists the duplicates.")));
 }
 
 std::string doubtful_section(const AuditRecord& record) {
@@ -132,9 +133,8 @@ std::string doubtful_section(const AuditRecord& record) {
   if (html.empty()) return "";
   return section("doubtful", "Labels that are probably wrong",
                  element("p",
-                         "Judged by models that have not seen the image. Above: what they "
-                         "suggest, and how sure they are; below: the given label, and what "
-                         "they give it." +
+                         "Judged by models that have not seen the image. Above: the suggested "
+                         "label and its probability; below: the given label and its probability." +
                              how_many_shown(record.doubtful.size(), shown, "doubtful.csv")) +
                      figures(html));
 }
@@ -157,12 +157,12 @@ std::string copies_section(const AuditRecord& record) {
   if (html.empty()) return "";
   return section(
       "copies", "Copies",
-      element("p",
-              "Pairs of images that are the same byte for byte, or that look the same at "
-              "another size, format or quality. Of two labels one is wrong. Copies on both "
-              "sides of a split make accuracy look better than it is; `kiln train "
-              "--data-path` keeps them on one side." +
-                  how_many_shown(record.copies.size(), shown, "duplicates.csv")) +
+      element(
+          "p",
+          "Pairs of images that are identical byte for byte, or look the same at a different size, "
+          "format or quality. If their labels differ, one is wrong. Duplicates on both sides of a "
+          "split inflate the accuracy; `kiln train --data-path` keeps them on one side." +
+              how_many_shown(record.copies.size(), shown, "duplicates.csv")) +
           figures(html));
 }
 
@@ -200,19 +200,20 @@ std::string noise_section(const AuditRecord& record) {
                     percent(share(audited)), name_html(audited->belongs_to),
                     grouped(audited->missing), grouped(audited->num_doubtful)});
   }
-  return section("noise", "Wrong labels by class",
-                 element("p",
-                         "An estimate: images of the class that belong elsewhere, where most "
-                         "of them belong, and images of it that have another label.") +
-                     table("Classes, the most wrong labels first",
-                           {{"class", false},
-                            {"images"},
-                            {"wrong"},
-                            {"share"},
-                            {"mostly", false},
-                            {"missing"},
-                            {"in the list"}},
-                           rows));
+  return section(
+      "noise", "Wrong labels by class",
+      element("p",
+              "Estimates: images of the class with a wrong label, the class that most of them "
+              "belong to, and images that belong to the class but have another label.") +
+          table("Classes, most wrong labels first",
+                {{"class", false},
+                 {"images"},
+                 {"wrong"},
+                 {"share"},
+                 {"mostly", false},
+                 {"missing"},
+                 {"in the list"}},
+                rows));
 }
 
 std::string faults_section(const AuditRecord& record) {
@@ -233,39 +234,37 @@ std::string faults_section(const AuditRecord& record) {
 std::vector<Finding> audit_findings(const AuditRecord& record) {
   std::vector<Finding> findings;
   const double agreed = agreed_share(record);
-  const std::string lead = "Models that have not seen an image name its given label for " +
+  const std::string lead = "Models that have not seen the image agree with its label for " +
                            percent(agreed) + " of " + plural(record.num_judged, "image", "images") +
                            ". ";
   if (agreed < kWeak)
-    findings.push_back({Judged::kWarning,
-                        lead + "They know these classes badly: many images in the list will have "
-                               "the right label. Weights trained on more similar images help."});
+    findings.push_back(
+        {Judged::kWarning, lead + "They know these classes poorly: many labels in the list will be "
+                                  "correct. Weights trained on more similar images help."});
   else if (agreed < kStrong)
-    findings.push_back({Judged::kNote, lead + "Expect some images in the list whose label is "
-                                              "right: they are hard for the models, not wrong."});
+    findings.push_back({Judged::kNote, lead + "Expect some correct labels in the list: those "
+                                              "images are hard for the models, not wrong."});
   else
-    findings.push_back({Judged::kGood, lead + "What they call wrong deserves to be believed until "
-                                              "you have looked; the first images most of all."});
+    findings.push_back(
+        {Judged::kGood, lead + "Labels they reject are probably wrong, above all the first ones."});
   if (const std::size_t across = copies_between_classes(record); across > 0)
     findings.push_back(
         {Judged::kWarning, plural(static_cast<std::int64_t>(across), "copy has", "copies have") +
-                               " another label than the image that it repeats: one of the two is "
-                               "wrong, whatever the models say."});
+                               " a different label than the original: one of the two is wrong, "
+                               "whatever the models say."});
   if (const std::size_t across = num_copies_across_sets(record); across > 0)
     findings.push_back(
-        {Judged::kWarning, plural(static_cast<std::int64_t>(across), "copy of an image stands",
-                                  "copies of images stand") +
-                               " on the other side of the split: accuracy on the "
-                               "validation images looks better than it is."});
+        {Judged::kWarning,
+         plural(static_cast<std::int64_t>(across), "copy of an image is", "copies of images are") +
+             " on the other side of the split: the validation accuracy is too optimistic."});
   if (record.num_images > record.num_judged)
     findings.push_back(
         {Judged::kWarning, plural(record.num_images - record.num_judged, "image", "images") +
-                               " could not be decoded and could not be judged."});
+                               " could not be decoded or judged."});
   if (record.num_judged < kFewImages)
-    findings.push_back(
-        {Judged::kNote, "With " + plural(record.num_judged, "image", "images") +
-                            " the numbers of wrong labels are rough; the order of the images is "
-                            "what counts."});
+    findings.push_back({Judged::kNote, "With " + plural(record.num_judged, "image", "images") +
+                                           " the number of wrong labels is a rough estimate; the "
+                                           "ranking of the images is more reliable."});
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
     return (a.judged == Judged::kWarning) > (b.judged == Judged::kWarning);
   });
@@ -290,11 +289,11 @@ std::string audit_html(const AuditRecord& record) {
       section("next", "What to do", what_to_do()) + doubtful_section(record) +
       copies_section(record) +
       odd_section("outliers", "Outliers",
-                  "Images that look like no other of their class to the network. Rare views are "
-                  "worth keeping; images of something else are not.",
+                  "Images that look unlike the rest of their class to the network. Keep rare "
+                  "views; remove images of something else.",
                   record.outliers, record.num_shown) +
       odd_section("flawed", "Dark, bright, blurred and nearly empty",
-                  "Images that stand apart from the usual image of this data set.", record.flawed,
+                  "Images that differ from the typical image of this dataset.", record.flawed,
                   record.num_shown) +
       noise_section(record) + faults_section(record) +
       settings_section(record.options, record.versions);
@@ -321,13 +320,14 @@ std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>
     ++num_shown;
   }
   if (html.empty()) return "";
-  return section("doubtful", "Labels that are probably wrong",
-                 element("p", prose("Judged by models of the folds, which have not seen the image "
-                                    "(confident learning), the most doubtful first. `kiln audit` "
-                                    "lists them all, with copies and outliers, in a file that you "
-                                    "can correct and give back.") +
-                                  how_many_shown(doubtful.size(), num_shown, "that file")) +
-                     figures(html));
+  return section(
+      "doubtful", "Labels that are probably wrong",
+      element("p",
+              prose("Judged by the models of folds that have not seen the image (confident "
+                    "learning), most doubtful first. `kiln audit` lists them all, with duplicates "
+                    "and outliers, in a file that you can correct and train with.") +
+                  how_many_shown(doubtful.size(), num_shown, "that file")) +
+          figures(html));
 }
 
 }  // namespace kiln

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-// `audit.html`: the images that deserve a look, the most doubtful first, and what to do with them.
+// `audit.html`: the images that deserve a look, most doubtful first, and what to do with them.
 // At most `num_shown` pictures of each list; the files beside the page have all.
 std::string audit_html(const AuditRecord& record);
 
@@ -17,7 +17,7 @@ std::string audit_html(const AuditRecord& record);
 std::vector<Finding> audit_findings(const AuditRecord& record);
 
 // A `<section>` for report.html after `--folds`: `doubtful` are images whose labels are probably
-// wrong, by models that have not seen them, the most doubtful first. Empty for none.
+// wrong, by models that have not seen them, most doubtful first. Empty for none.
 std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>& doubtful);
 
 }  // namespace kiln

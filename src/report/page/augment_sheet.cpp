@@ -54,13 +54,12 @@ std::string augment_sheet_html(const AugmentSheet& sheet) {
       element("header", element("p class=\"brand\"", "Kiln") +
                             element("h1", element("bdi", escaped(title))) +
                             element("p class=\"facts\"", escaped(facts))) +
-          element("main",
-                  section("order", "Operations, in this order", operations(sheet)) +
-                      section("images", "What the model would see",
-                              element("p",
-                                      "Each row is one image, as training with these options "
-                                      "and this seed shows it in its first epochs.") +
-                                  rows)));
+          element("main", section("order", "Operations, in this order", operations(sheet)) +
+                              section("images", "What the model would see",
+                                      element("p",
+                                              "Each row is one image, as the model sees it in the "
+                                              "first epochs with these options and this seed.") +
+                                          rows)));
 }
 
 }  // namespace kiln

@@ -126,7 +126,7 @@ std::string in_words(const LineChart& chart) {
     text += " " + series->name + " from " + value_text(series->points.front().y, chart.unit) +
             " to " + value_text(series->points.back().y, chart.unit) + ".";
   }
-  return text + " The table below has the values.";
+  return text + " The table below lists the values.";
 }
 
 // One row per x; evenly sampled if there are many.

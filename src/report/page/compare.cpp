@@ -105,7 +105,7 @@ std::string figures_html(const std::vector<NamedRun>& runs) {
   const std::string finding = comparison_finding(runs);
   return section("runs", "Which is best?",
                  (finding.empty() ? "" : element("p class=\"verdict\"", escaped(finding))) +
-                     table("Runs, the best top-1 first", columns, rows));
+                     table("Runs, best top-1 first", columns, rows));
 }
 
 template <typename Value>

@@ -28,11 +28,9 @@ Finding verdict_of(const EvaluatedModel& model) {
   const Evaluation& figures = model.figures;
   const Totals& totals = figures.totals();
   const double guessing = majority_share(figures), right = totals.top1_accuracy();
-  const std::string lead = "It is right about " + percent(right) + " of " +
-                           plural(totals.count, "image", "images") +
-                           "; always naming the largest "
-                           "class would be right about " +
-                           percent(guessing) + ".";
+  const std::string lead =
+      "It classifies " + percent(right) + " of " + plural(totals.count, "image", "images") +
+      " correctly; always predicting the largest class would get " + percent(guessing) + ".";
   if (top1_interval(totals).low > guessing) return {Judged::kGood, lead};
   return {Judged::kWarning, lead + " That is not clearly better than guessing."};
 }
@@ -47,9 +45,9 @@ std::string tiles_of(const EvaluatedModel& model) {
          accuracy_tile({"top-k", formatted("Top-%d", figures.k()), totals.top5_accuracy(),
                         top5_interval(totals)}) +
          tile("Macro recall", figure("macro-recall", recall, percent(recall)),
-              "each class counts the same") +
+              "all classes weighted equally") +
          tile("Macro F1", figure("macro-f1", f1, formatted("%.3f", f1)),
-              "recall and precision, each class the same") +
+              "of recall and precision, all classes weighted equally") +
          tile("Calibration error", figure("calibration-error", error, percent(error)),
               "between confidence and accuracy") +
          tile("Loss", figure("loss", totals.loss(), formatted("%.4f", totals.loss())),
@@ -66,15 +64,15 @@ std::string calibration_section(const EvaluatedModel& model) {
   LineChart chart{.title = "Accuracy by confidence",
                   .unit = Unit::kPercent,
                   .series = {{"the model", 0, false, false, {}},
-                             {"as confident as right", 7, true, false, {{0, 0}, {1, 1}}}},
+                             {"perfectly calibrated", 7, true, false, {{0, 0}, {1, 1}}}},
                   .x_name = "confidence",
                   .x_unit = Unit::kPercent};
   for (const CalibrationBin& bin : model.figures.calibration())
     if (bin.images > 0) chart.series[0].points.push_back({bin.mean_confidence(), bin.accuracy()});
-  return section("calibration", "Is it as sure as it is right?",
+  return section("calibration", "Is its confidence calibrated?",
                  element("p",
                          "Images grouped by the model's confidence. Above the diagonal it is "
-                         "right more often than it is confident, below it less often.") +
+                         "underconfident, below it overconfident.") +
                      element("div class=\"charts\"", line_chart_html(chart)));
 }
 
@@ -148,7 +146,7 @@ std::string pairs_table(const EvaluationRecord& record) {
                     grouped(pair.answers.both), grouped(pair.answers.only_first),
                     grouped(pair.answers.only_second), grouped(pair.answers.neither),
                     formatted("%.3g", pair.test.p_value)});
-  return table("Images that the models get right",
+  return table("Images that the models classify correctly",
                {{"first", false},
                 {"second", false},
                 {"both"},
@@ -214,18 +212,18 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
   };
   if (model.seen && model.seen->training > 0)
     add(Judged::kWarning, plural(model.seen->training, "image is", "images are") +
-                              " also among the images that the model was trained on, byte for "
-                              "byte: the accuracy is optimistic. Remove them.");
+                              " identical, byte for byte, to training images of the model: the "
+                              "accuracy is optimistic. Remove them.");
   if (model.seen && model.seen->validation > 0)
     add(Judged::kWarning, plural(model.seen->validation, "image is", "images are") +
-                              " also among the validation images that the model was chosen by: "
-                              "the accuracy is a little optimistic.");
+                              " also among the validation images that selected the model: the "
+                              "accuracy is slightly optimistic.");
   if (model.num_unknown > 0)
     add(Judged::kWarning, plural(model.num_unknown, "image is", "images are") +
                               " of classes that the model does "
                               "not know (" +
                               quoted_names(model.unknown_labels, kMostNames) +
-                              ") and left out: it would be wrong about every one of them.");
+                              ") and left out: it would get every one of them wrong.");
   if (model.num_bad > 0)
     add(Judged::kWarning, plural(model.num_bad, "image", "images") + " could not be decoded and " +
                               (model.num_bad == 1 ? "is" : "are") + " left out.");
@@ -234,7 +232,7 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
         "With " + plural(totals.count, "image", "images") + " the accuracy is uncertain by " +
             formatted("%.0f points. ",
                       50 * (top1_interval(totals).high - top1_interval(totals).low)) +
-            "More labeled images make it certain.");
+            "More labeled images reduce that.");
   const double error = expected_calibration_error(figures.calibration());
   double confidence = 0;
   for (const CalibrationBin& bin : figures.calibration()) confidence += bin.confidence_sum;
@@ -242,16 +240,16 @@ std::vector<Finding> evaluation_findings(const EvaluatedModel& model) {
   if (error > kPoorlyCalibrated && totals.count >= kFewImages)
     add(Judged::kWarning, "Its confidence is off by " + percent(error) + " on average: it is " +
                               (excess > 0 ? "more" : "less") +
-                              " confident than right on these "
-                              "images. Do not take thresholds from another set.");
+                              " confident than accurate on these images. Do not reuse thresholds "
+                              "from another dataset.");
   if (!model.seen)
     add(Judged::kNote,
-        "The model does not say which images it was trained on, so it is unknown "
-        "whether any of these are among them.");
+        "The model does not record which images it was trained on, so any of these may be among "
+        "them.");
   else if (model.seen->training + model.seen->validation == 0)
     add(Judged::kGood,
-        "None of the images is, byte for byte, among those that the model was "
-        "trained or chosen on.");
+        "None of the images is identical, byte for byte, to a training or validation image of the "
+        "model.");
   return findings;
 }
 
@@ -264,11 +262,13 @@ std::string pair_finding(const EvaluationRecord& record, const ModelPair& pair) 
   const std::int64_t lead = std::abs(answers.only_first - answers.only_second);
   const std::string test = " (McNemar's test, " + p_text(pair.test.p_value) + ")";
   if (lead == 0)
-    return name(pair.first) + " and " + name(pair.second) + " are right about equally many images" +
-           test + ".";
-  const std::string text = name(leader) + " is right about " + plural(lead, "image", "images") +
-                           " more than " + name(other);
-  if (pair.test.p_value < kSignificant) return text + ": that is more than chance" + test + ".";
+    return name(pair.first) + " and " + name(pair.second) +
+           " classify the same number of images correctly" + test + ".";
+  const std::string text = name(leader) + " classifies " +
+                           plural(lead, "more image", "more images") + " correctly than " +
+                           name(other);
+  if (pair.test.p_value < kSignificant)
+    return text + ", which is statistically significant" + test + ".";
   return text + ", which may be due to chance" + test + ".";
 }
 

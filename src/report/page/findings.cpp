@@ -58,7 +58,7 @@ std::string against_imbalance(const RunRecord& run) {
   const std::string sample = option_of(run, "sample"), weights = option_of(run, "class-weights");
   if (sample == "balanced") return " `--sample balanced` drew all classes equally often.";
   if (weights == "balanced" || weights == "sqrt")
-    return " `--class-weights " + weights + "` gave the images of small classes more weight.";
+    return " `--class-weights " + weights + "` gave images of small classes more weight.";
   return " To favor small classes, train with `--sample balanced` or `--class-weights balanced`, "
          "and `--best-by macro-recall`.";
 }
@@ -98,18 +98,16 @@ class Finder {
     else if (end.status == RunStatus::kStopped)
       warn("The run was stopped by a signal after " + reached + ".");
     else if (end.status == RunStatus::kRunning)
-      warn("Nothing says how the run ended: it still runs, or it was killed. It has finished " +
-           reached + ".");
+      warn("The run is still in progress, or it was killed. It has finished " + reached + ".");
     else if (end.stopped_early == "patience")
       note("Training stopped early, after " + reached +
            (option_of(run_, "stop-when") == "best"
-                ? ": no epoch had been better than the best one for as many as `--patience` allows."
-                : ": the validation loss had not fallen for as many epochs as `--patience` "
-                  "allows."));
+                ? ": no epoch was better than the best one for as long as `--patience` allows."
+                : ": the validation loss did not fall for as many epochs as `--patience` allows."));
     else if (end.stopped_early == "time-limit")
       note("`--time-limit` ended training, after " + reached +
            (!run_.epochs.empty() && run_.epochs.back().num_steps < run_.start.steps_per_epoch
-                ? ", the last one in part"
+                ? ", the last one incomplete"
                 : "") +
            ".");
   }
@@ -121,7 +119,7 @@ class Finder {
     const bool are_folds = run_.details.out_of_fold.is_validation;
     const std::string range =
         "With " + grouped(valid.count) + (are_folds ? " images" : " validation images") +
-        ", the true top-1 lies between " + percent_range(interval) + " with a confidence of 95 %";
+        ", the true top-1 lies between " + percent_range(interval) + " with 95 % confidence";
     if (interval.high - interval.low > 2 * kWideInterval)
       warn(range + ": too few images to tell small differences.");
     else
@@ -137,13 +135,12 @@ class Finder {
     if (judged.folds == 0) return;
     if (judged.is_validation)
       return good(
-          formatted("Every image was judged by a model that had learned from the other images "
-                    "alone, in %d folds: the accuracy owes nothing to the choice of validation "
-                    "images.",
+          formatted("Every image was judged by a model that was trained only on the other images, "
+                    "in %d folds: the accuracy does not depend on the choice of validation images.",
                     judged.folds));
-    note(formatted("Out of fold, in %d parts, ", judged.folds) +
+    note(formatted("In %d-fold cross-validation, ", judged.folds) +
          percent(judged.totals.top1_accuracy()) + " of the " + grouped(judged.totals.count) +
-         " training images are right; the true share lies between " +
+         " training images are classified correctly; the true share lies between " +
          percent_range(top1_interval(judged.totals)) + ".");
   }
 
@@ -198,7 +195,7 @@ class Finder {
     std::string text = "Of the images of " + quoted_class(run_.start.data, worst.label) + " only " +
                        percent(worst.recall()) + " are recognized";
     if (const int guess = most_often_taken_for(run_.details.confusion, worst.label); guess >= 0)
-      text += "; most others are taken for " + quoted_class(run_.start.data, guess);
+      text += "; most others are predicted as " + quoted_class(run_.start.data, guess);
     if (num_weak > 1)
       text += formatted("; %td more classes are recognized less than half as often as the average",
                         num_weak - 1);
@@ -214,11 +211,11 @@ class Finder {
       return quoted_class(data, static_cast<int>(place - data.train_counts.begin()));
     };
     if (data.train_counts.size() == 1)
-      warn("There is only one class: every answer is right, and there is nothing to learn.");
+      warn("There is only one class: every prediction is correct, and there is nothing to learn.");
     else if (*smallest == 0)
       warn(name(smallest) + " has no training images: it cannot be learned.");
     else if (*largest >= kImbalance * *smallest)
-      warn("The classes are uneven: " + name(largest) + " has " + grouped(*largest) +
+      warn("The classes are imbalanced: " + name(largest) + " has " + grouped(*largest) +
            " training images, " + name(smallest) + " " + grouped(*smallest) +
            ". Look at the recall of the small classes, not at the average." +
            against_imbalance(run_));
@@ -246,8 +243,7 @@ class Finder {
     }
     if (wall == 0 || used / wall >= kFewCores || waited > 0.1 * wall) return;
     warn("The run got only " + percent(used / wall) +
-         " of the time of its compute threads on the processor: other programs used the same "
-         "cores.");
+         " of the CPU time of its compute threads: other programs used the same cores.");
   }
 
   void bad_images() {
@@ -285,7 +281,7 @@ class Adviser {
       begin_to_learn();
     if (const Interval interval = top1_interval(summary_.best->valid);
         interval.high - interval.low > 2 * kWideInterval)
-      add("Use more validation images: below about 400, differences of a few points are chance.");
+      add("Use more validation images: below about 400, differences of a few points are noise.");
     return std::move(steps_);
   }
 
@@ -301,17 +297,17 @@ class Adviser {
     if (const std::string unseen = unseen_classes(data); !unseen.empty())
       add("Add validation images of " + unseen + ".");
     if (summary_.num_valid_in_train > 0)
-      add("Remove the images that training and validation share from one of the two.");
+      add("Remove the shared images from either the training or the validation data.");
     if (summary_.last->bad_train_images + summary_.last->bad_valid_images > 0)
-      add("Repair or remove the images that could not be decoded; they are listed below.");
+      add("Fix or remove the images that could not be decoded; they are listed below.");
   }
 
   // No better than a constant answer: few steps, a bad learning rate, or too few images.
   void begin_to_learn() {
     if (is_set_to(run_.start, "freeze", "backbone"))
       return add(
-          "Train the whole network (`--freeze none`), or start from weights of images that "
-          "are more like these: its features do not tell these classes apart.");
+          "Train all layers (`--freeze none`), or start from weights trained on more similar "
+          "images: these features do not separate the classes.");
     if (run_.start.steps_per_epoch > 0 && run_.start.steps_per_epoch < kFewSteps)
       add(formatted("An epoch has only %d steps: lower `--batch-size`, or use fewer ranks.",
                     run_.start.steps_per_epoch));
@@ -336,10 +332,9 @@ class Adviser {
     }
     const bool best_was_early = summary_.best->epoch * 4 <= summary_.last->epoch * 3;
     if ((trend_ == Trend::kOverfitting || trend_ == Trend::kLossRising) && best_was_early)
-      add(
-          formatted("Use fewer `--epochs`: the best was epoch %d of %d, and the schedule then fits "
-                    "it.",
-                    summary_.best->epoch, summary_.last->epoch));
+      add(formatted(
+          "Use fewer `--epochs`, so that the schedule ends earlier: the best was epoch %d of %d.",
+          summary_.best->epoch, summary_.last->epoch));
   }
 
   const RunRecord& run_;
@@ -360,7 +355,7 @@ Finding verdict(const RunRecord& run) {
     return {Judged::kWarning, "There is only one class, so nothing was learned."};
   const std::string top1 = "top-1 is " + percent(valid.top1_accuracy());
   if (summary.largest_class < 0) return {Judged::kNote, "On the validation images " + top1 + "."};
-  const std::string baseline = top1 + "; always answering " +
+  const std::string baseline = top1 + "; always predicting " +
                                quoted_class(run.start.data, summary.largest_class) + " gets " +
                                percent(summary.largest_share) + ".";
   if (has_learned(summary)) return {Judged::kGood, "It learned: " + baseline};

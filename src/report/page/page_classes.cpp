@@ -28,7 +28,7 @@ constexpr std::array<double, 5> kWantedAccuracies = {0.9, 0.95, 0.98, 0.99, 0.99
 std::vector<std::string> answer_row(const std::vector<AnswerBin>& answers, double wanted) {
   const std::optional<AnswerRate> rate = answer_rate_for(answers, wanted);
   const std::string name = formatted("%g %%", 100 * wanted);
-  if (!rate) return {name, "–", "0 %", "–", "–", "no confidence is right so often"};
+  if (!rate) return {name, "–", "0 %", "–", "–", "no threshold is that accurate"};
   const Interval interval = rate->interval();
   return {name,
           formatted("%.6g", rate->threshold),
@@ -36,13 +36,13 @@ std::vector<std::string> answer_row(const std::vector<AnswerBin>& answers, doubl
           percent(rate->accuracy()),
           percent(interval.low) + " to " + percent(interval.high),
           rate->can_be_promised() ? ""
-                                  : formatted("cannot be promised: %lld answers",
+                                  : formatted("not reliable: only %lld answers",
                                               static_cast<long long>(rate->answered))};
 }
 
 // For each number of answers, the most confident ones first, how many of them are right.
 std::string trade_chart(const std::vector<AnswerBin>& answers) {
-  LineChart chart{.title = "Right answers by share answered",
+  LineChart chart{.title = "Accuracy by share answered",
                   .unit = Unit::kPercent,
                   .series = {{"right", 0, false, false, {}}},
                   .x_name = "answered",
@@ -140,7 +140,7 @@ std::string mistake(const DataRecord& data, const JudgedImage& image, const std:
                      class_name(data, image.truth) + " predicted as " + guess + ", " +
                          percent(image.confidence),
                      encoded) +
-                 picture(data, "where the model saw " + guess, encoded_map) +
+                 picture(data, "heat map for " + guess, encoded_map) +
                  element("figcaption",
                          element("span class=\"guess\"",
                                  name_html(data, image.guess) + " " + percent(image.confidence)) +
@@ -159,23 +159,23 @@ std::string confidence_html(const Calibration& calibration, bool chosen_here) {
   for (const double wanted : kWantedAccuracies)
     rows.push_back(answer_row(calibration.answers, wanted));
   return section(
-      "confidence", "How much it can answer",
+      "confidence", "How many images can it answer?",
       element("p",
-              std::string("If the model answers only where its confidence reaches a threshold, it "
-                          "is right more often. Confidence is the softmax of the outputs divided "
-                          "by the temperature ") +
+              std::string(
+                  "If the model answers only above a confidence threshold, it is more accurate. "
+                  "Confidence is the softmax of the logits divided by the temperature ") +
                   figure("temperature", calibration.temperature,
                          formatted("%.3f", calibration.temperature)) +
                   (chosen_here ? ". The temperature and the thresholds were chosen on these "
-                                 "validation images, so the figures are a little optimistic."
-                               : ". The thresholds were chosen on these images, so the figures "
-                                 "are a little optimistic.")) +
+                                 "validation images, so the results are slightly optimistic."
+                               : ". The thresholds were chosen on these images, so the results are "
+                                 "slightly optimistic.")) +
           trade_chart(calibration.answers) +
-          table("Answers by the accuracy wanted",
-                {{"right"},
+          table("Answers by target accuracy",
+                {{"target"},
                  {"confidence from"},
                  {"answered"},
-                 {"of them right"},
+                 {"accuracy"},
                  {"95 % interval"},
                  {"", false}},
                 rows));
@@ -196,9 +196,9 @@ std::string classes_html(const DataRecord& data, const ValidationDetails& detail
   std::string lead =
       (details.epoch > 0 ? formatted("Results of the model of epoch %d, worst", details.epoch)
                          : std::string("Worst")) +
-      " class first. Recall: share of the class's images that are classified correctly. "
-      "Precision: share of the predictions of this class that are correct. The mean recall of the "
-      "classes that have images, each counting the same (macro recall), is " +
+      " class first. Recall: share of the class's images that are classified correctly. Precision: "
+      "share of the predictions of this class that are correct. The macro recall (mean over the "
+      "classes that have images) is " +
       percent(macro_recall(scores)) + ".";
   if (rows.size() < scores.size())
     lead += formatted(" Showing %zu of %zu classes.", rows.size(), scores.size());
@@ -245,7 +245,8 @@ std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>
   if (figures.empty()) return "";
   std::string lead = "Misclassified images with the highest confidence: hard or mislabeled ones.";
   if (!heat_maps.empty())
-    lead += " Below each, yellow marks where in it the model saw its answer, and violet where not.";
+    lead +=
+        " Below each, yellow marks the parts that led to the prediction, and violet the others.";
   return section("mistakes", "Most confident mistakes",
                  element("p", lead) + element("div class=\"mistakes\"", "\n" + figures));
 }

@@ -171,7 +171,7 @@ std::string time_chart(const std::vector<Bar>& bars, const Shown& shown) {
   frame.x.high = last;
   std::string stacks;
   for (const std::size_t part : shown) stacks += part_svg(bars, part, frame);
-  return frame.svg("Seconds of each epoch by activity. The table below has the values.", stacks);
+  return frame.svg("Seconds of each epoch by activity. The table below lists the values.", stacks);
 }
 
 std::string legend(const std::array<double, kNumParts>& shares, const Shown& shown) {
@@ -209,8 +209,8 @@ std::string interruptions_html(const RunRecord& run) {
   }
   if (rows.empty()) return "";
   return section("interruptions", "Interruptions",
-                 table("Where the run went on after a stop",
-                       {{"went on", false},
+                 table("Where the run resumed after a stop",
+                       {{"resumed", false},
                         {"from the checkpoint of", false},
                         {"at", false},
                         {"steps repeated"},
@@ -228,7 +228,7 @@ std::string warnings_html(const RunRecord& run) {
   std::string html = items.empty() ? "" : element("ul", items) + more(run.warnings.size());
   html += fault_table(run.end.image_faults);
   if (html.empty()) html = element("p", "None.");
-  return section("warnings", "Warnings of the run", html);
+  return section("warnings", "Warnings", html);
 }
 
 std::string data_html(const RunRecord& run) {
@@ -303,8 +303,7 @@ std::string ladder_list(const RunRecord& run) {
     items += element(rung.is_worth_it && is_next ? "li class=\"next\"" : "li", prose(rung.text));
     is_next = is_next && !rung.is_worth_it;
   }
-  return element("h3", "What would make it faster, in this order") +
-         element("ol id=\"ladder\"", items);
+  return element("h3", "How to make it faster, in this order") + element("ol id=\"ladder\"", items);
 }
 
 }  // namespace

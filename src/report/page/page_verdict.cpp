@@ -34,10 +34,10 @@ std::string macro_tiles(const RunRecord& run, const RunSummary& summary) {
   const auto& [recall, f1] = *epoch.macro;
   return tile(formatted("Macro recall, epoch %d", epoch.epoch),
               figure("macro-recall", recall, percent(recall)),
-              "mean of the classes that have validation images, each counting the same") +
+              "unweighted mean over the classes that have validation images") +
          tile(formatted("Macro F1, epoch %d", epoch.epoch),
               figure("macro-f1", f1, formatted("%.3f", f1)),
-              "mean of the classes that have validation images or were predicted");
+              "mean over the classes that have validation images or were predicted");
 }
 
 std::string saved_text(const RunEnd& end) {

@@ -28,14 +28,14 @@ std::string biggest_cost(const StepTimes& times, double train, double all, doubl
   if (times.data_wait > kMuchWaiting * train)
     return percent(times.data_wait / train) +
            " of each training step waited for images: more `--loader-threads`, `--cache` or `kiln "
-           "pack` would help; see Performance in the README.";
+           "pack` would help; see docs/performance.md.";
   if (times.communication > kMuchSumming * train)
     return percent(times.communication / train) +
            " of each training step waited for all-reduce over the ranks: `--gradient-dtype bf16`, "
            "`--accumulate` or a larger `--batch-size` would help.";
   if (validation > kMuchValidation * all)
     return percent(validation / all) +
-           " of the time went into validation: a smaller validation set would do.";
+           " of the time was spent on validation: use a smaller validation set.";
   return "";
 }
 
@@ -44,37 +44,34 @@ Rung loader_rung(const RunSummary& summary) {
   const std::string measured = "Loading: " + percent(share) + " of training waited for images";
   if (share <= kMuchWaiting) return {false, measured + ", which is little."};
   return {true, measured +
-                    ". More `--loader-threads`, `--cache`, or `kiln pack --short-side` once, "
-                    "before anything else: a faster device would only wait longer."};
+                    ". First try more `--loader-threads`, `--cache`, or `kiln pack --short-side` "
+                    "once: a faster device would only wait longer."};
 }
 
 Rung batch_rung(double busy) {
   const std::string measured = "Batch: the GPU was busy for " + percent(busy) + " of the time";
   if (busy >= kBusy) return {false, measured + "."};
-  return {true, measured + ". A larger `--batch-size` uses more of it."};
+  return {true, measured + ". A larger `--batch-size` makes better use of it."};
 }
 
 // What a machine without a GPU may cost before it costs more than this one, whose GPU idles.
 std::string cheaper_processor(const RunRecord& run, double images_per_second) {
   const double price = price_per_hour(run.start);
   if (price == 0 || !(images_per_second > 0)) return "";
-  return " A machine without a GPU is cheaper where it costs less than " +
+  return " A machine without a GPU is cheaper if it costs less than " +
          price_text(100 * price / images_per_second) +
-         " an hour for every 100 images/s that it trains: `kiln inspect` with `--model-name` "
-         "measures them there.";
+         " per hour for every 100 images/s of training: `kiln inspect` with `--model-name` "
+         "measures that there.";
 }
 
 // Faster units do not help where the GPU waits.
 Rung device_rung(const RunRecord& run, const RunSummary& summary, double busy, bool waits) {
-  if (busy == 0)
-    return {true, "Device: this was a processor; a GPU trains networks many times as fast."};
+  if (busy == 0) return {true, "Device: this was a CPU; a GPU trains networks many times faster."};
   if (busy < kIdle && waits)
-    return {true,
-            "Device: a slower and cheaper GPU, or a processor, would train as fast as images "
-            "arrive now." +
-                cheaper_processor(run, summary.images_per_second)};
+    return {true, "Device: a slower and cheaper GPU, or a CPU, would keep up with the loader." +
+                      cheaper_processor(run, summary.images_per_second)};
   if (run.start.precision == "fp32")
-    return {true, "Device: `--precision auto` uses the GPU's faster units."};
+    return {true, "Device: `--precision auto` uses the GPU's tensor cores."};
   return {busy >= kBusy, "Device: a faster GPU."};
 }
 
@@ -83,12 +80,12 @@ Rung machine_rung(const RunRecord& run, const RunSummary& summary) {
     return {true, "A bigger machine: one rank on each GPU (`--ranks auto`)."};
   const double share = summary.times.communication / summary.train_seconds;
   const std::string measured =
-      formatted("More ranks: %d of them waited for sums for ", run.start.num_ranks) +
+      formatted("More ranks: %d of them waited for all-reduce for ", run.start.num_ranks) +
       percent(share) + " of training";
   if (share <= kMuchSumming) return {true, measured + "; more would still help."};
-  return {true, measured +
-                    ". `--gradient-dtype bf16`, `--accumulate` or a larger `--batch-size` "
-                    "before more of them."};
+  return {
+      true,
+      measured + ". First try `--gradient-dtype bf16`, `--accumulate` or a larger `--batch-size`."};
 }
 
 }  // namespace
@@ -106,8 +103,8 @@ std::string time_finding(const RunRecord& run) {
            "it.";
   return "Training did not wait for images: " +
          percent(std::max(0.0, 1 - times.data_wait / summary.train_seconds)) +
-         " of its time went into computing. A faster device, more ranks or a smaller model would "
-         "make it faster.";
+         " of its time was spent computing. A faster device, more ranks or a smaller model would "
+         "speed it up.";
 }
 
 std::vector<Rung> speed_ladder(const RunRecord& run) {

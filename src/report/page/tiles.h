@@ -1,4 +1,4 @@
-// What stands at the top of a page: the verdict, the main figures as tiles, and the findings.
+// The top of a page: the verdict, the main figures as tiles, and the findings.
 #pragma once
 
 #include <string>

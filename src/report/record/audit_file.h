@@ -13,7 +13,7 @@ inline constexpr const char* kAuditFileName = "audit.json";
 // All numbers and lists, without thumbnails.
 std::string audit_json(const AuditRecord& record);
 
-// path,label,suggested,confidence,reason: what a person edits, and what `--labels` takes back. One
+// path,label,suggested,confidence,reason: what a person edits, and what `--labels` reads. One
 // row an image: doubtful labels, then copies of two classes, outliers and flawed ones that are not
 // among them. Of the latter `suggested` and `confidence` are empty; several reasons are joined by
 // "; ".

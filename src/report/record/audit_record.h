@@ -64,7 +64,7 @@ struct AuditRecord {
   // How often models that have not seen an image name the given label.
   std::int64_t num_agreed = 0;
   std::vector<AuditedClass> classes;     // by class id
-  std::vector<DoubtfulLabel> doubtful;   // the most doubtful first
+  std::vector<DoubtfulLabel> doubtful;   // most doubtful first
   std::vector<CopiedImage> copies;       // of two classes first
   std::vector<OddImage> outliers;        // the farthest first
   std::vector<OddImage> flawed;          // dark, bright, nearly empty, blurred, odd

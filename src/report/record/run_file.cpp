@@ -223,10 +223,10 @@ void refuse_records(const std::filesystem::path& output,
   for (const std::string& path : log_paths) {
     std::error_code none_there;
     if (std::filesystem::equivalent(output, record_of(path), none_there))
-      throw Error(ErrorCode::kUserError,
-                  "'" + output.string() +
-                      "' is the record of a run, which the page would overwrite. Choose another "
-                      "--output-path.");
+      throw Error(
+          ErrorCode::kUserError,
+          "'" + output.string() +
+              "' is a run record, which the page would overwrite. Choose another --output-path.");
   }
 }
 

@@ -24,7 +24,7 @@ namespace kiln {
 
 inline constexpr const char* kRunFileName = "metrics.jsonl";
 
-// Writes the file anew. A record of a run that has finished an epoch stays there until this run
+// Rewrites the file. A record of a run that has finished an epoch stays there until this run
 // has: until then its own is `metrics.jsonl.next`, beside it, which is where it remains if this run
 // ends before. A resumed run's record is cut back to its checkpoint and goes on from there: the
 // whole of it replaces the old one at once. Its functions throw std::runtime_error.
@@ -48,7 +48,7 @@ std::string run_line(const RunEnd& end);
 std::string usage_line(const RunEnd& so_far);  // the fields that are known before the end
 std::string state_line(const std::string& sink, const std::string& state);  // RunSink::state()
 
-// The record of a run that goes on: the lines of a checkpoint's record, under a new start line, and
+// The record of a run that resumes: the lines of a checkpoint's record, under a new start line, and
 // one for the interruption.
 std::string resumed_text(const RunStart& start, std::string_view record_text,
                          const Interruption& interruption);
@@ -56,7 +56,7 @@ std::string resumed_text(const RunStart& start, std::string_view record_text,
 // Puts a number of epochs that was decided later, and its reason, into the plan of a run.
 void note_length(RunStart& start, const PlannedLength& length);
 
-// Tells a sink what a record without faults says, up to its end, which is left out.
+// Replays a record without faults to a sink, except for its end.
 void retell(std::string_view text, RunSink& sink);
 
 // Adds the complete lines of `text`, which begins at `offset` of a file, to the run; returns the
@@ -84,7 +84,7 @@ class RunFollower {
   explicit RunFollower(std::filesystem::path file) : file_(std::move(file)) {}
 
   // Reads new complete lines; false if there are none, or no file. A new run, in the file or beside
-  // it, replaces the previous one, and a file that was cut back is read anew. Throws Error if the
+  // it, replaces the previous one, and a file that was cut back is read again. Throws Error if the
   // file cannot be read or is not a run record.
   bool read_news();
   // The same, of this file alone.
@@ -110,7 +110,7 @@ class RunFollower {
 // none that can be read.
 std::optional<RunRecord> find_record(const std::filesystem::path& path, double start_time);
 
-// What that record tells of the work after the checkpoint, which is lost; nothing if it is empty.
+// The work after the checkpoint in that record, which is lost; nothing if it is empty.
 void note_lost_work(const std::optional<RunRecord>& old, Interruption* interruption);
 
 // training.json: the options, data and results of a training run.

@@ -95,7 +95,8 @@ struct RunRecord {
   ValidationDetails details;  // of the kept epoch
   std::vector<Interruption> interruptions;
   RunEnd end;  // of a run that went on and has not ended: the usage up to its checkpoint
-  // Only in the record that a checkpoint holds: what sinks need to go on, by name (RunSink::state).
+  // Only in the record that a checkpoint holds: what sinks need to resume, by name
+  // (RunSink::state).
   TextPairs sink_states;
   // Only of a RunReporter: the lines of the file.
   std::string text;

@@ -73,7 +73,7 @@ void RunReporter::start(RunStart start) {
 void RunReporter::resume(RunStart start, const std::string& record_text,
                          Interruption interruption) {
   if (!record_text.ends_with('\n'))
-    throw Error(ErrorCode::kInvalidDataset, "The record of the run so far is cut off.");
+    throw Error(ErrorCode::kInvalidDataset, "The run record is truncated.");
   run_ = parse_run(record_text);
   start.time = run_.start.time;
   run_.start = std::move(start);

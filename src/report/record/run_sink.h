@@ -26,10 +26,10 @@ class RunSink {
   virtual std::string_view name() const = 0;  // as warnings name it: "metrics.jsonl", "MLflow"
 
   virtual void start(const RunStart& /*start*/) {}
-  // In place of start(), for a run that goes on from a checkpoint; `so_far` has its text, and ends
-  // with an interruption. By default everything in the text is told again, in its order.
+  // Instead of start(), for a run that resumes from a checkpoint; `so_far` has its text, and ends
+  // with an interruption. By default everything in the text is replayed, in its order.
   virtual void resume(const RunRecord& so_far);
-  // The number of epochs is known now, and is not the one that start() told.
+  // The number of epochs is known now, and is not the one given to start().
   virtual void planned(const PlannedLength& /*length*/) {}
   virtual void step(const StepRecord& /*step*/) {}
   // After every step, printed or not, and after every validation batch: time and position only.
@@ -46,7 +46,7 @@ class RunSink {
   // could not be sent: connection refused". Called after end(); empty: nothing.
   virtual std::string lost() const { return {}; }
 
-  // What the sink needs to go on after an interruption; a checkpoint keeps it, and resume() finds
+  // What the sink needs to resume after an interruption; a checkpoint keeps it, and resume() finds
   // it in `so_far.sink_states`. Empty: nothing, or not known yet.
   virtual std::string state() const { return {}; }
 };
@@ -60,12 +60,12 @@ class RunReporter {
   explicit RunReporter(Log& log) : log_(log) {}
 
   // A sink that cannot be created is reported as a warning and omitted. `folder`: where it writes;
-  // that a folder was removed meanwhile is told once, for all of its sinks.
+  // that a folder was removed meanwhile is reported once, for all of its sinks.
   void add(const std::function<std::unique_ptr<RunSink>()>& make,
            const std::filesystem::path& folder = {});
 
   void start(RunStart start);
-  // In place of start(), for a run that goes on: `record_text` is what record_text() returned when
+  // Instead of start(), for a run that resumes: `record_text` is what record_text() returned when
   // its checkpoint was made. The run keeps the time of its first start, and warnings that it has
   // already recorded are not recorded again. Throws Error kInvalidDataset, before anything is told,
   // if the text is not such a record.
@@ -80,7 +80,7 @@ class RunReporter {
   Log& log() { return log_; }
   const RunRecord& run() const { return run_; }
   // The run so far, for a checkpoint: the lines of the record file, whether or not that could be
-  // written, and what sinks need to go on.
+  // written, and what sinks need to resume.
   std::string record_text() const;
 
  private:

@@ -121,7 +121,7 @@ std::string resume_text(const Interruption& interruption) {
   if (interruption.checkpoint_time > 0)
     text += ", from a checkpoint of " + utc_text(interruption.checkpoint_time);
   const std::string lost = lost_text(interruption.lost_steps, interruption.lost_seconds);
-  return lost.empty() ? text : text + "; " + lost + " are repeated";
+  return lost.empty() ? text : text + "; " + lost + " to repeat";
 }
 
 std::string interruptions_text(const RunRecord& run) {

@@ -52,7 +52,7 @@ double last_time(const RunRecord& run);
 // dead: long against the gaps between its records, which include whole validations.
 double plausible_silence(const RunRecord& run);
 
-// Between the stops of a run and its going on, as far as the record tells.
+// Between the stops of a run and its resumes, as far as the record shows.
 double idle_seconds(const RunRecord& run);
 
 // "epoch 3, step 120, from a checkpoint of 2026-03-01 14:05 UTC; 40 steps (2 min 3 s) are

@@ -140,7 +140,7 @@ std::size_t add_run_lines(std::string_view text, std::uint64_t offset, RunRecord
     try {
       add_run_line(line, run);
       if (record_bytes(*run) > kFreeRecordBytes + offset + begin + line.size())
-        throw std::invalid_argument("its lines are shorter than any that training writes");
+        throw std::invalid_argument("its lines are too short for a training run");
     } catch (const std::exception& failure) {
       throw Error(ErrorCode::kInvalidDataset,
                   "The line at byte " + std::to_string(offset + begin) +
@@ -153,7 +153,7 @@ void require_start(const RunRecord& run) {
   if (run.start.time == 0)
     throw Error(
         ErrorCode::kInvalidDataset,
-        "It has no \"start\" line: no training run wrote it, or the run has not started yet.");
+        "It has no \"start\" line: it is not a run record, or the run has not started yet.");
 }
 
 RunRecord parse_run(std::string_view text) {

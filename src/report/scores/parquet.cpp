@@ -25,8 +25,7 @@ const ParquetModule& open_module() {
   const ParquetModule* module = entry == nullptr ? nullptr : entry();
   if (module == nullptr || module->version != kParquetModuleVersion)
     throw Error(ErrorCode::kUserError, "Parquet files cannot be written: '" + path.string() +
-                                           "' is from a different build of kiln. Install both "
-                                           "anew.");
+                                           "' is from a different build of kiln. Reinstall both.");
   return *module;
 }
 

@@ -45,7 +45,7 @@ void as_error(Action&& action) {
   } catch (const std::runtime_error& failure) {
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 std::string(failure.what()) +
-                    " Make room or access there, or choose another --output-path.");
+                    " Free space or fix the permissions there, or choose another --output-path.");
   }
 }
 
@@ -121,7 +121,7 @@ UnfinishedScores ScoreFile::unfinished() {
     const auto hash =
         progress.bytes > size ? std::nullopt : hash_of_first(part_path_, progress.bytes);
     if (!hash || hash->value() != progress.hash)
-      return {{}, quoted_path(part_path_) + " does not hold what " + where + " says"};
+      return {{}, quoted_path(part_path_) + " does not match " + where};
     hash_ = *hash;
     return {progress, ""};
   } catch (const JsonFault& fault) {
@@ -164,8 +164,8 @@ void ScoreFile::write(std::string_view rows) {
   const bool written = std::fwrite(rows.data(), 1, rows.size(), stdout) == rows.size();
   if (!written || std::fflush(stdout) != 0)
     throw Error(ErrorCode::kFailedToWriteOutputs,
-                "The answers cannot be written to standard output: " + system_words(errno) +
-                    ". Send them to a program that reads all of them, or use --output-path.");
+                "The predictions cannot be written to standard output: " + system_words(errno) +
+                    ". Pipe them to a program that reads all input, or use --output-path.");
 }
 
 void ScoreFile::save(ScoreProgress progress) {

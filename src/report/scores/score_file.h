@@ -1,4 +1,5 @@
-// Where the rows of `kiln score` go: a file that has its name once it is whole, or standard output.
+// Where the rows of `kiln score` go: a file that has its name once it is complete, or standard
+// output.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,13 @@
 
 namespace kiln {
 
-// What is left of a file that is not whole.
+// What is left of a file that is incomplete.
 struct UnfinishedScores {
   std::optional<ScoreProgress> progress;  // of rows that are there to the last bit
   std::string damage;  // else why there is none, a clause; empty: nothing is left
 };
 
-// The file is PATH.part until commit() gives it its name, in place of an earlier one; how far it
+// The file is PATH.part until commit() renames it, replacing an earlier one; how far it
 // has come is in PATH.part.json. A program that is killed or fails leaves what it had saved, from
 // which the next one may go on. One thread. Every failure is Error kFailedToWriteOutputs.
 //

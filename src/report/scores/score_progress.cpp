@@ -90,8 +90,8 @@ ScoreProgress parse_score_progress(std::string_view json) {
   if (json.size() > kMaxProgressBytes) fail("is larger than 1 MiB");
   const Json root = parse_json(json, RepeatedKeys::kRefused);
   if (!root.is_object()) fail("is " + json_kind(root) + " instead of an object");
-  if (at(root, "version") != kVersion) fail("is of another version of kiln");
-  if (root.size() != kNumKeys) fail("has keys that are not known");
+  if (at(root, "version") != kVersion) fail("is from a different version of kiln");
+  if (root.size() != kNumKeys) fail("has unknown keys");
   ScoreProgress progress;
   progress.settings = {settings_of(root, "rows"), settings_of(root, "bits")};
   for (const Count& count : kCounts) progress.*count.member = count_of(root, count.name);

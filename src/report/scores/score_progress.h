@@ -1,4 +1,4 @@
-// How far a file of answers has come, beside the file while it is not whole: what a killed job
+// How far a file of answers has come, beside the file while it is incomplete: what a killed job
 // leaves for the next one.
 #pragma once
 

@@ -138,7 +138,7 @@ class Console : public RunSink {
     if (!calibration.answers.empty())
       result(
           "temperature",
-          formatted("%.3f (of the softmax, fitted on the %s images, so a little optimistic there)",
+          formatted("%.3f (of the softmax, fitted on the %s images, so slightly optimistic there)",
                     calibration.temperature, judged.folds > 0 ? "out-of-fold" : "validation"));
     result("images/s", formatted("%.1f", summary_of(run).images_per_second));
     if (run.start.data.augment != "none") result("augmentation", run.start.data.augment);

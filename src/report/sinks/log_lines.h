@@ -36,7 +36,7 @@ std::string progress_line(const StepRecord& timing, const LiveLine& live);
 // `epoch 3/20 [###...] 12/40  validation`; of `at` the epoch and the step.
 std::string validation_line(const StepRecord& at, const LiveLine& live);
 
-// Of `kiln score`, after `done` of `total` images in so many seconds: `[######....] 1,200/5,000
+// Of `kiln score`, after `done` of `total` images in this many seconds: `[######....] 1,200/5,000
 // images  512 images/s  left 2 min 10 s`. `total` 0: unknown, so there is neither bar nor time
 // left. Of those done `before` are not this job's, and took none of its time.
 std::string scoring_line(long long done, long long total, double seconds, const LiveLine& live,

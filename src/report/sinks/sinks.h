@@ -21,7 +21,7 @@ std::unique_ptr<RunSink> make_console(Log& log, const std::filesystem::path& pag
 
 inline constexpr const char* kEpochsFileName = "epochs.csv";
 
-// Begins the file anew with the first row; every row is flushed.
+// Starts the file over with the first row; every row is flushed.
 std::unique_ptr<RunSink> make_epochs_csv(const std::filesystem::path& path);
 
 // TensorBoard's event file: metrics as scalars, the confusion matrix and predictions as images,

@@ -115,7 +115,7 @@ bool Checkpoints::is_due(bool epoch_ended) {
   if (take_checkpoint_request()) {
     was_requested_ = !config_.path.empty();
     if (!was_requested_)
-      job_.log.warning("SIGUSR2 asks for a checkpoint, but there is no --checkpoint-path.");
+      job_.log.warning("SIGUSR2 requests a checkpoint, but --checkpoint-path is not given.");
   }
   if (config_.path.empty()) return false;
   if (writer_) warn_of_failure();
@@ -137,9 +137,9 @@ bool Checkpoints::is_due(bool epoch_ended) {
 
 void Checkpoints::skip_while_busy() {
   if (!std::exchange(was_told_busy_, true))
-    job_.log.warning("A checkpoint was due while the one before was still being written to '" +
+    job_.log.warning("A checkpoint was due while the previous one was still being written to '" +
                      config_.path +
-                     "', so it is skipped, as later ones may be. Use a faster disk, or a longer "
+                     "', so it is skipped; later ones may be too. Use a faster disk or a longer "
                      "--checkpoint-every.");
   steps_ = 0;
   epochs_ = 0;

@@ -16,7 +16,7 @@ namespace kiln {
 
 // Every rank has one and calls it in lockstep; only rank 0 needs to see the folder, and writes on a
 // thread of its own. Without --checkpoint-path it does nothing. A checkpoint that cannot be written
-// is missed, with a warning, and training goes on. One thread.
+// is missed, with a warning, and training continues. One thread.
 class Checkpoints {
  public:
   // All must outlive it.
@@ -30,7 +30,7 @@ class Checkpoints {
   // `finished`: why training ended, or empty.
   void begin() { write({}); }
   void finish(const std::string& finished = {});
-  // The state is none to continue from: finish() only waits.
+  // The state cannot be resumed from: finish() only waits.
   void forgo_the_last() { is_forgone_ = true; }
 
  private:

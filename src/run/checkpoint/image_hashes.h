@@ -1,4 +1,4 @@
-// The hashes of the images that the ranks have read, brought together: for checkpoints, and for
+// The hashes of the images that the ranks have read, gathered: for checkpoints, and for
 // what a trained model says it has seen.
 //
 // However many epochs have passed, each image is told by one rank: a training image by the one that

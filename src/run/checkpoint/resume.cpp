@@ -44,8 +44,8 @@ std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts
 
 [[noreturn]] void refuse(const TrainingJob& job, const std::vector<std::string>& differences) {
   throw Error(ErrorCode::kUserError, "The run in --checkpoint-path '" + job.config.checkpoint.path +
-                                         "' cannot be continued: " + joined(differences, "; ") +
-                                         ". To continue, use the original settings; to start over, "
+                                         "' cannot be resumed: " + joined(differences, "; ") +
+                                         ". To resume, use the original settings; to start over, "
                                          "use --resume never or another --checkpoint-path.");
 }
 
@@ -81,12 +81,12 @@ void compare_data(const std::string& name, const DatasetPrint& before, const Dat
                   std::vector<std::string>& differences) {
   if (before.hash == now.hash) return;
   if (before.classes != now.classes)
-    differences.push_back("the " + name + " data has other classes");
+    differences.push_back("the " + name + " data has different classes");
   else if (before.images != now.images)
-    differences.push_back(formatted("the %s data had %lld images and has %lld", name.c_str(),
+    differences.push_back(formatted("the %s data had %lld images and now has %lld", name.c_str(),
                                     before.images, now.images));
   else
-    differences.push_back("the " + name + " data has other images or labels");
+    differences.push_back("the " + name + " data has different images or labels");
 }
 
 void compare_transforms(const std::string& before, const TrainingInputs& inputs,
@@ -243,11 +243,10 @@ void find_checkpoint(TrainingJob& job) {
     found = job.checkpoints->newest(skipped);
     for (const std::string& text : skipped) job.log.warning("Checkpoint " + text + ".");
     if (!found && config.resume == ResumeChoice::kRequire)
-      throw Error(
-          ErrorCode::kUserError,
-          "--resume is require, but --checkpoint-path '" + config.path +
-              "' holds no complete checkpoint. Give the folder of the run to continue, or use "
-              "--resume auto.");
+      throw Error(ErrorCode::kUserError, "--resume is require, but --checkpoint-path '" +
+                                             config.path +
+                                             "' holds no complete checkpoint. Give the folder of "
+                                             "the run to resume, or use --resume auto.");
   });
   const std::string text = job.world.broadcast(found ? found->state_json : std::string());
   if (text.empty()) return;
@@ -271,8 +270,7 @@ void check_resumed_inputs(TrainingJob& job) {
     std::vector<std::string> differences;
     const auto rank = static_cast<std::size_t>(job.world.rank());
     if (is_shard && saved.machine.num_ranks != job.world.size())
-      refuse(job, {formatted("each of its %d ranks had images of its own, and now there are %d "
-                             "ranks",
+      refuse(job, {formatted("each of its %d ranks had its own images, and now there are %d ranks",
                              saved.machine.num_ranks, job.world.size())});
     if (job.config.ranks.exchange.has_servers() && saved.machine.num_ranks != job.world.size())
       refuse(job, {formatted("its parameters were divided among %d ranks, and now there are %d",
@@ -281,11 +279,11 @@ void check_resumed_inputs(TrainingJob& job) {
     compare_data("training", mine.train, job.train_print, differences);
     compare_data("validation", mine.valid, job.valid_print, differences);
     if (saved.model_print != job.model_print)
-      differences.push_back("the model has another architecture or other weights");
+      differences.push_back("the model has a different architecture or different weights");
     compare_transforms(saved.transforms, job.inputs, differences);
     const long long global_batch = job.global_batch();
     if (saved.global_batch != global_batch)
-      differences.push_back(formatted("a step had %lld images, over all ranks, and has %lld",
+      differences.push_back(formatted("the global batch was %lld images and is now %lld",
                                       saved.global_batch, global_batch));
     if (!differences.empty()) refuse(job, differences);
   });
@@ -300,7 +298,7 @@ std::string why_not_bit_equal(const TrainingJob& job) {
   std::vector<std::string> reasons;
   const auto compare = [&](const std::string& what, const std::string& old,
                            const std::string& text) {
-    if (old != text) reasons.push_back(what + " was " + old + " and is " + text);
+    if (old != text) reasons.push_back(what + " was " + old + " and is now " + text);
   };
   compare("the number of ranks", std::to_string(before.num_ranks), std::to_string(now.num_ranks));
   compare("the number of compute threads", std::to_string(before.num_threads),
@@ -312,11 +310,11 @@ std::string why_not_bit_equal(const TrainingJob& job) {
     reasons.push_back(std::move(change));
   if (before.num_ranks != now.num_ranks && !job.config.ranks.sync_batch_norm &&
       job.config.optimization.freeze == Freeze::kNone)
-    reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of another size");
+    reasons.emplace_back("without --sync-batch-norm, BatchNorm sees batches of a different size");
   if (job.config.ranks.exchange.has_servers())
-    reasons.emplace_back("a parameter server takes gradients as they come");
+    reasons.emplace_back("a parameter server applies gradients in order of arrival");
   if (reasons.empty()) return {};
-  return "The results will not be bit-equal to those of an uninterrupted run, because " +
+  return "The results will not be bit-identical to those of an uninterrupted run: " +
          joined(reasons, "; ") + ".";
 }
 

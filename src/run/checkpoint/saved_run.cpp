@@ -194,11 +194,11 @@ SavedRun parse_saved_run(std::string_view text) {
     from_json(json, run);
     from_json(json.at("ranks"), run.ranks);
     if (run.ranks.empty() || run.ranks.size() != static_cast<std::size_t>(run.machine.num_ranks))
-      throw std::invalid_argument("it has the state of another number of ranks");
+      throw std::invalid_argument("it has the state of a different number of ranks");
     return run;
   } catch (const std::exception& fault) {
     throw Error(ErrorCode::kInvalidDataset,
-                std::string("its state.json is not one of a checkpoint: ") + fault.what());
+                std::string("its state.json is not valid: ") + fault.what());
   }
 }
 

@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-// Tells datasets apart: by classes, names, labels and the sizes of archive members. A copy of a
+// Distinguishes datasets: by classes, names, labels and the sizes of archive members. A copy of a
 // dataset elsewhere has the same.
 struct DatasetPrint {
   long long images = 0;
@@ -24,7 +24,7 @@ struct DatasetPrint {
 };
 DatasetPrint print_of(const Dataset& set);
 
-// Tells models apart: by architecture and, where they are pretrained, by their weights.
+// Distinguishes models: by architecture and, where they are pretrained, by their weights.
 std::string print_of(const ModelDirectory& model);
 
 // EpochSums as plain values.

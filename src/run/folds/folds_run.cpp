@@ -59,8 +59,8 @@ FoldsProgress& FoldsRun::begin() {
   job_.world.agree([&] {
     if (progress->epochs.size() == num_epochs) return;
     throw Error(ErrorCode::kUserError,
-                formatted("--epochs is %zu, but in --checkpoint-path the networks of --folds have "
-                          "trained for %zu: use as many, or --resume never to start over.",
+                formatted("--epochs is %zu, but the networks of --folds in --checkpoint-path "
+                          "trained for %zu: use that, or --resume never to start over.",
                           num_epochs, progress->epochs.size()));
   });
   return *progress;
@@ -102,7 +102,7 @@ int FoldsRun::train_fold(int fold, BadImageLedger& bad_images) {
   }
   const Totals& valid = epochs_.back().valid;
   job_.log.info(name +
-                formatted(": %.2f %% of %s images that it had not seen are right; took ",
+                formatted(": top-1 %.2f %% on %s images that it had not seen; took ",
                           100 * valid.top1_accuracy(), grouped(valid.count).c_str()) +
                 duration_text(watch.seconds()));
   return 0;
@@ -119,7 +119,7 @@ void FoldsRun::log_epoch(int fold, const EpochRecord& record) const {
 // Adds the answers of a fold that is done to the progress.
 void FoldsRun::take_answers(int fold) {
   FoldsProgress& progress = *state_.progress.folds;
-  job_.world.enter(formatted("fold %d of %d, answers", fold + 1, num_folds()));
+  job_.world.enter(formatted("fold %d of %d, predictions", fold + 1, num_folds()));
   const LabeledFeatures answers = training_->take_answers();
   training_.reset();
   for (std::size_t i = 0; i < epochs_.size(); ++i) add(epochs_[i], progress.epochs[i]);

@@ -1,5 +1,5 @@
 // --folds while a run is under way, where the network itself is trained: before the run a network
-// for each fold, and in place of the run's validation what these answered.
+// for each fold, and instead of the run's validation what these answered.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ class FoldsRun {
 
   // Trains the folds that are still to be trained, from the state's weights, which are the first
   // ones then; a checkpoint follows each. Returns the stop signal that all ranks act on, or 0.
-  // Throws Error kUserError for a run that goes on with other epochs. A collective.
+  // Throws Error kUserError for a run that resumes with other epochs. A collective.
   int train(Checkpoints& checkpoints);
 
   // Whether the answers of the folds stand in for the run's validation.

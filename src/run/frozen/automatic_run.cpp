@@ -117,31 +117,32 @@ void AutomaticRun::finish(const TimeLimit& limit) {
   found.reason = reason(limit);
   log_.decided(found);
   if (found.tuned_epoch == 0 && limit.is_over())
-    choose_frozen_alone(job_, "--time-limit left no time to fine-tune");
+    choose_frozen_alone(job_, "--time-limit left no time for fine-tuning");
 }
 
 std::string AutomaticRun::reason(const TimeLimit& limit) const {
   const AutomaticRecord& found = state_.progress.automatic->found;
   const std::string p_value =
       found.p_value < 0.001 ? "p < 0.001" : formatted("p = %.3f", found.p_value);
-  const std::string frozen = "the frozen network with its fitted last layer";
+  const std::string frozen = "the frozen network with the fitted last layer";
   if (found.keeps_tuned)
-    return formatted("Epoch %d, which was fine-tuned, is kept: it has ", found.tuned_epoch) +
+    return formatted("Epoch %d, which was fine-tuned, is kept: it gets ", found.tuned_epoch) +
            accuracy_text(found.tuned) + " right, and " + frozen + " " +
            formatted("%.1f %%", 100 * found.frozen.top1_accuracy()) +
-           ", which is less by McNemar's test at 5 % (" + p_value + ").";
+           ", which is lower by McNemar's test at 5 % (" + p_value + ").";
   const std::string kept =
-      "Epoch 1, " + frozen + ", is kept: it has " + accuracy_text(found.frozen) + " right";
+      "Epoch 1, " + frozen + ", is kept: it gets " + accuracy_text(found.frozen) + " right";
   if (found.tuned_epoch > 0)
     return kept +
            formatted(
-               "; epoch %d, the best that was fine-tuned, has %.1f %%, which is not "
-               "better by McNemar's test at 5 %% (",
+               "; epoch %d, the best fine-tuned one, gets %.1f %%, which is not better by "
+               "McNemar's test at 5 %% (",
                found.tuned_epoch, 100 * found.tuned.top1_accuracy()) +
            p_value + ").";
-  return kept + (limit.is_over() ? "; nothing was fine-tuned, as --time-limit " +
-                                       time_limit_word(job_) + " leaves no time for it."
-                                 : "; the run was stopped before an epoch of fine-tuning ended.");
+  return kept + (limit.is_over()
+                     ? "; there was no fine-tuning, since --time-limit " + time_limit_word(job_) +
+                           " leaves no time for it."
+                     : "; the run was stopped before the first fine-tuning epoch ended.");
 }
 
 }  // namespace kiln

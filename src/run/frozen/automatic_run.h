@@ -24,7 +24,7 @@ class AutomaticRun {
       : job_(job), state_(state), log_(log) {}
 
   // The first epoch, from which the state's weights then go on: its best epoch is the frozen
-  // network with its fitted head. A run that goes on from a checkpoint has made it. Where `limit`
+  // network with its fitted head. A run that resumes from a checkpoint has made it. Where `limit`
   // leaves no time for fine-tuning, it is over afterwards. Returns the stop signal that all ranks
   // act on, or 0. A collective.
   int fit_head(TimeLimit& limit);

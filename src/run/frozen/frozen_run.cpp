@@ -176,18 +176,18 @@ void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
   if (log_.seconds_used() + to_come <= limit) return;
   was_warned_of_time_ = true;
   job_.log.warning("--time-limit " + time_limit_word(job_) +
-                   " is too short: that each image goes through the network once takes about " +
+                   " is too short: one pass of all images through the network takes about " +
                    duration_text(watch_.seconds() + to_come) +
-                   ", and is done whatever it takes, so that there is a model. A smaller network "
-                   "or --image-size is faster.");
+                   ", and is completed anyway, so that there is a model. Use a smaller network or "
+                   "--image-size.");
 }
 
 void FeatureRun::warn_of_time_taken() const {
   const double limit = job_.config.optimization.time_limit_s, taken = log_.seconds_used();
   if (limit == 0 || was_warned_of_time_ || taken <= limit) return;
   job_.log.warning("--time-limit " + time_limit_word(job_) +
-                   " was over when the head was fitted, " + duration_text(taken) +
-                   " after the start: a fit is made whatever it takes.");
+                   " expired before the head was fitted, " + duration_text(taken) +
+                   " after the start: the fit is never cut short.");
 }
 
 // The ranks wait for rank 0, which has all features.
@@ -301,7 +301,7 @@ void FeatureRun::log_result() const {
                 "%.3g (%s)",
                 grouped(num_images).c_str(), grouped(train_.rows.size(1)).c_str(), pass_seconds_,
                 fit_seconds_, head_.penalty,
-                head_.is_chosen ? "the best for images out of fold" : "too few images to choose"));
+                head_.is_chosen ? "the best for out-of-fold images" : "too few images to choose"));
 }
 
 OutOfFold FeatureRun::take_out_of_fold() {

@@ -25,7 +25,7 @@ struct FrozenResult {
   double valid_seconds = 0;    // the pass over the validation images, with waiting
 };
 
-// In place of the epochs, or as the first of them, for a job that uses_features or is_automatic. It
+// Instead of the epochs, or as the first of them, for a job that uses_features or is_automatic. It
 // is too short for checkpoints: a run that was stopped starts over. `model` has the weights of the
 // state's, or is it, and is used up. --time-limit does not shorten it, which a warning tells where
 // it matters. A collective.

@@ -1,4 +1,4 @@
-// The features that the ranks have computed, brought together.
+// The features that the ranks have computed, gathered.
 #pragma once
 
 #include "features/feature_pass.h"

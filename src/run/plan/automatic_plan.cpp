@@ -23,9 +23,9 @@ long long num_images(const TrainingJob& job) {
 std::string hindrance(const TrainingJob& job, bool has_weights) {
   if (job.inputs.train.is_stream()) return "the images of a stream cannot be read again";
   if (job.inputs.untrained.spec.pretrained)
-    return "the network ends in two linear layers, as one does that `kiln init-model --pretrained "
-           "True` made, or with --head designer";
-  if (!has_weights) return "the weights are fresh: give some with --weights";
+    return "the network ends in two linear layers, like one made by `kiln init-model --pretrained "
+           "True`, or with --head designer";
+  if (!has_weights) return "the weights are not pretrained: give some with --weights";
   return "";
 }
 
@@ -35,7 +35,7 @@ void take(TrainingJob& job, const std::string& reason) {
   choose(job.choices, {"auto", "True", reason});
   if (optimization.automatic.sets_augment) {
     job.config.data.augment = job.inputs.pixels.augment = parse_augment("flip");
-    choose(job.choices, {"augment", "flip", "--auto: while it fine-tunes", /*has_line=*/true});
+    choose(job.choices, {"augment", "flip", "--auto: for fine-tuning", /*has_line=*/true});
   }
   if (optimization.automatic.sets_learning_rate) {
     optimization.learning_rate = kTuningRate;
@@ -43,7 +43,7 @@ void take(TrainingJob& job, const std::string& reason) {
   }
   if (!optimization.epochs_given && optimization.steps == 0 && optimization.time_limit_s == 0)
     choose(job.choices, {"epochs", std::to_string(optimization.epochs),
-                         "--auto: of fine-tuning, the default", /*has_line=*/true});
+                         "--auto: for fine-tuning, the default", /*has_line=*/true});
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ void settle_automatic(TrainingJob& job) {
         throw Error(ErrorCode::kUserError,
                     "--auto True cannot be used, since " + why_not + "; or leave --auto out.");
     });
-    return take(job, "as asked for");
+    return take(job, "as requested");
   }
   if (!has_weights) return;
   if (!why_not.empty()) return choose(job.choices, {"auto", "False", why_not});
@@ -72,16 +72,16 @@ void settle_automatic(TrainingJob& job) {
 }
 
 std::string feature_plan_text(const OptimizationConfig& config) {
-  return "each image once through the frozen network, then the last layer is fitted to the " +
-         std::string("features, with a penalty chosen on images out of fold") +
+  return "one pass through the frozen network, then the last layer is fitted to the " +
+         std::string("features, with a penalty chosen by cross-validation") +
          (config.folds > 0 ? formatted("; %d folds", config.folds) : "") +
          formatted("; seed %lld", static_cast<long long>(config.random_seed));
 }
 
 std::string automatic_plan_text() {
-  return "each image once through the frozen network, and the last layer is fitted to the features "
-         "(epoch 1); then all layers are trained from there, which is kept where it is better on "
-         "the validation images by McNemar's test at 5 %";
+  return "one pass through the frozen network, and the last layer is fitted to the features (epoch "
+         "1); then all layers are fine-tuned, and the result is kept if it is better on the "
+         "validation images by McNemar's test at 5 %";
 }
 
 void choose_frozen_alone(TrainingJob& job, const std::string& reason) {
@@ -89,7 +89,7 @@ void choose_frozen_alone(TrainingJob& job, const std::string& reason) {
     std::erase_if(job.choices, [&](const Choice& choice) { return choice.option == unused; });
   choose(job.choices, {"auto", "False", reason});
   choose(job.choices, {"freeze", "backbone", reason});
-  choose(job.choices, {"augment", "none", "features are of images as they are"});
+  choose(job.choices, {"augment", "none", "features are computed without augmentation"});
 }
 
 }  // namespace kiln

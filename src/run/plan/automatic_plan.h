@@ -18,7 +18,7 @@ inline constexpr long long kFewImages = 5000;
 // either. A collective. Throws Error kUserError for --auto True where it has no use.
 void settle_automatic(TrainingJob& job);
 
-// What a run does that fits a head to features, for the plan: in place of epochs, or with --auto.
+// What a run does that fits a head to features, for the plan: instead of epochs, or with --auto.
 std::string feature_plan_text(const OptimizationConfig& config);
 std::string automatic_plan_text();
 

@@ -79,8 +79,8 @@ void add_normalization(TrainingJob& job) {
   const bool pretrained = inputs.untrained.spec.pretrained;
   choose(job.choices, {"normalization", has_word ? inputs.normalization_name : "",
                        !inputs.normalization_reason.empty() ? inputs.normalization_reason
-                       : pretrained                         ? "that of pretrained weights"
-                                                            : "the weights are fresh ones",
+                       : pretrained                         ? "set by the pretrained weights"
+                                                            : "the weights are not pretrained",
                        /*has_line=*/true});
 }
 
@@ -91,7 +91,7 @@ void add_head(TrainingJob& job) {
   if (job.config.data.network.head != HeadChoice::kAuto) return;
   if (!is_designers && inputs.weights_text.empty()) return;
   choose(job.choices, {"head", is_designers ? "designer" : "torchvision",
-                       is_designers ? "as --untrained-model-path has pretrained weights"
+                       is_designers ? "since --untrained-model-path has pretrained weights"
                                     : "one layer for the classes"});
 }
 
@@ -106,7 +106,7 @@ void add_machine(TrainingJob& job) {
       std::adjacent_find(threads.begin(), threads.end(), std::not_equal_to<>()) == threads.end();
   if (config.threads == 0)
     choose(job.choices, {"threads", equal ? std::to_string(threads.front()) : "",
-                         equal ? "one per processor" : "not the same on all ranks",
+                         equal ? "one per processor" : "differs between ranks",
                          /*has_line=*/true});
   if (world.size() == 1 || (config.launch && *config.launch > 0)) return;
   const bool on_one_host = world.local_size() == world.size();
@@ -176,18 +176,18 @@ void add_choices(TrainingJob& job) {
   add_machine(job);
   if (time_limit_of(job) > 0)
     choose(job.choices, {"epochs", std::to_string(job.asked_epochs()),
-                         "at most: --time-limit decides after the first epoch", /*has_line=*/true});
+                         "maximum: --time-limit decides after the first epoch", /*has_line=*/true});
 }
 
 void add_weights_choice(const std::string& given, const std::string& path, TrainingJob& job) {
   if (const std::string shown = without_secrets(given); shown != given)
-    choose(job.choices, {"weights", path, "fetched from " + shown, /*has_line=*/true});
+    choose(job.choices, {"weights", path, "downloaded from " + shown, /*has_line=*/true});
   std::error_code fault;
   if (!job.config.data.network.weights_sha256.empty() ||
       !std::filesystem::is_regular_file(path, fault))
     return;
   try {
-    choose(job.choices, {"weights-sha256", sha256_of_file(path), "of the file that was read",
+    choose(job.choices, {"weights-sha256", sha256_of_file(path), "hash of the file that was read",
                          /*has_line=*/true});
   } catch (const std::system_error&) {  // whoever reads the weights says why
   }
@@ -219,7 +219,7 @@ std::string config_text(const TrainConfig& config, const std::vector<Choice>& ch
       const bool is_secret =
           option.name == "weights" && given->second != config.data.network.weights;
       text += is_secret ? "# weights: " + printable(given->second) +
-                              ", to be given again: what is left out may be a secret\n"
+                              ", give it again: the omitted part may be a secret\n"
                         : option.name + ": " + scalar(given->second) + "\n";
     }
   }
@@ -227,10 +227,10 @@ std::string config_text(const TrainConfig& config, const std::vector<Choice>& ch
 }
 
 std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& choices) {
-  return "# Repeats this run to the bit, with the same program, data and kind of machine:\n"
+  return "# Reproduces this run bit for bit, with the same program, data and kind of machine:\n"
          "#   kiln train --config repeat.yaml --trained-model-path DIR\n"
-         "# (on a GPU, if both run with --deterministic). Paths are relative to where it was "
-         "started.\n" +
+         "# (on a GPU, if both run with --deterministic). Paths are relative to the folder it was "
+         "started in.\n" +
          config_text(config, choices);
 }
 

@@ -1,4 +1,4 @@
-// What a run chose itself, where its command leaves the choice: told with its reason in the first
+// What a run chose itself, where its command leaves the choice: logged with its reason in the first
 // lines, and written as a configuration file that repeats the run.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Choice {
   std::string option;     // without dashes
   std::string value;      // as text of the option; empty: left to choose itself alike again
   std::string reason;     // in few words
-  bool has_line = false;  // a line of the plan tells it already
+  bool has_line = false;  // a line of the plan shows it already
 };
 
 // Whoever chooses adds it here; a later choice of the same option replaces the earlier one.

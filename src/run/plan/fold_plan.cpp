@@ -24,15 +24,14 @@ void check_features(const TrainingJob& job) {
     return;
   if (pixels.chain && pixels.chain->whole.is_random())
     throw Error(ErrorCode::kUserError,
-                "--folds with --freeze backbone needs images that always look the same, but "
-                "operations of --transform-path are drawn anew in each epoch (" +
+                "--folds with --freeze backbone needs the same pixels in every epoch, but "
+                "--transform-path has random operations (" +
                     pixels.chain->whole.summary() +
-                    "): leave out those whose names begin with Random, or leave --folds out.");
+                    "): remove those whose names begin with Random, or leave --folds out.");
   throw Error(ErrorCode::kUserError,
               "--folds with --freeze backbone and --augment none cannot be used with a network "
-              "that ends in two linear layers, as one does that `kiln init-model --pretrained "
-              "True` made: leave --folds out, or use --augment flip, with which they learn in "
-              "epochs.");
+              "that ends in two linear layers, like one made by `kiln init-model --pretrained "
+              "True`: leave --folds out, or use --augment flip, which trains in epochs.");
 }
 
 // Rank 0 divides the images, as it alone knows which of them belong together.
@@ -56,12 +55,12 @@ void check_steps_of_folds(const TrainingJob& job) {
       static_cast<std::int64_t>(job.fold_of.size()) - *std::max_element(sizes.begin(), sizes.end());
   const std::int64_t needed = job.inputs.train_shard.images_per_step();
   if (fewest >= needed) return;
-  throw Error(ErrorCode::kInvalidDataset,
-              formatted("With --folds %d a network learns from only %lld images, but a step has "
-                        "%lld, over all ranks: use a smaller --batch-size or --accumulate, fewer "
-                        "ranks, or more images.",
-                        job.config.optimization.folds, static_cast<long long>(fewest),
-                        static_cast<long long>(needed)));
+  throw Error(
+      ErrorCode::kInvalidDataset,
+      formatted("With --folds %d a network has only %lld training images, but the global batch has "
+                "%lld: use a smaller --batch-size or --accumulate, fewer ranks, or more images.",
+                job.config.optimization.folds, static_cast<long long>(fewest),
+                static_cast<long long>(needed)));
 }
 
 }  // namespace
@@ -88,8 +87,8 @@ void settle_folds(TrainingJob& job) {
 
 std::string fold_plan_text(const TrainingJob& job) {
   return formatted(
-      "%d; before the run a network for each, which learns from the other images for as "
-      "many epochs and then judges those of the fold; the last epoch is saved",
+      "%d; first, for each fold, a network is trained on the other images for the same number of "
+      "epochs and then predicts the fold; the last epoch is saved",
       job.config.optimization.folds);
 }
 

@@ -42,10 +42,9 @@ int batch_that_fits(const MemoryUse& use) {
 std::string memory_warning(const MemoryUse& use) {
   if (share_of(use) >= memory_needed(use)) return "";
   const int fits = batch_that_fits(use);
-  return "little memory is left: after the first step this process has taken " +
-         bytes_text(use.peak) + ", " + bytes_text(share_of(use)) +
-         " is left for it, and it may need about " + bytes_text(memory_needed(use)) +
-         " more, or else the system kills it; use " +
+  return "memory is running low: after the first step this process uses " + bytes_text(use.peak) +
+         ", " + bytes_text(share_of(use)) + " is available to it, and it may need about " +
+         bytes_text(memory_needed(use)) + " more, or the system kills it; use " +
          (fits > 0 ? "--batch-size " + std::to_string(fits) + " or less"
                    : "fewer --loader-threads, --cache none, or a smaller --image-size");
 }

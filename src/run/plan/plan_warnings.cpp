@@ -60,8 +60,8 @@ class Warnings {
   void same_data() {
     const auto [train, valid] = real_roots(inputs_);
     const std::string consequence =
-        ": the validation accuracy then says nothing about new images. Use images that training "
-        "does not see.";
+        ": the validation accuracy says nothing about new images. Use images that are not in the "
+        "training data.";
     if (inputs_.judged_out_of_fold || !share_a_folder(inputs_)) return;
     if (train == valid)
       warn("training and validation data are the same, '" + train.string() + "'" + consequence);
@@ -109,7 +109,7 @@ class Warnings {
     const int ranks = job_.num_workers();
     if (ranks > 1 && inputs_.steps_per_epoch < kFewSteps)
       warn(formatted(
-          "%d ranks make only %lld steps per epoch (%lld with one): for few images lower "
+          "%d ranks have only %lld steps per epoch (%lld with one): with few images lower "
           "--batch-size to %d, or use one rank",
           ranks, static_cast<long long>(inputs_.steps_per_epoch),
           static_cast<long long>(inputs_.steps_per_epoch) * ranks, std::max(1, batch / ranks)));
@@ -152,7 +152,7 @@ class Warnings {
     if (times < kMuchEnlarged) return;
     warn(
         formatted("images of about %d pixels are enlarged to %d: training takes about %.0f times "
-                  "as long and sees no more detail; leave --image-size out, or use %d",
+                  "as long without more detail; leave --image-size out, or use %d",
                   typical, side, times * times, std::max(32, typical)));
   }
 

@@ -36,7 +36,7 @@ void take_weights(ImageModel& model, TrainingInputs& inputs) {
   inputs.weights_text =
       load_weights(model, known_network(inputs.untrained.spec.model_name), inputs.train.classes,
                    *std::exchange(inputs.weights, std::nullopt)) +
-      (trained ? "; momentum and schedule begin anew" : "");
+      (trained ? "; momentum and schedule start over" : "");
 }
 
 // Loads the weights of the untrained model if they are pretrained, or else only checks them.
@@ -99,7 +99,7 @@ void check_sync_batch_norm(const RanksConfig& config, const TrainingInputs& inpu
   if (config.sync_batch_norm && inputs.untrained.spec.memory_efficient)
     throw Error(ErrorCode::kUserError,
                 "--sync-batch-norm cannot be used with a memory-efficient DenseNet, whose "
-                "recomputation only sees this rank's batch: create the model without "
+                "recomputation sees only this rank's batch: create the model without "
                 "--memory-efficient, or omit --sync-batch-norm.");
 }
 
@@ -136,10 +136,9 @@ void check_feature_memory(const TrainingJob& job) {
   throw Error(
       ErrorCode::kUserError,
       (job.is_automatic ? "With --auto True" : "With --freeze backbone and --augment none") +
-          formatted(" the features of all %s images "
-                    "are kept in memory, which takes %s, more than half of what is available: "
-                    "use --freeze backbone --augment flip, with which the last layer learns in "
-                    "epochs, or fewer images.",
+          formatted(" the features of all %s images are kept in memory and take %s, more than half "
+                    "of what is available: use --freeze backbone --augment flip, which trains the "
+                    "last layer in epochs, or fewer images.",
                     grouped(num_images).c_str(),
                     bytes_text(static_cast<long long>(needed)).c_str()));
 }
@@ -220,11 +219,10 @@ void check_steps(const TrainingJob& job) {
   const OptimizationConfig& config = job.config.optimization;
   const auto all = static_cast<long long>(job.inputs.steps_per_epoch) * job.asked_epochs();
   if (job.uses_features || config.steps <= all) return;
-  throw Error(
-      ErrorCode::kUserError,
-      formatted("--steps is %lld, but --epochs %d are only %lld steps: give one of the two, "
-                "or more epochs.",
-                static_cast<long long>(config.steps), config.epochs, all));
+  throw Error(ErrorCode::kUserError,
+              formatted("--steps is %lld, but --epochs %d has only %lld steps: give one of the "
+                        "two, or more epochs.",
+                        static_cast<long long>(config.steps), config.epochs, all));
 }
 
 // A collective if it asks for weights and ranks have different images.
@@ -249,7 +247,7 @@ void prepare_loading(TrainingJob& job) {
   if (inputs.valid_pixels.output != inputs.pixels.output || !inputs.sizes.empty())
     job.valid_uploader = open_uploader(inputs.valid_pixels);
   job.world.agree([&] {
-    job.cache = job.uses_features ? CacheChoice{.reason = "off, as each image is read once"}
+    job.cache = job.uses_features ? CacheChoice{.reason = "off, since each image is read once"}
                                   : choose_cache(config.data, inputs, job.world.local_size());
   });
   job.loaders = loaders_of(job, inputs, job.cache);
@@ -344,7 +342,7 @@ std::unique_ptr<TrainState> begin(TrainingJob& job) {
   broadcast_tensors(job.model->state(), *job.communicator);
   if (job.trace) job.communicator->trace(job.trace->timeline());
   if (config.sync_batch_norm && job.world.size() > 1)
-    job.batch_norm_lane = job.communicator->second_lane("BatchNorm sum");
+    job.batch_norm_lane = job.communicator->second_lane("BatchNorm all-reduce");
   synchronize_batch_norm(job, *job.model);
   const bool has_servers = config.exchange.has_servers();
   if (has_servers) job.no_sums = make_local_communicator();

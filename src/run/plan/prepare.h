@@ -45,7 +45,7 @@ struct TrainingJob {
   LoaderThreadCount loader_threads;
   TrainingInputs inputs;
   Recipe recipe;
-  bool uses_features = false;  // run/frozen/frozen_run in place of epochs
+  bool uses_features = false;  // run/frozen/frozen_run instead of epochs
   bool is_automatic = false;   // run/frozen/frozen_run before epochs: --auto
   // With --folds, where the network itself is trained: the part of each training image, from 0.
   // Else empty.
@@ -54,11 +54,11 @@ struct TrainingJob {
   std::optional<OutputFolder> output;             // of the model; rank 0
   std::optional<ExplanationFolder> explanations;  // if asked for; rank 0
   std::optional<CheckpointFolder> checkpoints;    // rank 0
-  std::optional<ResumePoint> resume;              // where the run goes on; empty: it begins
-  // What tells this run's inputs from those of others.
+  std::optional<ResumePoint> resume;              // where the run resumes; empty: it starts
+  // Fingerprints of this run's inputs.
   DatasetPrint train_print, valid_print;
   std::string model_print;
-  std::vector<Choice> choices;      // made by this run; rank 0 tells them
+  std::vector<Choice> choices;      // made by this run; rank 0 logs them
   std::unique_ptr<RunTrace> trace;  // if asked for
   // begin() sets these.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;

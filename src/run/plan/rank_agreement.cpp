@@ -51,7 +51,7 @@ std::string differences(const Facts& theirs, const Facts& of_rank_0) {
     if (theirs[i] != of_rank_0[i])
       text += (text.empty() ? "" : ", ") + theirs[i - 1] + " is '" + theirs[i] + "' there and '" +
               of_rank_0[i] + "' on rank 0";
-  return text.empty() ? "it has other options" : text;
+  return text.empty() ? "it has different options" : text;
 }
 
 Problems find_different_ranks(const World& world, const std::vector<Facts>& facts) {
@@ -128,11 +128,11 @@ void check_exchange(const World& world, const ExchangeConfig& config, const Devi
                 "--exchange parameter-server works over MPI on CPUs, but the device is " +
                     device.description + ": add --device cpu, or use --exchange all-reduce.");
   if (config.num_workers(world.size()) >= 1) return;
-  throw Error(ErrorCode::kUserError,
-              formatted("--exchange parameter-server with --servers %d needs %d ranks or more, one "
-                        "of them a worker, but this job has %d: use more --ranks, or --exchange "
-                        "all-reduce.",
-                        config.num_servers, config.num_servers + 1, world.size()));
+  throw Error(
+      ErrorCode::kUserError,
+      formatted("--exchange parameter-server with --servers %d needs at least %d ranks, one of "
+                "them a worker, but this job has %d: use more --ranks, or --exchange all-reduce.",
+                config.num_servers, config.num_servers + 1, world.size()));
 }
 
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
@@ -167,7 +167,7 @@ std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig&
   std::unique_ptr<Communicator> communicator = make_nccl_communicator(plan);
   const std::string network = nccl_log ? network_in_nccl_log(*nccl_log) : "";
   if (!network.empty())
-    log.info("network:          " + network + " (NCCL between hosts; more in " +
+    log.info("network:          " + network + " (NCCL between hosts; details in " +
              nccl_log->string() + ")");
   return communicator;
 }

@@ -119,7 +119,7 @@ void plan_balance(const TrainingJob& job, TextPairs& plan) {
         weights_text(config.class_weights == ClassWeights::kSqrt ? "sqrt" : "balanced", weights,
                      job.inputs.train.classes));
   if (config.sample == Sampling::kBalanced)
-    plan.emplace_back("sampling", "balanced, every class equally often in each epoch");
+    plan.emplace_back("sampling", "balanced, each class equally often per epoch");
 }
 
 // Which part of a partly frozen network is trained.
@@ -138,8 +138,8 @@ void plan_exchange(const TrainingJob& job, const TrainState& state, TextPairs& p
   if (spread.empty()) return;
   plan.emplace_back(
       "parameter server",
-      formatted("%d of %d ranks train, at most %d steps apart; learning rates are divided by a "
-                "gradient's staleness",
+      formatted("%d of %d ranks train, at most %d steps apart; the learning rate is divided by "
+                "each gradient's staleness",
                 job.num_workers(), job.world.size(), job.config.ranks.exchange.staleness));
   plan.emplace_back("servers", joined(spread, "; "));
 }

@@ -56,12 +56,12 @@ void check_recipe_of_features(const TrainingJob& job) {
       {"image-size", job.config.data.first_image_size > 0}};
   for (const auto& [name, is_given] : given)
     if (is_given)
-      throw Error(ErrorCode::kUserError,
-                  "--" + std::string(name) +
-                      " says how epochs are trained, but with --freeze backbone and --augment none "
-                      "the last layer is fitted to features without any: use --augment flip, or "
-                      "leave --" +
-                      name + " out.");
+      throw Error(
+          ErrorCode::kUserError,
+          "--" + std::string(name) +
+              " applies to training in epochs, but with --freeze backbone and --augment none the "
+              "last layer is fitted to features directly: use --augment flip, or leave --" +
+              name + " out.");
 }
 
 void plan_recipe(const TrainConfig& config, TextPairs& plan) {

@@ -80,9 +80,9 @@ void join_parts(World& world, TrainingInputs& inputs) {
 void require_own_stream(const Dataset& set, int num_readers) {
   if (num_readers == 1) return;
   throw Error(ErrorCode::kParameterParsing,
-              formatted("%d ranks of a host would read the stream '%s', and what one has read is "
-                        "gone for the others. Give each a stream of its own: --channel-per-rank "
-                        "with '%s_0', '%s_1' and so on; or use one rank on each host.",
+              formatted("%d ranks of a host would read the stream '%s', which can only be read "
+                        "once. Give each its own stream: --channel-per-rank with '%s_0', '%s_1' "
+                        "and so on; or use one rank on each host.",
                         num_readers, set.root.c_str(), set.root.c_str(), set.root.c_str()));
 }
 
@@ -122,7 +122,7 @@ void share_transformation(World& world, const DataConfig& config, TrainingInputs
       throw Error(ErrorCode::kInvalidTransformationDirectory,
                   "--transform-path differs between ranks: " + world.name_of(world.rank()) +
                       " found " + inputs.transform->summary() + ", rank 0 found " +
-                      chain.summary() + ". Give every rank the same.");
+                      chain.summary() + ". Give every rank the same one.");
     inputs.transform = std::move(chain);
   });
 }

@@ -21,7 +21,7 @@ constexpr std::uint64_t kPiece = 64 << 20;  // bytes of images in one collective
 std::string piece_of(const OpenFile& file, std::uint64_t at, std::uint64_t size) {
   std::string piece(std::min(kPiece, size - at), '\0');
   if (file.read_at(at, piece.data(), piece.size()) != piece.size())
-    throw InternalError("a kept stream is shorter than it was");
+    throw InternalError("the kept validation stream was truncated");
   return piece;
 }
 
@@ -37,10 +37,10 @@ void share_images(World& world, std::uint64_t most_in_memory, Dataset& set) {
     try {
       mine.append(piece);
     } catch (const SpoolFault& fault) {
-      failure = std::make_exception_ptr(Error(
-          ErrorCode::kUserError,
-          std::string("The validation images take more memory than there is for them, and ") +
-              fault.what() + ". Give more with --cache-bytes, or another folder with TMPDIR."));
+      failure = std::make_exception_ptr(
+          Error(ErrorCode::kUserError,
+                std::string("The validation images do not fit into the memory limit, and ") +
+                    fault.what() + ". Raise --cache-bytes, or set TMPDIR to another folder."));
     } catch (const std::exception&) {
       failure = std::current_exception();
     }

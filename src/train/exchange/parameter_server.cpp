@@ -217,7 +217,8 @@ class Server final : public ParameterServer {
     any.is_soon = false;
     wait(post(any));
     const int worker = announcement_->rank;
-    if (worker < 0 || worker >= num_workers_) throw InternalError("a server has come to a server");
+    if (worker < 0 || worker >= num_workers_)
+      throw InternalError("a server received a message from a server");
     wait(post(parcel(Parcel::Kind::kReceive, kOfServer, worker, kGradientTag, received_.flat)));
     if (announcement_->has_trained != 0) {
       optimizer_->step(clock_.rate(announcement_->learning_rate, worker));

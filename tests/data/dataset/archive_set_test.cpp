@@ -127,7 +127,7 @@ TEST_F(ArchiveTest, empty_and_truncated_archives_are_refused) {
   expect_fault(std::string(10240, '\0'), "it contains no images");
   for (const std::size_t size : {513UL, 700UL, 1536UL, 1600UL, 2048UL, 2560UL})
     expect_fault(good.substr(0, size), "truncated");
-  expect_fault(good.substr(0, 100), "neither zip nor tar");
+  expect_fault(good.substr(0, 100), "neither a zip, a tar");
   expect_fault(good + good, "follows its end marker");
 }
 

@@ -147,7 +147,7 @@ TEST(Dataset, missing_empty_and_wrong_inputs_are_error_18) {
   EXPECT_NE(message_of(scratch / "trian").find((scratch / "train").string()), std::string::npos);
   fs::remove(scratch / "train");
   scratch.put("data.zip");
-  EXPECT_NE(message_of(scratch / "data.zip").find("neither zip nor tar"), std::string::npos);
+  EXPECT_NE(message_of(scratch / "data.zip").find("neither a zip, a tar"), std::string::npos);
   EXPECT_NE(message_of(scratch.path()).find("data.zip' cannot be used"), std::string::npos);
   fs::rename(scratch / "data.zip", scratch / "data.txt");
   EXPECT_NE(message_of(scratch / "data.txt").find("is a file instead of a folder"),

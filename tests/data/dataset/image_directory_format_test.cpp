@@ -98,7 +98,7 @@ TEST_F(ListTest, broken_lines_are_refused) {
 }
 
 TEST_F(ListTest, repeated_ids_and_unknown_labels_are_refused) {
-  expect_line_fault(kGoodLine, "the id 0 is already that of line 1");
+  expect_line_fault(kGoodLine, "the id 0 already appears in line 1");
   expect_line_fault(R"({"image_info": {"file_name": "a.jpg"}, "category": "dog", "id": 1})",
                     "the label 'dog' is not one of the schema's categories");
 }
@@ -110,7 +110,7 @@ TEST_F(ListTest, missing_files_are_counted_and_the_first_ten_named) {
             std::to_string(i) + "}\n";
   }
   scratch_.put("images.lst", list);
-  expect_fault("images.lst lists 13 images, of which 12 cannot be used: ",
+  expect_fault("images.lst lists 13 images, but 12 of them cannot be used: ",
                "'gone_1.jpg' is missing (line 2), ");
   const std::string message = error_of([&] { read(); }).message();
   EXPECT_NE(message.find("gone_10.jpg"), std::string::npos);

@@ -106,8 +106,9 @@ TEST_F(RecordSet, FilesOfAFolderBelongTogether) {
   ASSERT_EQ(set.notes.size(), 1U);
   EXPECT_NE(set.notes[0].find("2 of the 3 files"), std::string::npos);
   scratch_.put("validation-00000-of-00001", example("c", 1));
-  EXPECT_NE(error_of([&] { read_dataset(scratch_.path(), "Data"); }).message().find("several sets"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { read_dataset(scratch_.path(), "Data"); }).message().find("several datasets"),
+      std::string::npos);
 }
 
 TEST_F(RecordSet, AFileOfNamesTellsWhereNumbersBegin) {
@@ -128,7 +129,7 @@ TEST_F(RecordSet, AFileOfNamesTellsWhereNumbersBegin) {
   expect_fault("a.rec", im2rec("a", 4) + im2rec("b", 1), "has label 4, but --classes", names);
   expect_fault("a.rec", im2rec("a", 3) + im2rec("b", 0), "3 classes", names);
   expect_fault("a.rec", im2rec("a", 0), "label 0", given);
-  expect_fault("a.rec", im2rec("a", 0), "Make the names differ", with_classes("cat\ncat\n"));
+  expect_fault("a.rec", im2rec("a", 0), "Use distinct names", with_classes("cat\ncat\n"));
   expect_fault("a.rec", im2rec("a", 0), "no line", with_classes(""));
 }
 
@@ -192,11 +193,11 @@ TEST_F(RecordSet, DamagedFilesAreRefused) {
   const std::string bytes = example("one", 1) + example("two", 2);
   expect_fault("a.tfrecord", bytes.substr(0, bytes.size() - 1), "in the middle of a record");
   expect_fault("a.tfrecord", "", "it is empty");
-  expect_fault("a.rec", "no records at all", "neither as TFRecord nor as RecordIO");
+  expect_fault("a.rec", "no records at all", "like neither TFRecord nor RecordIO");
   expect_fault("a.rec", im2rec("a", 1) + "xxxxxxxx", "magic");
   expect_fault("a.rec", im2rec("a", 1).substr(0, 30), "in the middle of a record");
   expect_fault("a.tfrecord", tfrecord("no example"), "record 0 (counted from 0)");
-  expect_fault("a.tfrecord", example("a", 100'000), "100000 classes at most");
+  expect_fault("a.tfrecord", example("a", 100'000), "at most 100000 classes");
 }
 
 TEST_F(RecordSet, HostileLengthsTakeNoMemory) {
@@ -250,11 +251,11 @@ TEST_F(RecordSet, AnIndexOfAnotherFileIsRefused) {
   const std::string first = im2rec("aaaaa", 0);
   scratch_.put("a.idx", "0\t0\n1\t" + std::to_string(first.size()) + "\n");
   EXPECT_EQ(read("a.rec", first + im2rec("b", 1)).samples.size(), 2U);
-  expect_fault("a.rec", im2rec("a", 0) + im2rec("b", 1), "belongs to another");
+  expect_fault("a.rec", im2rec("a", 0) + im2rec("b", 1), "belongs to a different file");
   scratch_.put("a.idx", "0\t0\n");
-  expect_fault("a.rec", first + im2rec("b", 1), "belongs to another");
+  expect_fault("a.rec", first + im2rec("b", 1), "belongs to a different file");
   scratch_.put("a.idx", "no numbers\n");
-  expect_fault("a.rec", first, "line 1 is no key and offset");
+  expect_fault("a.rec", first, "line 1 is not a key and an offset");
 }
 
 TEST_F(RecordSet, CompressedFilesAreUnpacked) {

@@ -71,7 +71,7 @@ TEST(Example, KeysMayBeOthers) {
   const std::string data = example({{"img", bytes_list({"IMG"})}, {"y", packed_labels("\x05")}});
   EXPECT_EQ(parsed(data, {.image = "img", .label = "y"}).labels, std::vector<std::int64_t>{5});
   EXPECT_EQ(fault_of(data),
-            "it has no feature 'image/encoded', only 'img', 'y' (--record-keys names others)");
+            "it has no feature 'image/encoded', only 'img', 'y' (--record-keys selects others)");
 }
 
 TEST(Example, UnknownFieldsArePassedOver) {
@@ -88,9 +88,9 @@ TEST(Example, SaysWhatItCannotUse) {
             std::string::npos);
   EXPECT_NE(fault_of(example({{"image/encoded", bytes_list({})}})).find("no image"),
             std::string::npos);
-  EXPECT_NE(fault_of(example({{"image/encoded", packed_labels("\x01")}})).find("no list of bytes"),
+  EXPECT_NE(fault_of(example({{"image/encoded", packed_labels("\x01")}})).find("not a bytes list"),
             std::string::npos);
-  EXPECT_NE(fault_of(example({{"image/class/label", bytes_list({"7"})}})).find("no list of int64"),
+  EXPECT_NE(fault_of(example({{"image/class/label", bytes_list({"7"})}})).find("not an int64 list"),
             std::string::npos);
   EXPECT_NE(fault_of(example({{"image/class/text", bytes_list({std::string(5000, 'x')})}}))
                 .find("more than 4096 bytes"),
@@ -141,8 +141,9 @@ TEST(RecordIoImage, SaysWhatItCannotUse) {
   EXPECT_NE(fault(little_endian(0xFFFFFFFF, 4) + std::string(31, '\0')).find("more labels"),
             std::string::npos);
   for (const float label : {0.5F, 1e30F, -INFINITY, NAN})
-    EXPECT_NE(fault(little_endian(0, 4) + real(label) + std::string(16, '\0')).find("whole number"),
-              std::string::npos);
+    EXPECT_NE(
+        fault(little_endian(0, 4) + real(label) + std::string(16, '\0')).find("not an integer"),
+        std::string::npos);
 }
 
 }  // namespace

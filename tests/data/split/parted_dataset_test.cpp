@@ -45,7 +45,7 @@ class PartedDatasetTest : public testing::Test {
 TEST_F(PartedDatasetTest, DividesEachClassByBytesAndSeed) {
   draw_classes(10);
   const PartedDataset made = split(halves());
-  EXPECT_EQ(made.summary, "10 train, 10 test images of 2 classes, each divided alike");
+  EXPECT_EQ(made.summary, "10 train, 10 test images of 2 classes, stratified by class");
   EXPECT_TRUE(made.set.notes.empty());
   EXPECT_EQ(split(halves()).parts, made.parts);
   PartsRequest other = halves();

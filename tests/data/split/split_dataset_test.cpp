@@ -80,7 +80,7 @@ TEST_F(SplitDatasetTest, GroupsByThePath) {
   draw_classes(20);
   const SplitDataset made = split({.group_by = "(p\\d+)_"});
   for (std::size_t i = 0; i + 1 < 20; i += 2) EXPECT_EQ(made.sides[i], made.sides[i + 1]);
-  expect_word(made.summary, "as far as 10 groups of several images permit");
+  expect_word(made.summary, "with 10 groups of several images kept together");
 }
 
 TEST_F(SplitDatasetTest, SaysWhyNothingCanBeSplit) {

@@ -86,7 +86,7 @@ TEST(SplitFile, TellsAllThatIsWrong) {
   expect_words(split_faults("path,set\ncat/1.jpg,train\ncat/1.jpg,valid\n"),
                {"'cat/1.jpg' (lines 2 and 3)"});
   expect_words(split_faults("path,set\ncat/1.jpg,test\nx.jpg,train\n"),
-               {"'test' (line 2)", "'x.jpg'", "does not name 3 of the 4 images", "'cat/2.jpg'"});
+               {"'test' (line 2)", "'x.jpg'", "lacks 3 of the 4 images", "'cat/2.jpg'"});
   const std::string rows = "path,set\ncat/1.jpg,train\ncat/2.jpg,train\n\"dog/a, b.jpg\",";
   expect_words(split_faults(rows + "train\ndog/1.jpg,train\n"), {"no image with the set 'valid'"});
   expect_words(split_faults(rows + "valid\ndog/1.jpg,valid\n"),
@@ -125,7 +125,7 @@ TEST(Labels, TellAllThatIsWrong) {
   expect_words(label_faults("path,label\nphotos/cat/1.jpg,dog\ncat/2.jpg,a\tb\n"),
                {"1 path is not in", "such as 'cat/1.jpg'", "line 3: the label"});
   expect_words(label_faults("path,label\ncat/1.jpg,\ncat/2.jpg,\n\"dog/a, b.jpg\",\ndog/1.jpg,\n"),
-               {"leaves out every image"});
+               {"drops every image"});
   expect_words(label_faults("path,label\n\"cat/1.jpg,dog\n"), {"line 2", "never closed"});
 }
 

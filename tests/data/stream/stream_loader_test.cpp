@@ -245,7 +245,7 @@ TEST_F(StreamLoaderTest, DamageAndMissingLabelsAreErrors) {
     EXPECT_NE(text.find("train_0"), std::string::npos) << text;
   };
   fails_with(tar.substr(0, tar.size() / 2), "in the middle of a record");
-  fails_with(member(0) + member(1), "before the end mark");
+  fails_with(member(0) + member(1), "before the tar's end marker");
   fails_with("", "before its first byte");
   fails_with("\x1f\x8b" + tar, "compressed");
   fails_with("no tar at all", "no tar");
@@ -277,16 +277,16 @@ TEST_F(StreamLoaderTest, ASilentPipeIsWarnedOfAndThenAnError) {
   StreamLoader::Plan wanted = plan("pipe");
   wanted.silence.warning_seconds = 0.1;
   wanted.silence.deadline_seconds = 0.35;
-  EXPECT_NE(failure(wanted).find("nobody writes to"), std::string::npos);
-  EXPECT_NE(warnings_.find("pipe' is a pipe that nobody writes to"), std::string::npos);
+  EXPECT_NE(failure(wanted).find("without a writer"), std::string::npos);
+  EXPECT_NE(warnings_.find("pipe' is a pipe without a writer"), std::string::npos);
   const int writer = ::open(pipe.c_str(), O_RDWR);
   const std::string begin = tar_of(20).substr(0, 5000);
   ASSERT_EQ(::write(writer, begin.data(), begin.size()), static_cast<ssize_t>(begin.size()));
   const std::string text = failure(wanted);
-  EXPECT_NE(text.find("has sent nothing"), std::string::npos) << text;
+  EXPECT_NE(text.find("has sent no data"), std::string::npos) << text;
   ::close(writer);
   wanted.path = (folder_ / "absent").string();
-  EXPECT_NE(failure(wanted).find("is not there"), std::string::npos);
+  EXPECT_NE(failure(wanted).find("does not exist"), std::string::npos);
 }
 
 // "1" is a class's number, and "3" is one's name: names go before numbers.
@@ -303,7 +303,7 @@ TEST_F(StreamLoaderTest, NumbersOfRecordsMayBeginWithOne) {
   EXPECT_EQ(reds(stream, 1), numbers(20));
   wanted.records.first_label = 0;
   wanted.classes = {"a", "b", "c"};
-  EXPECT_NE(failure(wanted).find("the label '3', which is none of the 3 classes"),
+  EXPECT_NE(failure(wanted).find("the label '3', which is not one of the 3 classes"),
             std::string::npos);
 }
 

@@ -30,12 +30,12 @@ TEST(OperationFaults, AreFoundTogether) {
   const auto faults = faults_of(
       R"([["Resise",3],["Pad",{"padding":"x","fil":3}],["FiveCrop",3],["CenterCrop",0]])");
   ASSERT_EQ(faults.size(), 5u);
-  EXPECT_NE(faults[0].find("operation 1, Resise: there is no such operation. Did you mean "
+  EXPECT_NE(faults[0].find("operation 1, Resise: unknown operation. Did you mean "
                            "'Resize'?"),
             std::string::npos);
   EXPECT_NE(faults[1].find("no argument 'fil'"), std::string::npos);
   EXPECT_NE(faults[2].find("padding is \"x\""), std::string::npos);
-  EXPECT_NE(faults[3].find("FiveCrop: it makes several images"), std::string::npos);
+  EXPECT_NE(faults[3].find("FiveCrop: it produces several images"), std::string::npos);
   EXPECT_NE(faults[4].find("size is 0"), std::string::npos);
 }
 

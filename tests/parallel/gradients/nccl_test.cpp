@@ -203,7 +203,7 @@ TEST_F(NcclTest, TheDeadlineNamesCollectiveAndSeconds) {
   script->gpu_is_stuck = true;
   const auto communicator = make();
   communicator->all_reduce(at::ones({5}));
-  EXPECT_EQ(failure_of(*communicator), "Waited 1 s for the gradient sum over all ranks.");
+  EXPECT_EQ(failure_of(*communicator), "Waited 1 s for the gradient all-reduce over all ranks.");
   EXPECT_THROW(communicator->all_reduce(at::ones({5})), Error);
   EXPECT_THROW(communicator->broadcast(at::ones({5})), Error);
   wait_for(script->aborts, 1);
@@ -268,7 +268,7 @@ TEST_F(NcclTest, FaultsOfNcclAndCudaEndTheWait) {
     const auto communicator = make();
     communicator->all_reduce(at::ones({5}));
     script->state = State::kFailed;
-    EXPECT_NE(failure_of(*communicator).find("gradient sum over all ranks failed: remote"),
+    EXPECT_NE(failure_of(*communicator).find("gradient all-reduce over all ranks failed: remote"),
               std::string::npos);
   }
   script->state = State::kReady;
@@ -286,8 +286,9 @@ TEST_F(NcclTest, AFaultOfCudaInNcclIsTheGpus) {
   script->gpu_is_stuck = true;
   communicator->all_reduce(at::ones({5}));
   script->state = State::kFailed;
-  EXPECT_NE(failure_of(*communicator, ErrorCode::kFailedToCompleteOperation).find("gradient sum"),
-            std::string::npos);
+  EXPECT_NE(
+      failure_of(*communicator, ErrorCode::kFailedToCompleteOperation).find("gradient all-reduce"),
+      std::string::npos);
 }
 
 TEST_F(NcclTest, TellsTheSecondsOfItsSums) {
@@ -302,7 +303,7 @@ TEST_F(NcclTest, AnotherRanksFailureEndsTheWait) {
   plan.deadline_s = 60;
   script->gpu_is_stuck = true;
   plan.watch.waiting = [](const std::string& collective, std::uint64_t, double waited_s) {
-    EXPECT_EQ(collective, "gradient sum");
+    EXPECT_EQ(collective, "gradient all-reduce");
     if (waited_s > 0.2) throw FailedElsewhere("rank 1 on host b", "disk full", 3);
   };
   const auto communicator = make();

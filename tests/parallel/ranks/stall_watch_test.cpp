@@ -18,7 +18,7 @@ struct StallWatchTest : testing::Test {
     peers[1] = {started, patient, "loading", std::chrono::steady_clock::now()};
   }
   void judge(double waited) {
-    stall.judge("gradient sum", waited, {peers, kHosts, 0, 5}, "training, epoch 1");
+    stall.judge("gradient all-reduce", waited, {peers, kHosts, 0, 5}, "training, epoch 1");
   }
 };
 
@@ -27,9 +27,10 @@ TEST_F(StallWatchTest, WarnsAtIntervals) {
   EXPECT_FALSE(stall.judges(2.9));
   ASSERT_TRUE(stall.judges(3.1));
   judge(3.1);
-  EXPECT_EQ(warnings.at(0),
-            "waiting for 3 s for the gradient sum over all ranks. Missing: rank 1 on host b, "
-            "loading.");
+  EXPECT_EQ(
+      warnings.at(0),
+      "waiting for 3 s for the gradient all-reduce over all ranks. Missing: rank 1 on host b, "
+      "loading.");
   EXPECT_FALSE(stall.judges(6));
   EXPECT_TRUE(stall.judges(6.2));
   stall.begin();
@@ -57,7 +58,7 @@ TEST_F(StallWatchTest, TheDeadlineErrorHasAllDetails) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kTimeoutOccured);
     EXPECT_EQ(error.message(),
-              "Waited 10 s for the gradient sum over all ranks. Missing: rank 1 on host b, "
+              "Waited 10 s for the gradient all-reduce over all ranks. Missing: rank 1 on host b, "
               "loading. This rank was training, epoch 1. Use --collective-timeout to wait "
               "longer.");
   }

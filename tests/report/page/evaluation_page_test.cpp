@@ -103,7 +103,7 @@ TEST(EvaluationPage, MistakesHaveHeatMapsWhereTheyWereAskedFor) {
   model.heat_maps = {{96, 96, "map"}, {}, {}};
   const std::string explained = evaluation_html(record_of({model}));
   EXPECT_EQ(count(explained, "<img"), 3U);
-  EXPECT_EQ(count(explained, "where the model saw &lt;dog&gt;"), 1U);
+  EXPECT_EQ(count(explained, "heat map for &lt;dog&gt;"), 1U);
   EXPECT_NE(explained.find("yellow"), std::string::npos);
 }
 
@@ -118,7 +118,7 @@ TEST(EvaluationPage, SeveralModelsAreComparedAndHaveAPageEach) {
     EXPECT_NE(html.find("href=\"" + model_page_name(model) + "\""), std::string::npos);
     EXPECT_NE(model_page_html(record, model).find("id=\"top1\""), std::string::npos);
   }
-  EXPECT_NE(pair_finding(record, pair).find("more than chance"), std::string::npos);
+  EXPECT_NE(pair_finding(record, pair).find("statistically significant"), std::string::npos);
   pair.answers = {.both = 500, .only_first = 3, .only_second = 2, .neither = 5};
   pair.test = mcnemar_test(pair.answers);
   EXPECT_NE(pair_finding(record, pair).find("due to chance"), std::string::npos);

@@ -154,7 +154,8 @@ TEST(Findings, NameTheWeakestClass) {
   run.details.epoch = 5;
   run.details.confusion = matrix_of({{90, 10, 0}, {2, 98, 0}, {60, 10, 30}});
   const std::string text = all_of(run, Judged::kWarning);
-  EXPECT_HAS(text, "bird\u2069” only 30.0 % are recognized; most others are taken for “\u2068cat");
+  EXPECT_HAS(text,
+             "bird\u2069” only 30.0 % are recognized; most others are predicted as “\u2068cat");
 }
 
 TEST(Findings, WarnOfImbalanceEmptyClassesAndBadImages) {
@@ -178,7 +179,7 @@ TEST(Findings, SayWhatWasDoneAgainstImbalance) {
   EXPECT_HAS(all_of(run, Judged::kWarning), "`--sample balanced` drew all classes equally often");
   EXPECT_LACKS(all_of(run, Judged::kWarning), "To favor small classes");
   run.start.options = {{"sample", "shuffle"}, {"class-weights", "sqrt"}};
-  EXPECT_HAS(all_of(run, Judged::kWarning), "`--class-weights sqrt` gave the images");
+  EXPECT_HAS(all_of(run, Judged::kWarning), "`--class-weights sqrt` gave images");
 }
 
 TEST(Findings, WarnOfImagesThatTrainingSees) {
@@ -188,7 +189,7 @@ TEST(Findings, WarnOfImagesThatTrainingSees) {
   EXPECT_LACKS(all_of(run, Judged::kWarning), "training images");
   run.epochs[0].valid_in_train = 37;
   EXPECT_HAS(all_of(run, Judged::kWarning), "37 of 400 validation images are also training images");
-  EXPECT_HAS(next_steps(run).front(), "training and validation share");
+  EXPECT_HAS(next_steps(run).front(), "Remove the shared images");
   run.epochs[4].valid = run.epochs[3].valid;
   EXPECT_LACKS(all_of(run, Judged::kGood), "no sign of overfitting");
 }
@@ -201,11 +202,11 @@ TEST(Findings, SayWhereTheLossStoppedBeingANumber) {
 
 TEST(TimeFinding, NamesTheBiggestCost) {
   RunRecord run = sample_run(2);
-  EXPECT_HAS(time_finding(run), "98.0 % of its time went into computing");
+  EXPECT_HAS(time_finding(run), "98.0 % of its time was spent computing");
   for (EpochRecord& epoch : run.epochs) epoch.gpu = {.utilisation_percent = 45, .power_watts = 100};
   EXPECT_HAS(time_finding(run), "a larger `--batch-size`");
   for (EpochRecord& epoch : run.epochs) epoch.gpu->utilisation_percent = 95;
-  EXPECT_HAS(time_finding(run), "98.0 % of its time went into computing");
+  EXPECT_HAS(time_finding(run), "98.0 % of its time was spent computing");
   for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 3.8;
   EXPECT_HAS(time_finding(run),
              "38.0 % of each training step waited for images: more `--loader-threads`");
@@ -213,7 +214,7 @@ TEST(TimeFinding, NamesTheBiggestCost) {
   EXPECT_HAS(time_finding(run), "25.0 % of each training step waited for all-reduce");
   for (EpochRecord& epoch : run.epochs) epoch.valid_seconds = 30;
   for (EpochRecord& epoch : run.epochs) epoch.times = {};
-  EXPECT_HAS(time_finding(run), "75.0 % of the time went into validation");
+  EXPECT_HAS(time_finding(run), "75.0 % of the time was spent on validation");
   EXPECT_EQ(time_finding(sample_run(0)), "");
 }
 
@@ -249,9 +250,9 @@ TEST(SpeedLadder, AnIdleGpuCouldBeASmallerOne) {
   }
   EXPECT_HAS(speed_ladder(run).at(2).text, "cheaper GPU");
   run.start.precision = "fp32";
-  EXPECT_HAS(speed_ladder(run).at(2).text, "images arrive now.");
+  EXPECT_HAS(speed_ladder(run).at(2).text, "would keep up with the loader.");
   run.start.options.emplace_back("price-per-hour", "4");  // 100 images/s
-  EXPECT_HAS(speed_ladder(run).at(2).text, "costs less than 4.00 an hour for every 100 images/s");
+  EXPECT_HAS(speed_ladder(run).at(2).text, "costs less than 4.00 per hour for every 100 images/s");
 }
 
 TEST(SpeedLadder, RanksThatWaitForSumsAreNotHelpedByMore) {

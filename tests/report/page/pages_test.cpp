@@ -99,10 +99,10 @@ TEST(ReportPage, ShowsHowMuchTheModelCanAnswer) {
   EXPECT_TRUE(has(page, "<data id=\"temperature\" value=\"1.5\">"));
   EXPECT_TRUE(has(page, "<th scope=\"row\">98 %</th><td>0.75</td><td>80.0 %</td>"));
   EXPECT_TRUE(has(page, "<th scope=\"row\">90 %</th><td>0.5</td><td>100 %</td>"));
-  EXPECT_TRUE(has(page, "no confidence is right so often"));
-  EXPECT_FALSE(has(page, "cannot be promised"));
+  EXPECT_TRUE(has(page, "no threshold is that accurate"));
+  EXPECT_FALSE(has(page, "not reliable"));
   run.details.calibration.answers = {{0.75, 299, 299}};
-  EXPECT_TRUE(has(report_html(run), "cannot be promised: 299 answers"));
+  EXPECT_TRUE(has(report_html(run), "not reliable: only 299 answers"));
 }
 
 TEST(ReportPage, TakesARecordThatContradictsItself) {

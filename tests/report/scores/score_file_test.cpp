@@ -149,9 +149,9 @@ TEST_F(ScoreFileTest, TellsDamage) {
   expect_damage("more than the limit");
   write_file_durably(progress_, progress);
   write_file_durably(part_, "one\ntwO\nthree\n");
-  expect_damage("does not hold");
+  expect_damage("does not match");
   write_file_durably(part_, "one\n");
-  expect_damage("does not hold");
+  expect_damage("does not match");
   write_file_durably(part_, "one\ntwo\n");
   EXPECT_TRUE(ScoreFile(path_).unfinished().progress);
   fs::remove(part_);
