@@ -25,7 +25,7 @@ find_engine() {
 }
 
 engine=${ENGINE:-$(find_engine)}
-# The name that NVIDIA's packages give their licence.
+# The name that NVIDIA's packages give their license.
 licenses=Apache-2.0
 if [ "$variant" = cuda ]; then licenses+=" AND LicenseRef-NVIDIA-Proprietary"; fi
 

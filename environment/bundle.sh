@@ -5,7 +5,7 @@
 #                                                         KILN_TORCH_ROOT to a folder with torch/ and nvidia/
 #                                                         (wheels-libtorch.txt says how it is made) and run OUT/kiln.
 #                                                         PROGRAM: another one of BUILD, which OUT/bin then has too
-#   environment/bundle.sh --whole cpu|cuda OUT [BUILD]    with them, their licences and OUT/setup/install.sh, which makes a bare
+#   environment/bundle.sh --whole cpu|cuda OUT [BUILD]    with them, their licenses and OUT/setup/install.sh, which makes a bare
 #                                                         Debian 12 run it: what the image is made of; cpu leaves the
 #                                                         GPU module and its libraries out
 #
@@ -71,7 +71,7 @@ closure | sort -u -k1,1 | while read -r name path; do
   cp -L "$path" "$out/lib/$name"
   realpath "$path" >>"$origins"
   case $(realpath "$path") in
-    "$(realpath "$root")"/nvidia/*) ;;  # its licence has it passed on as it is
+    "$(realpath "$root")"/nvidia/*) ;;  # its license has it passed on as it is
     "$(realpath "$root")"/* | "$(realpath "$arrow")"/*) strip --strip-unneeded "$out/lib/$name" ;;
     *) strip --strip-unneeded "$out/lib/$name" && patchelf --force-rpath --set-rpath '$ORIGIN' "$out/lib/$name" ;;
   esac

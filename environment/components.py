@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tells what the libraries of a bundle are parts of: OUT/components.jsonl, one CycloneDX component a line, and the licences
-of each in OUT/licences.
+"""Tells what the libraries of a bundle are parts of: OUT/components.jsonl, one CycloneDX component a line, and the licenses
+of each in OUT/licenses.
 
     components.py LIBTORCH ARROW ORIGINS OUT      ORIGINS: the files that were copied, a path a line"""
 import json
@@ -27,7 +27,7 @@ def debian_package(path):
 def debian_component(package, out):
     version = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True,
                              check=True).stdout
-    copy_licences([pathlib.Path(f"/usr/share/doc/{package}/copyright")], out / "licences" / package)
+    copy_licenses([pathlib.Path(f"/usr/share/doc/{package}/copyright")], out / "licenses" / package)
     return {"type": "library", "name": package, "version": version,
             "purl": f"pkg:deb/debian/{quote(package)}@{quote(version)}?distro=debian-12"}
 
@@ -37,15 +37,15 @@ def wheel_component(wheel, out):
     pins = "".join((LISTS / f"wheels-{part}.txt").read_text() for part in ("libtorch", "arrow"))
     pin = re.search(rf"^{name}==.*sha256:(\w+)", pins, re.M)
     inside = wheel.parent / "nvidia" / name.removeprefix("nvidia-").removesuffix("-cu13")
-    copy_licences([*wheel.glob("licenses/**/*"), *inside.glob("LICENSE*")], out / "licences" / name)
+    copy_licenses([*wheel.glob("licenses/**/*"), *inside.glob("LICENSE*")], out / "licenses" / name)
     component = {"type": "library", "name": name, "version": version, "purl": f"pkg:pypi/{name}@{version}"}
     return component | ({"hashes": [{"alg": "SHA-256", "content": pin[1]}]} if pin else {})
 
 
-def copy_licences(files, folder):
+def copy_licenses(files, folder):
     files = [file for file in files if file.is_file()]
     if not files:
-        sys.exit(f"components.py: no licence was found for {folder.name}")
+        sys.exit(f"components.py: no license was found for {folder.name}")
     folder.mkdir(parents=True, exist_ok=True)
     for file in files:
         shutil.copy(file, folder / file.name)

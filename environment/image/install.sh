@@ -13,7 +13,7 @@ rm -rf /etc/ssh/ssh_host_* /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debc
 
 mkdir -p /opt/kiln/lib /run/sshd
 useradd --no-log-init --uid 10001 --gid 0 --home-dir /tmp --no-create-home kiln
-cp -r "$bundle/bin" "$bundle/licences" /opt/kiln/
+cp -r "$bundle/bin" "$bundle/licenses" /opt/kiln/
 system=$(ldconfig -p)
 for library in "$bundle"/lib/*; do
   case $system in *"$(basename "$library") "*) ;; *) cp "$library" /opt/kiln/lib/ ;; esac

@@ -108,7 +108,7 @@ struct CommunicationTime {
 
 // Load of this rank's GPU as reported by NVIDIA's management library, averaged over an epoch.
 struct GpuLoad {
-  double utilisation_percent = 0;
+  double utilization_percent = 0;
   double power_watts = 0;
 };
 

@@ -35,9 +35,9 @@ std::vector<Option> init_model_options() {
                     "Output folder for the UntrainedModelDirectory."),
       weights("A last layer without 1000 outputs is not loaded."),
       weights_sha256(),
-      yes_or_no("pretrained", ValueKind::kBoolean, "", kModel,
-                "True requires --weights, since nothing is downloaded. Default: True if --weights "
-                "is given."),
+      yes_or_no(
+          "pretrained", ValueKind::kBoolean, "", kModel,
+          "True requires --weights: Kiln comes with none. Default: True if --weights is given."),
       zero_init_residual(),
       memory_efficient(),
       seed(kModel, "Seed for the initial weights."),

@@ -19,7 +19,7 @@ class CudaImageTest(ImageTest):
         self.assertEqual(self.shell("ls /opt/kiln/bin").split(), ["kiln", "libkiln_cuda.so"])
         self.assertLess(self.engine.inspect(self.image)["Size"], 4.0e9)
 
-    def test_its_label_names_the_licence_of_nvidia(self):
+    def test_its_label_names_the_license_of_nvidia(self):
         labels = self.engine.inspect(self.image)["Config"]["Labels"]
         self.assertEqual(labels["org.opencontainers.image.licenses"], "Apache-2.0 AND LicenseRef-NVIDIA-Proprietary")
 

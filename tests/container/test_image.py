@@ -69,14 +69,14 @@ class InsideTest(ImageTest):
         for program in ("mpirun", "orted", "ssh", "bash", "kiln"):
             self.assertTrue(self.shell(f"command -v {program}"), program)
 
-    def test_bill_of_materials_and_licences(self):
+    def test_bill_of_materials_and_licenses(self):
         bill = json.loads(self.shell("cat /opt/kiln/bill-of-materials.cdx.json"))
         self.assertEqual((bill["bomFormat"], bill["metadata"]["component"]["name"]), ("CycloneDX", "kiln"))
         names = {component["name"] for component in bill["components"]}
         self.assertLessEqual({"torch", "nvidia-cuda-runtime", "libopenmpi3", "openssh-server", "libc6", "libjpeg62-turbo",
                               "nlohmann-json3-dev"}, names)
         self.assertTrue(all(component["version"] and component["purl"] for component in bill["components"]))
-        kept = self.shell("ls /opt/kiln/licences; cd /usr/share/doc; ls -d */copyright").replace("/copyright", "").split()
+        kept = self.shell("ls /opt/kiln/licenses; cd /usr/share/doc; ls -d */copyright").replace("/copyright", "").split()
         self.assertEqual(names - set(kept), set())
 
 

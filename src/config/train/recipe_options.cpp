@@ -46,7 +46,7 @@ std::vector<TrainOption> schedule_options() {
        choice("lr-schedule", {"polynomial", "cosine", "onecycle", "constant"}, kRecipe,
               "How the learning rate falls after warm-up. polynomial: with the square of the "
               "remaining epochs. cosine: half a cosine. onecycle: also rises by one, over the "
-              "epochs of --num-warmup-steps or a third of all. constant: not at all.")},
+              "epochs of --num-warmup-steps or three tenths of all. constant: not at all.")},
       {Effect::kResult, choice("lr-step", {"epoch", "step"}, kRecipe,
                                "How often the learning rate changes: every epoch or every step.")},
       {Effect::kResult, number_from("label-smoothing", "0", 0, 1, "", kRecipe,

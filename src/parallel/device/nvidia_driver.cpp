@@ -178,7 +178,7 @@ void GpuMeter::sample() {
   if (!library_ || library_->utilization(library_->device, &utilization) != 0 ||
       library_->power(library_->device, &milliwatts) != 0)
     return;
-  sum_.utilisation_percent += utilization.gpu;
+  sum_.utilization_percent += utilization.gpu;
   sum_.power_watts += milliwatts / kMilliwatts;
   ++num_samples_;
 }
@@ -187,7 +187,7 @@ std::optional<GpuLoad> GpuMeter::take_average() {
   if (num_samples_ == 0) return std::nullopt;
   const GpuLoad sum = std::exchange(sum_, {});
   const int count = std::exchange(num_samples_, 0);
-  return GpuLoad{sum.utilisation_percent / count, sum.power_watts / count};
+  return GpuLoad{sum.utilization_percent / count, sum.power_watts / count};
 }
 
 }  // namespace kiln

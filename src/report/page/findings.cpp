@@ -312,14 +312,15 @@ class Adviser {
       add(formatted("An epoch has only %d steps: lower `--batch-size`, or use fewer ranks.",
                     run_.start.steps_per_epoch));
     if (trend_ == Trend::kOverfitting)
-      add("Start from pretrained weights (`kiln init-model --pretrained True`), or add training "
-          "images: these are too few to learn from scratch.");
+      add("Start from pretrained weights (`--model-name` with `--weights`), or add training "
+          "images: "
+          "these are too few to learn from scratch.");
     else
       add("Train longer (`--epochs`), and try a `--learning-rate` 3 times higher and one 3 times "
           "lower.");
     if (trend_ != Trend::kOverfitting)
-      add("With fewer than a few hundred images per class, start from pretrained weights (`kiln "
-          "init-model --pretrained True`).");
+      add("With fewer than a few hundred images per class, start from pretrained weights "
+          "(`--model-name` with `--weights`).");
   }
 
   void improve() {

@@ -20,7 +20,7 @@ constexpr double kIdle = 0.3;            // and one that a slower one would repl
 double gpu_share(const std::vector<EpochRecord>& epochs) {
   double percents = 0;
   for (const EpochRecord& epoch : epochs)
-    percents += epoch.gpu ? epoch.gpu->utilisation_percent : 0;
+    percents += epoch.gpu ? epoch.gpu->utilization_percent : 0;
   return epochs.empty() ? 0 : percents / 100 / static_cast<double>(epochs.size());
 }
 

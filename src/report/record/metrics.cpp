@@ -60,7 +60,7 @@ std::vector<Metric> epoch_metrics(const EpochRecord& epoch) {
     metrics.push_back(
         {"Memory/GPU peak MB", static_cast<double>(epoch.peak_device_bytes) / kMegabyte});
   if (epoch.gpu) {
-    metrics.push_back({"GPU/utilization percent", epoch.gpu->utilisation_percent});
+    metrics.push_back({"GPU/utilization percent", epoch.gpu->utilization_percent});
     metrics.push_back({"GPU/power watts", epoch.gpu->power_watts});
   }
   if (epoch.cpu_share > 0)

@@ -102,7 +102,7 @@ void visit_fields(Is<CommunicationTime> auto& time, auto&& field) {
 }
 
 void visit_fields(Is<GpuLoad> auto& gpu, auto&& field) {
-  field("utilisation_percent", gpu.utilisation_percent);
+  field("utilization_percent", gpu.utilization_percent);
   field("power_watts", gpu.power_watts);
 }
 

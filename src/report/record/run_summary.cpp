@@ -192,7 +192,7 @@ std::string load_text(const std::vector<EpochRecord>& epochs) {
   double cpu = 0, gpu = 0, watts = 0;
   for (const EpochRecord& epoch : epochs) {
     cpu += epoch.cpu_share;
-    gpu += epoch.gpu ? epoch.gpu->utilisation_percent : 0;
+    gpu += epoch.gpu ? epoch.gpu->utilization_percent : 0;
     watts += epoch.gpu ? epoch.gpu->power_watts : 0;
   }
   const auto count = static_cast<double>(epochs.size());

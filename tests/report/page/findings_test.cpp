@@ -203,9 +203,9 @@ TEST(Findings, SayWhereTheLossStoppedBeingANumber) {
 TEST(TimeFinding, NamesTheBiggestCost) {
   RunRecord run = sample_run(2);
   EXPECT_HAS(time_finding(run), "98.0 % of its time was spent computing");
-  for (EpochRecord& epoch : run.epochs) epoch.gpu = {.utilisation_percent = 45, .power_watts = 100};
+  for (EpochRecord& epoch : run.epochs) epoch.gpu = {.utilization_percent = 45, .power_watts = 100};
   EXPECT_HAS(time_finding(run), "a larger `--batch-size`");
-  for (EpochRecord& epoch : run.epochs) epoch.gpu->utilisation_percent = 95;
+  for (EpochRecord& epoch : run.epochs) epoch.gpu->utilization_percent = 95;
   EXPECT_HAS(time_finding(run), "98.0 % of its time was spent computing");
   for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 3.8;
   EXPECT_HAS(time_finding(run),
@@ -230,9 +230,9 @@ TEST(SpeedLadder, GoesFromImagesToMoreMachines) {
   RunRecord run = sample_run(2);
   EXPECT_EQ(speed_ladder(run).size(), 3U);  // without a GPU there is no load to fill
   EXPECT_HAS(next_rung(run), "a GPU");
-  for (EpochRecord& epoch : run.epochs) epoch.gpu = {.utilisation_percent = 45, .power_watts = 100};
+  for (EpochRecord& epoch : run.epochs) epoch.gpu = {.utilization_percent = 45, .power_watts = 100};
   EXPECT_HAS(next_rung(run), "`--batch-size`");
-  for (EpochRecord& epoch : run.epochs) epoch.gpu->utilisation_percent = 95;
+  for (EpochRecord& epoch : run.epochs) epoch.gpu->utilization_percent = 95;
   run.start.precision = "fp32";
   EXPECT_HAS(next_rung(run), "`--precision auto`");
   run.start.precision = "bf16";
@@ -245,7 +245,7 @@ TEST(SpeedLadder, AnIdleGpuCouldBeASmallerOne) {
   RunRecord run = sample_run(2);
   run.start.precision = "bf16";
   for (EpochRecord& epoch : run.epochs) {
-    epoch.gpu = {.utilisation_percent = 12, .power_watts = 100};
+    epoch.gpu = {.utilization_percent = 12, .power_watts = 100};
     epoch.times.data_wait = 8;
   }
   EXPECT_HAS(speed_ladder(run).at(2).text, "cheaper GPU");
