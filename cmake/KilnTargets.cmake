@@ -14,14 +14,6 @@ function(kiln_room name)
   target_link_libraries(kiln_${name} PUBLIC ${ROOM_LINK} PRIVATE ${ROOM_PRIVATE_LINK})
 endfunction()
 
-# kiln_share_torch_header(TARGET): an executable that takes over kiln_model's precompiled header. That is compiled with
-# -fPIC, like every library; with the -fPIE of executables the compiler would refuse it.
-function(kiln_share_torch_header target)
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${target} PRIVATE -fPIC)
-  target_precompile_headers(${target} REUSE_FROM kiln_model)
-endfunction()
-
 # kiln_test(ROOM SOURCES … LINK …): the GoogleTest program of a room, kiln_ROOM_test. It is one test of CTest's: a process for each
 # of its cases would spend five times as long on loading LibTorch.
 function(kiln_test room)

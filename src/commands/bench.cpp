@@ -1,4 +1,6 @@
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
+#include <torch/cuda.h>
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -1,6 +1,7 @@
 #include "commands/commands.h"
 
-#include <torch/torch.h>
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
 
 #include <memory>
 #include <string>
@@ -20,7 +21,7 @@ namespace kiln {
 namespace {
 
 std::unique_ptr<ImageModel> make_fresh(const InitModelConfig& config) {
-  torch::manual_seed(static_cast<std::uint64_t>(config.random_seed));
+  at::manual_seed(static_cast<std::uint64_t>(config.random_seed));
   return make_image_model({.model_name = config.model_name,
                            .memory_efficient = config.memory_efficient,
                            .zero_init_residual = config.zero_init_residual});

@@ -1,6 +1,11 @@
 #include "commands/step_probe.h"
 
-#include <torch/torch.h>
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/cuda.h>
 
 #include <memory>
 #include <optional>
@@ -48,7 +53,7 @@ StepFigures measure_each(const BenchStepConfig& config, at::Device device, const
 }
 
 std::unique_ptr<ImageModel> fresh_model(const BenchStepConfig& config, at::Device device) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   std::unique_ptr<ImageModel> model =
       make_image_model({.model_name = config.model_name, .num_classes = config.classes});
   model->prepare(device);
@@ -78,10 +83,10 @@ StepFigures measure_inference(const BenchStepConfig& config, Precision precision
                               at::Device device) {
   const std::unique_ptr<ImageModel> model = fresh_model(config, device);
   model->fold_batch_norm();
-  const torch::InferenceMode inference;
+  const at::InferenceMode inference;
   const at::Tensor images = OneBatch(config, device).next()->images;
   return measure_each(config, device, [&] {
-    return forward(*model, images, precision).to(torch::kFloat32).cpu().contiguous();
+    return forward(*model, images, precision).to(at::kFloat).cpu().contiguous();
   });
 }
 

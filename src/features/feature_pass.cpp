@@ -1,6 +1,8 @@
 #include "features/feature_pass.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
 
 #include <utility>
 
@@ -23,11 +25,11 @@ bool FeaturePass::step() {
   if (batch == nullptr) return false;
   ++steps_;
   if (batch->count == 0) return true;
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const at::Tensor rows =
-      pooled_features(model_, uploader_.upload(*batch).images, precision_).to(torch::kFloat32);
+      pooled_features(model_, uploader_.upload(*batch).images, precision_).to(at::kFloat);
   // Made once, so that no memory is needed to join the batches.
-  if (!features_.rows.defined()) features_.rows = torch::empty({num_images_, rows.size(1)});
+  if (!features_.rows.defined()) features_.rows = at::empty({num_images_, rows.size(1)});
   features_.rows.narrow(0, images_done(), rows.size(0)).copy_(rows);
   for (const std::int64_t label : batch->labels)
     features_.labels.push_back(static_cast<std::int32_t>(label));

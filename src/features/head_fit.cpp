@@ -1,6 +1,12 @@
 #include "features/head_fit.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -145,7 +151,7 @@ class Path {
 HeadFit fit_head(const LabeledFeatures& images, int num_classes, const Folds& folds,
                  const std::vector<double>& class_weights,
                  const std::function<bool()>& is_stopped) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   require_finite(images.rows);
   const FeatureSpace space(images.rows);
   Path path(

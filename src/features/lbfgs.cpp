@@ -1,6 +1,8 @@
 #include "features/lbfgs.h"
 
-#include <torch/torch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <deque>
@@ -45,7 +47,7 @@ at::Tensor direction(const at::Tensor& gradient, const std::deque<Memory>& memor
 }  // namespace
 
 at::Tensor minimize(const Objective& objective, const at::Tensor& start, const MinimizePlan& plan) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   std::deque<Memory> memories;
   at::Tensor place = start;
   ValueAndGradient now = objective(place);

@@ -1,6 +1,14 @@
 #include "features/softmax_regression.h"
 
-#include <torch/torch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_eigh.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
 
 #include <utility>
 
@@ -44,7 +52,7 @@ ValueAndGradient penalized_loss(const WeightedImages& images, const at::Tensor& 
 }  // namespace
 
 FeatureSpace::FeatureSpace(const at::Tensor& features) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   coordinates_ = features.to(at::kDouble);
   mean_ = coordinates_.mean(0);
   const at::Tensor variance = coordinates_.var(0, /*unbiased=*/false);
@@ -65,7 +73,7 @@ FeatureSpace::FeatureSpace(const at::Tensor& features) {
 }
 
 FeatureSpace::Layer FeatureSpace::layer_of(const at::Tensor& weights) const {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const at::Tensor along = weights_part(weights);
   const at::Tensor w =
       (directions_.defined() ? directions_.mm(along) : along) * scale_.unsqueeze(1);  // [D, C]

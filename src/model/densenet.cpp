@@ -1,5 +1,8 @@
-#include "model/image_model.h"
+#include "model/networks.h"
 
+#include <ATen/ops/cat.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,9 @@
 #include "model/image_model.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
+#include <torch/nn/module.h>
 
 #include <algorithm>
 #include <set>
@@ -8,6 +11,7 @@
 
 #include "model/catalogue.h"
 #include "model/layers.h"
+#include "model/networks.h"
 
 namespace kiln {
 namespace {
@@ -140,7 +144,7 @@ class NetworkModel : public ImageModel {
   at::Tensor weights_of(const std::vector<int>& classes) const {
     const at::Tensor& first = network_->classifier().weight();
     const std::vector<std::int64_t> ids(classes.begin(), classes.end());
-    const at::Tensor rows = torch::tensor(ids, at::TensorOptions(first.device()).dtype(at::kLong));
+    const at::Tensor rows = at::tensor(ids, at::TensorOptions(first.device()).dtype(at::kLong));
     const at::Tensor weights = out_linear_ ? out_linear_->weight().index_select(0, rows).mm(first)
                                            : first.index_select(0, rows);
     return weights.view({weights.size(0), weights.size(1), 1, 1});

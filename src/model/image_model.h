@@ -9,7 +9,6 @@
 
 #include "base/vocabulary.h"
 #include "model/catalogue.h"
-#include "model/layers.h"
 #include "model/sync_batch_norm.h"
 
 namespace kiln {
@@ -76,22 +75,5 @@ class ImageModel {
 // A freshly initialized network, drawn from LibTorch's default generator: seed it first.
 // Throws Error kInvalidModelDirectory with the known names for an unknown one.
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options);
-
-// ResNet, ResNeXt and Wide ResNet as torchvision defines them (stride in the 3x3 convolution:
-// "v1.5"). He et al., arXiv:1512.03385; Xie et al., arXiv:1611.05431; Zagoruyko and Komodakis,
-// arXiv:1605.07146.
-
-// [N, 3, H, W] -> [N, num_classes]; at least one pixel. Initialized.
-std::shared_ptr<Network> make_resnet(const ResNetShape& shape, int num_classes,
-                                     bool zero_init_residual);
-
-// DenseNet-BC as torchvision defines it. Huang et al., arXiv:1608.06993; memory_efficient: Pleiss
-// et al., arXiv:1707.06990.
-
-// [N, 3, H, W] -> [N, num_classes]; H and W at least 29. Initialized. `memory_efficient`: in
-// training, backward computes each layer's concatenation and bottleneck again instead of keeping
-// them.
-std::shared_ptr<Network> make_densenet(const DenseNetShape& shape, int num_classes,
-                                       bool memory_efficient);
 
 }  // namespace kiln

@@ -3,7 +3,8 @@
 // construction: see init_* below.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
 
 #include <array>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "model/image_model.h"
+#include "model/networks.h"
 
 #include <string>
 #include <utility>

@@ -1,7 +1,20 @@
 #include "model/sync_batch_norm.h"
 
 #include <ATen/OpMathType.h>
-#include <torch/torch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/batch_norm_backward_elemt.h>
+#include <ATen/ops/batch_norm_backward_reduce.h>
+#include <ATen/ops/batch_norm_elemt.h>
+#include <ATen/ops/batch_norm_stats.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/var_mean.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
 
 #include <vector>
 
@@ -22,11 +35,11 @@ struct KeptSum : torch::CustomClassHolder {
 // float64, of `count` values.
 at::Tensor sums_of(const at::Tensor& mean, const at::Tensor& variance, double count) {
   const at::Tensor squares = variance + mean.square();
-  return torch::cat({mean * count, squares * count, torch::full({1}, count, mean.options())});
+  return at::cat({mean * count, squares * count, at::full({1}, count, mean.options())});
 }
 
 at::Tensor sums_of_nothing(const at::Tensor& x) {
-  return torch::zeros({2 * x.size(1) + 1}, x.options().dtype(torch::kFloat64));
+  return at::zeros({2 * x.size(1) + 1}, x.options().dtype(at::kDouble));
 }
 
 double values_a_channel(const at::Tensor& x) {
@@ -71,7 +84,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
         c10::static_intrusive_pointer_cast<KeptSum>(context->saved_data["ranks"].toCapsule());
     const at::Tensor& dy = gradients[0];
     const at::Tensor d_bias = dy.sum({0, 2, 3}), d_weight = (dy * normalized).sum({0, 2, 3});
-    at::Tensor sums = torch::cat({d_bias, d_weight}).to(torch::kFloat64);
+    at::Tensor sums = at::cat({d_bias, d_weight}).to(at::kDouble);
     ranks->sum(sums);
     const at::Tensor means = (sums / count).to(dy.scalar_type());
     const std::int64_t channels = weight.size(0);
@@ -87,7 +100,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   static at::Tensor local_sums(const at::Tensor& x) {
     if (x.numel() == 0) return sums_of_nothing(x);
     const auto [variance, mean] = at::var_mean(x, {0, 2, 3}, /*correction=*/at::Scalar(0));
-    return sums_of(mean.to(torch::kFloat64), variance.to(torch::kFloat64), values_a_channel(x));
+    return sums_of(mean.to(at::kDouble), variance.to(at::kDouble), values_a_channel(x));
   }
 };
 
@@ -104,7 +117,7 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
     *statistics = statistics_of(sums);
     const at::Tensor mean = statistics->mean.to(x.scalar_type());
     const at::Tensor scale = (statistics->variance + epsilon).rsqrt().to(x.scalar_type());
-    context->save_for_backward({x, weight, mean, scale, statistics->count.to(torch::kInt32)});
+    context->save_for_backward({x, weight, mean, scale, statistics->count.to(at::kInt)});
     context->saved_data["ranks"] = c10::IValue::make_capsule(ranks);
     if (x.numel() == 0) return at::empty_like(x);
     return at::batch_norm_elemt(x, weight, bias, mean, scale, epsilon);
@@ -118,14 +131,14 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
     const auto ranks =
         c10::static_intrusive_pointer_cast<KeptSum>(context->saved_data["ranks"].toCapsule());
     if (x.numel() == 0) {
-      at::Tensor sums = torch::zeros({2 * x.size(1)}, x.options().dtype(torch::kFloat64));
+      at::Tensor sums = at::zeros({2 * x.size(1)}, x.options().dtype(at::kDouble));
       ranks->sum(sums);
       return {at::empty_like(x), at::zeros_like(weight), at::zeros_like(weight), {}, {}, {}};
     }
     const at::Tensor dy = gradients[0].contiguous(x.suggest_memory_format());
     const auto [dy_sum, dy_x_sum, d_weight, d_bias] = at::batch_norm_backward_reduce(
         dy, x, mean, scale, weight, /*input_g=*/true, /*weight_g=*/true, /*bias_g=*/true);
-    at::Tensor sums = torch::cat({dy_sum, dy_x_sum}).to(torch::kFloat64);
+    at::Tensor sums = at::cat({dy_sum, dy_x_sum}).to(at::kDouble);
     ranks->sum(sums);
     const std::vector<at::Tensor> all = sums.to(mean.scalar_type()).chunk(2);
     const at::Tensor d_x =
@@ -137,8 +150,8 @@ class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> 
   static at::Tensor local_sums(const at::Tensor& x, double epsilon) {
     if (x.numel() == 0) return sums_of_nothing(x);
     const auto [mean, scale] = at::batch_norm_stats(x, epsilon);
-    const at::Tensor variance = scale.to(torch::kFloat64).square().reciprocal() - epsilon;
-    return sums_of(mean.to(torch::kFloat64), variance, values_a_channel(x));
+    const at::Tensor variance = scale.to(at::kDouble).square().reciprocal() - epsilon;
+    return sums_of(mean.to(at::kDouble), variance, values_a_channel(x));
   }
 };
 

@@ -1,6 +1,8 @@
 #include "predict/explanations.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/upsample_bilinear2d.h>
 
 #include <algorithm>
 #include <array>

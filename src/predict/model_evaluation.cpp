@@ -1,5 +1,6 @@
 #include "predict/model_evaluation.h"
 
+#include <ATen/TensorOperators.h>
 #include <algorithm>
 #include <cmath>
 #include <span>

@@ -1,6 +1,7 @@
 #include "predict/predictor.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <system_error>
@@ -153,12 +154,12 @@ void Predictor::require_large_enough(ImageSize size) const {
 }
 
 at::Tensor Predictor::logits(const at::Tensor& images) {
-  const torch::InferenceMode inference;
-  return forward(*model_, images, precision_).to(torch::kFloat32).cpu().contiguous();
+  const at::InferenceMode inference;
+  return forward(*model_, images, precision_).to(at::kFloat).cpu().contiguous();
 }
 
 at::Tensor Predictor::class_maps(const at::Tensor& images, const std::vector<int>& classes) {
-  const torch::InferenceMode inference;
+  const at::InferenceMode inference;
   return model_->class_maps(images, classes).cpu().contiguous();
 }
 

@@ -1,6 +1,7 @@
 #include "run/out_of_fold.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <string>
@@ -17,7 +18,7 @@ namespace {
 constexpr std::size_t kMostDoubtful = 200, kMostDoubtfulShown = 24;  // in the record
 
 at::Tensor as_tensor(const std::vector<std::int32_t>& labels) {
-  return torch::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), torch::kInt64);
+  return at::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), at::kLong);
 }
 
 }  // namespace

@@ -1,6 +1,17 @@
 #include "train/evaluation.h"
 
-#include <torch/torch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/TensorOptions.h>
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -16,26 +27,26 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 }  // namespace
 
 MetricSums::MetricSums(const at::Device& device)
-    : sums_(torch::zeros({3}, torch::dtype(torch::kFloat64).device(device))),
-      batch_sums_(torch::zeros({3}, torch::dtype(torch::kFloat64).device(device))),
-      first_nonfinite_step_(torch::full({}, kNever, torch::dtype(torch::kInt64).device(device))) {}
+    : sums_(at::zeros({3}, at::dtype(at::kDouble).device(device))),
+      batch_sums_(at::zeros({3}, at::dtype(at::kDouble).device(device))),
+      first_nonfinite_step_(at::full({}, kNever, at::dtype(at::kLong).device(device))) {}
 
 void MetricSums::add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
                      int step) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const std::int64_t k = std::min<std::int64_t>(5, logits.size(1));
   const at::Tensor ranked = std::get<1>(logits.topk(k, 1));  // [N, k]
   const at::Tensor hits = ranked.eq(labels.unsqueeze(1));    // [N, k]
-  const at::Tensor top1 = hits.select(1, 0).sum().to(torch::kFloat64);
-  const at::Tensor top5 = hits.sum().to(torch::kFloat64);
-  const at::Tensor loss = loss_sum.detach().to(torch::kFloat64);
-  batch_sums_ = torch::stack({loss, top1, top5});
+  const at::Tensor top1 = hits.select(1, 0).sum().to(at::kDouble);
+  const at::Tensor top5 = hits.sum().to(at::kDouble);
+  const at::Tensor loss = loss_sum.detach().to(at::kDouble);
+  batch_sums_ = at::stack({loss, top1, top5});
   sums_.add_(batch_sums_);
   batch_count_ = labels.size(0);
   count_ += batch_count_;
-  const at::Tensor bad = torch::isfinite(loss).logical_not();
+  const at::Tensor bad = at::isfinite(loss).logical_not();
   first_nonfinite_step_ =
-      torch::where(bad, first_nonfinite_step_.clamp_max(step), first_nonfinite_step_);
+      at::where(bad, first_nonfinite_step_.clamp_max(step), first_nonfinite_step_);
 }
 
 Totals MetricSums::read(const at::Tensor& sums, std::int64_t count) const {
@@ -53,8 +64,8 @@ Totals MetricSums::totals() const {
 }
 
 void MetricSums::set(const Totals& totals) {
-  const auto options = torch::dtype(torch::kFloat64);
-  sums_.copy_(torch::tensor(
+  const auto options = at::dtype(at::kDouble);
+  sums_.copy_(at::tensor(
       {totals.loss_sum, static_cast<double>(totals.top1), static_cast<double>(totals.top5)},
       options));
   count_ = totals.count;
@@ -77,7 +88,7 @@ Evaluator::Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& upl
 }
 
 bool Evaluator::step() {
-  const torch::InferenceMode inference;
+  const at::InferenceMode inference;
   const HostBatch* host = loader_.next();
   if (host == nullptr) return false;
   ++steps_;
@@ -87,9 +98,9 @@ bool Evaluator::step() {
   metrics_.add(logits, batch.labels, reported_loss(logits, batch.labels), steps_);
   for (std::size_t i = 0; i < host->labels.size(); ++i)
     predictions_.push_back({host->samples[i], static_cast<std::int32_t>(host->labels[i]), 0, 0});
-  const auto [confidence, predicted] = logits.softmax(1, torch::kFloat32).max(1);
+  const auto [confidence, predicted] = logits.softmax(1, at::kFloat).max(1);
   confidences_.push_back(confidence);
-  predicted_.push_back(predicted.to(torch::kInt32));
+  predicted_.push_back(predicted.to(at::kInt));
   keep_logits(logits, *host);
   return true;
 }
@@ -104,13 +115,13 @@ void Evaluator::keep_logits(const at::Tensor& logits, const HostBatch& batch) {
   if (rows.empty()) return;
   const at::Tensor kept = rows.size() == batch.labels.size()
                               ? logits
-                              : logits.index_select(0, torch::tensor(rows).to(logits.device()));
-  logits_.push_back(kept.to(torch::kFloat32));
+                              : logits.index_select(0, at::tensor(rows).to(logits.device()));
+  logits_.push_back(kept.to(at::kFloat));
 }
 
 HostLogits Evaluator::take_logits() {
   if (logits_.empty()) return {};
-  at::Tensor all = torch::cat(std::exchange(logits_, {})).cpu().contiguous();
+  at::Tensor all = at::cat(std::exchange(logits_, {})).cpu().contiguous();
   return {std::move(all), std::move(labels_)};
 }
 
@@ -123,8 +134,8 @@ LabeledLogits HostLogits::view() const {
 
 std::vector<Prediction> Evaluator::take_predictions() {
   if (predictions_.empty()) return {};
-  const at::Tensor confidences = torch::cat(confidences_).cpu();
-  const at::Tensor predicted = torch::cat(predicted_).cpu();
+  const at::Tensor confidences = at::cat(confidences_).cpu();
+  const at::Tensor predicted = at::cat(predicted_).cpu();
   for (std::size_t i = 0; i < predictions_.size(); ++i) {
     predictions_[i].confidence = confidences.const_data_ptr<float>()[i];
     predictions_[i].predicted = predicted.const_data_ptr<std::int32_t>()[i];

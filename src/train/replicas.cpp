@@ -1,6 +1,8 @@
 #include "train/replicas.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cstring>
@@ -35,7 +37,7 @@ at::Tensor flatten(const std::vector<NamedTensor>& items) {
   std::vector<at::Tensor> parts;
   parts.reserve(items.size());
   for (const NamedTensor& item : items) parts.push_back(item.tensor.detach().reshape({-1}));
-  return torch::cat(parts);
+  return at::cat(parts);
 }
 
 void unflatten(const at::Tensor& flat, const std::vector<NamedTensor>& items) {
@@ -51,7 +53,7 @@ void unflatten(const at::Tensor& flat, const std::vector<NamedTensor>& items) {
 
 void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& communicator) {
   if (communicator.size() == 1) return;
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   for (const NamedTensor& item : tensors) {
     const at::Tensor flat = flatten({item});
     communicator.broadcast(flat);
@@ -67,7 +69,7 @@ void average_statistics(ImageModel& model, Communicator& communicator, World& wo
 void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
                         World& world, int num_workers) {
   if (communicator.size() == 1) return;
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   take_largest_counts(state, world);
   std::vector<NamedTensor> statistics;
   for (const NamedTensor& item : state)

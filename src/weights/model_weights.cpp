@@ -1,6 +1,8 @@
 #include "weights/model_weights.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,12 @@
 #include "features/head_fit.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <limits>
 
@@ -15,11 +20,11 @@ const auto kGoOn = [] { return false; };
 
 // Classes whose centers are this far apart.
 LabeledFeatures images(std::int64_t count, double distance, std::uint64_t seed) {
-  torch::manual_seed(8);
-  const at::Tensor centers = torch::randn({kClasses, 20}) * distance;
-  torch::manual_seed(seed);
+  at::manual_seed(8);
+  const at::Tensor centers = at::randn({kClasses, 20}) * distance;
+  at::manual_seed(seed);
   LabeledFeatures result;
-  result.rows = torch::randn({count, 20});
+  result.rows = at::randn({count, 20});
   for (std::int64_t i = 0; i < count; ++i) {
     result.labels.push_back(static_cast<std::int32_t>(i % kClasses));
     result.samples.push_back(static_cast<std::uint32_t>(i));
@@ -30,8 +35,8 @@ LabeledFeatures images(std::int64_t count, double distance, std::uint64_t seed) 
 
 double share_right(const at::Tensor& logits, const std::vector<std::int32_t>& labels) {
   const at::Tensor truth =
-      torch::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), torch::kInt64);
-  return logits.argmax(1).eq(truth).to(torch::kDouble).mean().item<double>();
+      at::tensor(std::vector<std::int64_t>(labels.begin(), labels.end()), at::kLong);
+  return logits.argmax(1).eq(truth).to(at::kDouble).mean().item<double>();
 }
 
 HeadFit fit(const LabeledFeatures& given) {
@@ -58,8 +63,8 @@ TEST(HeadFit, OutOfFoldNothingIsLearnedFromNoise) {
 TEST(HeadFit, IsTheSameEachTime) {
   const LabeledFeatures known = images(60, 0.5, 1);
   const HeadFit one = fit(known), other = fit(known);
-  EXPECT_TRUE(torch::equal(one.weight, other.weight));
-  EXPECT_TRUE(torch::equal(one.out_of_fold_logits, other.out_of_fold_logits));
+  EXPECT_TRUE(at::equal(one.weight, other.weight));
+  EXPECT_TRUE(at::equal(one.out_of_fold_logits, other.out_of_fold_logits));
 }
 
 TEST(HeadFit, AnImageOfItsOwnClassAndOneImageAreNoFault) {

@@ -1,8 +1,19 @@
 // The fit is the minimum: its gradient, by autograd, is 0, and a long descent goes nowhere else.
 #include "features/softmax_regression.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/logspace.h>
+#include <ATen/ops/nll_loss.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "features/lbfgs.h"
 
@@ -17,11 +28,11 @@ struct Problem {
 
 // Of classes that overlap; the features have different scales, and one is constant.
 Problem problem(std::int64_t num_images, std::int64_t num_features) {
-  torch::manual_seed(4);
-  const at::Tensor labels = torch::arange(num_images, torch::kInt64) % kClasses;
-  const at::Tensor centers = torch::randn({kClasses, num_features}) * 0.5;
-  at::Tensor features = centers.index_select(0, labels) + torch::randn({num_images, num_features});
-  features = features * torch::linspace(0.1, 20, num_features) + 3;
+  at::manual_seed(4);
+  const at::Tensor labels = at::arange(num_images, at::kLong) % kClasses;
+  const at::Tensor centers = at::randn({kClasses, num_features}) * 0.5;
+  at::Tensor features = centers.index_select(0, labels) + at::randn({num_images, num_features});
+  features = features * at::linspace(0.1, 20, num_features) + 3;
   features.select(1, 0).fill_(5);
   return {features, labels};
 }
@@ -29,11 +40,11 @@ Problem problem(std::int64_t num_images, std::int64_t num_features) {
 WeightedImages even(const FeatureSpace& space, const at::Tensor& labels) {
   const std::int64_t count = labels.size(0);
   return {space.coordinates(), labels,
-          torch::full({count}, 1.0 / static_cast<double>(count), torch::kDouble)};
+          at::full({count}, 1.0 / static_cast<double>(count), at::kDouble)};
 }
 
 at::Tensor zeros(const FeatureSpace& space) {
-  return torch::zeros({space.coordinates().size(1) + 1, kClasses}, torch::kDouble);
+  return at::zeros({space.coordinates().size(1) + 1, kClasses}, at::kDouble);
 }
 
 // By autograd.
@@ -42,7 +53,7 @@ at::Tensor loss_of(const WeightedImages& images, const at::Tensor& weights, doub
   const at::Tensor w = weights.narrow(0, 0, last), b = weights.select(0, last);
   const at::Tensor logits = images.coordinates.mm(w) + b;
   const at::Tensor losses =
-      torch::nll_loss(logits.log_softmax(1), images.labels, {}, at::Reduction::None);
+      at::nll_loss(logits.log_softmax(1), images.labels, {}, at::Reduction::None);
   return (losses * images.weights).sum() + penalty / 2 * w.square().sum() +
          kBiasPenalty / 2 * b.square().sum();
 }
@@ -54,13 +65,13 @@ at::Tensor gradient_at(const WeightedImages& images, const at::Tensor& weights, 
 }
 
 TEST(Lbfgs, FindsTheMinimumOfAnIllConditionedParabola) {
-  const at::Tensor scales = torch::logspace(-1, 2, 30, 10, torch::kDouble);
-  const at::Tensor target = torch::linspace(-1, 1, 30, torch::kDouble);
+  const at::Tensor scales = at::logspace(-1, 2, 30, 10, at::kDouble);
+  const at::Tensor target = at::linspace(-1, 1, 30, at::kDouble);
   const Objective parabola = [&](const at::Tensor& at) {
     const at::Tensor away = at - target;
     return ValueAndGradient{0.5 * (scales * away.square()).sum().item<double>(), scales * away};
   };
-  const at::Tensor start = torch::zeros({30}, torch::kDouble);
+  const at::Tensor start = at::zeros({30}, at::kDouble);
   const at::Tensor found = minimize(parabola, start, {.tolerance = 1e-6});
   EXPECT_LT((found - target).abs().max().item<double>(), 1e-5);
   EXPECT_EQ(start.abs().max().item<double>(), 0);
@@ -92,7 +103,7 @@ TEST(SoftmaxRegression, ImagesWithoutWeightDoNotCount) {
   const Problem given = problem(90, 10);
   const FeatureSpace space(given.features);
   WeightedImages images = even(space, given.labels);
-  images.weights = torch::zeros({90}, torch::kDouble);
+  images.weights = at::zeros({90}, at::kDouble);
   images.weights.narrow(0, 0, 60).fill_(1.0 / 60);
   const WeightedImages fewer{space.coordinates().narrow(0, 0, 60), given.labels.narrow(0, 0, 60),
                              images.weights.narrow(0, 0, 60)};
@@ -106,10 +117,9 @@ TEST(FeatureSpace, LayersOverFeaturesSayTheSame) {
     const Problem given = problem(num_images, num_features);
     const FeatureSpace space(given.features);
     EXPECT_LE(space.coordinates().size(1), std::min(num_images, num_features));
-    const at::Tensor weights =
-        torch::randn({space.coordinates().size(1) + 1, kClasses}, torch::kDouble);
+    const at::Tensor weights = at::randn({space.coordinates().size(1) + 1, kClasses}, at::kDouble);
     const FeatureSpace::Layer layer = space.layer_of(weights);
-    const at::Tensor logits = torch::linear(given.features, layer.weight, layer.bias);
+    const at::Tensor logits = at::linear(given.features, layer.weight, layer.bias);
     const at::Tensor expected = logits_of(space.coordinates(), weights);
     const double scale = expected.abs().max().item<double>();
     EXPECT_LT((logits - expected).abs().max().item<double>(), 1e-4 * scale);

@@ -1,10 +1,22 @@
 // NCCL between two ranks on one GPU, without MPI. Each test forks both ranks before this process
 // uses CUDA. NCCL takes them for two hosts, as each has its own NCCL_HOSTID, and connects them by
 // sockets. The GPU switches between the processes, so no time here says how fast NCCL is.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
 #include <unistd.h>
 
 #include <array>
@@ -142,7 +154,7 @@ void expect_sums(int rank, Communicator& communicator, const at::Device& device)
   const int factor = size * (size + 1) / 2;
   for (const auto type : {at::kFloat, at::kDouble, at::kLong, at::kBFloat16})
     for (const std::int64_t count : {1L, 1000L, device.is_cpu() ? 70001L : 25L << 18}) {
-      const at::Tensor values = torch::arange(count).remainder(50).to(type);
+      const at::Tensor values = at::arange(count).remainder(50).to(type);
       std::vector<at::Tensor> sums;
       std::vector<Communicator::Ticket> tickets;
       for (int i = 0; i < 3; ++i) {
@@ -151,17 +163,17 @@ void expect_sums(int rank, Communicator& communicator, const at::Device& device)
       }
       for (const Communicator::Ticket ticket : tickets) communicator.wait(ticket);
       for (const at::Tensor& sum : sums)
-        EXPECT_TRUE(torch::equal(sum.cpu(), values * factor)) << type << " x " << count;
+        EXPECT_TRUE(at::equal(sum.cpu(), values * factor)) << type << " x " << count;
       const at::Tensor sent = (values + rank).to(device);
       communicator.broadcast(sent);
-      EXPECT_TRUE(torch::equal(sent.cpu(), values)) << type << " x " << count;
+      EXPECT_TRUE(at::equal(sent.cpu(), values)) << type << " x " << count;
     }
 }
 
 std::unique_ptr<ImageModel> make_network(const at::Device& device) {
   static std::mutex generator;
   const std::lock_guard lock(generator);
-  torch::manual_seed(7);
+  at::manual_seed(7);
   auto model = make_image_model({.model_name = "resnet18", .num_classes = 10});
   model->prepare(device);
   model->train(false);  // BatchNorm would see this rank's images alone
@@ -171,8 +183,8 @@ std::unique_ptr<ImageModel> make_network(const at::Device& device) {
 // One step of gradient descent on images [first, first + count) of eight.
 void step(ImageModel& model, GradientBuckets& buckets, int first, int count,
           const at::Device& device) {
-  const at::Tensor images = torch::arange(8 * 3 * 32 * 32).to(at::kFloat).mul(0.7).sin();
-  const at::Tensor labels = torch::arange(8);
+  const at::Tensor images = at::arange(8 * 3 * 32 * 32).to(at::kFloat).mul(0.7).sin();
+  const at::Tensor labels = at::arange(8);
   const auto mine = [&](const at::Tensor& all) { return all.narrow(0, first, count).to(device); };
   buckets.clear();
   buckets.reduce_on_next_backward();
@@ -208,7 +220,7 @@ double train_beside_one_process(int rank, Communicator& communicator, const at::
   for (std::size_t i = 0; i < found.size(); ++i) {
     const at::Tensor of_rank_0 = found[i].detach().flatten().clone();
     communicator.broadcast(of_rank_0);
-    EXPECT_TRUE(torch::equal(of_rank_0, found[i].detach().flatten())) << "replicas differ: " << i;
+    EXPECT_TRUE(at::equal(of_rank_0, found[i].detach().flatten())) << "replicas differ: " << i;
     const double gap = (found[i] - expected[i]).abs().max().item<double>();
     worst = std::max(worst, gap / std::max(1e-3, expected[i].abs().max().item<double>()));
   }
@@ -252,35 +264,35 @@ TEST_F(NcclPair, TwoRanksTrainAsOneProcessDoes) {
 
 // Without the order between the streams a sum would see values of too early, or be read too soon.
 TEST_F(NcclPair, SumsComeAfterTheWorkBeforeThemAndBeforeTheWorkAfterThem) {
-  EXPECT_EQ(run([](const Peer& peer) {
-              const auto communicator = peer.join();
-              const auto on_gpu = at::TensorOptions().device(peer.device());
-              const at::Tensor values = torch::zeros({1000}, on_gpu);
-              at::Tensor load = torch::eye(2048, on_gpu);
-              const auto keep_busy = [&] {
-                for (int i = 0; i < 8; ++i) load = torch::mm(load, load);
-              };
-              std::vector<at::Tensor> sums;
-              for (int i = 0; i < 200; ++i) {
-                keep_busy();
-                values.fill_((peer.rank + 1) * i).mul_(load[0][0]);
-                const Communicator::Ticket ticket = communicator->all_reduce(values);
-                keep_busy();
-                communicator->wait(ticket);
-                sums.push_back(values.clone());
-                values.zero_();
-              }
-              const at::Tensor expected = (torch::arange(200) * 3).to(at::kFloat);
-              EXPECT_TRUE(torch::equal(torch::stack(sums).cpu(),
-                                       expected.unsqueeze(1).expand({200, 1000})));
-            }),
-            kBothDone);
+  EXPECT_EQ(
+      run([](const Peer& peer) {
+        const auto communicator = peer.join();
+        const auto on_gpu = at::TensorOptions().device(peer.device());
+        const at::Tensor values = at::zeros({1000}, on_gpu);
+        at::Tensor load = at::eye(2048, on_gpu);
+        const auto keep_busy = [&] {
+          for (int i = 0; i < 8; ++i) load = at::mm(load, load);
+        };
+        std::vector<at::Tensor> sums;
+        for (int i = 0; i < 200; ++i) {
+          keep_busy();
+          values.fill_((peer.rank + 1) * i).mul_(load[0][0]);
+          const Communicator::Ticket ticket = communicator->all_reduce(values);
+          keep_busy();
+          communicator->wait(ticket);
+          sums.push_back(values.clone());
+          values.zero_();
+        }
+        const at::Tensor expected = (at::arange(200) * 3).to(at::kFloat);
+        EXPECT_TRUE(at::equal(at::stack(sums).cpu(), expected.unsqueeze(1).expand({200, 1000})));
+      }),
+      kBothDone);
 }
 
 // Sums until one throws. Returns when that was, in seconds after `begin`.
 double seconds_until_failure(Communicator& communicator, const at::Device& device,
                              Clock::time_point begin) {
-  const at::Tensor values = torch::ones({1000}, device);
+  const at::Tensor values = at::ones({1000}, device);
   try {
     while (seconds_since(begin) < 60) {
       communicator.wait(communicator.all_reduce(values));
@@ -289,7 +301,7 @@ double seconds_until_failure(Communicator& communicator, const at::Device& devic
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kTimeoutOccured) << error.message();
     std::cout << "rank 0: " << error.message() << "\n";
-    EXPECT_EQ(torch::ones({3}, device).sum().item<double>(), 3) << "the GPU no longer answers";
+    EXPECT_EQ(at::ones({3}, device).sum().item<double>(), 3) << "the GPU no longer answers";
     return seconds_since(begin);
   }
   ADD_FAILURE() << "no sum failed";
@@ -299,7 +311,7 @@ double seconds_until_failure(Communicator& communicator, const at::Device& devic
 // `leave` ends or stops rank 1 after three sums.
 void expect_failure_when(const Peer& peer, const std::function<void()>& leave, double deadline_s) {
   const auto communicator = peer.join(deadline_s);
-  const at::Tensor values = torch::ones({1000}, peer.device());
+  const at::Tensor values = at::ones({1000}, peer.device());
   for (int i = 0; i < 3; ++i) communicator->wait(communicator->all_reduce(values));
   EXPECT_EQ(values[0].item<float>(), 8);
   if (peer.rank == 1) leave();
@@ -328,7 +340,7 @@ std::ptrdiff_t num_threads() {
 
 TEST_F(NcclPair, EndsTogetherOrSecondsApartAndLeavesNoThreads) {
   EXPECT_EQ(run([](const Peer& peer) {
-              const at::Tensor values = torch::ones({1000}, peer.device());
+              const at::Tensor values = at::ones({1000}, peer.device());
               const auto join_and_leave = [&](seconds late) {
                 const auto communicator = peer.join();
                 communicator->wait(communicator->all_reduce(values));
@@ -353,7 +365,7 @@ TEST_F(NcclPair, ManySmallSumsNeverHang) {
   const auto work = [length](const Peer& peer) {
     const auto communicator = peer.join();
     const auto on_gpu = at::TensorOptions().device(peer.device());
-    const at::Tensor values = torch::empty({1024}, on_gpu), stop = torch::zeros({1}, on_gpu);
+    const at::Tensor values = at::empty({1024}, on_gpu), stop = at::zeros({1}, on_gpu);
     const Clock::time_point begin = Clock::now();
     std::int64_t num_sums = 0;
     double starting_s = 0;

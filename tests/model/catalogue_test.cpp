@@ -1,8 +1,12 @@
 // The catalogue's words about networks against the networks themselves.
 #include "model/catalogue.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <set>
@@ -39,11 +43,11 @@ TEST_P(EveryFamily, TakesImagesOfTheSmallestSideAndNoSmallerOnes) {
   model_->train(false);
   const at::NoGradGuard no_grad;
   const int side = family_.smallest_side();
-  const at::Tensor logits = model_->forward(torch::randn({1, 3, side, side}));
+  const at::Tensor logits = model_->forward(at::randn({1, 3, side, side}));
   EXPECT_TRUE(at::isfinite(logits).all().item<bool>());
   EXPECT_EQ(family_.final_map_side(side), 1);
   EXPECT_EQ(family_.final_map_side(side - 1), 0);
-  EXPECT_ANY_THROW(model_->forward(torch::randn({1, 3, side - 1, side - 1})));
+  EXPECT_ANY_THROW(model_->forward(at::randn({1, 3, side - 1, side - 1})));
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, EveryFamily, testing::Values("resnet18", "densenet121"),

@@ -1,11 +1,19 @@
 // memory_efficient really recomputes: less memory at the peak, the same gradients, statistics
 // updated once.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "model/autocast.h"
 #include "model/image_model.h"
+#include "model/networks.h"
 
 namespace kiln {
 namespace {
@@ -35,13 +43,13 @@ struct Step {
 
 // Large enough that activations outweigh the gradients of the parameters, which both ways need.
 Step run_step(bool memory_efficient) {
-  torch::manual_seed(5);
+  at::manual_seed(5);
   const auto model = make_image_model(
       {.model_name = "densenet121", .num_classes = 4, .memory_efficient = memory_efficient});
   model->prepare(at::kCPU);
   model->train(true);
-  const at::Tensor images = torch::randn({8, 3, 96, 96}).contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor labels = torch::tensor({0, 1, 2, 3, 0, 1, 2, 3}, at::kLong);
+  const at::Tensor images = at::randn({8, 3, 96, 96}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor labels = at::tensor({0, 1, 2, 3, 0, 1, 2, 3}, at::kLong);
   Step step;
   const auto meter = std::make_shared<PeakMeter>();
   {
@@ -101,11 +109,11 @@ TEST_F(MemoryEfficient, UpdatesStatisticsOnce) {
 TEST(MemoryEfficientInMixedPrecision, GivesEqualGradients) {
   std::vector<at::Tensor> gradients[2];
   for (const bool memory_efficient : {false, true}) {
-    torch::manual_seed(5);
+    at::manual_seed(5);
     const auto network =
         make_densenet({.growth_rate = 8, .num_layers = {2, 1, 1, 1}, .num_init_features = 16}, 4,
                       memory_efficient);
-    const at::Tensor images = torch::randn({2, 3, 32, 32});
+    const at::Tensor images = at::randn({2, 3, 32, 32});
     at::Tensor logits;
     {
       const Autocast autocast(at::kCPU, at::kBFloat16);
@@ -127,7 +135,7 @@ TEST_F(MemoryEfficient, EvaluatesAndTrainsWithoutGradients) {
   const auto model =
       make_image_model({.model_name = "densenet121", .num_classes = 4, .memory_efficient = true});
   const at::NoGradGuard no_grad;
-  const at::Tensor images = torch::randn({2, 3, 32, 32});
+  const at::Tensor images = at::randn({2, 3, 32, 32});
   for (const bool training : {true, false}) {
     model->train(training);
     EXPECT_FALSE(model->forward(images).requires_grad());

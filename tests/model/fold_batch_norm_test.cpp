@@ -1,6 +1,11 @@
 // Folded networks give the logits of unfolded ones, with the convolutions doing the work.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 
@@ -18,7 +23,7 @@ class FoldedModel : public testing::TestWithParam<Expected> {
  protected:
   // Statistics and weights of BatchNorm that change what they are applied to.
   void SetUp() override {
-    torch::manual_seed(1);
+    at::manual_seed(1);
     model_ = make_image_model({.model_name = GetParam().name, .num_classes = 5});
     const at::NoGradGuard no_grad;
     for (const NamedTensor& item : model_->state()) {
@@ -43,8 +48,8 @@ class FoldedModel : public testing::TestWithParam<Expected> {
 };
 
 TEST_P(FoldedModel, GivesTheSameLogits) {
-  const torch::InferenceMode inference;
-  const at::Tensor images = torch::randn({2, 3, 64, 64}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::InferenceMode inference;
+  const at::Tensor images = at::randn({2, 3, 64, 64}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor expected = model_->forward(images);
   model_->fold_batch_norm();
   const at::Tensor logits = model_->forward(images);
@@ -55,8 +60,8 @@ TEST_P(FoldedModel, GivesTheSameLogits) {
 }
 
 TEST_P(FoldedModel, GivesTheSameClassMaps) {
-  const torch::InferenceMode inference;
-  const at::Tensor images = torch::randn({2, 3, 64, 64}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::InferenceMode inference;
+  const at::Tensor images = at::randn({2, 3, 64, 64}).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor expected = model_->class_maps(images, {4, 0});
   EXPECT_EQ(expected.sizes(), (std::vector<std::int64_t>{2, 2, 2}));
   model_->fold_batch_norm();

@@ -1,6 +1,13 @@
 // What is frozen stays as it is, and takes no gradient.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <set>
 
@@ -10,7 +17,7 @@ namespace kiln {
 namespace {
 
 std::unique_ptr<ImageModel> model_of(const ModelOptions& options, Freeze what) {
-  torch::manual_seed(1);
+  at::manual_seed(1);
   auto model = make_image_model(options);
   model->prepare(at::kCPU);
   model->freeze(what);
@@ -18,8 +25,8 @@ std::unique_ptr<ImageModel> model_of(const ModelOptions& options, Freeze what) {
 }
 
 at::Tensor some_images() {
-  torch::manual_seed(2);
-  return torch::randn({2, 3, 32, 32}).contiguous(at::MemoryFormat::ChannelsLast);
+  at::manual_seed(2);
+  return at::randn({2, 3, 32, 32}).contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 std::vector<at::Tensor> copies(const std::vector<NamedTensor>& items) {
@@ -44,7 +51,7 @@ void expect_frozen_pass(ImageModel& model) {
     EXPECT_EQ(item.tensor.grad().defined(), item.tensor.requires_grad()) << item.name;
   const std::vector<NamedTensor> after = model.buffers();
   for (std::size_t i = 0; i < before.size(); ++i)
-    EXPECT_TRUE(torch::equal(before[i], after[i].tensor)) << after[i].name;
+    EXPECT_TRUE(at::equal(before[i], after[i].tensor)) << after[i].name;
 }
 
 TEST(Freeze, OfABackboneLeavesTheHead) {
@@ -89,7 +96,7 @@ TEST(Freeze, OfNormsHoldsInAMemoryEfficientDenseNet) {
   }
   ASSERT_EQ(gradients[0].size(), gradients[1].size());
   for (std::size_t i = 0; i < gradients[0].size(); ++i)
-    EXPECT_TRUE(torch::allclose(gradients[0][i], gradients[1][i], 1e-4, 1e-6)) << i;
+    EXPECT_TRUE(at::allclose(gradients[0][i], gradients[1][i], 1e-4, 1e-6)) << i;
 }
 
 TEST(PooledFeatures, AreWhatTheHeadClassifies) {
@@ -101,7 +108,7 @@ TEST(PooledFeatures, AreWhatTheHeadClassifies) {
   const std::vector<NamedTensor> head = model->head();
   ASSERT_EQ(head.size(), 2U);
   EXPECT_TRUE(
-      torch::equal(at::linear(features, head[0].tensor, head[1].tensor), model->forward(images)));
+      at::equal(at::linear(features, head[0].tensor, head[1].tensor), model->forward(images)));
 }
 
 TEST(Buffers, AreWhatIsNoParameter) {

@@ -2,8 +2,14 @@
 // that depend on the seed.
 #include "model/image_model.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <array>
@@ -16,7 +22,7 @@ namespace kiln {
 namespace {
 
 std::unique_ptr<ImageModel> seeded_model(const ModelOptions& options, std::uint64_t seed = 1) {
-  torch::manual_seed(seed);
+  at::manual_seed(seed);
   return make_image_model(options);
 }
 
@@ -109,7 +115,7 @@ TEST(ImageModel, DenseNetNamesStandInModuleOrder) {
 TEST(ImageModel, CountsBatchesInInt64) {
   const auto model = make_image_model({.model_name = "resnet18", .num_classes = 2});
   model->train(true);
-  model->forward(torch::randn({2, 3, 32, 32}));
+  model->forward(at::randn({2, 3, 32, 32}));
   const at::Tensor count = find_tensor(*model, "model.bn1.num_batches_tracked");
   EXPECT_EQ(count.scalar_type(), at::kLong);
   EXPECT_EQ(count.dim(), 0);
@@ -122,7 +128,7 @@ TEST(ImageModel, EvaluationChangesNothingAndIsPerImage) {
     model->train(false);
     const at::NoGradGuard no_grad;
     const at::Tensor before = find_tensor(*model, model->state()[3].name).clone();
-    const at::Tensor images = torch::randn({3, 3, 40, 40});
+    const at::Tensor images = at::randn({3, 3, 40, 40});
     const at::Tensor together = model->forward(images);
     EXPECT_EQ(together.sizes(), (std::vector<std::int64_t>{3, 3}));
     EXPECT_TRUE(
@@ -140,8 +146,7 @@ TEST(ImageModel, OutputLayerComesAfterTheThousandClasses) {
   EXPECT_EQ(find_tensor(*model, "model.fc.weight").size(0), 1000);
   EXPECT_EQ(find_tensor(*model, "out_linear_model.weight").sizes(),
             (std::vector<std::int64_t>{7, 1000}));
-  EXPECT_EQ(model->forward(torch::randn({2, 3, 32, 32})).sizes(),
-            (std::vector<std::int64_t>{2, 7}));
+  EXPECT_EQ(model->forward(at::randn({2, 3, 32, 32})).sizes(), (std::vector<std::int64_t>{2, 7}));
 }
 
 // Against a network of one linear layer that does the work of both.
@@ -157,7 +162,7 @@ TEST(ImageModel, ClassMapsGoThroughTheOutputLayer) {
   find_tensor(*one_layer, "model.fc.weight")
       .copy_(find_tensor(*two_layers, "out_linear_model.weight")
                  .mm(find_tensor(*two_layers, "model.fc.weight")));
-  const at::Tensor images = torch::randn({3, 3, 96, 96});
+  const at::Tensor images = at::randn({3, 3, 96, 96});
   const at::Tensor maps = two_layers->class_maps(images, {2, 0, 1});
   EXPECT_EQ(maps.sizes(), (std::vector<std::int64_t>{3, 3, 3}));
   EXPECT_TRUE(at::allclose(maps, one_layer->class_maps(images, {2, 0, 1}), 1e-4, 1e-4));
@@ -172,7 +177,7 @@ TEST(ImageModel, ClassMapsReachOneOrAreAllZero) {
   const at::Tensor weight = find_tensor(*model, "model.fc.weight");
   weight[0].fill_(1);
   weight[1].fill_(-1);
-  const at::Tensor maps = model->class_maps(torch::randn({2, 3, 64, 64}), {0, 1});
+  const at::Tensor maps = model->class_maps(at::randn({2, 3, 64, 64}), {0, 1});
   EXPECT_EQ(maps[0].max().item<float>(), 1);
   EXPECT_GE(maps[0].min().item<float>(), 0);
   EXPECT_EQ(maps[1].abs().max().item<float>(), 0);
@@ -193,7 +198,7 @@ TEST(ImageModel, PrepareKeepsValuesAndHandlesAndStoresChannelsLast) {
   const auto model = seeded_model({.model_name = "resnet18", .num_classes = 3});
   model->train(false);
   const at::NoGradGuard no_grad;
-  const at::Tensor images = torch::randn({2, 3, 32, 32});
+  const at::Tensor images = at::randn({2, 3, 32, 32});
   const at::Tensor before = model->forward(images);
   const at::Tensor held = model->parameters().front();
   model->prepare(at::kCPU);
@@ -209,7 +214,7 @@ TEST(ImageModel, Float64LeavesCountersAlone) {
   model->to_float64();
   EXPECT_EQ(find_tensor(*model, "model.bn1.running_var").scalar_type(), at::kDouble);
   EXPECT_EQ(find_tensor(*model, "model.bn1.num_batches_tracked").scalar_type(), at::kLong);
-  EXPECT_EQ(model->forward(torch::randn({2, 3, 32, 32}, at::kDouble)).scalar_type(), at::kDouble);
+  EXPECT_EQ(model->forward(at::randn({2, 3, 32, 32}, at::kDouble)).scalar_type(), at::kDouble);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Fresh weights follow torchvision's rules.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 
@@ -10,7 +12,7 @@ namespace kiln {
 namespace {
 
 std::unique_ptr<ImageModel> fresh(const ModelOptions& options) {
-  torch::manual_seed(3);
+  at::manual_seed(3);
   return make_image_model(options);
 }
 

@@ -1,7 +1,16 @@
 #include "model/sync_batch_norm.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/TensorOptions.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <barrier>
 #include <mutex>
@@ -50,14 +59,14 @@ at::Tensor leaf(const at::Tensor& values) {
 // LibTorch's own BatchNorm of the joined batch is the reference, in float64. The parts have
 // different sizes; one is empty.
 TEST(SyncBatchNorm, EqualsBatchNormOfTheJoinedBatch) {
-  torch::manual_seed(7);
-  const auto options = torch::dtype(torch::kFloat64);
-  const at::Tensor x = torch::randn({6, 3, 4, 5}, options) * 3 + 40;
-  const at::Tensor dy = torch::randn({6, 3, 4, 5}, options);
-  const at::Tensor weight = torch::randn({3}, options), bias = torch::randn({3}, options);
+  at::manual_seed(7);
+  const auto options = at::dtype(at::kDouble);
+  const at::Tensor x = at::randn({6, 3, 4, 5}, options) * 3 + 40;
+  const at::Tensor dy = at::randn({6, 3, 4, 5}, options);
+  const at::Tensor weight = at::randn({3}, options), bias = at::randn({3}, options);
 
   const at::Tensor whole = leaf(x), whole_weight = leaf(weight), whole_bias = leaf(bias);
-  const at::Tensor mean = torch::zeros({3}, options), variance = torch::ones({3}, options);
+  const at::Tensor mean = at::zeros({3}, options), variance = at::ones({3}, options);
   const at::Tensor y = at::batch_norm(whole, whole_weight, whole_bias, mean, variance, true,
                                       /*momentum=*/1, kEpsilon, false);
   y.backward(dy);
@@ -77,44 +86,44 @@ TEST(SyncBatchNorm, EqualsBatchNormOfTheJoinedBatch) {
       out.backward(dy.slice(0, begin, end));
       results[rank] = {out.detach(), part.grad(), w.grad(), b.grad()};
       EXPECT_EQ(statistics.count.item<double>(), 6 * 4 * 5);
-      EXPECT_TRUE(torch::allclose(statistics.mean, mean, 1e-10, 1e-10));
-      EXPECT_TRUE(torch::allclose(statistics.variance * 120 / 119, variance, 1e-10, 1e-10));
+      EXPECT_TRUE(at::allclose(statistics.mean, mean, 1e-10, 1e-10));
+      EXPECT_TRUE(at::allclose(statistics.variance * 120 / 119, variance, 1e-10, 1e-10));
     });
   for (std::thread& rank : ranks) rank.join();
 
   std::vector<at::Tensor> outs, d_xs;
-  at::Tensor d_weight = torch::zeros({3}, options), d_bias = torch::zeros({3}, options);
+  at::Tensor d_weight = at::zeros({3}, options), d_bias = at::zeros({3}, options);
   for (const Result& result : results) {
     outs.push_back(result.y);
     d_xs.push_back(result.d_x);
     d_weight += result.d_weight;
     d_bias += result.d_bias;
   }
-  EXPECT_TRUE(torch::allclose(torch::cat(outs), y, 1e-9, 1e-9));
-  EXPECT_TRUE(torch::allclose(torch::cat(d_xs), whole.grad(), 1e-9, 1e-9));
-  EXPECT_TRUE(torch::allclose(d_weight, whole_weight.grad(), 1e-9, 1e-9));
-  EXPECT_TRUE(torch::allclose(d_bias, whole_bias.grad(), 1e-9, 1e-9));
+  EXPECT_TRUE(at::allclose(at::cat(outs), y, 1e-9, 1e-9));
+  EXPECT_TRUE(at::allclose(at::cat(d_xs), whole.grad(), 1e-9, 1e-9));
+  EXPECT_TRUE(at::allclose(d_weight, whole_weight.grad(), 1e-9, 1e-9));
+  EXPECT_TRUE(at::allclose(d_bias, whole_bias.grad(), 1e-9, 1e-9));
 }
 
 // Sums of bfloat16 values about 40 would be wrong by whole numbers.
 TEST(SyncBatchNorm, SumsBfloat16InFloat32) {
-  torch::manual_seed(8);
-  const at::Tensor x = (torch::randn({6, 3, 8, 8}) + 40).to(torch::kBFloat16);
-  const at::Tensor narrow = leaf(x), wide = leaf(x.to(torch::kFloat));
+  at::manual_seed(8);
+  const at::Tensor x = (at::randn({6, 3, 8, 8}) + 40).to(at::kBFloat16);
+  const at::Tensor narrow = leaf(x), wide = leaf(x.to(at::kFloat));
   BatchNorm2d norm(3), reference(3);
   norm.synchronize([](at::Tensor&) {});
   const at::Tensor y = norm.forward(narrow), expected = reference.forward(wide);
-  EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
-  EXPECT_TRUE(torch::allclose(y.to(torch::kFloat), expected, 1e-2, 1e-2));
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(at::allclose(y.to(at::kFloat), expected, 1e-2, 1e-2));
   for (const auto& item : norm.named_buffers())
-    EXPECT_TRUE(torch::allclose(item.value(), reference.named_buffers()[item.key()], 1e-4, 1e-5))
+    EXPECT_TRUE(at::allclose(item.value(), reference.named_buffers()[item.key()], 1e-4, 1e-5))
         << item.key();
-  const at::Tensor dy = torch::randn({6, 3, 8, 8});
-  y.backward(dy.to(torch::kBFloat16));
+  const at::Tensor dy = at::randn({6, 3, 8, 8});
+  y.backward(dy.to(at::kBFloat16));
   expected.backward(dy);
-  EXPECT_EQ(narrow.grad().scalar_type(), torch::kBFloat16);
-  EXPECT_TRUE(torch::allclose(narrow.grad().to(torch::kFloat), wide.grad(), 3e-2, 3e-2));
-  EXPECT_TRUE(torch::allclose(norm.weight().grad(), reference.weight().grad(), 1e-2, 0.1));
+  EXPECT_EQ(narrow.grad().scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(at::allclose(narrow.grad().to(at::kFloat), wide.grad(), 3e-2, 3e-2));
+  EXPECT_TRUE(at::allclose(norm.weight().grad(), reference.weight().grad(), 1e-2, 0.1));
 }
 
 }  // namespace

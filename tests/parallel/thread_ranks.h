@@ -1,8 +1,10 @@
 // Ranks as threads of one process: a Communicator that sums in shared memory.
 #pragma once
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -39,7 +41,7 @@ class ThreadCommunicator : public Communicator {
   int size() const override { return board_.num_ranks; }
   Ticket all_reduce(const at::Tensor& values) override { return put(values, values); }
   void broadcast(const at::Tensor& values) override {
-    wait(put(values, rank_ == 0 ? values : torch::zeros_like(values)));
+    wait(put(values, rank_ == 0 ? values : at::zeros_like(values)));
   }
   std::unique_ptr<Communicator> second_lane(const char*) override {
     throw InternalError("the board has one lane");

@@ -7,7 +7,9 @@
 // float32, OUT has `logits`. maps: the same with BatchNorm folded, OUT has `maps` of the labels'
 // classes. step: one training pass in float64, OUT has `logits`, `loss`, `gradient.NAME` of every
 // parameter and `state.NAME` of all state.
-#include <torch/torch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
 
 #include <iostream>
 #include <map>

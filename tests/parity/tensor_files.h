@@ -1,7 +1,9 @@
 // Tensors between LibTorch and the files that the parity scripts write and read.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
 
 #include <string>
 

@@ -12,7 +12,10 @@
 // `other_labels` and `shares` [steps, N]; then `average.NAME` is in OUT, too. OUT: `rates` and
 // `losses` [steps], `gradient.first.NAME` and `gradient.last.NAME` of every parameter, as the first
 // and the last step's optimizer takes it, and `state.NAME` of all state after them.
-#include <torch/torch.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
 
 #include <iostream>
 #include <map>

@@ -1,7 +1,9 @@
 #include "predict/divided_predictions.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "base/error.h"
 
@@ -25,7 +27,7 @@ HostBatch three_of_four() {
 }
 
 TEST(DividedPredictions, ABatchArrivesAsItWasSent) {
-  const at::Tensor logits = torch::randn({3, 5});
+  const at::Tensor logits = at::randn({3, 5});
   const SentBatch batch = unpack_batch(packed(three_of_four(), logits));
   EXPECT_EQ(batch.first, 64u);
   EXPECT_EQ(batch.images.nominal, 4);
@@ -50,7 +52,7 @@ TEST(DividedPredictions, ABatchMayHaveNoGoodImage) {
 }
 
 TEST(DividedPredictions, OtherBytesAreRefused) {
-  const std::string whole = packed(three_of_four(), torch::randn({3, 5}));
+  const std::string whole = packed(three_of_four(), at::randn({3, 5}));
   for (std::size_t length = 0; length < whole.size(); ++length)
     EXPECT_THROW(unpack_batch(whole.substr(0, length)), InternalError) << length;
   EXPECT_THROW(unpack_batch(whole + "x"), InternalError);

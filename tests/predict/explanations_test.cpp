@@ -1,8 +1,12 @@
 // Heat maps on images, the names of their files, and the folders that may hold them.
 #include "predict/explanations.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/generated/variable_factories.h>
 
 #include "base/text.h"
 #include "data/scratch_folder.h"
@@ -24,7 +28,7 @@ Image gray_image(ImageSize size, std::uint8_t value = 128) {
 }
 
 TEST(HeatMap, IsBrighterWhereMoreIsSeen) {
-  const Image shown = with_heat_map(gray_image({1, 101}), torch::linspace(0, 1, 101).view({1, -1}));
+  const Image shown = with_heat_map(gray_image({1, 101}), at::linspace(0, 1, 101).view({1, -1}));
   EXPECT_EQ(shown.size, (ImageSize{1, 101}));
   for (std::size_t i = 1; i < 101; ++i)
     EXPECT_GE(brightness(shown, i), brightness(shown, i - 1) - 1000) << i;  // rounded to 8 bits
@@ -47,7 +51,7 @@ TEST(HeatMap, IsEnlargedSmoothlyAndStaysUpright) {
 TEST(HeatMap, ShowsTheImageInGray) {
   Image image = gray_image({1, 2});
   image.pixels = {255, 0, 0, 255, 255, 255};
-  const Image shown = with_heat_map(image, torch::zeros({1, 1}));
+  const Image shown = with_heat_map(image, at::zeros({1, 1}));
   EXPECT_LT(brightness(shown, 0), brightness(shown, 1));
   EXPECT_EQ(shown.pixels[0], (76 + 68) / 2);
 }

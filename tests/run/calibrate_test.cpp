@@ -1,7 +1,9 @@
 // Calibration as training does it: from the logits of its validation images to the temperature and
 // to what is answered at which confidence, beside counting one by one.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +22,7 @@ constexpr double kWanted[] = {0.9, 0.95, 0.98, 0.99, 0.999};
 // Labels are drawn from the softmax of logits, which are then multiplied by `temperature`.
 HostLogits drawn_logits(int count, double temperature) {
   RandomSequence random({5, static_cast<std::uint64_t>(count)});
-  HostLogits drawn{torch::empty({count, kNumClasses}), {}};
+  HostLogits drawn{at::empty({count, kNumClasses}), {}};
   auto* logit = drawn.logits.data_ptr<float>();
   for (int i = 0; i < count; ++i) {
     double weights[kNumClasses], sum = 0;
@@ -40,7 +42,7 @@ HostLogits drawn_logits(int count, double temperature) {
 
 // What is answered from `threshold` on, by a softmax in double precision.
 AnswerRate counted_rate(const HostLogits& images, double temperature, double threshold) {
-  const at::Tensor probabilities = (images.logits.to(torch::kFloat64) / temperature).softmax(1);
+  const at::Tensor probabilities = (images.logits.to(at::kDouble) / temperature).softmax(1);
   const auto [confidence, guess] = probabilities.max(1);
   AnswerRate rate{.threshold = threshold,
                   .images = static_cast<std::int64_t>(images.labels.size())};

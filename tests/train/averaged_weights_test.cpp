@@ -1,7 +1,10 @@
 #include "train/optimizer/averaged_weights.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 
@@ -19,7 +22,7 @@ at::Tensor tensor_of(const std::vector<NamedTensor>& state, const std::string& n
 class AveragedWeightsTest : public testing::Test {
  protected:
   void set(double value) {
-    const torch::NoGradGuard no_grad;
+    const at::NoGradGuard no_grad;
     tensor_of(model_->state(), "model.fc.bias").fill_(value);
     tensor_of(model_->state(), "model.bn1.running_mean").fill_(value);
     tensor_of(model_->state(), "model.bn1.num_batches_tracked").fill_(value);
@@ -73,7 +76,7 @@ TEST_F(AveragedWeightsTest, GoOnFromTheirState) {
   first.note_step();
   second.note_step();
   for (std::size_t i = 0; i < first.state().size(); ++i)
-    EXPECT_TRUE(torch::equal(first.state()[i].tensor, second.state()[i].tensor));
+    EXPECT_TRUE(at::equal(first.state()[i].tensor, second.state()[i].tensor));
 }
 
 }  // namespace

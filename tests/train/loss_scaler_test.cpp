@@ -1,7 +1,16 @@
 #include "train/optimizer/loss_scaler.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>
@@ -16,10 +25,10 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TEST(LossScaler, DividesGradientsByTheScale) {
   LossScaler scaler(at::kCPU);
-  const at::Tensor a = torch::full({3}, 65536.0F), b = torch::full({2, 2}, -32768.0F);
+  const at::Tensor a = at::full({3}, 65536.0F), b = at::full({2, 2}, -32768.0F);
   EXPECT_EQ(scaler.unscale({a, b}).item<float>(), 0);
-  EXPECT_TRUE(torch::equal(a, torch::ones({3})));
-  EXPECT_TRUE(torch::equal(b, torch::full({2, 2}, -0.5F)));
+  EXPECT_TRUE(at::equal(a, at::ones({3})));
+  EXPECT_TRUE(at::equal(b, at::full({2, 2}, -0.5F)));
   EXPECT_EQ(scaler.values().skipped_steps, 0);
   EXPECT_EQ(scaler.values().steps_since_overflow, 1);
 }
@@ -28,12 +37,12 @@ TEST(LossScaler, HalvesTheScaleAtOverflow) {
   LossScaler scaler(at::kCPU);
   for (const float bad : {kInfinity, -kInfinity, std::nanf("")}) {
     scaler.set({.scale = 1024, .steps_since_overflow = 5, .skipped_steps = 2});
-    EXPECT_EQ(scaler.unscale({torch::ones({4}), torch::tensor({1.0F, bad})}).item<float>(), 1);
+    EXPECT_EQ(scaler.unscale({at::ones({4}), at::tensor({1.0F, bad})}).item<float>(), 1);
     EXPECT_EQ(scaler.values().scale, 512);
     EXPECT_EQ(scaler.values().steps_since_overflow, 0);
     EXPECT_EQ(scaler.values().skipped_steps, 3);
   }
-  EXPECT_EQ(scaler.unscale({torch::ones({4})}).item<float>(), 0);
+  EXPECT_EQ(scaler.unscale({at::ones({4})}).item<float>(), 0);
   scaler.forget_skipped_steps();
   EXPECT_EQ(scaler.values().skipped_steps, 0);
 }
@@ -41,9 +50,9 @@ TEST(LossScaler, HalvesTheScaleAtOverflow) {
 TEST(LossScaler, DoublesTheScaleAfterManyStepsWithoutOverflow) {
   LossScaler scaler(at::kCPU);
   scaler.set({.scale = 1024, .steps_since_overflow = 1998, .skipped_steps = 0});
-  scaler.unscale({torch::ones({1})});
+  scaler.unscale({at::ones({1})});
   EXPECT_EQ(scaler.values().scale, 1024);
-  scaler.unscale({torch::ones({1})});
+  scaler.unscale({at::ones({1})});
   EXPECT_EQ(scaler.values().scale, 2048);
   EXPECT_EQ(scaler.values().steps_since_overflow, 0);
 }
@@ -52,9 +61,9 @@ TEST(LossScaler, DoublesTheScaleAfterManyStepsWithoutOverflow) {
 class TinyModel : public ImageModel {
  public:
   TinyModel() {
-    torch::manual_seed(6);
-    kernel_ = (torch::randn({4, 3, 3, 3}) * 0.2).requires_grad_();
-    weight_ = (torch::randn({3, 4}) * 0.5).requires_grad_();
+    at::manual_seed(6);
+    kernel_ = (at::randn({4, 3, 3, 3}) * 0.2).requires_grad_();
+    weight_ = (at::randn({3, 4}) * 0.5).requires_grad_();
   }
   at::Tensor forward(const at::Tensor& images) override {
     return at::linear(at::conv2d(images, kernel_).relu().mean({2, 3}), weight_);
@@ -80,7 +89,7 @@ class TinyModel : public ImageModel {
 
 class OneBatch : public StepContext {
  public:
-  explicit OneBatch(const at::Tensor& images) : batch_{images, torch::tensor({0L, 1L, 2L, 0L})} {}
+  explicit OneBatch(const at::Tensor& images) : batch_{images, at::tensor({0L, 1L, 2L, 0L})} {}
   std::optional<DeviceBatch> next() override { return batch_; }
 
  private:
@@ -90,8 +99,8 @@ class OneBatch : public StepContext {
 class Float16Step : public testing::Test {
  protected:
   Float16Step() {
-    torch::manual_seed(5);
-    images_ = torch::randn({4, 3, 8, 8});
+    at::manual_seed(5);
+    images_ = at::randn({4, 3, 8, 8});
     state_ = new_state(Precision::kFp16);
   }
 
@@ -120,7 +129,7 @@ class Float16Step : public testing::Test {
 
   static bool equal(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>& other) {
     for (std::size_t i = 0; i < one.size(); ++i)
-      if (!torch::equal(one[i], other[i])) return false;
+      if (!at::equal(one[i], other[i])) return false;
     return one.size() == other.size();
   }
 

@@ -1,7 +1,15 @@
 #include "train/loss.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/one_hot.h>
+#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/generated/variable_factories.h>
+#include <torch/nn/functional/loss.h>
 
 #include <cmath>
 
@@ -30,8 +38,8 @@ TEST(Loss, RefusesANameThatIsInNoRow) {
 // PyTorch's cross_entropy(…, weight=tensor([0.5, 2.0, 1.0]), reduction="sum") of these logits and
 // labels is sum w[label] * -log softmax[label].
 TEST(Loss, WeighsImagesByTheirClass) {
-  torch::manual_seed(3);
-  const at::Tensor logits = torch::randn({5, 3}, at::kDouble).requires_grad_();
+  at::manual_seed(3);
+  const at::Tensor logits = at::randn({5, 3}, at::kDouble).requires_grad_();
   const at::Tensor labels = torch::tensor({0, 1, 2, 1, 0}, at::kLong);
   const at::Tensor weights = torch::tensor({0.5, 2.0, 1.0, 2.0, 0.5}, at::kDouble);
   const at::Tensor each = -logits.log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
@@ -40,8 +48,8 @@ TEST(Loss, WeighsImagesByTheirClass) {
   EXPECT_NEAR(weighted(logits, labels).item<double>(), expected.item<double>(), 1e-12);
   weighted(logits, labels).backward();
   const at::Tensor gradient =
-      (logits.softmax(1) - torch::one_hot(labels, 3).to(at::kDouble)) * weights.unsqueeze(1);
-  EXPECT_TRUE(torch::allclose(logits.grad(), gradient, 1e-12, 1e-12));
+      (logits.softmax(1) - at::one_hot(labels, 3).to(at::kDouble)) * weights.unsqueeze(1);
+  EXPECT_TRUE(at::allclose(logits.grad(), gradient, 1e-12, 1e-12));
   const double reported = reported_loss(logits, labels).item<double>();
   EXPECT_NEAR(reported, each.sum().item<double>(), 1e-12);
   const at::Tensor floats = logits.detach().to(at::kFloat);
@@ -50,11 +58,11 @@ TEST(Loss, WeighsImagesByTheirClass) {
 
 // As PyTorch's cross_entropy(label_smoothing=0.1), alone and with weights.
 TEST(Loss, SmoothsLabels) {
-  torch::manual_seed(5);
-  const at::Tensor logits = torch::randn({6, 4}, at::kDouble);
+  at::manual_seed(5);
+  const at::Tensor logits = at::randn({6, 4}, at::kDouble);
   const at::Tensor labels = torch::tensor({0, 1, 2, 3, 1, 0}, at::kLong);
   for (const std::vector<double>& weights : {std::vector<double>{}, {0.5, 2, 1, 3}}) {
-    at::Tensor target = 0.9 * torch::one_hot(labels, 4).to(at::kDouble) + 0.1 / 4;
+    at::Tensor target = 0.9 * at::one_hot(labels, 4).to(at::kDouble) + 0.1 / 4;
     if (!weights.empty()) target = target * torch::tensor(weights, at::kDouble);
     const double expected = -(target * logits.log_softmax(1)).sum().item<double>();
     const TrainingLoss smooth =
@@ -65,14 +73,14 @@ TEST(Loss, SmoothsLabels) {
 
 // What a label with both classes in it would give.
 TEST(Loss, OfTwoLabelsIsThatOfBothInOne) {
-  torch::manual_seed(6);
-  const at::Tensor logits = torch::randn({5, 3}, at::kDouble);
+  at::manual_seed(6);
+  const at::Tensor logits = at::randn({5, 3}, at::kDouble);
   const at::Tensor labels = torch::tensor({0, 1, 2, 1, 0}, at::kLong);
   const at::Tensor others = torch::tensor({1, 1, 0, 2, 2}, at::kLong);
   const at::Tensor shares = torch::tensor({0.5, 0.75, 1.0, 0.625, 0.875}, at::kFloat);
   const at::Tensor first = shares.to(at::kDouble).unsqueeze(1);
-  const at::Tensor hot = first * torch::one_hot(labels, 3).to(at::kDouble) +
-                         (1 - first) * torch::one_hot(others, 3).to(at::kDouble);
+  const at::Tensor hot = first * at::one_hot(labels, 3).to(at::kDouble) +
+                         (1 - first) * at::one_hot(others, 3).to(at::kDouble);
   for (const double smoothing : {0.0, 0.1}) {
     const at::Tensor target = (1 - smoothing) * hot + smoothing / 3;
     const double expected = -(target * logits.log_softmax(1)).sum().item<double>();
@@ -82,14 +90,14 @@ TEST(Loss, OfTwoLabelsIsThatOfBothInOne) {
 }
 
 TEST(Loss, WithoutWeightsKeepsItsBits) {
-  torch::manual_seed(4);
-  const at::Tensor logits = torch::randn({7, 3});
+  at::manual_seed(4);
+  const at::Tensor logits = at::randn({7, 3});
   const at::Tensor labels = torch::tensor({0, 1, 2, 1, 0, 2, 2}, at::kLong);
   EXPECT_TRUE(
-      torch::equal(find_training_loss({})(logits, labels),
-                   torch::nn::functional::cross_entropy(
-                       logits, labels,
-                       torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))));
+      at::equal(find_training_loss({})(logits, labels),
+                torch::nn::functional::cross_entropy(
+                    logits, labels,
+                    torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))));
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "train/evaluation.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/generated/variable_factories.h>
 
 #include <limits>
 
@@ -26,7 +29,7 @@ TEST(MetricSums, AddsBatchesOfDifferentSizes) {
 
 TEST(MetricSums, RemembersTheFirstStepWithoutAFiniteLoss) {
   MetricSums metrics(at::kCPU);
-  const at::Tensor logits = torch::zeros({1, 2});
+  const at::Tensor logits = at::zeros({1, 2});
   const at::Tensor label = torch::tensor({0L});
   metrics.add(logits, label, torch::tensor(1.0F), 1);
   metrics.add(logits, label, torch::tensor(std::numeric_limits<float>::infinity()), 2);

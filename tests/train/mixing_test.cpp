@@ -1,7 +1,14 @@
 #include "train/mixing.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <numeric>
@@ -13,9 +20,9 @@ namespace {
 constexpr int kSide = 8;
 
 DeviceBatch batch_of(int count) {
-  torch::manual_seed(9);
-  return {torch::randn({count, 3, kSide, kSide}).contiguous(at::MemoryFormat::ChannelsLast),
-          torch::arange(count, torch::kLong)};
+  at::manual_seed(9);
+  return {at::randn({count, 3, kSide, kSide}).contiguous(at::MemoryFormat::ChannelsLast),
+          at::arange(count, at::kLong)};
 }
 
 DeviceBatch part_of(const DeviceBatch& batch, int begin, int count) {
@@ -59,7 +66,7 @@ TEST(Mixup, BlendsBothImagesOfAPair) {
     const double lambda =
         pair_mix(plan, 2, 10 + static_cast<std::uint64_t>(i / 2), kSide, kSide).share;
     const at::Tensor expected = lambda * batch.images[i] + (1 - lambda) * batch.images[other];
-    EXPECT_TRUE(torch::allclose(out.images[i], expected, 1e-5, 1e-6));
+    EXPECT_TRUE(at::allclose(out.images[i], expected, 1e-5, 1e-6));
     EXPECT_EQ(out.labels[i].item<std::int64_t>(), lambda >= 0.5 ? i : other);
     EXPECT_EQ(out.other_labels[i].item<std::int64_t>(), lambda >= 0.5 ? other : i);
     EXPECT_NEAR(out.shares[i].item<double>(), std::max(lambda, 1 - lambda), 1e-6);
@@ -104,9 +111,9 @@ TEST(Mixing, DoesNotDependOnHowABatchIsDivided) {
     for (const int half : {0, 1}) {
       const DeviceBatch mine = mixed(part_of(whole, 4 * half, 4), plan,
                                      {4, 8 + 2 * static_cast<std::uint64_t>(half), all_places(4)});
-      EXPECT_TRUE(torch::equal(mine.images, one.images.narrow(0, 4 * half, 4)));
-      EXPECT_TRUE(torch::equal(mine.labels, one.labels.narrow(0, 4 * half, 4)));
-      EXPECT_TRUE(torch::equal(mine.shares, one.shares.narrow(0, 4 * half, 4)));
+      EXPECT_TRUE(at::equal(mine.images, one.images.narrow(0, 4 * half, 4)));
+      EXPECT_TRUE(at::equal(mine.labels, one.labels.narrow(0, 4 * half, 4)));
+      EXPECT_TRUE(at::equal(mine.shares, one.shares.narrow(0, 4 * half, 4)));
     }
   }
 }
@@ -115,14 +122,14 @@ TEST(Mixing, LeavesAnImageWithoutItsPartnerAndMovesNoOtherPair) {
   const DeviceBatch whole = batch_of(6);
   const MixPlan plan{.mixup = 0.4};
   const DeviceBatch all = mixed(whole, plan, {1, 0, all_places(6)});
-  const at::Tensor kept = torch::tensor({0, 2, 4, 5}, at::kLong);  // places 1 and 3 are missing
+  const at::Tensor kept = at::tensor({0, 2, 4, 5}, at::kLong);  // places 1 and 3 are missing
   const DeviceBatch some =
       mixed({whole.images.index_select(0, kept), whole.labels.index_select(0, kept)}, plan,
             {1, 0, {0, 2, 4, 5}});
-  EXPECT_TRUE(torch::equal(some.images.narrow(0, 0, 1), whole.images.narrow(0, 0, 1)));
-  EXPECT_TRUE(torch::equal(some.images[1], whole.images[2]));
+  EXPECT_TRUE(at::equal(some.images.narrow(0, 0, 1), whole.images.narrow(0, 0, 1)));
+  EXPECT_TRUE(at::equal(some.images[1], whole.images[2]));
   EXPECT_EQ(some.shares[0].item<double>(), 1);
-  EXPECT_TRUE(torch::equal(some.images.narrow(0, 2, 2), all.images.narrow(0, 4, 2)));
+  EXPECT_TRUE(at::equal(some.images.narrow(0, 2, 2), all.images.narrow(0, 4, 2)));
 }
 
 TEST(Mixing, ChangesWithTheSeedTheEpochAndThePair) {

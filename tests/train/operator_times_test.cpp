@@ -1,7 +1,14 @@
 #include "train/operator_times.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 
@@ -16,13 +23,13 @@ double seconds_of(const OperatorSums& sums, std::string_view name) {
 }
 
 TEST(OperatorTimes, AddUpForwardAndBackwardByKind) {
-  const at::Tensor images = torch::randn({2, 3, 8, 8});
-  const at::Tensor kernels = torch::randn({4, 3, 3, 3}).requires_grad_();
-  const at::Tensor weights = torch::randn({5, 4}).requires_grad_();
-  const at::Tensor labels = torch::tensor({1, 2}, torch::kLong);
+  const at::Tensor images = at::randn({2, 3, 8, 8});
+  const at::Tensor kernels = at::randn({4, 3, 3, 3}).requires_grad_();
+  const at::Tensor weights = at::randn({5, 4}).requires_grad_();
+  const at::Tensor labels = at::tensor({1, 2}, at::kLong);
   const OperatorTimes times;
-  const at::Tensor maps = torch::conv2d(images, kernels, {}, 1, 1).relu();
-  torch::cross_entropy_loss(torch::linear(maps.mean({2, 3}), weights), labels).backward();
+  const at::Tensor maps = at::conv2d(images, kernels, {}, 1, 1).relu();
+  at::cross_entropy_loss(at::linear(maps.mean({2, 3}), weights), labels).backward();
   const OperatorSums& sums = times.sums();
   // Each output is a sum over the weights of its channel: 3 x 3 x 3, and 4.
   EXPECT_EQ(sums.forward_flops, 2.0 * (2 * 4 * 8 * 8 * 27 + 2 * 5 * 4));
@@ -34,7 +41,7 @@ TEST(OperatorTimes, AddUpForwardAndBackwardByKind) {
 }
 
 TEST(OperatorTimes, CountWhatIsReadAndWrittenButNoViews) {
-  const at::Tensor a = torch::ones({1000}), b = torch::ones({1000});
+  const at::Tensor a = at::ones({1000}), b = at::ones({1000});
   const OperatorTimes times;
   const at::Tensor c = a.add(b);
   const double once = times.sums().bytes;

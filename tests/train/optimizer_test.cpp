@@ -1,7 +1,20 @@
 #include "train/optimizer/optimizer.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
 
 #include "base/error.h"
 
@@ -14,7 +27,7 @@ at::Tensor parameter(const at::Tensor& start) {
 
 // A group of one parameter, whose gradient is of the parameter's strides.
 ParameterGroup group_of(const std::string& name, const at::Tensor& tensor, double weight_decay) {
-  tensor.mutable_grad() = torch::zeros_like(tensor);
+  tensor.mutable_grad() = at::zeros_like(tensor);
   return {{{name, tensor}}, {tensor.grad()}, weight_decay};
 }
 
@@ -25,9 +38,9 @@ void descend(const at::Tensor& tensor, const at::Tensor& target) {
 
 // LibTorch's own SGD, a tensor at a time, is the reference.
 TEST(Sgd, EqualsTheFrameworksNesterov) {
-  torch::manual_seed(3);
-  const at::Tensor start = torch::randn({4, 3, 3, 3});
-  const at::Tensor target = torch::randn({4, 3, 3, 3});
+  at::manual_seed(3);
+  const at::Tensor start = at::randn({4, 3, 3, 3});
+  const at::Tensor target = at::randn({4, 3, 3, 3});
   const at::Tensor ours = parameter(start);
   const auto optimizer = make_optimizer({}, {group_of("w", ours, 1e-4)});
   at::Tensor theirs = start.clone().set_requires_grad(true);
@@ -41,21 +54,21 @@ TEST(Sgd, EqualsTheFrameworksNesterov) {
     (theirs - target).pow(2).sum().backward();
     reference.step();
   }
-  EXPECT_TRUE(torch::allclose(ours, theirs, 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, 1e-6));
 }
 
 TEST(Sgd, DecaysTheGroupsThatAskForItAndLeavesOtherTensorsAlone) {
-  const at::Tensor start = torch::ones({2, 1, 1, 1});
+  const at::Tensor start = at::ones({2, 1, 1, 1});
   const at::Tensor decayed = parameter(start), plain = parameter(start), frozen = parameter(start);
   const auto optimizer = make_optimizer({}, {group_of("a", decayed, 0.5), group_of("b", plain, 0)});
   optimizer->step(0.1);  // gradients are zero
   EXPECT_TRUE((decayed < 1).all().item<bool>());
-  EXPECT_TRUE(torch::equal(plain, start));
-  EXPECT_TRUE(torch::equal(frozen, start));
+  EXPECT_TRUE(at::equal(plain, start));
+  EXPECT_TRUE(at::equal(frozen, start));
 }
 
 TEST(Sgd, AGroupMayHaveARateOfItsOwn) {
-  const at::Tensor start = torch::ones({2, 1, 1, 1});
+  const at::Tensor start = at::ones({2, 1, 1, 1});
   const at::Tensor slow = parameter(start), fast = parameter(start);
   ParameterGroup head = group_of("b", fast, 0);
   head.rate = 10;
@@ -63,15 +76,15 @@ TEST(Sgd, AGroupMayHaveARateOfItsOwn) {
   slow.grad().fill_(1);
   fast.grad().fill_(1);
   optimizer->step(0.01);
-  EXPECT_TRUE(torch::allclose((start - fast), 10 * (start - slow)));
-  EXPECT_FALSE(torch::equal(slow, start));
+  EXPECT_TRUE(at::allclose((start - fast), 10 * (start - slow)));
+  EXPECT_FALSE(at::equal(slow, start));
 }
 
 // Of a network whose backbone is frozen the head alone has momentum.
 TEST(Groups, HoldWhatIsTrained) {
   const auto model = make_image_model({.model_name = "resnet18", .num_classes = 3});
   model->freeze(Freeze::kBackbone);
-  const std::vector<at::Tensor> gradients = {torch::zeros({3, 512}), torch::zeros({3})};
+  const std::vector<at::Tensor> gradients = {at::zeros({3, 512}), at::zeros({3})};
   for (const double head_rate : {1.0, 5.0}) {
     const auto groups = groups_of(*model, gradients, {.head_rate = head_rate});
     ASSERT_EQ(groups.size(), 1U);
@@ -80,7 +93,7 @@ TEST(Groups, HoldWhatIsTrained) {
   }
   model->freeze(Freeze::kNone);
   std::vector<at::Tensor> all;
-  for (const at::Tensor& tensor : model->parameters()) all.push_back(torch::zeros_like(tensor));
+  for (const at::Tensor& tensor : model->parameters()) all.push_back(at::zeros_like(tensor));
   const auto groups = groups_of(*model, all, {.head_rate = 5});
   ASSERT_EQ(groups.size(), 2U);
   EXPECT_EQ(groups[0].rate, 1);
@@ -89,9 +102,9 @@ TEST(Groups, HoldWhatIsTrained) {
 }
 
 TEST(Sgd, GoesOnFromTheStateOfAnother) {
-  torch::manual_seed(4);
-  const at::Tensor target = torch::randn({4, 3, 3, 3});
-  const at::Tensor first = parameter(torch::randn({4, 3, 3, 3}));
+  at::manual_seed(4);
+  const at::Tensor target = at::randn({4, 3, 3, 3});
+  const at::Tensor first = parameter(at::randn({4, 3, 3, 3}));
   const auto one = make_optimizer({}, {group_of("w", first, 1e-4)});
   for (int step = 0; step < 3; ++step) {
     descend(first, target);
@@ -106,27 +119,27 @@ TEST(Sgd, GoesOnFromTheStateOfAnother) {
     descend(tensor, target);
     optimizer->step(0.1);
   }
-  EXPECT_TRUE(torch::equal(first, second));
+  EXPECT_TRUE(at::equal(first, second));
 }
 
 TEST(Sgd, SkipsAStepWhoseFlagIsSet) {
-  torch::manual_seed(5);
-  const at::Tensor tensor = parameter(torch::randn({4, 3, 3, 3}));
+  at::manual_seed(5);
+  const at::Tensor tensor = parameter(at::randn({4, 3, 3, 3}));
   const auto optimizer = make_optimizer({}, {group_of("w", tensor, 1e-4)});
-  descend(tensor, torch::zeros({4, 3, 3, 3}));
-  optimizer->step(0.1, torch::zeros({1}));
+  descend(tensor, at::zeros({4, 3, 3, 3}));
+  optimizer->step(0.1, at::zeros({1}));
   const at::Tensor weight = tensor.detach().clone();
   const at::Tensor momentum = optimizer->state()[0].tensor.clone();
-  optimizer->step(0.1, torch::ones({1}));
-  EXPECT_TRUE(torch::equal(tensor, weight));
-  EXPECT_TRUE(torch::equal(optimizer->state()[0].tensor, momentum));
-  optimizer->step(0.1, torch::zeros({1}));
-  EXPECT_FALSE(torch::equal(tensor, weight));
+  optimizer->step(0.1, at::ones({1}));
+  EXPECT_TRUE(at::equal(tensor, weight));
+  EXPECT_TRUE(at::equal(optimizer->state()[0].tensor, momentum));
+  optimizer->step(0.1, at::zeros({1}));
+  EXPECT_FALSE(at::equal(tensor, weight));
 }
 
 TEST(AdamW, EqualsTheFrameworks) {
-  torch::manual_seed(3);
-  const at::Tensor start = torch::randn({4, 3, 3, 3}), target = torch::randn({4, 3, 3, 3});
+  at::manual_seed(3);
+  const at::Tensor start = at::randn({4, 3, 3, 3}), target = at::randn({4, 3, 3, 3});
   const at::Tensor ours = parameter(start);
   const auto optimizer =
       make_optimizer({.name = "adamw", .momentum = 0.8}, {group_of("w", ours, 0.05)});
@@ -141,22 +154,22 @@ TEST(AdamW, EqualsTheFrameworks) {
     (theirs - target).pow(2).sum().backward();
     reference.step();
   }
-  EXPECT_TRUE(torch::allclose(ours, theirs, 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, 1e-6));
 }
 
 // By its definition, a tensor at a time.
 TEST(Lars, AdaptsTheRateOfALayerButNotOfWhatHasOneDimension) {
-  torch::manual_seed(4);
-  const at::Tensor start = torch::randn({4, 3, 3, 3}), bias_start = torch::randn({5});
+  at::manual_seed(4);
+  const at::Tensor start = at::randn({4, 3, 3, 3}), bias_start = at::randn({5});
   const at::Tensor layer = parameter(start);
   const at::Tensor bias = bias_start.clone().set_requires_grad(true);
   const double momentum = 0.9, decay = 0.01, rate = 2;
   const auto optimizer = make_optimizer({.name = "lars", .momentum = momentum},
                                         {group_of("w", layer, decay), group_of("b", bias, 0)});
   at::Tensor w = start.clone(), b = bias_start.clone();
-  at::Tensor w_momentum = torch::zeros_like(w), b_momentum = torch::zeros_like(b);
+  at::Tensor w_momentum = at::zeros_like(w), b_momentum = at::zeros_like(b);
   for (int step = 0; step < 4; ++step) {
-    const at::Tensor g = torch::randn({4, 3, 3, 3}), h = torch::randn({5});
+    const at::Tensor g = at::randn({4, 3, 3, 3}), h = at::randn({5});
     layer.mutable_grad().copy_(g);
     bias.mutable_grad().copy_(h);
     optimizer->step(rate);
@@ -167,25 +180,24 @@ TEST(Lars, AdaptsTheRateOfALayerButNotOfWhatHasOneDimension) {
     w = w - rate * w_momentum;
     b = b - rate * b_momentum;
   }
-  EXPECT_TRUE(torch::allclose(layer, w, 1e-4, 1e-5));
-  EXPECT_TRUE(torch::allclose(bias, b, 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(layer, w, 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(bias, b, 1e-4, 1e-5));
 }
 
 TEST(Lars, WeightsOrGradientsOfZeroChangeNothingBadly) {
-  const at::Tensor zero = parameter(torch::zeros({2, 2, 1, 1}));
+  const at::Tensor zero = parameter(at::zeros({2, 2, 1, 1}));
   const auto optimizer = make_optimizer({.name = "lars"}, {group_of("w", zero, 0.1)});
   optimizer->step(1);
-  EXPECT_TRUE(torch::equal(zero, torch::zeros({2, 2, 1, 1})));
+  EXPECT_TRUE(at::equal(zero, at::zeros({2, 2, 1, 1})));
   zero.mutable_grad().fill_(1);
   optimizer->step(1);
-  EXPECT_TRUE(torch::isfinite(zero).all().item<bool>());
+  EXPECT_TRUE(at::isfinite(zero).all().item<bool>());
 }
 
 TEST(Groups, WithoutDecayHoldWhatHasOneDimension) {
   const auto model = make_image_model({.model_name = "resnet18", .num_classes = 3});
   std::vector<at::Tensor> gradients;
-  for (const at::Tensor& tensor : model->parameters())
-    gradients.push_back(torch::zeros_like(tensor));
+  for (const at::Tensor& tensor : model->parameters()) gradients.push_back(at::zeros_like(tensor));
   OptimizerPlan plan;
   plan.decays_norm_and_bias = false;
   for (const double head_rate : {1.0, 5.0}) {
@@ -206,7 +218,7 @@ TEST(Groups, WithoutDecayHoldWhatHasOneDimension) {
 
 TEST(Optimizers, WorkWithoutMomentum) {
   for (const char* name : {"sgd", "adamw", "lars"}) {
-    const at::Tensor tensor = parameter(torch::ones({2, 2, 1, 1}));
+    const at::Tensor tensor = parameter(at::ones({2, 2, 1, 1}));
     const auto optimizer =
         make_optimizer({.name = name, .momentum = 0}, {group_of("w", tensor, 0)});
     for (int step = 0; step < 2; ++step) {
@@ -215,7 +227,7 @@ TEST(Optimizers, WorkWithoutMomentum) {
     }
     EXPECT_TRUE((tensor < 1).all().item<bool>()) << name;
     if (std::string(name) == "sgd") {
-      EXPECT_TRUE(torch::allclose(tensor, torch::full_like(tensor, 0.8)));
+      EXPECT_TRUE(at::allclose(tensor, at::full_like(tensor, 0.8)));
     }
   }
 }
@@ -223,15 +235,15 @@ TEST(Optimizers, WorkWithoutMomentum) {
 // State of each can be set, and a step can be skipped.
 TEST(Optimizers, GoOnFromTheStateOfAnotherAndSkipSteps) {
   for (const char* name : {"sgd", "adamw", "lars"}) {
-    torch::manual_seed(7);
-    const at::Tensor target = torch::randn({4, 3, 3, 3});
-    const at::Tensor first = parameter(torch::randn({4, 3, 3, 3}));
+    at::manual_seed(7);
+    const at::Tensor target = at::randn({4, 3, 3, 3});
+    const at::Tensor first = parameter(at::randn({4, 3, 3, 3}));
     const auto one = make_optimizer({.name = name}, {group_of("w", first, 1e-4)});
     for (const float skip : {0.0F, 1.0F, 0.0F}) {
       descend(first, target);
       const at::Tensor before = first.detach().clone();
-      one->step(0.01, torch::full({1}, skip));
-      EXPECT_EQ(torch::equal(first, before), skip == 1) << name;
+      one->step(0.01, at::full({1}, skip));
+      EXPECT_EQ(at::equal(first, before), skip == 1) << name;
     }
     const at::Tensor second = parameter(first.detach());
     const auto other = make_optimizer({.name = name}, {group_of("w", second, 1e-4)});
@@ -245,7 +257,7 @@ TEST(Optimizers, GoOnFromTheStateOfAnotherAndSkipSteps) {
       descend(tensor, target);
       optimizer->step(0.01);
     }
-    EXPECT_TRUE(torch::equal(first, second)) << name;
+    EXPECT_TRUE(at::equal(first, second)) << name;
   }
 }
 

@@ -1,6 +1,14 @@
 // Run by mpirun: steps with a parameter server, beside those of one process.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "parallel/rank_main.h"
 #include "train/exchange/exchange.h"
@@ -21,8 +29,8 @@ class Batches : public StepContext {
  public:
   explicit Batches(int worker) : worker_(worker) {}
   std::optional<DeviceBatch> next() override {
-    torch::manual_seed(static_cast<std::uint64_t>(100 * worker_ + next_++));
-    return DeviceBatch{torch::randn({4, 3, 4, 4}), torch::arange(4, torch::kLong) % 2};
+    at::manual_seed(static_cast<std::uint64_t>(100 * worker_ + next_++));
+    return DeviceBatch{at::randn({4, 3, 4, 4}), at::arange(4, at::kLong) % 2};
   }
 
  private:
@@ -60,7 +68,7 @@ class ParameterServer : public testing::TestWithParam<const char*> {
     std::vector<NamedTensor> all = state.optimizer->state();
     all.push_back({"weight", weight(state)});
     for (const NamedTensor& item : all) {
-      const at::Tensor values = item.tensor.detach().to(torch::kDouble).contiguous();
+      const at::Tensor values = item.tensor.detach().to(at::kDouble).contiguous();
       const double* begin = values.const_data_ptr<double>();
       const auto gathered = world->gather(std::vector<double>(begin, begin + values.numel()));
       for (const std::vector<double>& of_rank : gathered) EXPECT_EQ(of_rank, gathered[0]);
@@ -85,7 +93,7 @@ TEST_P(ParameterServer, OneWorkerTrainsAsOneProcess) {
   ours->exchange->join();
   TrainStep step(*alone, {.batch_size = 4, .clip_norm = 1});
   for (int i = 0; i < kSteps; ++i) EXPECT_TRUE(step.run(same, kRate));
-  EXPECT_TRUE(torch::equal(weight(*ours), weight(*alone)));
+  EXPECT_TRUE(at::equal(weight(*ours), weight(*alone)));
   expect_equal_on_all_ranks(*ours);
 }
 
@@ -94,9 +102,8 @@ TEST_P(ParameterServer, ManyWorkersLowerTheLossAndEndWithTheSameWeights) {
   const auto state = new_state();
   const DeviceBatch seen = *Batches(0).next();
   const auto loss = [&] {
-    const torch::NoGradGuard no_grad;
-    return torch::cross_entropy_loss(state->model->forward(seen.images), seen.labels)
-        .item<double>();
+    const at::NoGradGuard no_grad;
+    return at::cross_entropy_loss(state->model->forward(seen.images), seen.labels).item<double>();
   };
   const double before = loss();
   state->exchange = servers(1, *state);

@@ -1,7 +1,14 @@
 #include "train/precision.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "base/error.h"
 #include "model/autocast.h"
@@ -93,14 +100,14 @@ TEST(Autocast, RestoresWhatWasBefore) {
 
 // Casts of weights that an optimizer has changed since are made anew.
 TEST(Autocast, KeepsNoWeights) {
-  const at::Tensor weight = torch::ones({2, 2}).requires_grad_(), x = torch::ones({1, 2});
+  const at::Tensor weight = at::ones({2, 2}).requires_grad_(), x = at::ones({1, 2});
   const auto product = [&] {
     const Autocast autocast(at::kCPU, at::kBFloat16);
     return at::linear(x, weight)[0][0].item<float>();
   };
   EXPECT_EQ(product(), 2);
   {
-    const torch::NoGradGuard no_grad;
+    const at::NoGradGuard no_grad;
     weight.mul_(3);
   }
   EXPECT_EQ(product(), 6);
@@ -109,10 +116,10 @@ TEST(Autocast, KeepsNoWeights) {
 class ForwardTest : public testing::Test {
  protected:
   ForwardTest() {
-    torch::manual_seed(3);
+    at::manual_seed(3);
     model_ = make_image_model({.model_name = "resnet18", .num_classes = 5});
     model_->prepare(at::kCPU);
-    images_ = torch::randn({4, 3, 32, 32}).contiguous(at::MemoryFormat::ChannelsLast);
+    images_ = at::randn({4, 3, 32, 32}).contiguous(at::MemoryFormat::ChannelsLast);
   }
 
   std::unique_ptr<ImageModel> model_;
@@ -121,14 +128,14 @@ class ForwardTest : public testing::Test {
 
 TEST_F(ForwardTest, Fp32IsThePlainForwardPass) {
   model_->train(false);
-  const torch::NoGradGuard no_grad;
-  EXPECT_TRUE(torch::equal(forward(*model_, images_, Precision::kFp32), model_->forward(images_)));
-  EXPECT_TRUE(torch::equal(forward(*model_, images_, Precision::kTf32), model_->forward(images_)));
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(at::equal(forward(*model_, images_, Precision::kFp32), model_->forward(images_)));
+  EXPECT_TRUE(at::equal(forward(*model_, images_, Precision::kTf32), model_->forward(images_)));
 }
 
 TEST_F(ForwardTest, MixedPrecisionIsNearFloat32) {
   model_->train(false);
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const at::Tensor exact = model_->forward(images_);
   const double largest = exact.abs().max().item<double>();
   for (const auto& [precision, share] :

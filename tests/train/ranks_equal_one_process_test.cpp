@@ -1,7 +1,13 @@
 // Run by mpirun with 2, 3 or 4 ranks: what they train and measure together against what rank 0
 // trains and measures alone from the same start, in the same order.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <filesystem>
 #include <fstream>
@@ -35,7 +41,7 @@ constexpr Normalization kScaling = {{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
 class TestModel : public ImageModel {
  public:
   explicit TestModel(bool frozen_statistics) : frozen_(frozen_statistics) {
-    torch::manual_seed(11);
+    at::manual_seed(11);
     model_ = make_image_model({.model_name = "resnet18", .num_classes = 3});
     model_->prepare(at::kCPU);
     model_->to_float64();
@@ -148,7 +154,7 @@ class Ranks : public testing::Test {
       EXPECT_NEAR(losses[0], alone.first_loss, 1e-8 * alone.first_loss);
       EXPECT_NEAR(losses[1], alone.loss, 1e-8 * alone.loss);
       for (std::size_t i = 0; i < alone.state.size(); ++i)
-        EXPECT_TRUE(torch::allclose(ours.state[i], alone.state[i], 1e-7, 1e-8))
+        EXPECT_TRUE(at::allclose(ours.state[i], alone.state[i], 1e-7, 1e-8))
             << i << ": " << (ours.state[i] - alone.state[i]).abs().max();
     }
     world->barrier();
@@ -227,7 +233,7 @@ TEST_F(Ranks, ADifferentBitInOneReplicaIsFoundAndNamed) {
   const auto model = std::make_unique<TestModel>(false);
   EXPECT_NO_THROW(require_equal_replicas(*model, *world));
   if (world->rank() == world->size() - 1) {
-    const torch::NoGradGuard no_grad;
+    const at::NoGradGuard no_grad;
     model->state()[3].tensor.view({-1})[0] += 1e-6;
   }
   try {
@@ -244,7 +250,7 @@ TEST_F(Ranks, ADifferentBitInOneReplicaIsFoundAndNamed) {
 TEST_F(Ranks, AnOverflowOnOneIsOneOnAll) {
   const auto communicator = make_mpi_communicator(*world->mpi());
   for (const bool bfloat16 : {false, true}) {
-    const at::Tensor weight = torch::ones({40}).requires_grad_();
+    const at::Tensor weight = at::ones({40}).requires_grad_();
     GradientBuckets buckets({weight}, {.bfloat16 = bfloat16}, *communicator);
     LossScaler scaler(at::kCPU);
     for (const bool overflows : {true, false}) {
@@ -262,7 +268,7 @@ TEST_F(Ranks, AnOverflowOnOneIsOneOnAll) {
 
 TEST_F(Ranks, StartFromRank0sStateAndAverageStatistics) {
   const auto communicator = make_mpi_communicator(*world->mpi());
-  torch::manual_seed(static_cast<std::uint64_t>(world->rank()));
+  at::manual_seed(static_cast<std::uint64_t>(world->rank()));
   const auto model = make_image_model({.model_name = "resnet18", .num_classes = 3});
   broadcast_tensors(model->state(), *communicator);
   EXPECT_NO_THROW(require_equal_replicas(*model, *world));

@@ -1,7 +1,10 @@
 // A linear classifier in float64, for tests that follow single steps.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/randn.h>
 
 #include <string>
 #include <vector>
@@ -14,11 +17,11 @@ namespace kiln {
 class SmallModel : public ImageModel {
  public:
   SmallModel() {
-    torch::manual_seed(7);
-    weight_ = (torch::randn({2, 48}, torch::kDouble) * 0.1).requires_grad_();
+    at::manual_seed(7);
+    weight_ = (at::randn({2, 48}, at::kDouble) * 0.1).requires_grad_();
   }
   at::Tensor forward(const at::Tensor& images) override {
-    return images.to(torch::kDouble).flatten(1).mm(weight_.t());
+    return images.to(at::kDouble).flatten(1).mm(weight_.t());
   }
   at::Tensor class_maps(const at::Tensor&, const std::vector<int>&) override { return {}; }
   void train(bool) override {}

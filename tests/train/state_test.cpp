@@ -2,8 +2,14 @@
 // on.
 #include "train/state.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include "train/small_model.h"
 #include "train/step.h"
@@ -14,8 +20,8 @@ namespace {
 class OneBatch : public StepContext {
  public:
   explicit OneBatch(int seed) {
-    torch::manual_seed(static_cast<std::uint64_t>(seed));
-    batch_ = {torch::randn({4, 3, 4, 4}), torch::arange(4, torch::kLong) % 2};
+    at::manual_seed(static_cast<std::uint64_t>(seed));
+    batch_ = {at::randn({4, 3, 4, 4}), at::arange(4, at::kLong) % 2};
   }
   std::optional<DeviceBatch> next() override { return batch_; }
 
@@ -32,7 +38,7 @@ void train(TrainState& state, int first, int last) {
 }
 
 void copy(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < from.size(); ++i) to[i].tensor.copy_(from[i].tensor);
 }
 
@@ -51,7 +57,7 @@ TEST(TrainState, GoesOnFromWhatWasRead) {
   second->epoch.steps = first->epoch.steps;
   second->epoch.metrics.set(first->epoch.metrics.totals());
   train(*second, 4, 6);
-  EXPECT_TRUE(torch::equal(through->model->parameters()[0], second->model->parameters()[0]));
+  EXPECT_TRUE(at::equal(through->model->parameters()[0], second->model->parameters()[0]));
   EXPECT_EQ(through->epoch.metrics.totals().loss_sum, second->epoch.metrics.totals().loss_sum);
   EXPECT_EQ(through->epoch.metrics.totals().count, second->epoch.metrics.totals().count);
   EXPECT_EQ(second->epoch.steps, 6);
@@ -62,10 +68,10 @@ TEST(TrainState, CopiedWeightsStayAsTheyWere) {
   const std::vector<NamedTensor> copies = copied_weights(model);
   const at::Tensor before = model.parameters()[0].detach().clone();
   {
-    const torch::NoGradGuard no_grad;
+    const at::NoGradGuard no_grad;
     model.parameters()[0].add_(1);
   }
-  EXPECT_TRUE(torch::equal(copies[0].tensor, before));
+  EXPECT_TRUE(at::equal(copies[0].tensor, before));
 }
 
 }  // namespace

@@ -1,8 +1,15 @@
 // The step on one rank, with a network small enough to follow by hand.
 #include "train/step.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <vector>
 
@@ -29,12 +36,12 @@ class Batches : public StepContext {
 };
 
 DeviceBatch batch_of(int count, int seed) {
-  torch::manual_seed(static_cast<std::uint64_t>(seed));
-  return {torch::randn({count, 3, 4, 4}), torch::arange(count, torch::kLong) % 2};
+  at::manual_seed(static_cast<std::uint64_t>(seed));
+  return {at::randn({count, 3, 4, 4}), at::arange(count, at::kLong) % 2};
 }
 
 DeviceBatch joined(const DeviceBatch& a, const DeviceBatch& b) {
-  return {torch::cat({a.images, b.images}), torch::cat({a.labels, b.labels})};
+  return {at::cat({a.images, b.images}), at::cat({a.labels, b.labels})};
 }
 
 class StepTest : public testing::Test {
@@ -54,7 +61,7 @@ TEST_F(StepTest, AccumulatedBatchesMakeTheStepOfTheirUnion) {
   Batches one({joined(a, b)}), two({a, b});
   EXPECT_TRUE(TrainStep(*whole, {.batch_size = 8}).run(one, 0.1));
   EXPECT_TRUE(TrainStep(*parts, {.batch_size = 4, .batches_per_step = 2}).run(two, 0.1));
-  EXPECT_TRUE(torch::allclose(weight(*whole), weight(*parts), 1e-12, 1e-12));
+  EXPECT_TRUE(at::allclose(weight(*whole), weight(*parts), 1e-12, 1e-12));
   EXPECT_NEAR(whole->epoch.metrics.totals().loss_sum, parts->epoch.metrics.totals().loss_sum, 1e-9);
   EXPECT_EQ(parts->epoch.steps, 1);
 }
@@ -75,7 +82,7 @@ TEST_F(StepTest, ABatchTooSmallChangesNothing) {
   const at::Tensor before = weight(*state).detach().clone();
   Batches batches({batch_of(1, 1)});
   EXPECT_TRUE(TrainStep(*state, {.batch_size = 4, .smallest_batch = 2}).run(batches, 0.1));
-  EXPECT_TRUE(torch::equal(weight(*state), before));
+  EXPECT_TRUE(at::equal(weight(*state), before));
   EXPECT_EQ(state->epoch.metrics.totals().count, 0);
 }
 
@@ -90,7 +97,7 @@ TEST_F(StepTest, MissingImagesLeaveTheirShareOfTheGradientEmpty) {
   const double decay = 0.1 * 1.9 * no_decay.optimizer.weight_decay;
   const at::Tensor full_change = weight(*full) - before + decay * before;
   const at::Tensor shorter_change = weight(*shorter) - before + decay * before;
-  EXPECT_TRUE(torch::allclose(shorter_change, full_change * 0.75, 1e-9, 1e-12));
+  EXPECT_TRUE(at::allclose(shorter_change, full_change * 0.75, 1e-9, 1e-12));
 }
 
 TEST_F(StepTest, WeightedBatchesMakeTheStepOfTheirUnionToo) {
@@ -102,8 +109,8 @@ TEST_F(StepTest, WeightedBatchesMakeTheStepOfTheirUnionToo) {
   EXPECT_TRUE(
       TrainStep(*parts, {.batch_size = 4, .batches_per_step = 2, .loss = loss}).run(two, 0.1));
   EXPECT_TRUE(TrainStep(*plain, {.batch_size = 8}).run(unweighted, 0.1));
-  EXPECT_TRUE(torch::allclose(weight(*whole), weight(*parts), 1e-12, 1e-12));
-  EXPECT_FALSE(torch::allclose(weight(*whole), weight(*plain), 1e-6, 1e-6));
+  EXPECT_TRUE(at::allclose(weight(*whole), weight(*parts), 1e-12, 1e-12));
+  EXPECT_FALSE(at::allclose(weight(*whole), weight(*plain), 1e-6, 1e-6));
   EXPECT_EQ(whole->epoch.metrics.totals().loss_sum, plain->epoch.metrics.totals().loss_sum);
 }
 

@@ -1,7 +1,14 @@
 #include "weights/starting_weights.h"
 
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <map>
 
@@ -17,7 +24,7 @@ using Names = std::vector<std::string>;
 std::unique_ptr<ImageModel> seeded(std::uint64_t seed, int num_classes,
                                    bool with_output_layer = false,
                                    const std::string& name = "resnet18") {
-  torch::manual_seed(seed);
+  at::manual_seed(seed);
   return make_image_model(
       {.model_name = name, .num_classes = num_classes, .with_output_layer = with_output_layer});
 }
@@ -103,9 +110,9 @@ TEST(LoadWeights, JoinsTheTwoLastLayersOfTheDesigner) {
   load(*own, {"c", "a", "b"}, source_of(*theirs, {"a", "b", "c"}));
   theirs->train(false);
   own->train(false);
-  const torch::NoGradGuard no_grad;
-  const at::Tensor images = torch::randn({2, 3, 32, 32});
-  const at::Tensor wanted = theirs->forward(images).index_select(1, torch::tensor({2, 0, 1}));
+  const at::NoGradGuard no_grad;
+  const at::Tensor images = at::randn({2, 3, 32, 32});
+  const at::Tensor wanted = theirs->forward(images).index_select(1, at::tensor({2, 0, 1}));
   EXPECT_TRUE(at::allclose(own->forward(images), wanted, 1e-4, 1e-4));
 }
 

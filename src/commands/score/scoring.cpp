@@ -1,5 +1,6 @@
 #include "commands/score/scoring.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/topk.h>
 
 #include <algorithm>

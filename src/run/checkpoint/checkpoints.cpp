@@ -2,8 +2,12 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <torch/torch.h>
 
 #include <array>
 #include <utility>
@@ -23,7 +27,7 @@ void append_bytes(const at::Tensor& tensor, std::string& bytes) {
 
 // Row-major copies of `sources` on the host, into the memory of the ones before.
 void copy_to_host(const std::vector<NamedTensor>& sources, std::vector<NamedTensor>& copies) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const bool is_cuda = sources.front().tensor.is_cuda();
   if (copies.empty())
     for (const NamedTensor& source : sources)
@@ -82,12 +86,12 @@ std::vector<NamedTensor> statistics_of(const TrainState& state) {
 std::string pack_statistics(const std::vector<NamedTensor>& statistics) {
   std::string bytes;
   for (const std::vector<at::Tensor>& kind : kinds_of(statistics))
-    if (!kind.empty()) append_bytes(torch::cat(kind), bytes);
+    if (!kind.empty()) append_bytes(at::cat(kind), bytes);
   return bytes;
 }
 
 bool unpack_statistics(std::string_view packed, const std::vector<NamedTensor>& statistics) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const auto kinds = kinds_of(statistics);
   std::size_t size = 0;
   for (const std::vector<at::Tensor>& kind : kinds)

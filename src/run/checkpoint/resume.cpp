@@ -1,6 +1,9 @@
 #include "run/checkpoint/resume.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -151,7 +154,7 @@ SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
 // The mean, as at the end of an epoch; where they are frozen, all are the same.
 void average(const std::vector<std::string>& packed_of_ranks,
              const std::vector<NamedTensor>& statistics) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   std::vector<at::Tensor> sums;
   for (const std::string& packed : packed_of_ranks) {
     if (!unpack_statistics(packed, statistics)) continue;

@@ -1,7 +1,5 @@
 #include "run/folds/fold_training.h"
 
-#include <torch/torch.h>
-
 #include <string>
 #include <utility>
 

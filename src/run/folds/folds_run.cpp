@@ -1,6 +1,8 @@
 #include "run/folds/folds_run.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -125,8 +127,8 @@ void FoldsRun::take_answers(int fold) {
   for (std::size_t i = 0; i < epochs_.size(); ++i) add(epochs_[i], progress.epochs[i]);
   if (!job_.world.leads() || answers.samples.empty()) return;
   const std::vector<std::int64_t> places(answers.samples.begin(), answers.samples.end());
-  const torch::NoGradGuard no_grad;
-  progress.logits.index_copy_(0, torch::tensor(places, torch::kInt64), answers.rows);
+  const at::NoGradGuard no_grad;
+  progress.logits.index_copy_(0, at::tensor(places, at::kLong), answers.rows);
 }
 
 void FoldsRun::judge(EpochRecord& record) const {

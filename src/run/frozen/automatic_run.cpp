@@ -1,6 +1,7 @@
 #include "run/frozen/automatic_run.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
 
 #include <cstdint>
 #include <memory>
@@ -74,7 +75,7 @@ int AutomaticRun::fit_head(TimeLimit& limit) {
 
 // `weights`: of the whole network, on rank 0.
 void AutomaticRun::take_head(const std::vector<NamedTensor>& weights) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const std::vector<NamedTensor> head = state_.model->head();
   for (const NamedTensor& layer : head)
     for (const NamedTensor& weight : weights)

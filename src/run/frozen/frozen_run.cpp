@@ -1,6 +1,6 @@
 #include "run/frozen/frozen_run.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <string>
@@ -41,7 +41,7 @@ struct Judgment {
   at::Tensor logits;
   const LabeledFeatures* images = nullptr;
 
-  HostLogits host() const { return {logits.to(torch::kFloat32).contiguous(), images->labels}; }
+  HostLogits host() const { return {logits.to(at::kFloat).contiguous(), images->labels}; }
 };
 
 class FeatureRun {

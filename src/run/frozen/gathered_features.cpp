@@ -1,6 +1,8 @@
 #include "run/frozen/gathered_features.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +28,7 @@ at::Tensor gathered_rows(World& world, const at::Tensor& mine, std::int64_t widt
   const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   const std::int64_t longest = *std::max_element(counts.begin(), counts.end());
   at::Tensor all;
-  if (world.leads()) all = torch::empty({total, width});
+  if (world.leads()) all = at::empty({total, width});
   const std::int64_t piece =
       std::max<std::int64_t>(1, kPieceBytes / (width * static_cast<std::int64_t>(sizeof(float))));
   for (std::int64_t begin = 0; begin < longest; begin += piece) {
@@ -68,7 +70,7 @@ LabeledFeatures gathered(World& world, LabeledFeatures mine) {
     all.labels.push_back(unordered.labels[static_cast<std::size_t>(i)]);
     all.samples.push_back(unordered.samples[static_cast<std::size_t>(i)]);
   }
-  all.rows = rows.index_select(0, torch::tensor(order));
+  all.rows = rows.index_select(0, at::tensor(order));
   return all;
 }
 

@@ -1,6 +1,7 @@
 #include "run/plan/fold_plan.h"
 
-#include <torch/torch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -93,9 +94,9 @@ std::string fold_plan_text(const TrainingJob& job) {
 }
 
 at::Tensor empty_fold_logits(const TrainingJob& job) {
-  return torch::full({static_cast<std::int64_t>(job.inputs.train.samples.size()),
-                      static_cast<std::int64_t>(job.inputs.train.classes.size())},
-                     std::numeric_limits<float>::quiet_NaN(), torch::kFloat32);
+  return at::full({static_cast<std::int64_t>(job.inputs.train.samples.size()),
+                   static_cast<std::int64_t>(job.inputs.train.classes.size())},
+                  std::numeric_limits<float>::quiet_NaN(), at::kFloat);
 }
 
 }  // namespace kiln

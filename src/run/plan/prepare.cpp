@@ -1,6 +1,8 @@
 #include "run/plan/prepare.h"
 
-#include <torch/torch.h>
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <optional>
@@ -54,7 +56,7 @@ void use_untrained(ImageModel& model, const std::string& where, const TrainingIn
 std::unique_ptr<ImageModel> build_model(const TrainConfig& config, TrainingInputs& inputs,
                                         const Device& device) {
   const ModelSpec& spec = inputs.untrained.spec;
-  torch::manual_seed(static_cast<std::uint64_t>(config.optimization.random_seed));
+  at::manual_seed(static_cast<std::uint64_t>(config.optimization.random_seed));
   auto model = make_image_model(model_options(inputs));
   if (inputs.weights)
     take_weights(*model, inputs);
@@ -283,7 +285,7 @@ std::unique_ptr<ImageModel> copied_model(const ImageModel& model, const Training
   std::unique_ptr<ImageModel> copy = make_image_model(model_options(job.inputs));
   copy->prepare(torch_device(job.device));
   synchronize_batch_norm(job, *copy);
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const std::vector<NamedTensor> from = model.state(), to = copy->state();
   for (std::size_t i = 0; i < to.size(); ++i) to[i].tensor.copy_(from[i].tensor);
   return copy;

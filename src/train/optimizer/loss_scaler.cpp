@@ -1,5 +1,6 @@
 #include "train/optimizer/loss_scaler.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_amp_update_scale.h>
 #include <ATen/ops/cat.h>

@@ -1,7 +1,13 @@
 #include "parallel/gradients/gradient_buckets.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <numeric>
 
@@ -13,7 +19,7 @@ namespace {
 // Odd lengths, a single value, and a 4-D tensor in channels_last.
 std::vector<at::Tensor> some_parameters() {
   const auto wave = [](at::IntArrayRef shape) {
-    return torch::arange(c10::multiply_integers(shape), at::kFloat).sin().view(shape);
+    return at::arange(c10::multiply_integers(shape), at::kFloat).sin().view(shape);
   };
   std::vector<at::Tensor> parameters = {
       wave({7, 3}), wave({1}) + 1, wave({33}),
@@ -24,7 +30,7 @@ std::vector<at::Tensor> some_parameters() {
 
 // A loss with a known gradient: rank r's is (r + 1) times the parameter.
 void backward(const std::vector<at::Tensor>& parameters, int rank) {
-  at::Tensor loss = torch::zeros({});
+  at::Tensor loss = at::zeros({});
   for (const at::Tensor& parameter : parameters)
     loss = loss + 0.5 * (rank + 1) * parameter.square().sum();
   loss.backward();
@@ -45,8 +51,7 @@ TEST_P(GradientBucketsOverRanks, SumTheGradientsOfAllRanksStepAfterStep) {
       buckets.wait();
       const int factor = size * (size + 1) / 2;
       for (std::size_t i = 0; i < parameters.size(); ++i) {
-        EXPECT_TRUE(torch::allclose(buckets.gradients()[i], factor * parameters[i], 1e-6, 1e-6))
-            << i;
+        EXPECT_TRUE(at::allclose(buckets.gradients()[i], factor * parameters[i], 1e-6, 1e-6)) << i;
         EXPECT_EQ(buckets.gradients()[i].strides(), parameters[i].strides());
       }
       buckets.clear();
@@ -73,7 +78,7 @@ TEST(GradientBuckets, HoldEveryParameterInReverseOrderOfCreation) {
 
 TEST(GradientBuckets, TheOutputLayersBiasTravelsWithItsWeight) {
   run_ranks(2, [](int rank, ThreadCommunicator& communicator) {
-    std::vector<at::Tensor> parameters = {torch::ones({160}), torch::ones({160}), torch::ones({4})};
+    std::vector<at::Tensor> parameters = {at::ones({160}), at::ones({160}), at::ones({4})};
     for (at::Tensor& parameter : parameters) parameter.set_requires_grad(true);
     GradientBuckets buckets(parameters, kSmallBuckets, communicator);
     buckets.reduce_on_next_backward();
@@ -91,7 +96,7 @@ TEST(GradientBuckets, ARankWithoutImagesGetsTheOthersGradients) {
     if (rank == 1) backward(parameters, rank);
     buckets.wait();
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      EXPECT_TRUE(torch::allclose(buckets.gradients()[i], 2 * parameters[i]));
+      EXPECT_TRUE(at::allclose(buckets.gradients()[i], 2 * parameters[i]));
   });
 }
 
@@ -105,7 +110,7 @@ TEST(GradientBuckets, OnlyTheLastBackwardOfAStepIsSent) {
     backward(parameters, rank);
     buckets.wait();
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      EXPECT_TRUE(torch::allclose(buckets.gradients()[i], 6 * parameters[i]));
+      EXPECT_TRUE(at::allclose(buckets.gradients()[i], 6 * parameters[i]));
   });
 }
 
@@ -119,7 +124,7 @@ TEST(GradientBuckets, Bfloat16KeepsTwoToThreeDigits) {
     backward(parameters, rank);
     buckets.wait();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      EXPECT_TRUE(torch::allclose(buckets.gradients()[i], 3 * parameters[i], 1e-2, 1e-2));
+      EXPECT_TRUE(at::allclose(buckets.gradients()[i], 3 * parameters[i], 1e-2, 1e-2));
       EXPECT_EQ(buckets.gradients()[i].scalar_type(), at::kFloat);
     }
   });
@@ -127,7 +132,7 @@ TEST(GradientBuckets, Bfloat16KeepsTwoToThreeDigits) {
 
 TEST(GradientBuckets, OneRankTakesOverWhatBackwardMade) {
   auto parameters = some_parameters();
-  parameters.push_back(torch::ones({5}).requires_grad_());  // which no loss depends on
+  parameters.push_back(at::ones({5}).requires_grad_());  // which no loss depends on
   const auto communicator = make_local_communicator();
   GradientBuckets buckets(parameters, {}, *communicator);
   const std::vector<at::Tensor> gradients = buckets.gradients();
@@ -139,11 +144,11 @@ TEST(GradientBuckets, OneRankTakesOverWhatBackwardMade) {
     }
     buckets.wait();
     for (std::size_t i = 0; i < reached.size(); ++i) {
-      EXPECT_TRUE(torch::equal(gradients[i], passes * reached[i])) << i;
+      EXPECT_TRUE(at::equal(gradients[i], passes * reached[i])) << i;
       EXPECT_EQ(gradients[i].strides(), reached[i].strides()) << i;
       EXPECT_FALSE(reached[i].grad().defined()) << i;
     }
-    EXPECT_TRUE(torch::equal(gradients.back(), torch::zeros({5})));
+    EXPECT_TRUE(at::equal(gradients.back(), at::zeros({5})));
     buckets.clear();
   }
 }

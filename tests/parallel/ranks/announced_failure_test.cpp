@@ -1,7 +1,9 @@
 // Run by mpirun with several ranks: the last one fails, and announces it before its communicator is
 // destroyed.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <chrono>
 #include <thread>
@@ -33,7 +35,7 @@ void wait_for_the_others(std::uint64_t place) {
 
 TEST(AnnouncedFailure, EndsTheWaitsOfTheOthersWhileTheCommunicatorExists) {
   const auto communicator = make_mpi_communicator(*world->mpi());
-  const at::Tensor values = torch::ones({3});
+  const at::Tensor values = at::ones({3});
   if (world->rank() == world->size() - 1) {
     wait_for_the_others(world->mpi()->count_elsewhere());
     EXPECT_TRUE(world->announce_failure("disk full", 3));

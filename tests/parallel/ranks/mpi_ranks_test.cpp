@@ -1,6 +1,15 @@
 // Run by mpirun with several ranks; every rank runs the same tests in the same order.
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <array>
 #include <chrono>
@@ -36,21 +45,21 @@ TEST_F(MpiRanks, TheWorldHasTheStartedRanks) {
 TEST_F(MpiRanks, SumsOfAllTypesAndOddLengths) {
   for (const auto type : {at::kFloat, at::kDouble, at::kLong, at::kBFloat16}) {
     for (const std::int64_t length : {0, 1, 2, 3, 17, 1000, 100003, 1 << 20, 5000001}) {
-      const at::Tensor values = (torch::arange(length, at::kLong) % 61 + world->rank()).to(type);
+      const at::Tensor values = (at::arange(length, at::kLong) % 61 + world->rank()).to(type);
       sum(values);
       const at::Tensor expected =
-          ((torch::arange(length, at::kLong) % 61) * ranks_ + sum_of_ranks_).to(type);
+          ((at::arange(length, at::kLong) % 61) * ranks_ + sum_of_ranks_).to(type);
       // Small integers are exact in every type, in bfloat16 up to 256.
-      EXPECT_TRUE(torch::allclose(values.to(at::kDouble), expected.to(at::kDouble), 5e-3, 0))
+      EXPECT_TRUE(at::allclose(values.to(at::kDouble), expected.to(at::kDouble), 5e-3, 0))
           << type << " " << length;
-      EXPECT_TRUE(type == at::kBFloat16 || torch::equal(values, expected)) << length;
+      EXPECT_TRUE(type == at::kBFloat16 || at::equal(values, expected)) << length;
     }
   }
 }
 
 TEST_F(MpiRanks, SumsAreTheSameBitsOnEveryRank) {
-  torch::manual_seed(static_cast<std::uint64_t>(world->rank()));
-  const at::Tensor values = torch::randn({1234567});
+  at::manual_seed(static_cast<std::uint64_t>(world->rank()));
+  const at::Tensor values = at::randn({1234567});
   sum(values);
   const std::string bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
   const std::size_t hash = std::hash<std::string>{}(bytes);
@@ -61,34 +70,33 @@ TEST_F(MpiRanks, ManySumsInFlightFinishInOrder) {
   std::vector<at::Tensor> sums;
   std::vector<Communicator::Ticket> tickets;
   for (int i = 0; i < 50; ++i) {
-    sums.push_back(torch::full({1 + i * 997}, static_cast<float>(i + world->rank())));
+    sums.push_back(at::full({1 + i * 997}, static_cast<float>(i + world->rank())));
     tickets.push_back(communicator_->all_reduce(sums.back()));
   }
   for (int i = 49; i >= 0; --i) {
     communicator_->wait(tickets[static_cast<std::size_t>(i)]);
-    EXPECT_TRUE(
-        torch::equal(sums[static_cast<std::size_t>(i)],
-                     torch::full({1 + i * 997}, static_cast<float>(i * ranks_ + sum_of_ranks_))));
+    EXPECT_TRUE(at::equal(sums[static_cast<std::size_t>(i)],
+                          at::full({1 + i * 997}, static_cast<float>(i * ranks_ + sum_of_ranks_))));
   }
 }
 
 // The other ranks start their part of the large sum only after the small one is done.
 TEST_F(MpiRanks, ASumOfTheSecondLaneDoesNotWaitForTheFirst) {
   const auto lane = communicator_->second_lane("small sum");
-  const at::Tensor large = torch::ones({5000001}), small = torch::ones({3});
+  const at::Tensor large = at::ones({5000001}), small = at::ones({3});
   Communicator::Ticket ticket = 0;
   if (world->leads()) ticket = communicator_->all_reduce(large);
   lane->wait(lane->all_reduce(small));
-  EXPECT_TRUE(torch::equal(small, torch::full({3}, static_cast<float>(ranks_))));
+  EXPECT_TRUE(at::equal(small, at::full({3}, static_cast<float>(ranks_))));
   if (!world->leads()) ticket = communicator_->all_reduce(large);
   communicator_->wait(ticket);
-  EXPECT_TRUE(torch::equal(large, torch::full({5000001}, static_cast<float>(ranks_))));
+  EXPECT_TRUE(at::equal(large, at::full({5000001}, static_cast<float>(ranks_))));
 }
 
 TEST_F(MpiRanks, BroadcastsRank0sValues) {
-  const at::Tensor values = torch::full({4097}, static_cast<float>(world->rank() + 3));
+  const at::Tensor values = at::full({4097}, static_cast<float>(world->rank() + 3));
   communicator_->broadcast(values);
-  EXPECT_TRUE(torch::equal(values, torch::full({4097}, 3.0F)));
+  EXPECT_TRUE(at::equal(values, at::full({4097}, 3.0F)));
   const std::string text(static_cast<std::size_t>(world->rank()) * 100 + 5, 'x');
   EXPECT_EQ(world->broadcast(text), "xxxxx");
 }
@@ -195,7 +203,7 @@ TEST_F(MpiRanks, TheLastRankToStartACollectiveElsewhereIsMissing) {
 
 TEST_F(MpiRanks, SecondsOfACollectiveAreCounted) {
   const double before = *communicator_->all_reduce_seconds();
-  sum(torch::zeros({1 << 20}));
+  sum(at::zeros({1 << 20}));
   EXPECT_GT(*communicator_->all_reduce_seconds(), before);
   const double after = *communicator_->all_reduce_seconds();
   world->barrier();
