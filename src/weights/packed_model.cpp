@@ -35,7 +35,7 @@ OpenFile opened(const fs::path& path) {
 class PackedFiles {
  public:
   explicit PackedFiles(const fs::path& path) : path_(path), file_(opened(path)) {
-    if (!is_tar(file_)) fail(path, "it is not a tar");
+    if (!is_tar(file_)) fail(path, "it is not a tar file");
     std::optional<std::string> folder;
     list_tar(file_, [&](const ArchiveEntry& entry) {
       if (entry.name != kMetaFile && !entry.name.ends_with("/" + std::string(kMetaFile))) return;

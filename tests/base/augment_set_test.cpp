@@ -50,8 +50,8 @@ TEST(Augment, RefusesOtherTexts) {
   EXPECT_TRUE(fault_of("flip, crop").starts_with("contains ' crop', but must be"));
   EXPECT_TRUE(fault_of("flip,").starts_with("has an empty part"));
   EXPECT_TRUE(fault_of("crop,flip,crop").starts_with("contains 'crop' twice"));
-  EXPECT_TRUE(fault_of("none,flip").starts_with("contains 'none' beside others"));
-  EXPECT_TRUE(fault_of("color,standard").starts_with("contains 'standard' beside others"));
+  EXPECT_TRUE(fault_of("none,flip").starts_with("contains 'none' with others"));
+  EXPECT_TRUE(fault_of("color,standard").starts_with("contains 'standard' with others"));
 }
 
 }  // namespace

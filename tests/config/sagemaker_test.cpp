@@ -335,7 +335,7 @@ TEST_F(SageMaker, RefusesInvalidHosts) {
   };
   expect(
       R"({"current_host": "algo-3", "hosts": ["algo-1", "algo-2"]})",
-      "gives 'algo-3' as the current host, which is not one of the job's hosts: algo-1 or algo-2");
+      "names 'algo-3' as the current host, which is not one of the job's hosts: algo-1 or algo-2");
   expect(R"({"current_host": "a", "hosts": ["a", "a"]})", "lists the host 'a' twice");
   expect(R"({"current_host": "a", "hosts": ["a", 2]})", "lists 2 as a host");
   expect(R"({"current_host": "a", "hosts": ["a", "-oProxyCommand=touch x"]})",

@@ -174,7 +174,7 @@ class StoppedTest(FailingTest):
                 os.kill(job.ranks()[0], signal.SIGTERM)  # mpirun would kill its ranks 2 s after its own
                 self.assertEqual(job.end(), 143, job.output)
                 self.assertRegex(job.log(0),
-                                 r"waiting for [1-9] s for the [a-z ]+ over all ranks. Missing: rank 1 on host ")
+                                 r"waiting for [1-9] s for the [a-z -]+ over all ranks. Missing: rank 1 on host ")
                 self.assert_whole_model()
 
 

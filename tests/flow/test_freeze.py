@@ -47,7 +47,7 @@ class FeaturesTest(FreezeTest):
         output = self.ended(job)
         self.assertRegex(output, r"out of fold +\d+\.\d % \(95 % interval .* of \d+ training images, in 5 folds")
         self.assertIn("fitted on the out-of-fold images", output)
-        self.assertIn("in 5 parts", (job.folder / "logs/report.html").read_text())
+        self.assertIn("5-fold cross-validation", (job.folder / "logs/report.html").read_text())
 
     def test_two_ranks_have_the_model_of_one(self):
         one, two = self.job("one"), self.job("two", ranks=2)

@@ -230,7 +230,7 @@ class RecordFilesTest(FlowTest):
         self.assert_refused(kiln("inspect", both), 1, "files of several datasets")
         (both / "validation-00000-of-00001").unlink()
         shutil.copy(next(self.pack("tar").glob("*.tar")), both)
-        self.assert_refused(kiln("inspect", both), 1, "archives", "record files", "elsewhere")
+        self.assert_refused(kiln("inspect", both), 1, "archives", "record files", "another folder")
 
     def test_records_without_labels(self):
         data = self.write("plain.tfrecord", [record(image=image) for image, _, _ in self.source()])

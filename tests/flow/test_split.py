@@ -49,7 +49,7 @@ class SplitTest(DataPathTest):
         self.assertNotEqual(self.rows(), before)
         result = self.split(split=kept, random_seed=2)
         self.assert_trained(result)
-        self.assertIn("39 training, 9 validation images (as '", result.stdout)
+        self.assertIn("39 training, 9 validation images (from '", result.stdout)
         self.assertEqual([(row["path"], row["set"]) for row in self.rows()], [(row["path"], row["set"]) for row in before])
 
     def test_every_form_and_rank_splits_alike(self):
@@ -90,7 +90,7 @@ class SplitTest(DataPathTest):
         labels = self.write("labels.csv", f"path,label\n{names[0]},{other.split('/')[0]}\n{names[1]},\n{names[2]},new\n"
                                           f"{names[3]},new\n")
         result = self.split(labels=labels)
-        self.assertIn("3 labels corrected; 1 image left out", result.stdout)
+        self.assertIn("3 labels corrected; 1 image dropped", result.stdout)
         self.assertIn("adds the class 'new'", result.stdout)
         self.assertIn(",new", (self.folder / "model/index_to_label.csv").read_text())
         self.assert_trained(result)

@@ -109,7 +109,7 @@ class CommandTest(unittest.TestCase):
 
     def test_a_job_that_was_stopped_resumes_from_the_same_output(self):
         """Azure ML gives no notice. The next job has a folder of its own, and a mount of the output's fixed path."""
-        epochs = 7
+        epochs = 20
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             for words in (["demo-data", folder / "data", "--images", "60", "--size", "32"],

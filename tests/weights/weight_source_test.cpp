@@ -156,7 +156,7 @@ TEST_F(Sources, ATarWithoutAModelIsRefused) {
   EXPECT_NE(
       fault_of(write("evil.tar", tar_member("../_meta.yaml", "a") + tar_end())).find("bad name"),
       std::string::npos);
-  EXPECT_NE(fault_of(write_gzip("text.gz", "text")).find("no tar"), std::string::npos);
+  EXPECT_NE(fault_of(write_gzip("text.gz", "text")).find("not a tar"), std::string::npos);
 }
 
 TEST_F(Sources, ACheckpointSaysWhatItsRecordSays) {

@@ -109,9 +109,10 @@ class Warnings {
     const int ranks = job_.num_workers();
     if (ranks > 1 && inputs_.steps_per_epoch < kFewSteps)
       warn(formatted(
-          "%d ranks have only %lld steps per epoch (%lld with one): with few images lower "
+          "%d ranks have only %lld %s per epoch (%lld with one): with few images lower "
           "--batch-size to %d, or use one rank",
           ranks, static_cast<long long>(inputs_.steps_per_epoch),
+          inputs_.steps_per_epoch == 1 ? "step" : "steps",
           static_cast<long long>(inputs_.steps_per_epoch) * ranks, std::max(1, batch / ranks)));
     const long long left_over = images_left_over(job_);
     if (static_cast<double>(left_over) <= kMuchLeftOver * static_cast<double>(num_train())) return;

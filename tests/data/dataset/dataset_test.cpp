@@ -232,7 +232,7 @@ TEST(MapClasses, names_the_class_that_may_be_meant) {
   const Dataset train = labeled({"SHIP", "truck"}, {0, 1});
   Dataset valid = labeled({"Ship", "truck"}, {0, 1});
   const Error error = error_of([&] { map_classes(train, valid); });
-  EXPECT_NE(error.message().find("'Ship' (there is 'SHIP')"), std::string::npos);
+  EXPECT_NE(error.message().find("'Ship' (similar: 'SHIP')"), std::string::npos);
 }
 
 constexpr const char* kCocoImages =

@@ -130,7 +130,7 @@ TEST_F(RecordSet, AFileOfNamesTellsWhereNumbersBegin) {
   expect_fault("a.rec", im2rec("a", 3) + im2rec("b", 0), "3 classes", names);
   expect_fault("a.rec", im2rec("a", 0), "label 0", given);
   expect_fault("a.rec", im2rec("a", 0), "Use distinct names", with_classes("cat\ncat\n"));
-  expect_fault("a.rec", im2rec("a", 0), "no line", with_classes(""));
+  expect_fault("a.rec", im2rec("a", 0), "is empty", with_classes(""));
 }
 
 TEST_F(RecordSet, TextsFindTheirLineWhateverTheNumber) {

@@ -260,7 +260,8 @@ TEST(SpeedLadder, RanksThatWaitForSumsAreNotHelpedByMore) {
   run.start.num_ranks = 4;
   EXPECT_HAS(speed_ladder(run).back().text, "more would still help");
   for (EpochRecord& epoch : run.epochs) epoch.times.communication = 5;
-  EXPECT_HAS(speed_ladder(run).back().text, "50.0 % of training. `--gradient-dtype bf16`");
+  EXPECT_HAS(speed_ladder(run).back().text,
+             "50.0 % of training. First try `--gradient-dtype bf16`");
 }
 
 }  // namespace
