@@ -40,7 +40,9 @@ class Hosts(TwoHosts):
                                 cwd=self.folder, env={**os.environ, "SAGEMAKER_BASE_DIR": str(place), **environment})
 
 
-class TwoHostsTest(FlowTest):
+class HostsTest(FlowTest):
+    """Lays out and starts jobs; has no tests itself."""
+
     def setUp(self):
         super().setUp()
         if os.geteuid() != 0:
@@ -54,15 +56,18 @@ class TwoHostsTest(FlowTest):
         if os.environ.get("KILN_NIGHTLY") != "1":
             self.skipTest("only with KILN_NIGHTLY=1")
 
-    def lay_out(self, distribution="FullyReplicated", **hyperparameters):
+    def lay_out(self, distribution="FullyReplicated", pipes=(), **hyperparameters):
+        """`pipes`: names of channels in Pipe mode, in place of those of files."""
+        channels = {name: {"TrainingInputMode": "Pipe"} for name in pipes} or {
+            "train": {"S3DistributionType": distribution}, "validation": {}}
         for name in NAMES:
             tree = self.folder / name
             for below in ("input/config", "input/data", "model", "output/data"):
                 (tree / below).mkdir(parents=True)
-            for channel, part in (("train", "train"), ("validation", "val")):
+            for channel, part in (() if pipes else (("train", "train"), ("validation", "val"))):
                 (tree / "input/data" / channel).symlink_to(self.data / part)
             files = {"resourceconfig": {"current_host": name, "hosts": list(NAMES), "network_interface_name": "eth0"},
-                     "inputdataconfig": {"train": {"S3DistributionType": distribution}, "validation": {}},
+                     "inputdataconfig": channels,
                      "hyperparameters": {"model_name": "resnet18", "epochs": "1", "batch_size": "24", "threads": "1",
                                          "loader_threads": "1", "device": "cpu", **hyperparameters}}
             for file, content in files.items():
@@ -105,6 +110,8 @@ class TwoHostsTest(FlowTest):
         self.assertEqual(kiln("inspect", self.folder / "algo-1/model").returncode, 0)
         self.assertEqual(list((self.folder / "algo-2/model").iterdir()), [])
 
+
+class TwoHostsTest(HostsTest):
     def long_job(self):
         self.lay_out(epochs="100000", patience="100000")
         jobs = self.start()

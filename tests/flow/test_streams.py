@@ -15,6 +15,7 @@ import time
 from flow import KILN, FlowTest, assert_resumed, kiln, main, start_until
 from resumed_runs import ENVIRONMENT, Job, differences
 from test_sagemaker import SageMakerTest as _SageMaker
+from test_sagemaker_hosts import NAMES as HOSTS, HostsTest as _SageMakerHosts
 
 STEPS = {"steps_per_epoch": 4, "image_size": 32}
 MASK = 2 ** 64 - 1
@@ -183,8 +184,7 @@ class EqualTest(StreamTest):
         order = permutation(len(images), 1, 1)
         models = {}
         for form in ("folder", *packed):
-            paths = {"train_data_path": packed[form].parent} if form in packed else {
-}
+            paths = {"train_data_path": packed[form].parent} if form in packed else {}
             job = Job(self.folder / form, self.untrained, data, image_size=32, epochs=1, **paths)
             self.ended(job)
             models[form] = (job.folder / "model/model").read_bytes()
@@ -243,6 +243,16 @@ class FaultTest(StreamTest):
         self.failed(job, "in the middle of a record")
         self.failed(self.job("endless", train_data_path="train_{epoch}", steps_per_epoch=None), "--steps-per-epoch")
         self.failed(self.job("files", data_path=None), "--steps-per-epoch is for streams")
+
+    def test_a_stream_that_falls_silent_in_an_epoch(self):
+        """The pipe stays open in the middle of a record; the step before it was trained on."""
+        job = self.job("stalls", train_data_path="train_{epoch}", shuffle_buffer=1, collective_timeout=3, stall_warning=1)
+        platform = Platform(job.folder, {"train": tar_of(self.images)}, held="train_1")
+        self.addCleanup(platform.end)
+        self.failed(job, "Training dataset 'train_1' has sent nothing for 1 s; training waits for it",
+                    "error: Training dataset 'train_1' has sent nothing for 3 s. Start what writes it", "--collective-timeout")
+        self.assertIn(2, [event["epoch"] for event in job.events("step")])
+        self.assertFalse((job.folder / "model").exists())
 
     def test_images_without_labels_are_error_24(self):
         file = io.BytesIO()
@@ -341,6 +351,48 @@ class PipeModeTest(_SageMaker):
         result = self.start()
         assert_resumed(self, result, self.tree / "model", self.tree / "output/data/logs", 2)
         self.assertEqual((self.tree / "model/model").read_bytes(), straight)
+
+
+class PipeModeOnTwoHostsTest(_SageMakerHosts):
+    """Two ranks on each host with a channel each, and one for validation, which the leading rank reads."""
+
+    def start_job(self, held=None, checkpoints=None):
+        """On new hosts. `held`: a pipe of the second host, as Platform has it. `checkpoints` are those of an earlier start."""
+        self.lay_out(pipes=("train_0", "train_1", "validation"), sagemaker_mpi_num_of_processes_per_host="2", batch_size="3",
+                     epochs="2", steps_per_epoch="2", image_size="32", shuffle_buffer="4", patience="100", learning_rate="0.01")
+        images, validation = images_of(self.data / "train"), tar_of(images_of(self.data / "val"))
+        for host, name in enumerate(HOSTS):
+            tree = self.folder / name
+            contents = {f"train_{rank}": tar_of(images[2 * host + rank::4][:6]) for rank in range(2)}
+            if checkpoints:  # from where the platform has kept those of all hosts
+                shutil.copytree(checkpoints, tree / "checkpoints")
+            else:
+                (tree / "checkpoints").mkdir()
+            platform = Platform(tree / "input/data", {**contents, "validation": validation}, held if host == 1 else None)
+            self.addCleanup(platform.end)
+        return self.start()
+
+    def put_away(self, name):
+        """The folder of the leading host, which has ended, as that of no host of a job."""
+        (self.folder / HOSTS[1]).rename(self.folder / f"{name} follower")
+        return (self.folder / HOSTS[0]).rename(self.folder / name)
+
+    def test_a_job_that_is_stopped_and_started_again_ends_as_an_undisturbed_one(self):
+        self.assert_end(self.start_job(), 0)
+        self.assertIn("4 ranks on 2 hosts", self.output_path(0).read_text())
+        straight = self.put_away("straight") / "model/model"
+
+        jobs = self.start_job(held="train_1_1")
+        self.wait_for("Epoch 1,")
+        for job in jobs:
+            job.terminate()
+        self.assert_end(jobs, 143)
+        stopped = self.put_away("stopped")
+
+        self.assert_end(self.start_job(checkpoints=stopped / "checkpoints"), 0)
+        self.assertNotIn("\nEpoch 1,", self.output_path(0).read_text())
+        self.assert_model_of_the_leader_alone()
+        self.assertEqual((self.folder / HOSTS[0] / "model/model").read_bytes(), straight.read_bytes())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMaxExtraBytes = 1 << 20;  // of one long name or pax header
+// Of any entry. No file is as large, and sums with more might overflow.
+constexpr std::uint64_t kMaxEntryBytes = std::uint64_t{1} << 62;
 
 std::string_view field(std::string_view header, std::size_t at, std::size_t size) {
   const std::string_view whole = header.substr(at, size);
@@ -75,6 +77,7 @@ TarHeaders::Entry TarHeaders::read(std::string_view header, std::uint64_t at) {
   std::optional<std::uint64_t> size = number(header, 124, 12);
   if (entry.kind != Kind::kExtra && pax_size_) size = pax_size_;
   if (!size) throw ArchiveFault("the size of an entry is not a number");
+  if (*size > kMaxEntryBytes) throw ArchiveFault("an entry claims more bytes than a file can have");
   if (entry.kind == Kind::kExtra && *size > kMaxExtraBytes)
     throw ArchiveFault("a name in it is longer than 1 MiB");
   if (entry.kind != Kind::kOther) entry.size = *size;

@@ -26,9 +26,18 @@ std::string reason(int error) {
   return std::generic_category().message(error);
 }
 
-bool is_named_pipe(int file) {
+bool is_fifo(int file) {
   struct stat info {};
   return ::fstat(file, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+// A pipe is opened once more, for reads that do not wait: another program may read from it too and
+// take what poll() has told of, and nothing could end a read that waits. The descriptor that the
+// two share stays as it is.
+int open_standard_input() {
+  const int own =
+      is_fifo(STDIN_FILENO) ? ::open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+  return own >= 0 ? own : STDIN_FILENO;
 }
 
 }  // namespace
@@ -37,7 +46,7 @@ ByteStream::ByteStream(std::string path, StreamWatch& watch)
     : path_(std::move(path)), watch_(watch) {
   watch_.state = StreamWatch::State::kAbsent;
   if (path_ != "-") return;
-  file_ = STDIN_FILENO;
+  file_ = open_standard_input();
   watch_.state = StreamWatch::State::kOpen;
 }
 
@@ -55,7 +64,7 @@ void ByteStream::open() {
     if (errno != ENOENT && errno != EINTR) throw StreamFault("cannot be opened: " + reason(errno));
     std::this_thread::sleep_for(std::chrono::milliseconds(kLookMs));
   }
-  is_pipe_ = is_named_pipe(file_);
+  is_pipe_ = is_fifo(file_);
   watch_.state = is_pipe_ ? StreamWatch::State::kUnwritten : StreamWatch::State::kOpen;
 }
 

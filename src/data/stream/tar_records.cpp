@@ -12,6 +12,8 @@ namespace kiln {
 namespace {
 
 constexpr std::uint64_t kMostLabelBytes = 4096;
+// Behind an end mark, where tars are padded; /dev/zero has no end.
+constexpr std::uint64_t kMostZeroBytes = 16 << 20;
 
 // "train/cat/1.jpg" -> "cat".
 std::string folder_of(const std::string& name) {
@@ -45,6 +47,8 @@ class TarRecords final : public RecordStream {
       return !complete_.empty();
     }
     ended_ = is_zero(header);
+    zero_bytes_ = ended_ ? zero_bytes_ + kTarBlock : 0;
+    if (zero_bytes_ > kMostZeroBytes) throw StreamFault("has sent 16 MiB of zeros and no image");
     if (ended_) return true;
     const TarHeaders::Entry entry = headers_.read(header, at);
     if (entry.kind == TarHeaders::Kind::kExtra) {
@@ -52,9 +56,10 @@ class TarRecords final : public RecordStream {
       return true;
     }
     const std::string name = headers_.take_name(entry, header);
-    if (is_archived_image(name))
+    const bool is_file = entry.kind == TarHeaders::Kind::kFile;  // and no link, which has no data
+    if (is_file && is_archived_image(name))
       add_image(name, data_of(entry));
-    else if (is_label_file(name) && entry.size <= kMostLabelBytes)
+    else if (is_file && is_label_file(name) && entry.size <= kMostLabelBytes)
       add_label(name, data_of(entry));
     else
       bytes_.skip(tar_padded(entry.size));
@@ -94,6 +99,7 @@ class TarRecords final : public RecordStream {
   ByteStream& bytes_;
   TarHeaders headers_;
   bool ended_ = false;                 // behind the end mark of a tar
+  std::uint64_t zero_bytes_ = 0;       // the last ones
   std::optional<StreamRecord> image_;  // whose label may follow
   std::string label_key_, label_;      // the last
   std::deque<StreamRecord> complete_;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <numeric>
 #include <string>
@@ -38,6 +39,22 @@ std::string tar_of(int count, int first = 0) {
   std::string tar;
   for (int i = first; i < first + count; ++i) tar += member(i);
   return tar + tar_end();
+}
+
+// A member without data: `edit` changes its header.
+template <typename Edit>
+std::string strange_member(const std::string& name, Edit&& edit) {
+  std::string header = tar_member(name, "");
+  edit(header);
+  header.replace(148, 8, 8, ' ');
+  unsigned sum = 0;
+  for (const char c : header) sum += static_cast<unsigned char>(c);
+  std::snprintf(header.data() + 148, 8, "%06o", sum);
+  return header;
+}
+
+std::string link(const std::string& name) {
+  return strange_member(name, [](std::string& header) { header[156] = '2'; });
 }
 
 class StreamLoaderTest : public testing::Test {
@@ -235,6 +252,16 @@ TEST_F(StreamLoaderTest, TarsFollowEachOtherAndFoldersAreClasses) {
   EXPECT_EQ(reds(stream, 1), numbers(20));
 }
 
+// As in the files of a folder of tars.
+TEST_F(StreamLoaderTest, LinksArePassedOver) {
+  std::string tar;
+  for (int i = 0; i < 20; ++i)
+    tar += member(i) + link("train/" + std::to_string(i) + ".cls") + link("train/link.png");
+  put_epochs({tar + tar_end()});
+  StreamLoader stream(plan(), pool_, 1, 0);
+  EXPECT_EQ(reds(stream, 1), numbers(20));
+}
+
 TEST_F(StreamLoaderTest, DamageAndMissingLabelsAreErrors) {
   const std::string tar = tar_of(20);
   const auto fails_with = [&](const std::string& bytes, const std::string& words,
@@ -250,6 +277,11 @@ TEST_F(StreamLoaderTest, DamageAndMissingLabelsAreErrors) {
   fails_with("\x1f\x8b" + tar, "compressed");
   fails_with("no tar at all", "no tar");
   fails_with(tar_of(3), "after 3 images of epoch 1");
+  fails_with(tar_of(3) + std::string(17 << 20, '\0'), "16 MiB of zeros");
+  const auto huge = [](std::string& header) {
+    header.replace(124, 12, "\x80" + std::string(3, '\0') + std::string(8, '\xff'));
+  };
+  fails_with(strange_member("notes.txt", huge) + tar, "more bytes than a file can have");
   put_epochs({tar_member("1.png", image(1)) + tar_end()});
   EXPECT_NE(failure(plan(), ErrorCode::kNotLabeledDataset).find("has no label"), std::string::npos);
   put_epochs({tar_member("z/1.png", image(1)) + tar_end()});

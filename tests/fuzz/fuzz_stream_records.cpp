@@ -1,0 +1,151 @@
+// The images of a stream, whatever form its first bytes have: tars, TFRecord or RecordIO. The same
+// bytes give the same records however few of them come at once, and a tar those that a file of it
+// has.
+#include <fcntl.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "data/archive/archive.h"
+#include "data/archive/tar_headers.h"
+#include "data/dataset/archive_names.h"
+#include "data/records/record_reader.h"
+#include "data/stream/record_stream.h"
+#include "fuzz/fuzz.h"
+
+namespace {
+
+using namespace kiln;
+
+constexpr std::size_t kChecksumAt = 148, kMagicAt = 257;
+
+// What a stream gave before it ended.
+struct Outcome {
+  std::vector<StreamRecord> records;
+  std::string fault;  // empty: it came to its end
+};
+
+// Tars whose headers have the checksums that no fuzzer would find.
+std::string with_tar_checksums(std::string bytes) {
+  for (std::size_t at = 0; at + kTarBlock <= bytes.size(); at += kTarBlock) {
+    if (bytes.compare(at + kMagicAt, 5, "ustar") != 0) continue;
+    std::uint64_t sum = 8 * ' ';
+    for (std::size_t i = 0; i < kTarBlock; ++i)
+      if (i < kChecksumAt || i >= kChecksumAt + 8) sum += static_cast<unsigned char>(bytes[at + i]);
+    for (std::size_t digit = 7; digit-- > 0; sum /= 8)
+      bytes[at + kChecksumAt + digit] = static_cast<char>('0' + sum % 8);
+    bytes[at + kChecksumAt + 7] = ' ';
+  }
+  return bytes;
+}
+
+// The same of a TFRecord.
+std::string with_record_checksums(std::string bytes) {
+  for (std::size_t at = 0; bytes.size() - at > kTfRecordHeaderBytes;) {
+    const std::string_view length = std::string_view(bytes).substr(at, 8);
+    std::uint64_t size = 0;
+    for (std::size_t i = 0; i < 8; ++i)
+      size |= static_cast<std::uint64_t>(static_cast<unsigned char>(length[i])) << 8 * i;
+    bytes.replace(at + 8, 4, little_endian(masked_crc32c(crc32c(length)), 4));
+    at += kTfRecordHeaderBytes;
+    if (size > bytes.size() - at || bytes.size() - at - size < kTfRecordTrailerBytes) break;
+    const std::string_view data = std::string_view(bytes).substr(at, size);
+    bytes.replace(at + size, 4, little_endian(masked_crc32c(crc32c(data)), 4));
+    at += size + kTfRecordTrailerBytes;
+  }
+  return bytes;
+}
+
+bool begins_as_tar(const std::string& bytes) {
+  return bytes.size() >= kTarBlock &&
+         (is_zero(bytes.substr(0, kTarBlock)) || has_good_tar_checksum(bytes.substr(0, kTarBlock)));
+}
+
+// A pipe that gives out one write at a time (O_DIRECT): few bytes, and more each time.
+class PipeOfPieces {
+ public:
+  explicit PipeOfPieces(std::string_view bytes) {
+    int ends[2];
+    fuzz::require(::pipe2(ends, O_DIRECT) == 0);
+    reader_ = ends[0];
+    fuzz::require(::fcntl(ends[1], F_SETPIPE_SZ, 1 << 20) > 0);  // room for 256 writes
+    for (std::size_t size = 1; !bytes.empty(); ++size) {
+      const std::string_view piece = bytes.substr(0, size);
+      fuzz::require(::write(ends[1], piece.data(), piece.size()) ==
+                    static_cast<ssize_t>(piece.size()));
+      bytes.remove_prefix(piece.size());
+    }
+    ::close(ends[1]);
+  }
+  ~PipeOfPieces() { ::close(reader_); }
+  PipeOfPieces(const PipeOfPieces&) = delete;
+  PipeOfPieces& operator=(const PipeOfPieces&) = delete;
+
+  std::string path() const { return "/proc/self/fd/" + std::to_string(reader_); }
+
+ private:
+  int reader_ = -1;
+};
+
+Outcome read_all(const std::string& path, std::size_t size) {
+  StreamWatch watch;
+  ByteStream bytes(path, watch);
+  Outcome outcome;
+  std::size_t sum = 0;
+  try {
+    const std::unique_ptr<RecordStream> records = open_records(bytes, {});
+    for (StreamRecord record; records->next(record);) {
+      sum += record.bytes.size();
+      outcome.records.push_back(std::move(record));
+    }
+    fuzz::require(bytes.position() == size);
+  } catch (const StreamFault& fault) {
+    outcome.fault = fault.what();
+  } catch (const ArchiveFault& fault) {
+    outcome.fault = fault.what();
+  } catch (const RecordFault& fault) {
+    outcome.fault = fault.what();
+  }
+  fuzz::require(sum <= size && bytes.position() <= size && watch.received <= size);
+  return outcome;
+}
+
+void require_same(const Outcome& one, const Outcome& other) {
+  fuzz::require(one.fault == other.fault && one.records.size() == other.records.size());
+  for (std::size_t i = 0; i < one.records.size(); ++i) {
+    const StreamRecord &a = one.records[i], &b = other.records[i];
+    fuzz::require(a.name == b.name && a.bytes == b.bytes && a.label == b.label &&
+                  a.fault == b.fault && a.first_label == b.first_label);
+  }
+}
+
+// A file lists what the stream gave, where it is one tar.
+void require_listed(const std::filesystem::path& path, const std::vector<StreamRecord>& records) {
+  const OpenFile file(path);
+  std::vector<std::pair<std::string, std::string>> images;  // names and bytes
+  const auto read_image = [&](const ArchiveEntry& entry) {
+    if (!is_archived_image(entry.name)) return;
+    std::string bytes(entry.size, '\0');
+    fuzz::require(file.read_at(entry.offset, bytes.data(), bytes.size()) == bytes.size());
+    images.emplace_back(entry.name, std::move(bytes));
+  };
+  if (!fuzz::accepts<ArchiveFault>([&] { list_tar(file, read_image); })) return;
+  fuzz::require(images.size() == records.size());
+  for (std::size_t i = 0; i < images.size(); ++i)
+    fuzz::require(images[i].first == records[i].name && images[i].second == records[i].bytes);
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string bytes = with_tar_checksums(fuzz::text_of(data, size));
+  const bool is_tar = begins_as_tar(bytes);
+  if (!is_tar && !bytes.starts_with(little_endian(kRecordIoMagic, 4)))
+    bytes = with_record_checksums(std::move(bytes));
+  const std::filesystem::path file = fuzz::put("stream", bytes);
+  const Outcome at_once = read_all(file.string(), size);
+  require_same(at_once, read_all(PipeOfPieces(bytes).path(), size));
+  if (is_tar && at_once.fault.empty()) require_listed(file, at_once.records);
+  return 0;
+}
