@@ -249,8 +249,8 @@ class FaultTest(StreamTest):
         job = self.job("stalls", train_data_path="train_{epoch}", shuffle_buffer=1, collective_timeout=3, stall_warning=1)
         platform = Platform(job.folder, {"train": tar_of(self.images)}, held="train_1")
         self.addCleanup(platform.end)
-        self.failed(job, "Training dataset 'train_1' has sent nothing for 1 s; training waits for it",
-                    "error: Training dataset 'train_1' has sent nothing for 3 s. Start what writes it", "--collective-timeout")
+        self.failed(job, "Training dataset 'train_1' has sent no data for 1 s; training is waiting for it",
+                    "error: Training dataset 'train_1' has sent no data for 3 s. Start the program that writes it", "--collective-timeout")
         self.assertIn(2, [event["epoch"] for event in job.events("step")])
         self.assertFalse((job.folder / "model").exists())
 
