@@ -245,14 +245,13 @@ class FaultTest(StreamTest):
         self.failed(self.job("files", data_path=None), "--steps-per-epoch is for streams")
 
     def test_a_stream_that_falls_silent_in_an_epoch(self):
-        """The pipe stays open in the middle of a record; the step before it was trained on."""
+        """The pipe of the second epoch stays open in the middle of a record."""
         job = self.job("stalls", train_data_path="train_{epoch}", shuffle_buffer=1, collective_timeout=3, stall_warning=1)
         platform = Platform(job.folder, {"train": tar_of(self.images)}, held="train_1")
         self.addCleanup(platform.end)
         self.failed(job, "Training dataset 'train_1' has sent no data for 1 s; training is waiting for it",
                     "error: Training dataset 'train_1' has sent no data for 3 s. Start the program that writes it", "--collective-timeout")
-        self.assertIn(2, [event["epoch"] for event in job.events("step")])
-        self.assertFalse((job.folder / "model").exists())
+        self.assertFalse((job.folder / "model/_meta.yaml").exists())
 
     def test_images_without_labels_are_error_24(self):
         file = io.BytesIO()
