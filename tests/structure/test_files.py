@@ -63,6 +63,11 @@ class FilesTest(TreeTest):
         self.assertGreater(len(paths), 100)
         self.assert_none(places(paths, re.compile(f".{{{MAX_COLUMNS + 1}}}")), f"wider than {MAX_COLUMNS} columns")
 
+    # It takes 15 seconds to compile; the headers of the operators that a file calls take one or two.
+    def test_nobody_includes_all_of_libtorch(self):
+        self.assert_none(places(cpp_files(SRC) + cpp_files(TESTS), re.compile(r"<(torch/torch|ATen/ATen)\.h>")),
+                         "includes all of LibTorch")
+
     def test_nothing_is_left_unfinished(self):
         paths = [path for folder in (SRC, TESTS) for path in folder.rglob("*")
                  if path.suffix in (".cpp", ".h", ".py", ".sh", ".txt", ".cmake", ".md")]
