@@ -88,7 +88,7 @@ std::vector<std::string> read_labels(const std::filesystem::path& path, int num_
 
 // The specification has mean and std too, for the designer's programs.
 Preprocessing read_preprocessing(const std::filesystem::path& path, const ModelSpec& spec) {
-  const Preprocessing found = parse_preprocessing(read_part(path, kMaxSpec), path.string());
+  Preprocessing found = parse_preprocessing(read_part(path, kMaxSpec), path.string());
   if (spec.normalization && *spec.normalization != found.normalization) {
     fail(path, "has a different mean or std than " + std::string(kSpecFile),
          "Train the model again or copy its complete directory.");

@@ -64,6 +64,7 @@ std::vector<std::vector<long long>> wanted_counts(const PartsRequest& request,
   images.labels.assign(present.labels.size(), 0);
   images.num_classes = 1;
   std::vector<std::vector<long long>> wanted;
+  wanted.reserve(sizes.size());
   for (const long long size : sizes) wanted.push_back({size});
   return wanted;
 }

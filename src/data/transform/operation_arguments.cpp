@@ -88,6 +88,7 @@ void Arguments::assign_by_name(const ArgumentValue& mapping,
       continue;
     }
     std::vector<std::string> known;
+    known.reserve(parameters.size());
     for (const Parameter& parameter : parameters) known.emplace_back(parameter.name);
     const std::string meant = did_you_mean(mapping.names[i], known);
     faults_.push_back("it has no argument '" + mapping.names[i].substr(0, 60) + "'" +

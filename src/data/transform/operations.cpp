@@ -24,7 +24,7 @@ struct OperationRow {
 
 const std::vector<OperationRow>& operation_rows() {
   using enum Form;
-  static const std::vector<OperationRow> rows = {
+  static const std::vector<OperationRow> kRows = {
       {"Resize",
        kPixels,
        kPixels,
@@ -83,7 +83,7 @@ const std::vector<OperationRow>& operation_rows() {
       {"FiveCrop", kPixels, kSeveral, nullptr, {}},
       {"TenCrop", kPixels, kSeveral, nullptr, {}},
   };
-  return rows;
+  return kRows;
 }
 
 const OperationRow* find_row(std::string_view name) {
