@@ -313,6 +313,7 @@ class FaultTest(StreamTest):
                 process.send_signal(signal.SIGTERM)
                 output, _ = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 128 + signal.SIGTERM, output)
+            self.assertNotIn("another rank", output)  # has not ended an epoch
         finally:
             process.kill()
 
