@@ -243,6 +243,7 @@ class FaultTest(StreamTest):
         self.failed(job, "in the middle of a record")
         self.failed(self.job("endless", train_data_path="train_{epoch}", steps_per_epoch=None), "--steps-per-epoch")
         self.failed(self.job("files", data_path=None), "--steps-per-epoch is for streams")
+        self.failed(self.job("input of each", train_data_path="-", channel_per_rank=True), "standard input is one stream")
 
     def test_a_stream_that_falls_silent_in_an_epoch(self):
         """The pipe stays open in the middle of a record; what came before is trained on."""
