@@ -295,6 +295,10 @@ class FaultTest(StreamTest):
         job = self.job("late", valid_data_path="valid_{epoch}", steps_per_epoch=None, collective_timeout=2)
         self.failed(job, "Validation dataset 'valid_0' does not exist")
         self.failed(self.job("shared", train_data_path="-", valid_data_path="-"), "--train-data-path is the same")
+        job = self.job("linked", train_data_path="pipe", valid_data_path="link", collective_timeout=3)
+        os.mkfifo(job.folder / "pipe")
+        (job.folder / "link").symlink_to("pipe")
+        self.failed(job, "--train-data-path is the same")
         job = self.job("split", data_path="images_{epoch}", train_data_path=None, valid_data_path=None, steps_per_epoch=None)
         self.failed(job, "cannot be split")
 
