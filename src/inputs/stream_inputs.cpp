@@ -1,6 +1,8 @@
 #include "inputs/stream_inputs.h"
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -17,6 +19,13 @@ constexpr double kShareOfTimeout = 0.9;
 
 [[noreturn]] void refuse(const std::string& text) {
   throw Error(ErrorCode::kParameterParsing, text);
+}
+
+// Without links, as far as it exists.
+std::filesystem::path resolved(const std::string& path) {
+  std::error_code fault;
+  std::filesystem::path place = std::filesystem::weakly_canonical(path, fault);
+  return fault ? std::filesystem::path(path) : place;
 }
 
 StreamSilence::Limits silence_limits(const RanksConfig& config) {
@@ -79,7 +88,7 @@ void check_valid_stream(const DataConfig& config) {
     refuse(stream +
            ", which rank 0 reads for all, but with --shard-by none each host has its own "
            "validation images: use --shard-by train, or give files.");
-  if (config.valid_path == config.train_path)
+  if (resolved(config.valid_path) == resolved(config.train_path))
     refuse(
         stream +
         ", and --train-data-path is the same one, which can only be read once. Give each its own.");

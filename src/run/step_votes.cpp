@@ -14,8 +14,9 @@ StepVotes::StepVotes(const Run& run, TrainEpoch& training, Batches& loader)
 // step, can agree to stop, and end the epoch with the first stream that ends.
 int StepVotes::before_steps() {
   if (!run_.job.inputs.train.is_stream()) return 0;
+  const bool has_ended = !loader_.await_step();  // also at a stop signal, which the ballot tells
   Vote mine = ballot(false);
-  mine.has_ended = !loader_.await_step();
+  mine.has_ended = has_ended;
   const Vote all = vote(run_.job.world, mine);
   if (all.has_ended && all.stop_signal == 0) loader_.end_here();
   return all.stop_signal;

@@ -243,15 +243,37 @@ class FaultTest(StreamTest):
         self.failed(job, "in the middle of a record")
         self.failed(self.job("endless", train_data_path="train_{epoch}", steps_per_epoch=None), "--steps-per-epoch")
         self.failed(self.job("files", data_path=None), "--steps-per-epoch is for streams")
+        self.failed(self.job("input of each", train_data_path="-", channel_per_rank=True), "standard input is one stream")
 
     def test_a_stream_that_falls_silent_in_an_epoch(self):
-        """The pipe of the second epoch stays open in the middle of a record."""
-        job = self.job("stalls", train_data_path="train_{epoch}", shuffle_buffer=1, collective_timeout=3, stall_warning=1)
+        """The pipe stays open in the middle of a record; what came before is trained on."""
+        job = self.job("stalls", train_data_path="train_{epoch}", shuffle_buffer=1, batch_size=6, steps_per_epoch=8,
+                       collective_timeout=3, stall_warning=1)
         platform = Platform(job.folder, {"train": tar_of(self.images)}, held="train_1")
         self.addCleanup(platform.end)
         self.failed(job, "Training dataset 'train_1' has sent no data for 1 s; training is waiting for it",
-                    "error: Training dataset 'train_1' has sent no data for 3 s. Start the program that writes it", "--collective-timeout")
+                    "error: Training dataset 'train_1' has sent no data for 3 s. Start the program", "--collective-timeout")
+        self.assertIn(2, [event["epoch"] for event in job.events("step")])
         self.assertFalse((job.folder / "model/_meta.yaml").exists())
+
+    def test_a_stream_of_data_without_images(self):
+        """A record that claims 2 ** 63 bytes, or a file in a tar that is no image, may go on for ever."""
+        huge = tarfile.TarInfo("notes.txt")
+        huge.size = 2 ** 62
+        for part, begin in (("train", struct.pack("<QI", 2 ** 63, 0xb6670895)), ("valid", huge.tobuf(tarfile.GNU_FORMAT))):
+            with self.subTest(part=part):
+                job = self.job(f"endless {part}", **{f"{part}_data_path": "-"}, collective_timeout=3, stall_warning=1,
+                               **({} if part == "train" else {"steps_per_epoch": None}))
+                (job.folder / "begin").write_bytes(begin)
+                with subprocess.Popen(["cat", "begin", "/dev/zero"], cwd=job.folder, stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL) as writer:
+                    self.addCleanup(writer.kill)
+                    run = subprocess.run(job.words, cwd=job.folder, env={**os.environ, **ENVIRONMENT}, stdin=writer.stdout,
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+                    writer.kill()
+                self.assertEqual(run.returncode, 1, run.stdout)
+                self.assertIn("dataset '-' has sent data but no image for 1 s; training is waiting for it", run.stdout)
+                self.assertIn("dataset '-' has sent data but no image for 3 s. Check the program", run.stdout)
 
     def test_images_without_labels_are_error_24(self):
         file = io.BytesIO()
@@ -273,6 +295,10 @@ class FaultTest(StreamTest):
         job = self.job("late", valid_data_path="valid_{epoch}", steps_per_epoch=None, collective_timeout=2)
         self.failed(job, "Validation dataset 'valid_0' does not exist")
         self.failed(self.job("shared", train_data_path="-", valid_data_path="-"), "--train-data-path is the same")
+        job = self.job("linked", train_data_path="pipe", valid_data_path="link", collective_timeout=3)
+        os.mkfifo(job.folder / "pipe")
+        (job.folder / "link").symlink_to("pipe")
+        self.failed(job, "--train-data-path is the same")
         job = self.job("split", data_path="images_{epoch}", train_data_path=None, valid_data_path=None, steps_per_epoch=None)
         self.failed(job, "cannot be split")
 
@@ -292,6 +318,7 @@ class FaultTest(StreamTest):
                 process.send_signal(signal.SIGTERM)
                 output, _ = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 128 + signal.SIGTERM, output)
+            self.assertNotIn("another rank", output)  # has not ended an epoch
         finally:
             process.kill()
 

@@ -28,6 +28,10 @@ void bind_stream(Binder& binder, DataConfig& config) {
                    .shuffle_buffer = binder.small_integer("shuffle-buffer"),
                    .by_record = binder.choice("shard-by") == "record"};
   if (!binder.boolean("channel-per-rank") || config.train_path.empty()) return;
+  if (config.train_path == "-")
+    return binder.fault("channel-per-rank", ErrorCode::kParameterParsing,
+                        "--channel-per-rank needs a path for each rank, but --train-data-path is "
+                        "'-', and standard input is one stream: give named pipes or files.");
   config.has_train_shard = config.scan_each = true;
   if (config.train_path.find(DataConfig::kRankPlace) != std::string::npos) return;
   const std::size_t epoch = config.train_path.rfind("_{epoch}");

@@ -26,6 +26,7 @@ struct StreamWatch {
   std::atomic<bool> closing = false;
   std::atomic<State> state = State::kAbsent;
   std::atomic<std::uint64_t> received = 0;  // bytes, of all streams
+  std::atomic<std::uint64_t> images = 0;    // likewise
 };
 
 // One thread.

@@ -45,7 +45,10 @@ bool StreamSource::begin_epoch(int number) {
 bool StreamSource::next(StreamRecord& record) {
   if (ended_) return false;
   if (!records_) records_ = open_records(*bytes_, options_);
-  if (records_->next(record)) return true;
+  if (records_->next(record)) {
+    ++watch_.images;
+    return true;
+  }
   ended_ = true;
   return false;
 }

@@ -321,6 +321,31 @@ TEST_F(StreamLoaderTest, ASilentPipeIsWarnedOfAndThenAnError) {
   EXPECT_NE(failure(wanted).find("does not exist"), std::string::npos);
 }
 
+// As of a record that claims any number of bytes.
+TEST_F(StreamLoaderTest, DataWithoutImagesEndsAWaitLikeSilence) {
+  const std::filesystem::path pipe = folder_.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int writer = ::open(pipe.c_str(), O_RDWR);
+  const std::string header = strange_member("notes.txt", [](std::string& bytes) {
+    bytes.replace(124, 12, "07777777777" + std::string(1, '\0'));
+  });
+  ASSERT_EQ(::write(writer, header.data(), header.size()), 512);
+  std::jthread writing([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      EXPECT_EQ(::write(writer, "some", 4), 4);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  StreamLoader::Plan wanted = plan("pipe");
+  wanted.silence.warning_seconds = 0.1;
+  wanted.silence.deadline_seconds = 0.35;
+  const std::string text = failure(wanted);
+  writing = {};
+  ::close(writer);
+  EXPECT_NE(text.find("has sent data but no image"), std::string::npos) << text;
+  EXPECT_NE(warnings_.find("has sent data but no image"), std::string::npos) << warnings_;
+}
+
 // "1" is a class's number, and "3" is one's name: names go before numbers.
 TEST_F(StreamLoaderTest, NumbersOfRecordsMayBeginWithOne) {
   std::string records;
