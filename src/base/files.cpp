@@ -50,11 +50,11 @@ std::uint64_t checksum_of_file(const std::filesystem::path& path, std::uint64_t*
   return hash.value();
 }
 
+// Nor is a link to a descriptor replaced, such as /dev/stdout, which may be that of a regular file.
 void refuse_device(const std::filesystem::path& path) {
   std::error_code fault;
-  const auto kind = std::filesystem::status(path, fault).type();
-  using Kind = std::filesystem::file_type;
-  if (kind == Kind::character || kind == Kind::block || kind == Kind::fifo || kind == Kind::socket)
+  if (std::filesystem::read_symlink(path, fault).string().starts_with("/proc/") ||
+      std::filesystem::is_other(std::filesystem::status(path, fault)))
     throw Error(ErrorCode::kFailedToWriteOutputs,
                 "'" + path.string() +
                     "' cannot be written: it is a device, pipe or socket, which this output would "
@@ -163,6 +163,9 @@ void fail_to_write(const std::filesystem::path& path, int error) {
     advice = "Free some space there or choose another output.";
   if (error == EFBIG) advice = "Raise the limit on the size of files (ulimit -f).";
   if (error == EROFS) advice = "It is read-only: mount it writable or choose another output.";
+  if (error == EISDIR) advice = "Give the name of a file.";
+  if (error == ENOENT || error == ENOTDIR)
+    advice = "Create the folder that is to hold it, or choose another output.";
   if (error == ENAMETOOLONG) advice = "Choose an output with a shorter path.";
   throw Error(ErrorCode::kFailedToWriteOutputs,
               quoted_path(path) + " cannot be written: " + system_words(error) + ". " + advice);
@@ -177,6 +180,11 @@ std::string system_words(int error) {
   std::string words = std::strerror(error);
   if (error == EACCES || error == EPERM) words += " for user " + std::to_string(::geteuid());
   return words;
+}
+
+std::string why_unreadable(const std::system_error& fault) {
+  const int error = fault.code().value();
+  return error == EINVAL ? "it is a pipe or a device, not a regular file" : system_words(error);
 }
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
@@ -236,6 +244,12 @@ DurableFile::DurableFile(DurableFile&& other) noexcept
 DurableFile::~DurableFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
   if (!committed_) ::unlink(temporary_path_.c_str());
+}
+
+void require_writable(const std::filesystem::path& path) {
+  std::error_code fault;
+  if (std::filesystem::is_directory(path, fault)) fail_to_write(path, EISDIR);
+  const DurableFile probe(path);
 }
 
 void DurableFile::write(std::string_view bytes) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/content_hash.h"
@@ -17,6 +18,9 @@ namespace kiln {
 // The contents of a regular file. Throws std::system_error if it cannot be read, std::length_error
 // if it is larger than `max_bytes`; both messages name the path.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX);
+
+// Of a system_error that read_file() or first_bytes() threw: the reason, for messages.
+std::string why_unreadable(const std::system_error& fault);
 
 // The one rule for everything that reads files from strangers:
 //
@@ -38,9 +42,10 @@ std::string fault_of_relative_path(std::string_view path);
 // A file that does not exist under its name until it is complete: written to a name of its own
 // beside it (`.kiln-tmp-<name>-<number>`), synced, read back and compared by checksum, then
 // renamed, and the folder synced. Of programs that write one file at once the last one's stands,
-// whole. A link is replaced, and what it leads to is left alone; a device or pipe is refused. The
-// destructor removes what was not committed. Mode 0666 without the umask. One thread. Every
-// failure is Error kFailedToWriteOutputs naming path and reason (disk full, …).
+// whole. A link is replaced, and what it leads to is left alone; a device or pipe is refused, and
+// so is a link to a descriptor, such as /dev/stdout. The destructor removes what was not committed.
+// Mode 0666 without the umask. One thread. Every failure is Error kFailedToWriteOutputs naming path
+// and reason (disk full, …).
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path final_path);
@@ -71,6 +76,10 @@ class DurableFile {
 
 // DurableFile in one call.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
+
+// Throws Error kFailedToWriteOutputs if no DurableFile of this path could be begun, or if it is a
+// folder: for work whose result is written much later.
+void require_writable(const std::filesystem::path& path);
 
 // Throws Error kFailedToWriteOutputs: `error`, an errno, kept `path` from being written.
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, int error);

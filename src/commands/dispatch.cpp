@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/system.h"
 #include "platform/failure_note.h"
 #include "platform/sagemaker.h"
 #include "process/versions.h"
@@ -26,7 +27,7 @@ int run(const HelpRequest& help, Process&) {
 }
 
 // What such a command prints says how it went; its result is elsewhere.
-bool has_printed_news_only(const Command& command) {
+bool prints_news_only(const Command& command) {
   const auto* score = std::get_if<ScoreConfig>(&command);
   const auto* split = std::get_if<SplitImagesConfig>(&command);
   return (score != nullptr && !score->output_path.empty()) ||
@@ -34,6 +35,7 @@ bool has_printed_news_only(const Command& command) {
          std::holds_alternative<TrainConfig>(command) ||
          std::holds_alternative<EvaluateConfig>(command) ||
          std::holds_alternative<LaunchConfig>(command) ||
+         std::holds_alternative<TuneConfig>(command) ||
          std::holds_alternative<InitModelConfig>(command) ||
          std::holds_alternative<ConvertConfig>(command) ||
          std::holds_alternative<TransformInitConfig>(command) ||
@@ -86,9 +88,11 @@ int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process
 
 int dispatch(const Invocation& invocation, Process& process) {
   require_faultless(invocation, process);
+  const bool prints_result = !prints_news_only(invocation.command);
+  if (!prints_result) survive_broken_pipes();  // nobody needs to read news
   const int code =
       std::visit([&](const auto& config) { return run(config, process); }, invocation.command);
-  if (!has_printed_news_only(invocation.command)) require_printed_result();
+  if (prints_result) require_printed_result();
   return code;
 }
 

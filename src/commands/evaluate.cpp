@@ -308,7 +308,6 @@ EvaluationRecord record_of(const EvaluateConfig& config, const Parts& parts,
 int run(const EvaluateConfig& config, Process& process) {
   Log& log = process.log;
   end_on_stop_signals();
-  survive_broken_pipes();
   keep_freed_memory();
   if (config.prediction.plain) log.speak_plainly();
   Parts parts;

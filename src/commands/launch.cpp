@@ -375,7 +375,6 @@ std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::strin
 
 int run(const LaunchConfig& config, Process& process) {
   require_no_mpi_job();
-  survive_broken_pipes();  // nobody needs to watch a run
   // Before any library starts a thread, which would not inherit it.
   JobSignals signals;
   MpirunJob job;

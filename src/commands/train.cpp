@@ -85,7 +85,6 @@ void log_older_model(const OutputConfig& output, Process& process) {
 }  // namespace
 
 int run(const TrainConfig& config, Process& process) {
-  survive_broken_pipes();  // nobody needs to watch a run
   if (config.ranks.bind && config.ranks.bind_given) require_binding();
   if (const auto launch =
           launch_of(config.ranks, config.output.log_path, config.output.log_path_given))

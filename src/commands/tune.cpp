@@ -297,6 +297,7 @@ void refuse_streams(const DataConfig& data) {
 
 int run(const TuneConfig& config, Process& process) {
   refuse_streams(config.train.data);
+  require_writable(config.output_path);
   install_stop_signals();
   Tuner tuner(config, process.log);
   std::optional<Settings> best = tuner.run();

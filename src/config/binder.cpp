@@ -34,16 +34,16 @@ Value Binder::read(const char* name, Value (*parse)(const Option&, const std::st
 }
 
 std::string Binder::path(const char* name) {
-  return read<std::string>(name, [](const Option&, const std::string& text,
-                                    const std::string& where) { return path_value(text, where); });
+  return read<std::string>(name, path_value);
 }
 
 std::vector<std::string> Binder::paths(const char* name) {
   std::vector<std::string> values;
   for (const RawValue& value : raw_.values)
     if (value.option->name == name)
-      raw_.faults.collect(value.position,
-                          [&] { values.push_back(path_value(value.text, value.where)); });
+      raw_.faults.collect(value.position, [&] {
+        values.push_back(path_value(*value.option, value.text, value.where));
+      });
   return values;
 }
 
@@ -365,8 +365,9 @@ void refuse_placeholder(const std::string& text, const std::string& where) {
           "', a placeholder that the pipeline did not fill in: set this input in the pipeline.");
 }
 
-std::string path_value(const std::string& text, const std::string& where) {
-  if (text.empty()) fail_to_parse(text, where, "a path");
+std::string path_value(const Option& option, const std::string& text, const std::string& where) {
+  if (text.empty())
+    fail_to_parse(text, where, option.value_name == "REGEX" ? "a regular expression" : "a path");
   return text;
 }
 

@@ -107,12 +107,16 @@ ImageSizes image_sizes_value(const Option& option, const std::string& text,
 CropSize crop_size_value(const Option& option, const std::string& text, const std::string& where);
 // Throws Error kParameterParsing for a placeholder that Kubeflow Pipelines did not substitute.
 void refuse_placeholder(const std::string& text, const std::string& where);
-std::string path_value(const std::string& text, const std::string& where);
+std::string path_value(const Option& option, const std::string& text, const std::string& where);
 
 // Checks that the folders on a command line do not overlap.
 
 // Also true if both are the same folder. Paths need not exist; an empty one is inside nothing.
 bool lies_inside(const std::string& inner, const std::string& outer);
+
+// A sentence if the output is inside, contains or is the input; else empty.
+std::string overlap_of(const char* output_name, const std::string& output, const char* input_name,
+                       const std::string& input);
 
 // Adds a fault to `output_name` if the output is inside, contains or is the input: it would be read
 // as data, or overwrite it.

@@ -28,9 +28,9 @@ bool lies_inside(const std::string& inner, const std::string& outer) {
   return !inner.empty() && !outer.empty() && is_same_or_inside(resolved(inner), resolved(outer));
 }
 
-void require_apart(Binder& binder, const char* output_name, const std::string& output,
-                   const char* input_name, const std::string& input) {
-  if (output.empty() || input.empty()) return;
+std::string overlap_of(const char* output_name, const std::string& output, const char* input_name,
+                       const std::string& input) {
+  if (output.empty() || input.empty()) return {};
   const std::filesystem::path out = resolved(output);
   const std::filesystem::path in = resolved(input);
   std::string relation;
@@ -41,11 +41,16 @@ void require_apart(Binder& binder, const char* output_name, const std::string& o
   } else if (is_same_or_inside(in, out)) {
     relation = "contains";
   } else {
-    return;
+    return {};
   }
-  binder.fault(output_name, ErrorCode::kParameterParsing,
-               std::string("--") + output_name + " '" + output + "' " + relation + " --" +
-                   input_name + " '" + input + "': choose a separate folder for the output.");
+  return std::string("--") + output_name + " '" + output + "' " + relation + " --" + input_name +
+         " '" + input + "': choose a separate folder for the output.";
+}
+
+void require_apart(Binder& binder, const char* output_name, const std::string& output,
+                   const char* input_name, const std::string& input) {
+  const std::string overlap = overlap_of(output_name, output, input_name, input);
+  if (!overlap.empty()) binder.fault(output_name, ErrorCode::kParameterParsing, overlap);
 }
 
 }  // namespace kiln

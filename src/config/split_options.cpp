@@ -2,6 +2,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/files.h"
 #include "base/path_pattern.h"
 #include "config/binder.h"
 #include "config/option_rows.h"
@@ -33,8 +34,9 @@ void check_group_by(Binder& binder, const std::string& pattern) {
     const PathPattern valid(pattern);
   } catch (const std::invalid_argument& fault) {
     binder.fault("group-by", ErrorCode::kParameterParsing,
-                 "--group-by '" + pattern + "' cannot be used as a regular expression: " +
-                     fault.what() + ". An example is '(patient[0-9]+)_'.");
+                 "--group-by " + quoted_path(pattern) +
+                     " cannot be used as a regular expression: " + fault.what() +
+                     ". An example is '(patient[0-9]+)_'.");
   }
 }
 

@@ -170,7 +170,7 @@ WeightSource read_weight_source(const fs::path& path) {
     fail(path, fault.what());
   } catch (const std::system_error& fault) {
     throw Error(ErrorCode::kInvalidModelDirectory,
-                "--weights " + quoted_path(path) + " cannot be read (" + fault.code().message() +
+                "--weights " + quoted_path(path) + " cannot be read (" + why_unreadable(fault) +
                     ")." + did_you_mean_path(path) + " " + kForms);
   }
 }

@@ -1,5 +1,6 @@
 #include "base/files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -234,6 +235,32 @@ TEST_F(Files, MissingFolderIsNamed) {
   EXPECT_NE(text.find(std::strerror(ENOENT)), std::string::npos) << text;
 }
 
+TEST_F(Files, AFolderInThePlaceOfAFileIsNamed) {
+  const std::string text = write_fault([&] { require_writable(folder_); });
+  EXPECT_NE(text.find("Give the name of a file"), std::string::npos) << text;
+  EXPECT_EQ(count(), 0);
+}
+
+TEST_F(Files, WhetherOneCanBeWrittenIsSeenWithoutATrace) {
+  std::ofstream(folder_ / "there") << "old";
+  for (const char* name : {"there", "new"}) EXPECT_NO_THROW(require_writable(folder_ / name));
+  EXPECT_EQ(read_file(folder_ / "there"), "old");
+  EXPECT_EQ(count(), 1);
+  const std::string text = write_fault([&] { require_writable(folder_ / "none" / "file"); });
+  EXPECT_NE(text.find("Create the folder"), std::string::npos) << text;
+}
+
+// /dev/stdout is such a link: root would replace it.
+TEST_F(Files, ALinkToADescriptorIsNotReplaced) {
+  std::ofstream(folder_ / "open") << "x";
+  const int file = ::open((folder_ / "open").c_str(), O_RDONLY | O_CLOEXEC);
+  fs::create_symlink("/proc/self/fd/" + std::to_string(file), folder_ / "link");
+  const std::string text = write_fault([&] { write_file_durably(folder_ / "link", "y"); });
+  ::close(file);
+  EXPECT_NE(text.find("Choose a file"), std::string::npos) << text;
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+}
+
 TEST_F(Files, AReadOnlyFolderIsNamed) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may write to read-only folders";
   fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
@@ -271,6 +298,16 @@ TEST_F(Files, ReadErrorsNamePathAndReason) {
   } catch (const std::system_error& failure) {
     EXPECT_EQ(failure.code().value(), ENOENT);
     EXPECT_NE(std::string(failure.what()).find((folder_ / "none").string()), std::string::npos);
+  }
+}
+
+TEST_F(Files, APipeInThePlaceOfAFileIsNamed) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  try {
+    read_file(folder_ / "pipe");
+    FAIL() << "it is a pipe";
+  } catch (const std::system_error& failure) {
+    EXPECT_NE(why_unreadable(failure).find("a pipe or a device"), std::string::npos);
   }
 }
 

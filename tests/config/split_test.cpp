@@ -54,6 +54,9 @@ TEST(DataPath, RefusesWhatCannotBe) {
   EXPECT_NE(fault(split({"--valid-fraction", "1.5"}), &code), "no fault");
   EXPECT_EQ(code, ErrorCode::kLessThanOrEqualTo);
   EXPECT_NE(fault(split({"--group-by", "("})).find("regular expression"), std::string::npos);
+  EXPECT_EQ(fault(split({"--group-by="})),
+            "--group-by is empty, but must be a regular expression.");
+  EXPECT_LT(fault(split({"--group-by", std::string(30'000, '(')})).size(), 600U);
   EXPECT_NE(fault(split({"--split", "s", "--group-by", "a"})).find("omit one"), std::string::npos);
   EXPECT_NE(fault(split({"--shard-by", "none"})).find("each host"), std::string::npos);
   EXPECT_NE(fault(split({"--log-path", "o/logs"})), "no fault");

@@ -1,6 +1,7 @@
 """Outputs that cannot be written, and runs that are ended: nothing half-written, and what was there stays."""
 import os
 import resource
+import shutil
 import signal
 import subprocess
 
@@ -135,6 +136,23 @@ class OutputTest(FlowTest):
                 process.stdout.close()
                 self.assertEqual(process.wait(120), 0)
                 self.assertTrue((model / "_meta.yaml").exists())
+
+    def test_a_command_whose_reader_is_gone_finishes(self):
+        (self.folder / "images").mkdir()
+        for name in ("circle", "square"):  # too few to divide each class: a warning before anything is written
+            (self.folder / "images" / name).mkdir()
+            file = sorted((self.data / "train" / name).iterdir())[0]
+            shutil.copy(file, self.folder / "images" / name)
+        parts = [self.folder / "part-0", self.folder / "part-1"]
+        command = [KILN, "split", "--src-path", self.folder / "images", "--tgt-train-path", parts[0], "--tgt-test-path",
+                   parts[1], "--fraction", "0.5"]
+        reading, writing = os.pipe()
+        os.close(reading)
+        process = subprocess.Popen([str(word) for word in command], stdout=writing, stderr=subprocess.PIPE, text=True)
+        os.close(writing)
+        self.assertEqual((process.communicate(timeout=60)[1], process.returncode), ("", 0))
+        for part in parts:
+            self.assertTrue((part / "_meta.yaml").exists())
 
     def test_too_little_memory(self):
         def limit_memory():

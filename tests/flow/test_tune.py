@@ -65,6 +65,34 @@ class TuneTest(FlowTest):
                 self.assert_refused(result, 2, "is a stream, which can be read only once", str(path))
         self.assert_nothing_left()
 
+    def test_its_file_is_refused_before_the_first_trial(self):
+        inside = self.data / "train/circle/tuned.yaml"
+        for path, exit_code, word in ((inside, 2, "is inside --train-data-path"),
+                                      (self.folder / "model/tuned.yaml", 2, "is inside --trained-model-path"),
+                                      (self.folder, 2, "contains --trained-model-path"),
+                                      (self.scratch, 3, "Give the name of a file"),
+                                      (self.folder / "none/tuned.yaml", 3, "Create the folder"),
+                                      ("/proc/tuned.yaml", 3, "/proc/tuned.yaml")):
+            with self.subTest(path=path):
+                self.tuned = path
+                result = kiln(*self.words(), environment=self.environment())
+                self.assert_refused(result, exit_code, word)
+                self.assertNotIn("images/s", result.stdout)
+        self.assertFalse(inside.exists())
+        self.assertEqual(os.listdir(self.scratch), [])
+
+    def test_nobody_needs_to_read_its_table(self):
+        tune = subprocess.Popen([KILN, *map(str, self.words(ranks=1, threads=1, bind="off"))], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, env={**os.environ, **self.environment()})
+        self.addCleanup(tune.wait)
+        self.addCleanup(tune.kill)
+        tune.stdout.readline()
+        tune.stdout.close()
+        self.assertEqual(tune.wait(240), 0)
+        self.assertTrue(self.tuned.exists())
+        self.assert_nothing_left()
+        self.assertEqual(list(self.scratch.glob("kiln-tune-*")), [])
+
     def test_the_file_is_a_job_for_train(self):
         result = kiln(*self.words(bind="off"), environment=self.environment())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)

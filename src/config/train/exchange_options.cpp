@@ -28,6 +28,7 @@ void refuse(Binder& binder, const Beside& beside) {
 void check_beside(Binder& binder, const TrainConfig& config) {
   const OptimizationConfig& optimization = config.optimization;
   const RanksConfig& ranks = config.ranks;
+  const bool of_each_rank = binder.boolean("channel-per-rank");
   const std::array all = {
       Beside{"device", "--device cuda", ranks.device == DeviceChoice::kCuda,
              "which works over MPI on CPUs"},
@@ -42,7 +43,9 @@ void check_beside(Binder& binder, const TrainConfig& config) {
              "whose workers see different weights in each step"},
       Beside{"precision", "--precision fp16", optimization.precision == Precision::kFp16,
              "which has no loss scale for float16"},
-      Beside{"shard-by", "--shard-by", config.data.has_train_shard,
+      Beside{"channel-per-rank", "--channel-per-rank", of_each_rank,
+             "whose servers would not train on their images"},
+      Beside{"shard-by", "--shard-by", config.data.has_train_shard && !of_each_rank,
              "whose servers would not train on the images of their hosts"},
       Beside{
           "lr-scaling", "--lr-scaling linear or sqrt",

@@ -60,7 +60,7 @@ std::vector<std::string> read_class_lines(const fs::path& file, const std::strin
   try {
     bytes = read_file(file, kMaxClassesBytes);
   } catch (const std::system_error& fault) {
-    context.fail(shown + " cannot be read: " + system_words(fault.code().value()) + ".");
+    context.fail(shown + " cannot be read: " + why_unreadable(fault) + ".");
   } catch (const std::length_error&) {
     context.fail(shown + " is larger than 64 MiB: give one class name per line.");
   }

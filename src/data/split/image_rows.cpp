@@ -159,8 +159,8 @@ std::string read_image_rows(const std::string& path, const std::string& name) {
   try {
     return read_file(path, kMaxBytes);
   } catch (const std::system_error& fault) {
-    throw Error(ErrorCode::kUserError, name + " cannot be read: " + fault.code().message() + "." +
-                                           did_you_mean_path(path));
+    throw Error(ErrorCode::kUserError,
+                name + " cannot be read: " + why_unreadable(fault) + "." + did_you_mean_path(path));
   } catch (const std::length_error&) {
     fail(name, "it is larger than 1 GiB.");
   }
