@@ -13,21 +13,16 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
-#include "train/optimizer/optimizer.h"
+#include <utility>
+
+#include "train/optimizer/momentum.h"
 
 namespace kiln {
 namespace {
 
 constexpr double kTrust = 0.001, kEpsilon = 1e-8;
-
-struct Group {
-  std::vector<std::string> names;
-  std::vector<at::Tensor> parameters, gradients, momenta;
-  double weight_decay, rate;
-};
 
 // [tensors]
 at::Tensor norms_of(const std::vector<at::Tensor>& tensors) {
@@ -35,7 +30,7 @@ at::Tensor norms_of(const std::vector<at::Tensor>& tensors) {
 }
 
 // What the momentum takes up: the adapted gradients.
-std::vector<at::Tensor> adapted(const Group& group) {
+std::vector<at::Tensor> adapted(const MomentumGroup& group) {
   const at::Tensor weights = norms_of(group.parameters), gradients = norms_of(group.gradients);
   const at::Tensor quotient =
       kTrust * weights / (gradients + group.weight_decay * weights + kEpsilon);
@@ -50,22 +45,12 @@ std::vector<at::Tensor> adapted(const Group& group) {
 
 class Lars : public Optimizer {
  public:
-  Lars(double momentum, std::vector<ParameterGroup> groups) : momentum_(momentum) {
-    const c10::AutoGradMode no_grad(false);
-    for (ParameterGroup& given : groups) {
-      Group group{{}, {}, std::move(given.gradients), {}, given.weight_decay, given.rate};
-      for (const NamedTensor& parameter : given.parameters) {
-        group.names.push_back(parameter.name);
-        group.parameters.push_back(parameter.tensor);
-        group.momenta.push_back(at::zeros_like(parameter.tensor));
-      }
-      groups_.push_back(std::move(group));
-    }
-  }
+  Lars(double momentum, std::vector<ParameterGroup> groups)
+      : momentum_(momentum), groups_(with_momenta(std::move(groups))) {}
 
   void step(double learning_rate, const std::optional<at::Tensor>& skip) override {
     const c10::AutoGradMode no_grad(false);
-    for (Group& group : groups_) {
+    for (MomentumGroup& group : groups_) {
       std::vector<at::Tensor> directions = adapted(group);
       at::_fused_sgd_(group.parameters, directions,
                       momentum_ > 0 ? at::TensorList(group.momenta) : at::TensorList(),
@@ -75,17 +60,11 @@ class Lars : public Optimizer {
     }
   }
 
-  std::vector<NamedTensor> state() const override {
-    std::vector<NamedTensor> state;
-    for (const Group& group : groups_)
-      for (std::size_t i = 0; i < group.names.size(); ++i)
-        state.push_back({"momentum." + group.names[i], group.momenta[i]});
-    return state;
-  }
+  std::vector<NamedTensor> state() const override { return named_momenta(groups_); }
 
  private:
   double momentum_;
-  std::vector<Group> groups_;
+  std::vector<MomentumGroup> groups_;
 };
 
 }  // namespace
