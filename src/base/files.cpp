@@ -184,6 +184,7 @@ std::string system_words(int error) {
 
 std::string why_unreadable(const std::system_error& fault) {
   const int error = fault.code().value();
+  if (error == EISDIR) return "it is a folder, not a file";
   return error == EINVAL ? "it is a pipe or a device, not a regular file" : system_words(error);
 }
 

@@ -301,14 +301,19 @@ TEST_F(Files, ReadErrorsNamePathAndReason) {
   }
 }
 
-TEST_F(Files, APipeInThePlaceOfAFileIsNamed) {
+TEST_F(Files, WhatStandsInThePlaceOfAFileIsNamed) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
-  try {
-    read_file(folder_ / "pipe");
-    FAIL() << "it is a pipe";
-  } catch (const std::system_error& failure) {
-    EXPECT_NE(why_unreadable(failure).find("a pipe or a device"), std::string::npos);
-  }
+  fs::create_directory(folder_ / "folder");
+  const auto reason = [&](const char* name) -> std::string {
+    try {
+      read_file(folder_ / name);
+    } catch (const std::system_error& failure) {
+      return why_unreadable(failure);
+    }
+    return "it was read";
+  };
+  EXPECT_NE(reason("pipe").find("a pipe or a device"), std::string::npos);
+  EXPECT_NE(reason("folder").find("a folder"), std::string::npos);
 }
 
 TEST(Checksum, IsFnv1aAndContinues) {

@@ -13,6 +13,7 @@
 #include "data/records/record_reader.h"
 #include "data/stream/record_stream.h"
 #include "fuzz/fuzz.h"
+#include "fuzz/record_checksums.h"
 
 namespace {
 
@@ -36,23 +37,6 @@ std::string with_tar_checksums(std::string bytes) {
     for (std::size_t digit = 7; digit-- > 0; sum /= 8)
       bytes[at + kChecksumAt + digit] = static_cast<char>('0' + sum % 8);
     bytes[at + kChecksumAt + 7] = ' ';
-  }
-  return bytes;
-}
-
-// The same of a TFRecord.
-std::string with_record_checksums(std::string bytes) {
-  for (std::size_t at = 0; bytes.size() - at > kTfRecordHeaderBytes;) {
-    const std::string_view length = std::string_view(bytes).substr(at, 8);
-    std::uint64_t size = 0;
-    for (std::size_t i = 0; i < 8; ++i)
-      size |= static_cast<std::uint64_t>(static_cast<unsigned char>(length[i])) << 8 * i;
-    bytes.replace(at + 8, 4, little_endian(masked_crc32c(crc32c(length)), 4));
-    at += kTfRecordHeaderBytes;
-    if (size > bytes.size() - at || bytes.size() - at - size < kTfRecordTrailerBytes) break;
-    const std::string_view data = std::string_view(bytes).substr(at, size);
-    bytes.replace(at + size, 4, little_endian(masked_crc32c(crc32c(data)), 4));
-    at += size + kTfRecordTrailerBytes;
   }
   return bytes;
 }
@@ -142,7 +126,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string bytes = with_tar_checksums(fuzz::text_of(data, size));
   const bool is_tar = begins_as_tar(bytes);
   if (!is_tar && !bytes.starts_with(little_endian(kRecordIoMagic, 4)))
-    bytes = with_record_checksums(std::move(bytes));
+    bytes = fuzz::with_record_checksums(std::move(bytes), /*all_data=*/true);
   const std::filesystem::path file = fuzz::put("stream", bytes);
   const Outcome at_once = read_all(file.string(), size);
   require_same(at_once, read_all(PipeOfPieces(bytes).path(), size));

@@ -5,10 +5,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/image/image.h"
-#include "data/make_image.h"
-#include "data/scratch_folder.h"
-#include "data/write/demo_data.h"
 #include "data/write/image_directory_writer.h"
 
 namespace kiln {
@@ -16,16 +12,8 @@ namespace {
 
 class PartedDatasetTest : public testing::Test {
  protected:
-  void draw(const std::string& name, int index) const {
-    folder_.put(name, test::encode_png(
-                          draw_demo_image(index % 10, 48, 3, static_cast<std::uint64_t>(index))));
-  }
-  void draw_classes(int count) const {
-    for (int i = 0; i < count; ++i) {
-      draw("cat/p" + std::to_string(i / 5) + "_" + std::to_string(i) + ".png", i);
-      draw("dog/p" + std::to_string(i / 5) + "_" + std::to_string(i) + ".png", 100 + i);
-    }
-  }
+  void draw(const std::string& name, int index) const { folder_.draw(name, index); }
+  void draw_classes(int count) const { folder_.draw_classes(count, 5); }
   static PartsRequest halves() { return {.names = {"train", "test"}, .fractions = {0.5, 0.5}}; }
   PartedDataset split(const PartsRequest& request) const {
     Dataset set = read_dataset(folder_.path(), "Input dataset");
@@ -39,7 +27,7 @@ class PartedDatasetTest : public testing::Test {
     return problems.empty() ? Error(ErrorCode::kUserError, "no fault") : problems.errors().front();
   }
 
-  ScratchFolder folder_;
+  test::DrawnFolder folder_;
 };
 
 TEST_F(PartedDatasetTest, DividesEachClassByBytesAndSeed) {

@@ -7,26 +7,14 @@
 
 #include "base/content_hash.h"
 #include "base/error.h"
-#include "data/image/image.h"
-#include "data/make_image.h"
-#include "data/scratch_folder.h"
-#include "data/write/demo_data.h"
 
 namespace kiln {
 namespace {
 
 class SplitDatasetTest : public testing::Test {
  protected:
-  void draw(const std::string& name, int index) const {
-    folder_.put(name, test::encode_png(
-                          draw_demo_image(index % 10, 48, 3, static_cast<std::uint64_t>(index))));
-  }
-  void draw_classes(int count) const {
-    for (int i = 0; i < count; ++i) {
-      draw("cat/p" + std::to_string(i / 2) + "_" + std::to_string(i) + ".png", i);
-      draw("dog/p" + std::to_string(i / 2) + "_" + std::to_string(i) + ".png", 100 + i);
-    }
-  }
+  void draw(const std::string& name, int index) const { folder_.draw(name, index); }
+  void draw_classes(int count) const { folder_.draw_classes(count, 2); }
   SplitDataset split(const SplitRequest& request = {}) const {
     return split_dataset(read_labeled_dataset(folder_.path(), "Dataset"), request,
                          {.num_threads = 2});
@@ -40,7 +28,7 @@ class SplitDatasetTest : public testing::Test {
     return i;
   }
 
-  ScratchFolder folder_;
+  test::DrawnFolder folder_;
 };
 
 void expect_word(const std::string& text, const std::string& word) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/random.h"
+#include "data/split/drawn_images.h"
 #include "data/split/leaks.h"
 
 namespace kiln {
@@ -13,21 +13,7 @@ namespace {
 
 using Table = std::vector<std::vector<long long>>;
 
-struct Drawn {
-  SplitImages images;
-
-  void add(std::int32_t label, int count) {
-    for (int i = 0; i < count; ++i) add_group({label});
-  }
-  void add_group(const std::vector<std::int32_t>& labels) {
-    for (const std::int32_t label : labels) {
-      images.labels.push_back(label);
-      images.keys.push_back(splitmix64(images.keys.size()));
-      images.groups.push_back(num_groups);
-      images.num_classes = std::max(images.num_classes, static_cast<std::size_t>(label) + 1);
-    }
-    ++num_groups;
-  }
+struct Drawn : DrawnImages {
   Table counts(const Table& wanted) const {
     Table counts(wanted.size(), std::vector<long long>(images.num_classes));
     const std::vector<std::uint8_t> parts = choose_parts(images, wanted);
@@ -40,8 +26,6 @@ struct Drawn {
     for (std::size_t i = 0; i < parts.size(); ++i)
       EXPECT_EQ(part_of.emplace(images.groups[i], parts[i]).first->second, parts[i]);
   }
-
-  std::uint32_t num_groups = 0;
 };
 
 TEST(ChooseParts, WithoutGroupsGivesWhatIsWanted) {

@@ -5,27 +5,12 @@
 #include <algorithm>
 #include <map>
 
-#include "base/random.h"
+#include "data/split/drawn_images.h"
 
 namespace kiln {
 namespace {
 
-struct Drawn {
-  SplitImages images;
-
-  // `count` images of a class, each its own group.
-  void add(std::int32_t label, int count) {
-    for (int i = 0; i < count; ++i) add_group({label});
-  }
-  void add_group(const std::vector<std::int32_t>& labels) {
-    for (const std::int32_t label : labels) {
-      images.labels.push_back(label);
-      images.keys.push_back(splitmix64(images.keys.size()));
-      images.groups.push_back(num_groups);
-      images.num_classes = std::max(images.num_classes, static_cast<std::size_t>(label) + 1);
-    }
-    ++num_groups;
-  }
+struct Drawn : DrawnImages {
   std::vector<long long> valid_counts(double fraction) const {
     std::vector<long long> counts(images.num_classes);
     const std::vector<Side> sides = choose_sides(images, fraction);
@@ -33,8 +18,6 @@ struct Drawn {
       if (sides[i] == Side::kValid) ++counts[static_cast<std::size_t>(images.labels[i])];
     return counts;
   }
-
-  std::uint32_t num_groups = 0;
 };
 
 TEST(ChooseSides, TakesTheShareOfEachClass) {
