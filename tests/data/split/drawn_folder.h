@@ -14,7 +14,8 @@ namespace kiln::test {
 class DrawnFolder : public ScratchFolder {
  public:
   void draw(const std::string& name, int index) const {
-    put(name, encode_png(draw_demo_image(index % 10, 48, 3, static_cast<std::uint64_t>(index))));
+    put(name,
+        test::encode_png(draw_demo_image(index % 10, 48, 3, static_cast<std::uint64_t>(index))));
   }
   // Two classes with `count` images each; `of_group` neighbors share a prefix: cat/p0_0.png.
   void draw_classes(int count, int of_group) const {

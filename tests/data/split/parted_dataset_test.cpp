@@ -5,6 +5,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/image/image.h"
+#include "data/make_image.h"
+#include "data/scratch_folder.h"
+#include "data/split/drawn_folder.h"
+#include "data/write/demo_data.h"
 #include "data/write/image_directory_writer.h"
 
 namespace kiln {

@@ -7,6 +7,11 @@
 
 #include "base/content_hash.h"
 #include "base/error.h"
+#include "data/image/image.h"
+#include "data/make_image.h"
+#include "data/scratch_folder.h"
+#include "data/split/drawn_folder.h"
+#include "data/write/demo_data.h"
 
 namespace kiln {
 namespace {
