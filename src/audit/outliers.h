@@ -1,4 +1,4 @@
-// Images that look like no other of their class, by the features that a network sees in them.
+// Finds images that look unlike the others of their class, judged by a network's features.
 #pragma once
 
 #include <cstddef>
@@ -17,23 +17,24 @@ struct FeatureRows {
 
 struct Outlier {
   std::uint32_t image = 0;
-  double distance = 0;  // to its neighbors: 1 - cosine, their mean; 0 to 2
-  double usual = 0;     // the median of its class
-  double extent = 0;    // how many interquartile ranges of its class above the upper quartile
+  double distance = 0;  // mean of 1 - cosine similarity to its neighbors; 0 to 2
+  double usual = 0;     // the median distance in its class
+  double extent = 0;    // interquartile ranges of its class above the upper quartile
 };
 
-// The neighbors of an image are the kNeighbors nearest of its class, or all others of a smaller
-// one; of a class of more than kMostNeighborsSought they are sought among so many, evenly taken.
+// The neighbors of an image are the kNeighbors nearest images of its class, or all others if the
+// class is smaller. In a class of more than kMostNeighborsSought images, they are searched among
+// that many, evenly spaced.
 constexpr std::size_t kNeighbors = 10, kMostNeighborsSought = 2000;
-// Classes of fewer images have no outliers: there are too few to tell.
+// Smaller classes have no outliers: there are too few images to tell.
 constexpr std::size_t kFewestOfClass = 8;
 
-// Those whose distance lies more than three interquartile ranges above the upper quartile of their
-// class (Tukey's "far out"), the farthest first. Takes time N * n * D for classes of n images, one
-// thread; 2,000 images of a class and 512 features: about a second.
+// The images whose distance lies more than three interquartile ranges above the upper quartile of
+// their class (Tukey's "far out"), farthest first. Takes time N * n * D for classes of n images, on
+// one thread; about a second for 2,000 images per class and 512 features.
 std::vector<Outlier> find_outliers(const FeatureRows& images);
 
-// The mean distances by which they are judged, [N]; 0 for the only image of a class.
+// The mean distances used to find outliers, [N]; 0 for the only image of a class.
 std::vector<float> neighbor_distances(const FeatureRows& images);
 
 }  // namespace kiln

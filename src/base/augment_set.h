@@ -1,4 +1,4 @@
-// The operations of data augmentation, as a set; and the option words for it.
+// The set of data augmentation operations, and its text form on the command line.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace kiln {
 
-// In the order in which they are applied. What each does is defined in data/transform/augment.h.
+// In the order they are applied. data/transform/augment.h defines what each one does.
 enum class AugmentStep : std::uint8_t { kCrop, kFlip, kVflip, kRotate90, kColor, kTrivial, kErase };
 
 inline constexpr std::array<std::string_view, 7> kAugmentStepNames = {
@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 7> kAugmentStepNames = {
 
 class Augment {
  public:
-  // The sets that have a name: no operation; flip; crop and flip; these with trivial and erase.
+  // The named sets: nothing; flip; crop and flip; crop, flip, trivial and erase.
   static const Augment kNone, kFlip, kStandard, kStrong;
 
   constexpr Augment() = default;
@@ -44,27 +44,29 @@ inline constexpr Augment Augment::kStandard = Augment::kFlip.with(AugmentStep::k
 inline constexpr Augment Augment::kStrong =
     Augment::kStandard.with(AugmentStep::kTrivial).with(AugmentStep::kErase);
 
-// "none", "flip", "standard" or "strong" if the set has such a name; else its operations in the
-// order of AugmentStep, joined by commas.
+// "none", "flip", "standard" or "strong" for a named set; otherwise the names of its operations in
+// the order of AugmentStep, separated by commas.
 std::string augment_name(Augment augment);
 
-// What its operations do, in their order: "random resized crop", "horizontal flip".
+// A description of each operation, in order: "random resized crop", "horizontal flip".
 std::vector<std::string_view> augment_texts(Augment augment);
-// The same, joined by commas; empty for none.
+// The same, joined by commas; empty for kNone.
 std::string augment_text(Augment augment);
 
-// Why a text is no set: "contains 'flop', but must be …", what follows the option's name.
+// Why a text is not a valid set, worded to follow the option's name: "contains 'flop', but must be
+// …".
 class AugmentFault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A name as above, or a list of operations in any order, without spaces; in any case. Throws
-// AugmentFault for an unknown word, an empty part, one that is there twice, and a name in a list.
+// Parses the name of a set, or a comma-separated list of operations in any order, without spaces.
+// Case-insensitive. Throws AugmentFault for an unknown word, an empty item, a repeated item, or the
+// name of a set inside a list.
 Augment parse_augment(std::string_view text);
 
-// Whether every epoch uses a different crop of an image; otherwise the pixels that the operations
-// begin with are always the same.
+// Whether each epoch crops an image differently. If not, the operations always start from the same
+// pixels.
 inline bool takes_random_parts(Augment augment) {
   return augment.has(AugmentStep::kCrop);
 }

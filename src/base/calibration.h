@@ -1,5 +1,6 @@
-// How far a model's confidence can be trusted, as plain values: the temperature of its softmax, and
-// how often it was right at which confidence. Found by train/, stored by store/, shown by report/.
+// How far a model's confidence can be trusted, as plain values: the softmax temperature, and how
+// often the model was right at each confidence level. Computed by train/, stored by store/, shown
+// by report/.
 #pragma once
 
 #include <cstdint>
@@ -7,26 +8,27 @@
 
 namespace kiln {
 
-// The images whose prediction has a confidence of at least `from`, but less than that of the next
-// bin, and those of them that are right.
+// The images whose prediction has a confidence from `from` up to the start of the next bin, and how
+// many of them were predicted correctly.
 struct AnswerBin {
   double from = 0;
   std::int64_t images = 0, right = 0;
   bool operator==(const AnswerBin&) const = default;
 };
 
-// Ascending, from 0 on, all empty: steps of 0.001 up to 0.99, then 100 to each further nine up to
-// 1 - 1e-7, since a demand like "99.9 % right" is met by confidences near 1.
+// Empty bins in ascending order, starting at 0: steps of 0.001 up to 0.99, then 100 bins for each
+// further nine up to 1 - 1e-7, because a target such as "99.9 % right" is met by confidences close
+// to 1.
 std::vector<AnswerBin> empty_answer_bins();
 
-// Counts one prediction in bins that begin at 0. `confidence` is from 0 to 1.
+// Adds one prediction to `bins`, the first of which starts at 0. `confidence` is in [0, 1].
 void count_answer(double confidence, bool is_right, std::vector<AnswerBin>& bins);
 
-// The softmax of a model's logits / temperature is its calibrated confidence.
+// softmax(logits / temperature) is the model's calibrated confidence.
 struct Calibration {
   double temperature = 1;
-  // Of the validation images that chose it, by their calibrated confidence; without empty bins.
-  // Empty: unknown.
+  // The validation images on which the temperature was fitted, binned by calibrated confidence.
+  // Bins without images are left out. Empty: unknown.
   std::vector<AnswerBin> answers;
   bool operator==(const Calibration&) const = default;
 };

@@ -1,5 +1,5 @@
-// A fast hash, 64 bit, of bytes that are not adversarial; the same on every machine of
-// one byte order. A slow one for short texts is fnv1a() (base/files.h).
+// A fast 64-bit hash for non-adversarial data; equal on all machines of the same byte order. For
+// short texts there is the slower fnv1a() (base/files.h).
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 namespace kiln {
 
-// The hash of bytes that come in pieces, whose lengths do not matter. SplitMix64's mixing step over
-// eight bytes at a time, in four lanes because each step waits for the one before: any changed bit
-// shows.
+// Hashes bytes that arrive in pieces; the result does not depend on how they are divided. Applies
+// SplitMix64's mixing step to eight bytes at a time, in four independent lanes because each step
+// depends on the previous one. Any changed bit changes the hash.
 class ContentHash {
  public:
-  // Of all the pieces, or 0 where the caller compares that number.
+  // `num_bytes` is the total length, or 0 if the caller compares lengths itself.
   explicit ContentHash(std::uint64_t num_bytes) : num_bytes_(num_bytes) {}
 
   void add(std::string_view bytes) {
@@ -66,7 +66,7 @@ class ContentHash {
 
   std::uint64_t num_bytes_;
   Lanes lanes_{};
-  std::array<char, sizeof(Lanes)> left_{};  // the beginning of a word for each lane
+  std::array<char, sizeof(Lanes)> left_{};  // bytes of a block that is not complete yet
   std::size_t num_left_ = 0;
 };
 

@@ -8,21 +8,22 @@
 
 namespace kiln {
 
-// Of bytes that come in pieces: `crc` is the value of those before.
+// `crc` is the CRC of the preceding bytes, for data that arrives in pieces.
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc = 0);
-// The same on a processor without an instruction for it.
+// The same, computed without the processor's CRC instruction.
 std::uint32_t crc32c_by_tables(std::string_view bytes, std::uint32_t crc = 0);
 
-// As TFRecord stores it, which keeps checksums of data that contains checksums strong.
+// The form in which TFRecord stores a CRC, so that the CRC of data that itself contains CRCs stays
+// strong.
 constexpr std::uint32_t masked_crc32c(std::uint32_t crc) {
   constexpr std::uint32_t kMaskDelta = 0xA282EAD8;
   return std::rotr(crc, 15) + kMaskDelta;
 }
 
-// The lowest `num_bytes` bytes of `value`, the lowest first.
+// The lowest `num_bytes` bytes of `value`, least significant byte first.
 std::string little_endian(std::uint64_t value, int num_bytes);
 
-// A record: length, masked CRC of it, bytes, masked CRC of these; little-endian.
+// A whole record: length, masked CRC of the length, data, masked CRC of the data; little-endian.
 std::string tfrecord(std::string_view bytes);
 
 }  // namespace kiln

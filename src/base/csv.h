@@ -1,5 +1,4 @@
-// Strict reading of CSV files from outside (RFC 4180); base/text.h has csv_field(), which writes
-// one.
+// Strict reading of untrusted CSV files (RFC 4180). csv_field() in base/text.h writes a field.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +10,20 @@ namespace kiln {
 
 constexpr std::size_t kMaxCsvColumns = 100;
 
-// Reads a text row by row. Fields are separated by commas; one in double quotes may hold commas,
-// line breaks, and quotes as "". Lines end with LF or CRLF; empty ones are skipped, as is a byte
-// order mark. Takes no memory beyond one row's fields. One thread.
+// Reads a text row by row. Fields are separated by commas; a field in double quotes may contain
+// commas, line breaks, and quotes written as "". Lines end with LF or CRLF. Empty lines and a byte
+// order mark are skipped. Uses no memory beyond the fields of one row. Use from one thread.
 class CsvReader {
  public:
-  // `text` must outlive it.
+  // `text` must outlive the reader.
   explicit CsvReader(std::string_view text);
 
-  // False at the end. Throws std::invalid_argument, a clause without line number: a quote inside
-  // an unquoted field, text after a quoted one, a quote that is never closed, a NUL, or more than
-  // kMaxCsvColumns fields.
+  // Reads the next row; false at the end. Throws std::invalid_argument, with a clause that has no
+  // line number, for a quote inside an unquoted field, text after a quoted field, an unterminated
+  // quote, a NUL byte, or more than kMaxCsvColumns fields.
   bool next(std::vector<std::string>& fields);
 
-  // Where the last row begins, or the faulty one; from 1.
+  // The line, from 1, on which the last row starts, or the row with the fault.
   int line() const { return row_line_; }
 
  private:

@@ -1,4 +1,4 @@
-// A handle of libcurl and what each request on it begins with, for the two files that speak HTTP.
+// Creating a libcurl handle and starting a request on it, for the two files that speak HTTP.
 #pragma once
 
 #include <curl/curl.h>
@@ -14,10 +14,10 @@ struct FreeCurlList {
 };
 using CurlHeaders = std::unique_ptr<curl_slist, FreeCurlList>;
 
-// Curl's words about a failure; it must outlive the request.
+// Curl's error message. Must outlive the request.
 using CurlReason = std::array<char, CURL_ERROR_SIZE>;
 
-// Throws std::bad_alloc. To be closed with close_curl().
+// Close the handle with close_curl(). Throws std::bad_alloc.
 inline CURL* open_curl() {
   curl_global_init(CURL_GLOBAL_DEFAULT);
   CURL* handle = curl_easy_init();
@@ -30,7 +30,7 @@ inline void close_curl(CURL* handle) {
   curl_global_cleanup();
 }
 
-// Forgets all options of the last request; its connection stays open.
+// Resets all options of the previous request; its connection stays open.
 inline void begin_request(CURL* handle, const std::string& url, CurlReason& reason) {
   curl_easy_reset(handle);
   curl_easy_setopt(handle, CURLOPT_URL, url.c_str());

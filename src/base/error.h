@@ -1,6 +1,6 @@
-// Errors in the designer's terms: an id, a number, a message for the user, and an exit code.
-// Any room throws `Error`; `main` catches it once. Faults that can be found together are collected
-// in `Problems` and thrown together, so that a user can fix them all at once. A bug is an
+// Errors in the designer's terms: an id, a number, a message for the user, and an exit code. Code
+// anywhere throws `Error`; `main` catches it once. Faults that can be found together are collected
+// in `Problems` and thrown together, so that the user can fix them all at once. A bug is an
 // `InternalError`.
 #pragma once
 
@@ -35,8 +35,8 @@ enum class ErrorCode {
 // "InvalidDataset" for kInvalidDataset, and so on.
 std::string_view error_id(ErrorCode code);
 
-// 2: wrong command line. 3: failures while running (39, 72, 138, 160). 1: everything else the user
-// can fix.
+// 2: invalid command line. 3: failures while running (39, 72, 138, 160). 1: everything else the
+// user can fix.
 int exit_code(ErrorCode code);
 
 class Error : public std::exception {
@@ -53,17 +53,17 @@ class Error : public std::exception {
   std::string message_;
 };
 
-// Several errors at once, in the order they are to be shown; the first decides code and exit
-// status.
+// Several errors, in the order in which they are shown. The first one determines the code and the
+// exit status.
 class Problems : public std::exception {
  public:
   void add(Error error) { errors_.push_back(std::move(error)); }
-  // Runs `check`; an Error (or Problems) that it throws is collected instead.
+  // Runs `check`; if it throws an Error or Problems, collects that instead of letting it propagate.
   template <typename Check>
   void collect(Check&& check);
   bool empty() const { return errors_.empty(); }
   const std::vector<Error>& errors() const { return errors_; }
-  // Throws *this when anything was collected.
+  // Throws *this if anything was collected.
   void throw_if_any() const;
   const char* what() const noexcept override;
 
@@ -71,7 +71,7 @@ class Problems : public std::exception {
   std::vector<Error> errors_;
 };
 
-// A state that only a bug in this program can cause; exit code 70.
+// A state that only a bug in this program can cause. Exit code 70.
 class InternalError : public std::exception {
  public:
   explicit InternalError(std::string message) : message_(std::move(message)) {}
@@ -96,8 +96,8 @@ class FailedElsewhere : public std::exception {
   int exit_code_;
 };
 
-// The Error for what any library call may meet: the system has no memory, thread or open file left,
-// the GPU or its driver failed. Any other failure is returned as it is.
+// Translates failures that any library call may run into (out of memory, threads or file
+// descriptors; a failed GPU or driver) to an Error. Returns any other failure unchanged.
 std::exception_ptr explained(const std::exception_ptr& failure);
 
 template <typename Check>

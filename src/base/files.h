@@ -1,5 +1,5 @@
-// Reading whole files, writing and appending files atomically, and the rule for untrusted relative
-// paths. Errors name the path and the system's reason.
+// Reading whole files, writing and appending to files atomically, and the check for untrusted
+// relative paths. Errors name the path and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -19,33 +19,34 @@ namespace kiln {
 // if it is larger than `max_bytes`; both messages name the path.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = UINT64_MAX);
 
-// Of a system_error that read_file() or first_bytes() threw: the reason, for messages.
+// The reason, for messages, in a system_error thrown by read_file() or first_bytes().
 std::string why_unreadable(const std::system_error& fault);
 
-// The one rule for everything that reads files from strangers:
+// The rule for all code that reads untrusted files:
 //
-//   Nothing is allocated or parsed that the file's own size cannot justify, within stated limits.
+// Nothing is allocated or parsed that the file's own size does not justify, within stated limits.
 //
-// So a reader looks at the first bytes before it reads the rest; it compares each size and count
-// that a file declares with the bytes that are there before it allocates memory for them; and its
-// time grows in proportion to these bytes. Where few bytes may stand for much (pixels, references,
-// JSON), a constant beside the reader limits how much. tests/peak_memory.h measures readers in
-// processes of their own.
+// So a reader checks the first bytes before it reads the rest; it compares every size and count
+// that a file declares with the bytes that are actually there before it allocates memory; and its
+// running time is proportional to those bytes. Where a few bytes can stand for much more (pixels,
+// references, JSON), a constant next to the reader sets the limit. tests/peak_memory.h measures
+// each reader in a separate process.
 
-// At most the first `count` bytes of a regular file. Throws std::system_error as read_file() does.
+// The first `count` bytes of a regular file, or all of them if it is shorter. Throws
+// std::system_error, as read_file() does.
 std::string first_bytes(const std::filesystem::path& path, std::size_t count);
 
-// Why an untrusted path (from an archive or a list) does not name a file inside its directory: a
+// Why an untrusted path (from an archive or a list) does not name a file inside its directory, as a
 // clause; empty if it does.
 std::string fault_of_relative_path(std::string_view path);
 
-// A file that does not exist under its name until it is complete: written to a name of its own
-// beside it (`.kiln-tmp-<name>-<number>`), synced, read back and compared by checksum, then
-// renamed, and the folder synced. Of programs that write one file at once the last one's stands,
-// whole. A link is replaced, and what it leads to is left alone; a device or pipe is refused, and
-// so is a link to a descriptor, such as /dev/stdout. The destructor removes what was not committed.
-// Mode 0666 without the umask. One thread. Every failure is Error kFailedToWriteOutputs naming path
-// and reason (disk full, …).
+// A file that appears under its name only when it is complete. It is written next to its final path
+// under a temporary name (`.kiln-tmp-<name>-<number>`), synced, read back and verified by checksum,
+// then renamed, and the folder is synced. If several programs write the same file, the last one
+// wins, and the file is always whole. A symbolic link is replaced, and its target is left alone; a
+// device, a pipe, or a link to a descriptor such as /dev/stdout is refused. The destructor removes
+// a file that was not committed. The mode is 0666 minus the umask. Use from one thread. Every
+// failure is Error kFailedToWriteOutputs naming the path and the reason (disk full, …).
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path final_path);
@@ -58,7 +59,7 @@ class DurableFile {
   void write(std::string_view bytes);
   void finish();  // sync and verify; still under the temporary name
   void commit();  // finish() if needed, rename, sync the folder
-  // Leaves a finished file under its temporary name, for another to rename.
+  // Leaves a finished file under its temporary name, for someone else to rename.
   void release() noexcept { committed_ = true; }
 
   const std::filesystem::path& final_path() const { return final_path_; }
@@ -77,62 +78,64 @@ class DurableFile {
 // DurableFile in one call.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
-// Throws Error kFailedToWriteOutputs if no DurableFile of this path could be begun, or if it is a
-// folder: for work whose result is written much later.
+// Throws Error kFailedToWriteOutputs if a DurableFile could not be created at this path, or if the
+// path is a folder. For work whose result is written much later.
 void require_writable(const std::filesystem::path& path);
 
-// Throws Error kFailedToWriteOutputs: `error`, an errno, kept `path` from being written.
+// Throws the Error kFailedToWriteOutputs that says why (`error` is an errno) `path` could not be
+// written.
 [[noreturn]] void fail_to_write(const std::filesystem::path& path, int error);
 
-// So that what was made, renamed or removed in `folder` survives a power cut. File systems that
-// cannot do this (EINVAL, ENOTSUP) are ignored; any other failure is Error kFailedToWriteOutputs.
+// Makes files created, renamed or removed in `folder` survive a power failure. Ignored on file
+// systems that do not support it (EINVAL, ENOTSUP); any other failure is Error
+// kFailedToWriteOutputs.
 void sync_folder(const std::filesystem::path& folder);
 
-// Makes `folder` and its missing parents, each synced into its own parent. Error
+// Creates `folder` and its missing parents, and syncs each into its own parent. Throws Error
 // kFailedToWriteOutputs naming the folder and the reason.
 void make_folders(const std::filesystem::path& folder);
 
-// In quotes, for messages; of a very long path only the beginning.
+// The path in quotes, for messages; a very long path is cut off at the end.
 std::string quoted_path(const std::filesystem::path& path);
 
-// The system's words for the error number; where permissions are lacking, with the user who lacks
-// them: inside a container that is seldom the one outside.
+// The system's message for an errno. If permissions are missing, also names the user who lacks
+// them: inside a container this is often not the user outside.
 std::string system_words(int error);
 
-// " Did you mean 'small/train'?" if `path` does not exist, but something close to it does; else
-// an empty text.
+// " Did you mean 'small/train'?" if `path` does not exist but a similar path does; otherwise empty.
 std::string did_you_mean_path(const std::filesystem::path& path);
 
-// Whether a DurableFile may have that temporary name.
+// Whether this can be the temporary name of a DurableFile.
 bool is_temporary_name(std::string_view file_name);
-// Removes regular files of such names, which killed programs left in `folder`. Only while no other
-// program writes into it.
+// Removes regular files with such names, which killed programs left in `folder`. Call it only while
+// no other program writes into the folder.
 void remove_leftovers(const std::filesystem::path& folder);
-// The same for the names that a DurableFile of this path may have had. Only while no other program
-// writes that file.
+// The same, only for temporary names of this file. Call it only while no other program writes the
+// file.
 void remove_leftovers_of(const std::filesystem::path& file);
 
-// FNV-1a, 64 bit, continued from `hash`. Not collision-resistant.
+// 64-bit FNV-1a, continued from `hash`. Not collision-resistant.
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 14695981039346656037ULL);
 
-// A file that grows by whole pieces while the program runs, so that a reader, or whoever looks
-// after a kill, finds no half of one.
+// A file that grows by whole pieces while the program runs, so that a concurrent reader, or anyone
+// looking after a crash, never finds half a piece.
 class AppendedFile {
  public:
   enum class Begin { kAnew, kAtEnd };
-  // Begins it anew or at its end, unless another program appends to it. A link to a file is
-  // replaced. Throws std::runtime_error, as append() does.
+  // Truncates the file, or appends at its end; fails if another program is appending to it. A
+  // symbolic link to a regular file is replaced by a new file. Throws std::runtime_error, as
+  // append() does.
   explicit AppendedFile(std::filesystem::path path, Begin begin = Begin::kAnew);
-  // Whether a program is appending to it.
+  // Whether a program is appending to the file.
   static bool is_in_use(const std::filesystem::path& path);
-  // Whether certainly none does. Both are false where files have no locks. Only of a program on
-  // this host: network file systems do not tell reliably of others.
+  // Whether it is certain that no program is. Both are false where files cannot be locked. Both see
+  // only programs on this host: network file systems do not reliably report others.
   static bool is_abandoned(const std::filesystem::path& path);
   ~AppendedFile();
   AppendedFile(const AppendedFile&) = delete;
   AppendedFile& operator=(const AppendedFile&) = delete;
 
-  // A single write; a partial one (disk full) is undone.
+  // Writes with a single call; a partial write (disk full) is undone.
   void append(std::string_view piece);
 
  private:

@@ -19,32 +19,32 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  // Uses standard error for the console from now on: standard output is for a result.
+  // From now on writes console lines to standard error, because standard output carries a result.
   void use_standard_error();
 
   // Disables the progress line, as if standard output were not a terminal.
   void speak_plainly();
 
-  // This process is rank `rank` of several. Names the rank in lines of files opened later and, for
-  // ranks above 0, in console lines, which are limited to warnings and errors. Disables the
-  // progress line.
+  // Declares this process to be rank `rank` of several. Names the rank in lines of files opened
+  // later and, for ranks above 0, in console lines, which are then limited to warnings and errors.
+  // Disables the progress line.
   void speak_for_rank(int rank);
 
-  // Appends every line to `path` from now on. Throws Error kFailedToWriteOutputs; later write
+  // Appends every line to `path` from now on. Throws Error kFailedToWriteOutputs. Later write
   // failures cause one warning and are counted.
   void open_file(const std::filesystem::path& path);
   std::string lost() const;  // "12 lines of the log: …"; empty: none
 
   void info(std::string_view text);
-  // As info(), but not on a terminal, where the progress line shows the same.
+  // As info(), but not shown on a terminal, where the progress line says the same.
   void detail(std::string_view text);
   void warning(std::string_view text);
   void error(std::string_view text);  // console: standard error
 
-  // The warnings since the last call; in case of a flood, only the first ones.
+  // The warnings since the last call; only the first ones if there are very many.
   std::vector<std::string> take_warnings();
 
-  // Rewrites a single line in place, cut to the terminal's width; does nothing if standard output
+  // Rewrites a single line in place, cut to the terminal's width. Does nothing if standard output
   // is not a terminal. Never written to the file.
   void progress(std::string_view text);
   bool on_terminal() const;
@@ -63,7 +63,7 @@ int live_columns();
 // Whether standard output is a terminal on which a line can be rewritten in place.
 bool rewrites_lines();
 
-// Whether the locale's characters are UTF-8 (LC_ALL, LC_CTYPE or LANG, the first that is set).
+// Whether the locale's encoding is UTF-8 (LC_ALL, LC_CTYPE or LANG, whichever is set first).
 bool locale_is_utf8();
 
 // The first `columns` characters of UTF-8 text, counting each as one column.

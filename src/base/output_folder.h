@@ -1,4 +1,4 @@
-// A folder that one program at a time writes into, and whose files change together.
+// A folder that only one program at a time writes into, and whose files change together.
 #pragma once
 
 #include <filesystem>
@@ -9,26 +9,27 @@
 
 namespace kiln {
 
-// A file that another process has finished (DurableFile::finish()) and keeps until it is in place.
+// A file that another process has finished (DurableFile::finish()) and leaves under its temporary
+// name until it is renamed.
 struct FinishedFile {
   std::filesystem::path temporary, name;  // relative to the folder
 };
 
-// Holds a lock on a folder. New files are complete under temporary names before a list of them,
-// `.kiln-journal`, appears; then each is renamed, and the list is removed. A program that is killed
-// before the list appears has changed nothing; after that, the next OutputFolder on the folder
-// finishes what the list says, or discards it. Until then the folder is not a valid one: its last
-// file, which makes it valid, is removed first and comes back last.
+// Holds a lock on a folder. New files are first completed under temporary names; then a list of
+// them, `.kiln-journal`, appears; then each file is renamed, and the list is removed. A program
+// killed before the list appears has changed nothing. After that point, the next OutputFolder on
+// the folder completes the listed changes or discards them. Until then the folder is not valid: its
+// last file, the one that makes it valid, is removed first and comes back last.
 //
-// Every failure is Error kFailedToWriteOutputs. One thread.
+// Every failure is Error kFailedToWriteOutputs. Use from one thread.
 class OutputFolder {
  public:
-  // What becomes of what a killed program began to put in place.
+  // What to do with changes that a killed program had started to put in place.
   enum class Interrupted { kFinish, kDiscard };
 
-  // Makes the folder and its parents where they are missing, locks it until the destruction of this
-  // object, and ends what was interrupted. Fails where another program holds the lock and keeps it
-  // for 3 s; file systems without locks do without.
+  // Creates the folder and its parents if necessary, locks the folder for the lifetime of this
+  // object, and finishes or discards interrupted changes. Fails if another program holds the lock
+  // for more than 3 s. On file systems without locks, goes on without one.
   explicit OutputFolder(std::filesystem::path folder,
                         Interrupted interrupted = Interrupted::kFinish);
   ~OutputFolder();
@@ -39,9 +40,10 @@ class OutputFolder {
 
   const std::filesystem::path& path() const { return folder_; }
 
-  // Puts files in place that lie in the folder or below it, and removes those `removed` (relative
-  // to the folder) that exist. At least one file; the last one makes the folder valid. `of_others`
-  // are put in place before them. A failure before the list appears leaves the folder as it was.
+  // Puts `files`, which lie in or below the folder, in place, and removes those of `removed`
+  // (relative to the folder) that exist. There is at least one file; the last one makes the folder
+  // valid. `of_others` are put in place before `files`. A failure before the list appears leaves
+  // the folder unchanged.
   void replace(std::vector<DurableFile> files, const std::vector<std::filesystem::path>& removed,
                const std::vector<FinishedFile>& of_others = {}) const;
 
@@ -50,8 +52,8 @@ class OutputFolder {
   int lock_ = -1;
 };
 
-// Whether a program was killed while it put files in place, or is just doing so: readers refuse
-// such a folder.
+// Whether a program was killed while putting files in place, or is doing so right now. Readers
+// refuse such a folder.
 bool is_half_replaced(const std::filesystem::path& folder);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// A regular expression that a user gives, matched on paths from anywhere.
+// A user's regular expression, matched against untrusted paths.
 #pragma once
 
 #include <regex>
@@ -9,16 +9,16 @@ namespace kiln {
 
 constexpr std::size_t kMaxPatternBytes = 500;
 
-// ECMAScript's syntax without back references. Matched by following all ways at once, so that
-// neither time nor stack explode, whatever the path. Any number of threads.
+// ECMAScript syntax without back references. The matcher follows all alternatives at once instead
+// of backtracking, so neither time nor stack depth explodes, whatever the path. Thread-safe.
 class PathPattern {
  public:
-  // Throws std::invalid_argument, a clause: not a regular expression, longer than
-  // kMaxPatternBytes, or with counted repeats that multiply to more than 1000.
+  // Throws std::invalid_argument, with a clause, if the pattern is not a regular expression, is
+  // longer than kMaxPatternBytes, or has counted repetitions that multiply to more than 1000.
   explicit PathPattern(const std::string& pattern);
 
-  // What the first capture group matched, or the whole match where there is none; empty: no
-  // match. Of a path longer than any file system allows only the beginning is looked at.
+  // What the first capture group matched, or the whole match if there is no group; empty if nothing
+  // matched. Only the beginning of a path longer than any file system allows is searched.
   std::string group_of(std::string_view path) const;
 
  private:

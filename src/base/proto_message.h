@@ -1,4 +1,4 @@
-// Writes messages of Protocol Buffers: its wire format, field by field.
+// Writes Protocol Buffers messages in wire format, field by field.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-// One message; its fields follow each other in the order of the calls.
+// One message. Fields are written in the order of the calls.
 class ProtoMessage {
  public:
   ProtoMessage& integer(int field, std::uint64_t value);

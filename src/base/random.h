@@ -1,6 +1,6 @@
-// Counter-based random numbers: a value is a pure function of its key, so no result depends on
-// threads or history. SplitMix64, Steele, Lea and Flood, "Fast splittable pseudorandom number
-// generators", OOPSLA 2014.
+// Counter-based random numbers: each value is a pure function of its key, so results do not depend
+// on threads or on earlier draws. SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom
+// number generators", OOPSLA 2014.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Text for people and shells: formatted numbers, safe output to terminals, UTF-8, "did you mean";
-// and base64.
+// Text for people and shells: formatted numbers, safe terminal output, UTF-8, "did you mean"; and
+// base64.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ std::string printable(std::string_view text);
 
 bool is_utf8(std::string_view text);
 
-// Whether `byte` begins a UTF-8 character, rather than continues one.
+// Whether `byte` starts a UTF-8 character rather than continuing one.
 bool begins_character(char byte);
 
 // The longest prefix of UTF-8 text with at most `most` bytes that does not split a character.
@@ -37,13 +37,13 @@ std::string bytes_text(long long bytes);
 // "11,699,132".
 std::string grouped(long long number);
 
-// `text` for a message: shortened if it is long.
+// `text` for a message: shortened if long.
 std::string excerpt(const std::string& text);
 
-// Up to the first line break.
+// `text` up to the first line break.
 std::string first_line(std::string_view text);
 
-// 16 hexadecimal digits.
+// As 16 hexadecimal digits.
 std::string hex_digits(std::uint64_t number);
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator);
@@ -54,25 +54,27 @@ std::string csv_field(const std::string& text);
 // "resnet18, resnet34 or resnet50".
 std::string join_choices(const std::vector<std::string>& choices);
 
-// "'a', 'b' and 3 more": `most` names, and how many are left.
+// "'a', 'b' and 3 more": at most `most` names, and the number of the rest.
 std::string quoted_names(const std::vector<std::string>& names, std::size_t most);
 
-// Whether this can be the name of a host, and no option of ssh or separator of a list.
+// Whether this can be a host name, and cannot be taken for an ssh option or a list separator.
 bool is_host_name(std::string_view text);
 
-// Words as a user would type them in a shell.
+// Words as a user would type them in a shell:
 
-// Quoted if the shell would interpret it otherwise.
+// Quoted if the shell would not take it literally.
 std::string shell_word(const std::string& word);
 
 // Separated by spaces.
 std::string shell_words(const std::vector<std::string>& words);
 
-// Insertions, deletions and replacements of bytes that turn `a` into `b` (Levenshtein 1966).
+// The number of byte insertions, deletions and substitutions that turn `a` into `b` (Levenshtein
+// 1966).
 int edit_distance(std::string_view a, std::string_view b);
 
-// Empty if nothing is close: more than a third of the word (at least two bytes) would have to
-// change, and no candidate starts with the word. Capitals are no change. On ties, the first.
+// The candidate closest to `word`, ignoring case; the first one on ties. Empty if none is close: a
+// candidate must be within a third of the word's length in edits (at least two), or start with the
+// word if that has three bytes or more.
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);
 
 // " Did you mean 'epochs'?", with `prefix` before the name, or an empty text.

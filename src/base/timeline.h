@@ -1,5 +1,5 @@
-// What the threads of a process did, and when: spans on named tracks, in the format that Chrome's
-// trace viewer and Perfetto open ("Trace Event Format", as JSON). Any thread.
+// What the threads of a process did, and when: spans on named tracks, in the JSON "Trace Event
+// Format" of Chrome's trace viewer and Perfetto. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -18,26 +18,26 @@ class Timeline {
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
 
-  // The tracks that come first, in this order; others follow.
+  // The first tracks, in this order; other tracks follow.
   static constexpr const char* kSteps = "steps";
   static constexpr const char* kDevice = "device";
   static constexpr const char* kSums = "all-reduces";
 
-  // Those that come later are counted and dropped: a timeline is bounded, as its file is.
+  // Further spans are counted and dropped, so that the timeline and its file stay bounded.
   static constexpr std::size_t kMostSpans = 50'000;
   static constexpr std::size_t kMostBytes = kMostSpans * 120;
 
-  // Spans are kept from begin() to end(). Who adds many asks is_on() first, which costs nothing.
+  // Spans are recorded between begin() and end(). Callers that add many should check is_on() first,
+  // which is cheap.
   void begin() { is_on_ = true; }
   void end() { is_on_ = false; }
   bool is_on() const { return is_on_; }
 
-  // On one track spans follow each other or lie within each other. Names are plain ASCII without
-  // quotes.
+  // Spans on one track either follow each other or nest. Names are plain ASCII without quotes.
   void add(std::string_view track, std::string name, Time begin, Time end);
 
-  // Of the process with this rank. Times are the system's monotonic clock, the same for all
-  // processes of a host.
+  // The timeline as JSON, for the process with this rank. Times come from the system's monotonic
+  // clock, which all processes of a host share.
   std::string json(int rank) const;
 
  private:
@@ -49,7 +49,7 @@ class Timeline {
 
   std::atomic<bool> is_on_ = false;
   mutable std::mutex mutex_;
-  std::map<std::string, std::size_t, std::less<>> tracks_;  // name -> number, by first span
+  std::map<std::string, std::size_t, std::less<>> tracks_;  // name -> number, by first use
   std::vector<Span> spans_;
   std::size_t num_dropped_ = 0;
 };

@@ -1,4 +1,4 @@
-// The metrics of a run, as plain values: computed by train/, reported by report/, stored by store/.
+// The metrics of a run as plain values: computed by train/, reported by report/, stored by store/.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,13 @@ inline bool is_better(const Totals& candidate, const Totals& best) {
   return candidate.loss() < best.loss();
 }
 
-// Of a model on labeled images, each class counting the same.
+// Scores of a model on labeled images, with every class weighted equally.
 struct MacroScores {
   double recall = 0;  // mean over the classes that have images; also known as balanced accuracy
   double f1 = 0;      // mean over the classes that have images or were predicted
 };
 
-// By which figure of validation the best epoch is chosen.
+// The validation metric by which the best epoch is chosen.
 enum class BestBy { kTop1, kLoss, kMacroRecall };
 
 // What an epoch is judged by.
@@ -60,7 +60,7 @@ inline bool is_better(const JudgedEpoch& candidate, const JudgedEpoch& best, Bes
   return is_better(candidate.valid, best.valid);
 }
 
-// Time breakdown of training steps, in seconds of rank 0.
+// Time breakdown of training steps, in seconds, on rank 0.
 struct StepTimes {
   double data_wait = 0;      // waiting for the next batch
   double forward = 0;        // copying the batch, forward pass and loss
@@ -79,7 +79,7 @@ struct StepTimes {
 };
 
 // The designer's iteration line: this batch, and the epoch so far. Averages of times and rates are
-// weighted by images.
+// weighted by the number of images.
 struct StepRecord {
   double time = 0;  // Unix time
   int epoch = 0;    // from 1
@@ -93,20 +93,21 @@ struct StepRecord {
   Totals batch, so_far;
   double data_wait_share = 0;  // fraction of the epoch's time so far
   double elapsed_seconds = 0;  // of the epoch so far
-  // Not recorded: what a time limit leaves to the whole run; and of what the epoch is one, if not
-  // of the run itself: "fold 2/5 ".
+  // Not recorded: the time left to the whole run under a time limit; and what the epoch belongs to
+  // if not to the run itself, such as "fold 2/5 ".
   std::optional<double> most_seconds_left = {};
   std::string part = {};
 };
 
 // Seconds during which gradients were being all-reduced, and the part of them in which nothing else
-// was done.
+// was going on.
 struct CommunicationTime {
   double summing = 0;
   double waiting = 0;
 };
 
-// Load of this rank's GPU as reported by NVIDIA's management library, averaged over an epoch.
+// Load of this rank's GPU as reported by NVIDIA's management library (NVML), averaged over an
+// epoch.
 struct GpuLoad {
   double utilization_percent = 0;
   double power_watts = 0;
@@ -118,29 +119,29 @@ struct EpochRecord {
   int num_steps = 0;
   double learning_rate = 0;
   double average_images_per_second =
-      0;  // the designer's train_ips: rates of the batches, averaged over images
+      0;  // the designer's train_ips: the rates of the batches, averaged over images
   double train_images_per_second = 0;  // images / seconds of the whole epoch
   Totals train, valid;
-  std::optional<MacroScores> macro;  // of validation; empty: a record of an older program
+  std::optional<MacroScores> macro;  // of validation; empty: a record written by an older version
   double train_seconds = 0, valid_seconds = 0, data_wait_seconds = 0;
   std::optional<CommunicationTime> communication;  // of rank 0, if measured
   StepTimes times;                                 // sums over the steps of the epoch
   long long peak_memory_bytes = 0;                 // of rank 0, since its start
   long long peak_device_bytes = 0;                 // the same; 0: no GPU
   std::optional<GpuLoad> gpu;                      // of rank 0
-  // Processor time of rank 0 over wall time x compute threads, at most 1; 0: on a GPU.
+  // CPU time of rank 0 / (wall time * compute threads), at most 1; 0: on a GPU.
   double cpu_share = 0;
-  int bad_train_images = 0, bad_valid_images = 0;  // left out since the run began
-  // Steps that left the weights as they were, since gradients overflowed; only with float16.
+  int bad_train_images = 0, bad_valid_images = 0;  // skipped since the run began
+  // Steps that were skipped because gradients overflowed; only with float16.
   std::optional<int> skipped_steps;
-  // Validation images whose bytes are also those of a training image; of the first epoch only.
+  // Validation images whose bytes equal those of a training image; only in the first epoch.
   std::optional<long long> valid_in_train;
 };
 
-// Memory of a confusion matrix grows with the square of the classes.
+// A confusion matrix takes memory quadratic in the number of classes.
 inline constexpr std::size_t kMostConfusionClasses = 2000;
 
-// How many images of each class were taken for which.
+// How many images of each class were predicted as which class.
 struct ConfusionMatrix {
   int num_classes = 0;
   std::vector<std::int64_t> counts;  // [truth * num_classes + guess]; empty: too many classes
@@ -170,31 +171,31 @@ struct JudgedImage {
   Thumbnail thumbnail;
 };
 
-// How images were judged by models that had not learned from them, each fold by one.
+// Out-of-fold predictions: each fold is predicted by a model that was not trained on it.
 struct OutOfFoldRecord {
-  int folds = 0;               // 0: they were not
-  bool is_validation = false;  // there are no other validation images
+  int folds = 0;               // 0: there are no such predictions
+  bool is_validation = false;  // they serve as validation, as there are no validation images
   Totals totals;
 };
 
-// Details of the validation of the epoch whose model is kept.
+// Validation details of the epoch whose model is kept.
 struct ValidationDetails {
   int epoch = 0;  // 0: none
   ConfusionMatrix confusion;
   Calibration calibration;
   OutOfFoldRecord out_of_fold;
   std::vector<JudgedImage> most_wrong;  // misclassified, most confident first
-  // Of images judged out of fold, those whose labels are probably wrong, most doubtful first.
+  // Images with out-of-fold predictions whose labels are probably wrong, most doubtful first.
   std::vector<JudgedImage> doubtful;
-  std::vector<JudgedImage> samples;  // evenly spaced over the validation set, right or wrong
+  std::vector<JudgedImage> samples;  // evenly spaced over the validation set, correct or not
 };
 
 // What --auto compared on the validation images, and what it kept.
 struct AutomaticRecord {
-  Totals frozen;        // of the frozen network with its fitted head
-  int tuned_epoch = 0;  // the best of those that were fine-tuned; 0: none was
-  Totals tuned;         // of that one
-  double p_value = 1;   // of McNemar's test of the two
+  Totals frozen;        // the frozen network with its fitted head
+  int tuned_epoch = 0;  // the best epoch of fine-tuning; 0: none
+  Totals tuned;         // of that epoch
+  double p_value = 1;   // McNemar's test of one against the other
   bool keeps_tuned = false;
   std::string reason;  // both figures, what was kept, and why
 };
@@ -203,7 +204,7 @@ struct ImageFaultRecord {
   std::string data_set;  // "training" or "validation"
   std::string file;
   std::string fault;
-  bool damaged = false;  // decoded in part, and used
+  bool damaged = false;  // partly decoded, and used
 };
 
 }  // namespace kiln

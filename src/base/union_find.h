@@ -1,4 +1,4 @@
-// Which of many things belong together, given pairs of them.
+// Disjoint sets of the numbers 0 to count - 1.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-// The root of a set is its lowest member.
+// The root of a set is its smallest member.
 class UnionFind {
  public:
   explicit UnionFind(std::size_t count) : parents_(count) {
@@ -21,7 +21,7 @@ class UnionFind {
     return i;
   }
 
-  // False: they belonged together already.
+  // Returns false if both were in the same set already.
   bool unite(std::uint32_t a, std::uint32_t b) {
     a = root_of(a);
     b = root_of(b);

@@ -1,4 +1,4 @@
-// Enums and small values shared by several rooms, and the option words for them.
+// Enums and small values that several folders of src/ share, and the option words for them.
 #pragma once
 
 #include <array>
@@ -14,8 +14,9 @@ enum class ShardFormat { kTar, kTfRecord, kRecordIo };
 
 enum class DeviceChoice { kAuto, kCuda, kCpu };
 
-// What the network computes in. kFp32: float32. kTf32: the same, with all matrix products in TF32.
-// kFp16, kBf16: mixed precision. Ranks that can do different ones agree on the first of these.
+// The number format of the network's computation. kFp32: float32. kTf32: float32, with all matrix
+// products in TF32. kFp16, kBf16: mixed precision. Ranks that support different ones agree on the
+// first of them in this order.
 enum class Precision { kFp32, kTf32, kFp16, kBf16 };
 
 inline constexpr std::array<std::string_view, 4> kPrecisionNames = {"fp32", "tf32", "fp16", "bf16"};
@@ -31,11 +32,11 @@ inline std::optional<Precision> precision_named(std::string_view word) {
   return std::nullopt;
 }
 
-// What is cached between epochs. kBytes: files as stored. kDecoded: pixels.
+// What is cached between epochs. kBytes: files as stored. kDecoded: decoded pixels.
 enum class CachePolicy { kNone, kBytes, kDecoded, kAuto };
 
-// What of a network is not trained. kBackbone: all but the linear layers at its end. kNorm:
-// BatchNorm.
+// Which part of the network is not trained. kBackbone: everything except the linear layers at its
+// end. kNorm: BatchNorm.
 enum class Freeze { kNone, kBackbone, kNorm };
 
 inline constexpr std::array<std::string_view, 3> kFreezeNames = {"none", "backbone", "norm"};
@@ -47,18 +48,18 @@ inline std::optional<Freeze> freeze_named(std::string_view word) {
   return std::nullopt;
 }
 
-// Which epochs count against patience: those whose validation loss is not below the previous
-// epoch's; those that are no better than the best one; none.
+// Which epochs count against patience. kPrevious: those whose validation loss is not below the
+// previous epoch's. kBest: those that are no better than the best one. kOff: none.
 enum class StopWhen { kPrevious, kBest, kOff };
 
-// The network's input is (value - mean) / std for R, G, B scaled to 0 … 1.
+// The network's input is (value - mean) / std for R, G, B scaled to [0, 1].
 struct Normalization {
   std::array<double, 3> mean{0.5, 0.5, 0.5};
   std::array<double, 3> std{0.5, 0.5, 0.5};
   bool operator==(const Normalization&) const = default;
 };
 
-// A host of a job, and its number of ranks.
+// A host of a job and its number of ranks.
 struct RankHost {
   std::string name;
   int slots = 1;

@@ -1,4 +1,4 @@
-// The log file of each rank of a command that several processes run together.
+// The log file of each rank of a command that runs as several processes.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace kiln {
 
-// 70_driver_log_RANK.txt in `log_path`, where `kiln launch` names it if a rank fails. A folder that
-// cannot be written is a warning, or Error kFailedToWriteOutputs if it was `given`.
+// Opens 70_driver_log_RANK.txt in `log_path`, which `kiln launch` names if a rank fails. If the
+// folder cannot be written, logs a warning, or throws Error kFailedToWriteOutputs if the path was
+// `given`.
 void open_driver_log(const std::string& log_path, bool given, Process& process);
 
 }  // namespace kiln

@@ -8,8 +8,9 @@
 
 namespace kiln {
 
-// A folder that is new, empty, or holds an earlier report, which `valid_file` shows; `what` names
-// it: "an evaluation". Throws Error kFailedToWriteOutputs.
+// Opens an output folder that is new, empty, or holds an earlier report, which is recognized by the
+// file `valid_file`. `what` describes the report in messages: "an evaluation". Throws Error
+// kFailedToWriteOutputs.
 OutputFolder open_report_folder(const std::string& path, std::string_view valid_file,
                                 const std::string& what);
 

@@ -1,5 +1,5 @@
-// How far `kiln score` and `kiln evaluate` are: a live line on a terminal, else a line now and
-// then.
+// The progress of `kiln score` and `kiln evaluate`: a live line on a terminal, otherwise a log line
+// now and then.
 #pragma once
 
 #include "base/log.h"
@@ -8,13 +8,13 @@
 
 namespace kiln {
 
-// Used by one thread.
+// Use from one thread.
 class ScoringProgress {
  public:
-  // Of images; `total` 0: unknown. The log must outlive it.
+  // `total` is the number of images; 0: unknown. The log must outlive this object.
   ScoringProgress(long long total, Log& log);
 
-  // `done` of them, of which an earlier job did `before`.
+  // Shows that `done` images are done, `before` of them by an earlier job.
   void show(long long done, long long before = 0);
 
   double seconds() const { return watch_.seconds(); }

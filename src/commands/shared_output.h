@@ -1,5 +1,5 @@
-// The output folder of ranks that write together: one for all of them on a file system that their
-// hosts share, or one on each host.
+// The output folder of ranks that write together: a single folder on a file system shared by their
+// hosts, or one folder on each host.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,12 @@
 
 namespace kiln {
 
-// Makes `folder` where it is missing. By rank: the lowest rank that has the same folder under this
-// path, which keeps it in order for all of them. A collective. Error kFailedToWriteOutputs.
+// Creates `folder` where it is missing. Returns, for each rank, its leader: the lowest rank that
+// sees the same folder under this path. The leader manages the folder for all of them. Collective.
+// Throws Error kFailedToWriteOutputs.
 std::vector<int> folder_leaders(World& world, const std::filesystem::path& folder);
 
-// Of the ranks, other than this one, whose leader this is: the files that they have finished. A
-// collective.
+// The files finished by the other ranks whose leader is this rank. Collective.
 std::vector<FinishedFile> files_of_others(World& world, const std::vector<int>& leaders,
                                           const std::vector<FinishedFile>& mine);
 

@@ -1,4 +1,4 @@
-// How far the repeats of a measurement lie apart.
+// The spread of repeated measurements.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ struct Spread {
   double median = 0, least = 0, most = 0;
 };
 
-// `values` has at least one.
+// `values` must not be empty.
 inline Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return {values[values.size() / 2], values.front(), values.back()};

@@ -1,4 +1,4 @@
-// A network's training step, or its bare forward pass, measured on random images.
+// Measures a network's training step, or its forward pass alone, on random images.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,14 +12,15 @@
 namespace kiln {
 
 struct StepFigures {
-  std::vector<double> seconds;  // of each step
-  OperatorSums operators;       // of one more step
-  double observed_seconds = 0;  // its length
+  std::vector<double> seconds;  // duration of each step
+  OperatorSums operators;       // operators of one further step
+  double observed_seconds = 0;  // duration of that step
 };
 
-// Both wait for the device after every step, three of which warm up. One thread.
+// Both functions wait for the device after every step and start with three warm-up steps. Use from
+// one thread.
 StepFigures measure_training(const BenchStepConfig& config, Precision precision, at::Device device);
-// What Predictor::logits() does with a batch.
+// Measures what Predictor::logits() does with a batch.
 StepFigures measure_inference(const BenchStepConfig& config, Precision precision,
                               at::Device device);
 

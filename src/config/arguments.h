@@ -1,4 +1,5 @@
-// Between argv and the structs: the text given for each option, and what was wrong with it.
+// The stage between argv and the structs: the text given for each option, and the faults found in
+// it.
 #pragma once
 
 #include <string>
@@ -13,11 +14,11 @@ namespace kiln {
 struct RawValue {
   const Option* option = nullptr;
   std::string text;
-  std::string where;  // begins a message: "--epochs", "--epochs (line 3 of 'run.yaml')"
+  std::string where;  // starts every message: "--epochs", "--epochs (line 3 of 'run.yaml')"
   int position = 0;   // orders messages: place on the command line, then lines of the file
 };
 
-// Faults with their position, so that they can be reported in command-line order.
+// Faults with their positions, so that they can be reported in command-line order.
 class Faults {
  public:
   void add(int position, Error error) { faults_.push_back({position, std::move(error)}); }
@@ -29,8 +30,7 @@ class Faults {
       add(position, error);
     }
   }
-  // In the order in which they are reported: errors of exit 2 first, then the others, each by
-  // position.
+  // In reporting order: errors with exit code 2 first, then the others, each by position.
   Problems problems() const;
 
  private:
@@ -44,7 +44,7 @@ class Faults {
 struct RawArguments {
   std::vector<std::string> words;        // the parsed words, starting with the command's name
   std::vector<RawValue> values;          // each option at most once, except repeatable ones
-  std::vector<const Option*> mentioned;  // given, possibly with a bad value
+  std::vector<const Option*> mentioned;  // given, even if with an invalid value
   Faults faults;
   std::string
       overridden;  // settings of the --config file overridden by flags; one sentence, no full stop
@@ -57,14 +57,14 @@ struct RawArguments {
 constexpr int kConfigFilePosition = 1'000'000;
 constexpr int kMissingPosition = 2'000'000'000;
 
-// `words` begin with the command's name. Never throws for what a user typed.
+// `words` start with the command's name. Never throws because of what the user typed.
 RawArguments parse_arguments(const CommandInfo& command, const std::vector<std::string>& words);
 
-// Adds the settings in the file at `path` to `raw`, except those already set by a flag.
+// Adds the settings in the file at `path` to `raw`, except those set by a flag.
 void read_config_file(const CommandInfo& command, const std::string& path, RawArguments& raw);
 
-// Merges the faults of several parts into one list without duplicates: errors of exit 2 first, then
-// the others, each in the order of the parts.
+// Merges several lists of faults into one without duplicates: errors with exit code 2 first, then
+// the others, each in the order of `parts`.
 Problems joined(const std::vector<Problems>& parts);
 
 std::string general_help();

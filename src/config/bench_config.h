@@ -26,7 +26,7 @@ struct BenchStepConfig {
   int batch_size = 64;
   int size = 224;
   int classes = 1000;
-  bool inference = false;                                 // the forward pass of a trained model
+  bool inference = false;  // measures only the forward pass of a trained model
   std::optional<Precision> precision = Precision::kFp32;  // empty: auto
   int steps = 20;
   DeviceChoice device = DeviceChoice::kAuto;

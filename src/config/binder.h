@@ -13,22 +13,23 @@
 
 namespace kiln {
 
-// Of --image-size: both 0 for auto; `first` is 0 where it does not grow.
+// The value of --image-size. Both are 0 for auto; `first` is 0 if the size does not grow.
 struct ImageSizes {
   int first = 0, last = 0;
 };
 
-// Of --eval-crop: a side of 0 for auto and larger.
+// The value of --eval-crop. `side` is 0 for auto and for larger.
 struct CropSize {
   int side = 0;
   bool is_larger = false;
 };
 
 // Reads options by name: the given value, or else the default. Faults are collected in `raw`, which
-// must outlive this; an invalid value reads as empty or 0. A name is one of the command's options.
+// must outlive the binder; an invalid value reads as empty or 0. Each name must be an option of the
+// command.
 class Binder {
  public:
-  // Missing required options are recorded as faults.
+  // Records missing required options as faults.
   Binder(const CommandInfo& command, RawArguments& raw);
 
   std::string path(const char* name);
@@ -51,21 +52,22 @@ class Binder {
   Augment augment();
   DeviceChoice device();
   std::optional<int> ranks();  // 0: auto; empty: not given
-  bool plain();                // or NO_COLOR, by the convention of https://no-color.org
+  bool plain();                // also True if NO_COLOR is set (https://no-color.org)
 
   bool given(const char* name) const { return raw_.find(name) != nullptr; }
 
-  // Unless the option is given, as if it were, by the value of another one, which is.
+  // Unless option `name` is given, treats it as given with the value `text`, because of option
+  // `by`, which is given.
   void imply(const char* name, const std::string& text, const char* by);
 
   void fault(const char* name, ErrorCode code, const std::string& message);
-  // An Error thrown by `check` becomes a fault of this option.
+  // Turns an Error thrown by `check` into a fault of this option.
   template <typename Check>
   void check(const char* name, Check&& check) {
     raw_.faults.collect(position(name), check);
   }
 
-  // Every option and its text, in table order; of a URL without what may be a secret.
+  // Every option and its text, in table order. URLs are shown without parts that may be secret.
   std::vector<std::pair<std::string, std::string>> effective_options() const;
   const std::string& overridden() const { return raw_.overridden; }
   const std::vector<std::string>& words() const { return raw_.words; }
@@ -81,9 +83,9 @@ class Binder {
   RawArguments& raw_;
 };
 
-// Convert the text of one option to its value, with checks. `where` begins every message: "--epochs
-// is 0, but must be …". Malformed text is Error kParameterParsing; a value out of range is 4, 5, 7
-// or 8.
+// These convert the text of one option to its value and check it. `where` starts every message:
+// "--epochs is 0, but must be …". Malformed text is Error kParameterParsing; a value out of range
+// is error 4, 5, 7 or 8.
 
 // 0 stands for `auto`.
 std::int64_t integer_value(const Option& option, const std::string& text, const std::string& where);
@@ -93,7 +95,7 @@ double share_value(const Option& option, const std::string& text, const std::str
 Allowance allowance_value(const Option& option, const std::string& text, const std::string& where);
 RateScaling rate_scaling_value(const Option& option, const std::string& text,
                                const std::string& where);
-// What is not in the text is 0.
+// Parts that the text does not mention are 0.
 CheckpointEvery every_value(const Option& option, const std::string& text,
                             const std::string& where);
 Augment augment_value(const Option& option, const std::string& text, const std::string& where);
@@ -109,17 +111,17 @@ CropSize crop_size_value(const Option& option, const std::string& text, const st
 void refuse_placeholder(const std::string& text, const std::string& where);
 std::string path_value(const Option& option, const std::string& text, const std::string& where);
 
-// Checks that the folders on a command line do not overlap.
+// Checks that folders on the command line do not overlap.
 
-// Also true if both are the same folder. Paths need not exist; an empty one is inside nothing.
+// Also true if both are the same folder. The paths need not exist; an empty path is inside nothing.
 bool lies_inside(const std::string& inner, const std::string& outer);
 
-// A sentence if the output is inside, contains or is the input; else empty.
+// A sentence if the output is inside, contains or is the input; otherwise empty.
 std::string overlap_of(const char* output_name, const std::string& output, const char* input_name,
                        const std::string& input);
 
-// Adds a fault to `output_name` if the output is inside, contains or is the input: it would be read
-// as data, or overwrite it.
+// Adds a fault to option `output_name` if the output is inside, contains or is the input: it would
+// be read as data, or would overwrite it.
 void require_apart(Binder& binder, const char* output_name, const std::string& output,
                    const char* input_name, const std::string& input);
 

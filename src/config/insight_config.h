@@ -6,8 +6,8 @@
 namespace kiln {
 
 struct InsightConfig {
-  std::string trace_path;     // a file; empty: no timeline of steps
-  double price_per_hour = 0;  // of all machines of the run together, in any currency; 0: not known
+  std::string trace_path;     // output file; empty: no timeline of steps
+  double price_per_hour = 0;  // all machines of the run together, in any currency; 0: unknown
 };
 
 }  // namespace kiln

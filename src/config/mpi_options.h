@@ -1,5 +1,6 @@
-// Options meant for mpirun, of a platform whose users give them: their variables are taken, as they
-// configure NCCL, libfabric and the like; the rest would contradict how kiln starts its ranks.
+// mpirun options that users of a platform pass along with a job. Only their environment variables
+// are used, since those configure NCCL, libfabric and the like; the other options would conflict
+// with the way kiln starts its ranks.
 #pragma once
 
 #include <string>
@@ -9,14 +10,15 @@
 namespace kiln {
 
 struct MpiOptions {
-  // `-x NAME=VALUE`, in order; without `=`, the value that this host's environment has.
+  // From `-x NAME=VALUE`, in order. `-x NAME` without a value passes on the value from this host's
+  // environment.
   std::vector<std::pair<std::string, std::string>> variables;  // to set
-  std::vector<std::string> names;                              // of all of them, for every host
-  std::vector<std::string> ignored;  // other options, each with its values: "'--mca btl ^openib'"
+  std::vector<std::string> names;    // all of them, to be exported to every host
+  std::vector<std::string> ignored;  // the other options with their values: "'--mca btl ^openib'"
 };
 
-// `text` is split at white space, as SageMaker's toolkit does. `where` names it in faults: Error
-// kParameterParsing for a `-x` without a name.
+// Splits `text` at white space, as SageMaker's toolkit does. `where` names it in messages. Throws
+// Error kParameterParsing for a `-x` without a name.
 MpiOptions read_mpi_options(const std::string& text, const std::string& where);
 
 }  // namespace kiln

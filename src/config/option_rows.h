@@ -1,5 +1,5 @@
-// For the *_options.cpp files, each of which holds the rows of some commands: factories for the
-// kinds of options they share, and the rows of the table in options.cpp.
+// Declarations for the *_options.cpp files, each of which holds the options of some commands:
+// factories for common kinds of options, and the rows of the table in options.cpp.
 #pragma once
 
 #include <cstdint>
@@ -28,23 +28,23 @@ inline const std::string kModel = "Model";
 inline const std::string kDrawing = "Drawing";
 
 Option required_path(std::string name, std::string value_name, std::string help);
-// Its name may be omitted.
+// The option's name may be omitted on the command line.
 Option positional_path(std::string name, std::string value_name, std::string help);
 Option optional_path(std::string name, std::string value_name, std::string default_text,
                      std::string group, std::string help);
 Option integer(std::string name, std::string default_text, std::int64_t minimum,
                std::int64_t maximum, std::string unit, std::string group, std::string help);
-// Greater than 0.
+// A number greater than 0.
 Option number(std::string name, std::string default_text, std::int64_t maximum, std::string group,
               std::string help);
-// From `minimum` to `maximum`, both included.
+// A number from `minimum` to `maximum`, both included.
 Option number_from(std::string name, std::string default_text, std::int64_t minimum,
                    std::int64_t maximum, std::string unit, std::string group, std::string help);
 Option ranks(bool required, std::string group, std::string help);
 Option choice(std::string name, std::vector<std::string> choices, std::string group,
               std::string help);
 Option precision(std::string group, std::string help);
-// A set of operations of augmentation.
+// A set of augmentation operations.
 Option augment(std::string default_text, std::string help);
 Option max_bad_images(std::string help);
 Option read_threads();
@@ -53,12 +53,13 @@ Option yes_or_no(std::string name, ValueKind kind, std::string default_text, std
                  std::string help);
 Option plain();
 
-// The table of networks. `help` says what it is of.
+// A name from the table of networks. `help` says what the network is for.
 Option network_name(std::string help);
 // Reports a --group-by that is not a valid pattern.
 void check_group_by(Binder& binder, const std::string& pattern);
 
-// A row of train's table: a changed option may change a run that resumes, so each says how.
+// An option of `kiln train`. Changing an option may affect a run that resumes, so each states its
+// effect.
 struct TrainOption {
   TrainOption(Effect effect, Option of_row) : option(std::move(of_row)) { option.effect = effect; }
   Option option;
@@ -71,7 +72,7 @@ std::vector<TrainOption> split_options();  // split_options.cpp
 SplitConfig bind_split(Binder& binder, bool has_shards);
 
 std::vector<TrainOption> stream_options();  // stream_options.cpp
-// The paths and the sharding of `config` are set.
+// Call it after the paths and the sharding of `config` are set.
 void bind_stream(Binder& binder, DataConfig& config);
 
 std::vector<TrainOption> checkpoint_options();  // checkpoint_options.cpp
@@ -82,63 +83,64 @@ void settle_fine_tuning(Binder& binder, TrainConfig& config);
 
 std::vector<TrainOption> exchange_options();  // exchange_options.cpp
 ExchangeConfig bind_exchange(Binder& binder);
-// The other options are bound.
+// Call it after the other options are bound.
 void settle_exchange(Binder& binder, const TrainConfig& config);
 
 std::vector<TrainOption> auto_options();  // auto_options.cpp
-// The other options are bound.
+// Call it after the other options are bound.
 void settle_auto(Binder& binder, TrainConfig& config);
-// --classes, --first-label and --record-keys of each command that reads datasets:
-// record_options.cpp
+// --classes, --first-label and --record-keys, for every command that reads datasets;
+// record_options.cpp.
 std::vector<Option> record_options();
-std::vector<Option> with_record_options(std::vector<Option> options);  // behind others
+std::vector<Option> with_record_options(std::vector<Option> options);  // adds them after `options`
 std::vector<TrainOption> train_record_options();
 RecordOptions bind_records(Binder& binder);
 
-// Options for classes of different sizes.
+// Options for imbalanced classes.
 std::vector<TrainOption> balance_options();  // balance_options.cpp
-// `config.save` and `config.recipe` are set.
+// Call it after `config.save` and `config.recipe` are set.
 void bind_balance(Binder& binder, OptimizationConfig& config);
 
 std::vector<TrainOption> transform_options();  // transform_options.cpp
-// `config` has the options that --transform-path replaces.
+// Call it after the options that --transform-path replaces are set in `config`.
 void bind_transform(Binder& binder, DataConfig& config);
 
-// --weights-sha256 of each command that has --weights: weight_options.cpp
+// --weights-sha256, for every command that has --weights; weight_options.cpp.
 Option weights_sha256();
-// In lowercase; empty: not given. Faults: `weights` is a URL that is not fetched; a hash that is
-// none; a hash without weights.
+// The hash in lowercase; empty if not given. Faults: `weights` is a URL that may not be fetched;
+// the hash is malformed; there is a hash but no weights.
 std::string bind_weights_sha256(Binder& binder, const std::string& weights);
 
 std::vector<TrainOption> recipe_options();  // recipe_options.cpp
-// Before any other option is read: those that --recipe sets and the command line does not.
+// Applies the options that --recipe sets and the command line does not. Call it before any other
+// option is read.
 void imply_recipe(Binder& binder);
 RecipeConfig bind_recipe(Binder& binder);
-// What contradicts itself.
+// Reports contradictory options.
 void settle_recipe(Binder& binder, const TrainConfig& config);
 std::vector<TrainOption> image_size_options();  // image_size_options.cpp
-// --image-size, --eval-resize and --eval-crop.
+// Binds --image-size, --eval-resize and --eval-crop.
 void bind_image_sizes(Binder& binder, DataConfig& config);
 
 std::vector<TrainOption> insight_options();  // insight_options.cpp
 InsightConfig bind_insight(Binder& binder);
 
 std::vector<TrainOption> length_options();  // length_options.cpp
-// --epochs, --steps and --time-limit.
+// Binds --epochs, --steps and --time-limit.
 void bind_length(Binder& binder, OptimizationConfig& config);
-// Every option as it is in effect: with a time limit --epochs has another default.
+// Every option with the value in effect: with a time limit, --epochs has a different default.
 OptionTexts effective_options(const Binder& binder, const OptimizationConfig& config);
 
-// Sets each option's role on a designer's canvas, in the component of this name.
+// Sets the role of each option on a designer's canvas, for the component with this name.
 void place_on_canvas(std::string_view component, CommandInfo& command);
 
-// An option that the command has.
+// The option with this name, which the command must have.
 Option& option_named(CommandInfo& command, std::string_view name);
 
-// The names of the components that are not called as their command.
+// The names of components that differ from the name of their command.
 std::vector<std::string> own_component_names();  // component_table.cpp
 
-// The rows of the table of commands, each defined in the file that holds the command's options and
+// The rows of the command table, each defined in the file that holds the command's options and
 // fills its struct. Only for the table in options.cpp.
 
 CommandInfo train_command();             // train_options.cpp
@@ -161,7 +163,7 @@ CommandInfo watch_command();             // view_options.cpp
 CommandInfo inspect_command();           //
 CommandInfo report_command();            //
 CommandInfo compare_command();           //
-// `names`: the commands and components that it can describe.
+// `names`: the commands and components that can be described.
 CommandInfo describe_command(const std::vector<std::string>& names);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Which options a recipe is made of.
+// The options that make up a recipe.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-// Those that --recipe may set, and what else decides the weights of a step; without dashes.
+// The options that --recipe may set, and the others that affect a weight update; without dashes.
 const std::vector<std::string>& recipe_names();
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// The configuration of each command: plain values, complete and in range once parsed. Names include
-// the unit.
+// The configuration of each command: plain values, complete and in range after parsing. Names
+// include the unit.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +20,20 @@ namespace kiln {
 // `kiln launch`, and --ranks of `kiln train`, `kiln score` and `kiln bench collective`.
 struct LaunchConfig {
   int ranks = 0;                // 0: auto
-  std::vector<RankHost> hosts;  // empty: this one
+  std::vector<RankHost> hosts;  // empty: this host
   DeviceChoice device = DeviceChoice::kAuto;
-  std::string log_path;  // also of the ranks
+  std::string log_path;  // for the ranks, too
   bool log_path_given = false;
-  std::vector<std::string> rank_arguments;  // begin with the command
+  std::vector<std::string> rank_arguments;  // starting with the command
 };
 
 // `kiln tune`.
 struct TuneConfig {
-  int steps = 30;                  // of each trial that are measured
-  std::string output_path;         // a file for --config of train
-  bool learning_rates = false;     // also the learning rate, by the loss
+  int steps = 30;                  // measured steps per trial
+  std::string output_path;         // the file to write, for train's --config
+  bool learning_rates = false;     // also tries learning rates, judged by the loss
   TrainConfig train;               // the job
-  std::vector<std::string> given;  // options of its command line, without dashes
+  std::vector<std::string> given;  // options on its command line, without dashes
 };
 
 struct InitModelConfig {
@@ -45,7 +45,7 @@ struct InitModelConfig {
   std::int64_t random_seed = 1;
 };
 
-// How a trained model answers.
+// How a trained model is run.
 struct PredictionConfig {
   RecordOptions records;
   Allowance max_bad_images;
@@ -59,22 +59,22 @@ struct PredictionConfig {
 
 struct ScoreConfig {
   std::string trained_model_path;
-  std::string data_path;   // empty: all of files_from
-  std::string files_from;  // empty: all of data_path; "-": standard input
-  // Both empty: readable text to standard output.
+  std::string data_path;   // empty: files_from alone names the images
+  std::string files_from;  // empty: all images of data_path; "-": standard input
+  // If this and `scored_dataset` are empty: readable text to standard output.
   std::string output_path;
   std::string scored_dataset;  // empty: none
   std::string explain;         // folder for heat maps; empty: none
   int top_k = 0;               // 0: auto
   bool all_classes = false;
   bool raw = false;  // no temperature
-  // At most one of the two: the confidence that an answer needs, or the accuracy that answers had
-  // on validation.
+  // At most one of the two is set: the confidence required for an answer, or the accuracy that
+  // answers must have had on validation.
   std::optional<double> min_confidence, answer_at;
   ResumeChoice resume = ResumeChoice::kAuto;  // never kRequire
   PredictionConfig prediction;
-  RanksConfig ranks;     // of these: device, launch, arguments
-  std::string log_path;  // of several ranks
+  RanksConfig ranks;     // only device, launch and arguments are used
+  std::string log_path;  // if there are several ranks
   bool log_path_given = false;
   OptionTexts effective_options;
 };
@@ -90,13 +90,13 @@ struct EvaluateConfig {
 
 struct AuditConfig {
   std::string data_path, output_path;
-  std::string valid_data_path;  // its copies are listed too; empty: none
-  // The backbone: a trained model, or a network and its weights.
+  std::string valid_data_path;  // also searched for copies; empty: none
+  // The backbone: a trained model, or a network with its weights.
   std::string trained_model_path, model_name, weights, weights_sha256;
   int image_size = 0;    // 0: the trained model's, or else 224
   std::string group_by;  // a regular expression; empty: none
   int folds = 5;
-  int top = 200;  // pictures of a list
+  int top = 200;  // thumbnails per list
   std::int64_t random_seed = 1;
   PredictionConfig prediction;
   OptionTexts effective_options;
@@ -131,7 +131,7 @@ struct PackConfig {
   bool even_shards = false;
   bool balance_classes = false;
   std::int64_t random_seed = 1;
-  std::string log_path;  // of several ranks
+  std::string log_path;  // if there are several ranks
   bool log_path_given = false;
   OptionTexts effective_options;
 };
@@ -139,7 +139,7 @@ struct PackConfig {
 struct TransformInitConfig {
   std::string output_path;
   std::string operations;            // JSON, as in `_transforms.json`
-  std::vector<std::string> ignored;  // switches of the designer's that change nothing there either
+  std::vector<std::string> ignored;  // the designer's switches that have no effect there either
 };
 
 struct TransformApplyConfig {
@@ -163,21 +163,21 @@ struct InspectConfig {
   std::string path;
   bool json = false;
   bool check = false;
-  std::string valid_data_path = {};  // of which copies are sought; empty: none
-  // Of a sheet of augmented images, which is written instead of the report.
+  std::string valid_data_path = {};  // searched for copies of images; empty: none
+  // Options of the sheet of augmented images, which is written instead of the report.
   std::optional<Augment> augment = {};  // empty: no sheet
   std::string output_path = {};
   int image_size = 0;  // 0: auto
   std::int64_t random_seed = 1;
-  // A training job on the images, whose speed is measured and reported; empty: none.
+  // A training job on the images whose speed is measured and reported; empty: none.
   std::optional<BenchStepConfig> pace = {};
-  int epochs = 5;  // of that job
+  int epochs = 5;  // epochs of that job
   RecordOptions records = {};
 };
 
 struct ReportConfig {
-  std::string log_path;     // or its metrics.jsonl
-  std::string output_path;  // empty: in it
+  std::string log_path;     // the log folder, or the metrics.jsonl in it
+  std::string output_path;  // empty: in the log folder
 };
 
 struct CompareConfig {
@@ -198,16 +198,16 @@ struct WatchConfig {
 
 struct DescribeConfig {
   std::string format, command;
-  std::string image;  // empty: kiln, with this version as tag
+  std::string image;  // empty: kiln, tagged with this version
 };
 
-// Throws Error kParameterParsing if images would be resized to a short side smaller than the center
-// crop. 0: not given.
+// Throws Error kParameterParsing if images would be resized to a short side that is smaller than
+// the center crop. 0: not given.
 void check_eval_size(int short_side, int crop);
 
 struct HelpRequest {
   std::string text;
-  bool asked_for = true;  // print it, exit 0; otherwise to standard error, exit 2
+  bool asked_for = true;  // print it and exit 0; otherwise to standard error, exit 2
 };
 struct VersionRequest {};
 

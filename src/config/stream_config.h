@@ -1,4 +1,4 @@
-// Training images that come in a stream.
+// Options for training images that arrive as a stream.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace kiln {
 struct StreamConfig {
   std::int64_t steps_per_epoch = 0;  // 0: not given
   int shuffle_buffer = 1000;         // images
-  bool by_record = false;  // every rank's stream has all images, and each rank takes its part
+  bool by_record = false;            // every rank gets all images and keeps its share
 };
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// The configuration of a training run: plain values, complete and in range once parsed. Names
+// The configuration of a training run: plain values, complete and in range after parsing. Names
 // include the unit.
 #pragma once
 
@@ -22,7 +22,7 @@ enum class SaveChoice { kBest, kLast };
 enum class NormalizationChoice { kAuto, kHalf, kImagenet };
 enum class OnBadImage { kSkip, kFail };
 
-// A count, or a share of all images rounded down.
+// A number of images, either absolute or as a share of all images.
 struct Allowance {
   double value = 0.01;
   bool is_share = true;
@@ -30,22 +30,23 @@ struct Allowance {
   std::int64_t of(std::int64_t total) const;
 };
 
-// The factor on the learning rate for `num_ranks` processes.
+// The factor applied to the learning rate for `num_ranks` processes.
 struct RateScaling {
   enum class Rule { kLinear, kSqrt, kFactor };
   Rule rule = Rule::kLinear;
-  double factor = 1;  // of kFactor
+  double factor = 1;  // for kFactor
   double of(int num_ranks) const;
 };
 
-// The last layers of a network that is trained from given weights: one for the classes, or
-// ImageNet's 1000 outputs and a linear layer behind them, as in the designer's component.
+// The last layers of a network that starts from given weights: a single layer for the classes
+// (kTorchvision), or ImageNet's 1000 outputs followed by another linear layer, as in the designer's
+// component (kDesigner).
 enum class HeadChoice { kAuto, kTorchvision, kDesigner };
 
-// The network to train, and its first weights, where no directory has them.
+// The network to train and its initial weights, if they do not come from a model directory.
 struct NetworkConfig {
-  std::string model_name;               // empty: that of untrained_model_path
-  std::string weights, weights_sha256;  // a path or a URL, and its hash; empty: fresh ones
+  std::string model_name;               // empty: the one in untrained_model_path
+  std::string weights, weights_sha256;  // a path or a URL, and its hash; empty: random init
   bool zero_init_residual = false;
   bool memory_efficient = false;
   HeadChoice head = HeadChoice::kAuto;
@@ -53,31 +54,31 @@ struct NetworkConfig {
 
 // How one dataset becomes training and validation images.
 struct SplitConfig {
-  std::string data_path;  // empty: the two are given separately
+  std::string data_path;  // empty: both datasets are given separately
   double valid_fraction = 0.2;
-  bool all_train = false;  // with --folds: then none is for validation alone
+  bool all_train = false;  // with --folds: no images are set aside for validation
   std::string group_by;    // a regular expression; empty: none
   std::string file;        // a split.csv; empty: none
   std::string labels;      // a file of labels; empty: none
 };
 
-// What is read, and how images become pixels.
+// What is read, and how images are preprocessed.
 struct DataConfig {
-  // With split.data_path, both data paths are that one.
+  // With split.data_path, both data paths are equal to it.
   std::string untrained_model_path, train_path, valid_path;
-  // Stands in `train_path` for the number of the rank on its host, with --channel-per-rank.
+  // With --channel-per-rank, stands for the rank's number on its host in `train_path`.
   static constexpr const char* kRankPlace = "{rank}";
   SplitConfig split;
   RecordOptions records;
   StreamConfig stream;
   NetworkConfig network;
   std::string index_path;      // empty: in the user's cache
-  std::string transform_path;  // a TransformationDirectory, instead of the four below; or empty
+  std::string transform_path;  // a TransformationDirectory, instead of sizes and augment; or empty
   int image_size = 0;          // at the end of training; 0: auto
-  int first_image_size = 0;    // grows from this one; 0: it is always the same
+  int first_image_size = 0;    // training starts at this size and grows; 0: constant size
   Augment augment = Augment::kNone;
   int eval_resize = 0;  // 0: auto
-  int eval_crop = 0;    // 0: auto, or larger
+  int eval_crop = 0;    // 0: auto, or larger_eval_crop
   bool larger_eval_crop = false;
   NormalizationChoice normalization = NormalizationChoice::kAuto;
   CachePolicy cache = CachePolicy::kAuto;
@@ -87,64 +88,65 @@ struct DataConfig {
   int read_threads = 0;          // 0: auto
   OnBadImage on_bad_image = OnBadImage::kSkip;
   Allowance max_bad_images;
-  bool scan_each = false;  // each rank scans the datasets; else rank 0 scans for all
-  // Each host has different images (--shard-by); then each rank scans.
+  bool scan_each = false;  // each rank scans the datasets; otherwise rank 0 scans for all
+  // Each host has different images (--shard-by); each rank then scans its own.
   bool has_train_shard = false, has_valid_shard = false;
 };
 
-// How the training objective weights an image by its class: not; by one over the number of the
-// class's images; by the square root of that.
+// How an image is weighted by its class in the training loss. kNone: not at all. kSqrt: by the
+// square root of the kBalanced weight. kBalanced: inversely proportional to the number of images of
+// the class.
 enum class ClassWeights { kNone, kSqrt, kBalanced };
-// Which images an epoch has: each once, or as many of each class.
+// Which images an epoch uses: each one once, or equally many of every class.
 enum class Sampling { kShuffle, kBalanced };
 
-// Of a run whose time is limited and that has no --epochs.
+// The maximum number of epochs of a run with a time limit but no --epochs.
 inline constexpr int kMostEpochsInTime = 90;
 
-// --auto: whether the head is fitted to the features of the frozen network first, and all of it is
-// fine-tuned then. kIfFewImages: where there are given weights and few images.
+// --auto: whether to first fit the head to the features of the frozen network, and then fine-tune
+// the whole network. kIfFewImages: only if weights are given and there are few images.
 enum class AutoChoice { kNo, kIfFewImages, kYes };
 
 struct AutoConfig {
   AutoChoice choice = AutoChoice::kNo;
-  std::string why_not = {};  // of kNo, where --auto would be on by default but for other options
-  // Those that are not given.
+  std::string why_not = {};  // why kNo, if --auto would be on by default without other options
+  // True for options that were not given.
   bool sets_learning_rate = true, sets_augment = true;
 };
 
-// How the weights are optimized, and which are saved.
+// How the weights are optimized, and which ones are saved.
 struct OptimizationConfig {
-  int epochs = 5;  // at most, with a time limit; of which `steps` may train a part
+  int epochs = 5;  // the maximum with a time limit; `steps` may end training earlier
   bool epochs_given = false;
-  std::int64_t steps = 0;       // optimizer steps in all; 0: those of the epochs
+  std::int64_t steps = 0;       // total optimizer steps; 0: determined by `epochs`
   double time_limit_s = 0;      // 0: none
   int batch_size = 16;          // per rank
   int accumulate = 1;           // batches per step
   double num_warmup_steps = 0;  // epochs, despite its name
   double learning_rate = 0.001;
-  std::optional<double> head_learning_rate;  // empty: as the others'
+  std::optional<double> head_learning_rate;  // empty: the same as learning_rate
   Freeze freeze = Freeze::kNone;
-  int folds = 0;  // that judge the images in turn; 0: none
+  int folds = 0;  // the number of folds for out-of-fold predictions; 0: none
   AutoConfig automatic;
   RateScaling lr_scaling;
   std::int64_t random_seed = 1;
   int patience = 3;  // epochs
   SaveChoice save = SaveChoice::kBest;
-  BestBy best_by = BestBy::kTop1;  // of kBest
+  BestBy best_by = BestBy::kTop1;  // for kBest
   ClassWeights class_weights = ClassWeights::kNone;
   Sampling sample = Sampling::kShuffle;
   std::optional<Precision> precision = Precision::kFp32;  // empty: auto
   RecipeConfig recipe;
 };
 
-// Where to compute, and how ranks work together.
+// Where to compute, and how the ranks work together.
 struct RanksConfig {
   DeviceChoice device = DeviceChoice::kAuto;
-  bool deterministic = false;  // same bits on a GPU too
+  bool deterministic = false;  // bit-identical results on a GPU, too
   int threads = 0;             // compute threads; 0: auto
-  // Start this many ranks; 0: auto. Empty: this process is the run, or one rank of it.
+  // The number of ranks to start; 0: auto. Empty: this process is the whole run, or one rank of it.
   std::optional<int> launch;
-  std::vector<std::string> arguments;  // this command line, with which the ranks are started
+  std::vector<std::string> arguments;  // this command line, used to start the ranks
   int expect_ranks = 0;                // 0: any number
   bool sync_batch_norm = false;
   ExchangeConfig exchange;
@@ -152,8 +154,8 @@ struct RanksConfig {
   bool bfloat16_gradients = false;
   int collective_timeout_s = 300;
   int stall_warning_s = 60;
-  bool bind = true;         // ranks of a host to cores of their own
-  bool bind_given = false;  // then a host that forbids it is a fault
+  bool bind = true;         // binds each rank of a host to its own cores
+  bool bind_given = false;  // if given, it is an error if the host forbids it
 };
 
 // What is written, and how often to log.
@@ -164,30 +166,30 @@ struct OutputConfig {
   std::string explain;     // folder for heat maps of mistakes; empty: none
   int print_freq = 10;     // steps
   bool plain = false;      // no live line
-  bool no_hashes = false;  // the model does not say which images it has seen
+  bool no_hashes = false;  // do not record in the model which images it has seen
   bool mlflow_log_model = false;
   std::string kfp_executor_input;  // JSON; empty: not under Kubeflow Pipelines
   std::string kfp_metrics;         // a file; empty: none
 };
 
-// How often a checkpoint is written: whichever comes first. 0: not by this.
+// How often a checkpoint is written, whichever comes first. 0: not by this criterion.
 struct CheckpointEvery {
   int epochs = 1;
   std::int64_t steps = 0;  // optimizer steps
   double seconds = 600;
 };
 
-// Whether a run continues from the checkpoints that it finds.
+// Whether a run continues from existing checkpoints.
 enum class ResumeChoice { kAuto, kNever, kRequire };
 
 struct CheckpointConfig {
   std::string path;  // empty: none is written
   CheckpointEvery every;
-  int keep = 2;  // the newest checkpoints
+  int keep = 2;  // how many of the newest checkpoints to keep
   ResumeChoice resume = ResumeChoice::kAuto;
 };
 
-// Every option and its text, in table order.
+// Every option with its text, in table order.
 using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 
 struct TrainConfig {

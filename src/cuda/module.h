@@ -1,5 +1,5 @@
-// The interface of libkiln_cuda.so. Standard C++ types only: the program includes no CUDA or NCCL
-// header, and the module needs no symbol of the program.
+// The interface of libkiln_cuda.so. Uses only standard C++ types: the program includes no CUDA or
+// NCCL headers, and the module needs no symbols from the program.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace kiln {
 enum class NcclType { kFloat32, kFloat64, kInt64, kBfloat16 };
 
 struct NcclCall {
-  bool is_sum = true;    // else a broadcast from rank 0
+  bool is_sum = true;    // otherwise a broadcast from rank 0
   void* data = nullptr;  // on the GPU, in place
   std::size_t count = 0;
   NcclType type = NcclType::kFloat32;
@@ -20,31 +20,34 @@ struct NcclCall {
 // This rank's place in an NCCL communicator.
 struct NcclSeat {
   int rank = 0, size = 1, device = 0;
-  std::string id;  // of make_nccl_id on rank 0
+  std::string id;  // made by make_nccl_id on rank 0
 };
 
-// One rank's non-blocking NCCL communicator and its side stream. No call except close() waits for
-// another rank. One call at a time, from any thread. Without close() or abort(), NCCL is left as it
-// is, for a process that ends.
+// One rank's non-blocking NCCL communicator and its side stream. Only close() waits for other
+// ranks. May be called from any thread, one call at a time. Without close() or abort(), NCCL is
+// left as it is, for a process that is about to end.
 class NcclGroup {
  public:
   enum class State { kReady, kBusy, kFailed };
 
   virtual ~NcclGroup() = default;
-  // kBusy: being set up, or the last start() is not yet launched, and no other may begin.
+  // kBusy: the communicator is being set up, or the last start() has not been launched yet; no
+  // other may begin.
   virtual State state() = 0;
-  virtual std::string fault() = 0;  // of kFailed, in NCCL's words
-  // Enqueues the collective on the side stream, after the work on the current stream so far.
+  virtual std::string fault() = 0;  // for kFailed: NCCL's message
+  // Enqueues the collective on the side stream, after all work queued on the current stream so far.
   virtual void start(const NcclCall& call) = 0;
-  // Call once for each start(), after it reached kReady: records a mark for num_finished() and
-  // join(). Returns the number of marks so far.
+  // Call it once for each start(), after state() has become kReady. Records a mark for
+  // num_finished() and join(). Returns the number of marks so far.
   virtual std::uint64_t mark() = 0;
   virtual std::uint64_t num_finished() = 0;  // marks that the GPU has passed
-  // GPU time of the collectives whose marks num_finished() has counted: from when each could begin.
+  // GPU time of the collectives whose marks num_finished() has counted, measured from when each
+  // could begin.
   virtual double seconds() const = 0;
   // Makes later work on the current stream wait for the `mark`-th mark; the host does not wait.
   virtual void join(std::uint64_t mark) = 0;
-  // Waits up to `patience_s` for the started collectives on all ranks; then frees everything.
+  // Waits up to `patience_s` seconds until the started collectives are done on all ranks, then
+  // frees everything.
   virtual void close(double patience_s) = 0;
   // Stops all collectives on the GPU and frees everything. May hang if the driver does.
   virtual void abort() = 0;
@@ -52,26 +55,27 @@ class NcclGroup {
 
 struct CudaModule {
   int version;  // kCudaModuleVersion of the build
-  // Initializes the CUDA runtime on the device and makes it the calling thread's current one;
-  // returns null, or the runtime's error message.
+  // Initializes the CUDA runtime on the device and makes it the calling thread's current device.
+  // Returns null, or the runtime's error message.
   const char* (*device_fault)(int device);
   long long (*peak_memory_bytes)(int device);
-  // Pinned host memory of exactly this size; null if there is none. Any thread.
+  // Allocates pinned host memory of exactly this size; null if there is none. Thread-safe.
   void* (*new_pinned)(int device, std::size_t bytes);
   void (*free_pinned)(void* memory);
   int (*runtime_version)();  // 13000 for CUDA 13.0
   long (*cudnn_version)();   // 91900 for 9.19.0
   int (*nccl_version)();     // 22809 for 2.28.9
-  // The id that all ranks need to form one group; empty with a `fault`.
+  // The id that all ranks need to form a group; empty if there is a `fault`.
   std::string (*make_nccl_id)(std::string* fault);
-  // Starts the setup; the caller owns the result. Throws c10::Error if CUDA cannot be used.
+  // Starts to set up the communicator; the caller owns the result. Throws c10::Error if CUDA cannot
+  // be used.
   NcclGroup* (*make_nccl_group)(const NcclSeat& seat);
 };
 
 constexpr int kCudaModuleVersion = 5;
 constexpr const char* kCudaModuleSymbol = "kiln_cuda_module";
 
-// NCCL behind the interface of cuda/module.h.
+// The NCCL implementation of this interface.
 
 std::string make_nccl_id(std::string* fault);
 NcclGroup* make_nccl_group(const NcclSeat& seat);

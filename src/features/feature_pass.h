@@ -1,4 +1,4 @@
-// Images -> what a frozen backbone makes of them, stepped by its caller.
+// Computes the features of images with a frozen backbone, one batch per call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,24 +16,24 @@ namespace kiln {
 struct LabeledFeatures {
   at::Tensor rows;                     // [N, D] float32, host, row-major; undefined for no images
   std::vector<std::int32_t> labels;    // [N]
-  std::vector<std::uint32_t> samples;  // [N] index into the samples of the loader's set
+  std::vector<std::uint32_t> samples;  // [N] indices into the samples of the loader's dataset
 
   std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
-// One thread.
+// Use from one thread.
 class FeaturePass {
  public:
-  // All references must outlive it. The model is in eval mode from now on. `num_images`: at most
-  // so many come.
+  // All references must outlive this object. Puts the model into eval mode. `num_images` is the
+  // maximum number of images.
   FeaturePass(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader, Precision precision,
               std::int64_t num_images);
 
-  // The next batch; false if there is none.
+  // Processes the next batch; false if there is none.
   bool step();
   int steps_done() const { return steps_; }
   std::int64_t images_done() const { return static_cast<std::int64_t>(features_.labels.size()); }
-  // Of all images that could be decoded, in the loader's order. Call it once.
+  // The features of all images that could be decoded, in the loader's order. Call it once.
   LabeledFeatures take();
 
  private:

@@ -1,4 +1,5 @@
-// Images divided into parts of which each is judged by a model that has learned from the others.
+// Cross-validation folds: each part of the images is predicted by a model trained on the other
+// parts.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +10,13 @@ namespace kiln {
 
 struct Folds {
   int count = 0;        // 0: the images cannot be divided
-  std::vector<int> of;  // the part of each image, from 0
+  std::vector<int> of;  // the fold of each image, from 0
 };
 
-// As even a share of every class in every part as whole groups allow: images of one group are in
-// one part. `groups`: a number for each image; empty: each image is a group. There are fewer parts
-// where there are fewer groups, and none for a single group. Depends on nothing but the arguments.
+// Divides the images so that every fold has as equal a share of every class as whole groups allow;
+// the images of a group stay in one fold. `groups` has a number for each image; if it is empty,
+// each image is its own group. If there are fewer groups than folds, there are that many folds; for
+// a single group, none. Deterministic: depends only on the arguments.
 Folds divided_into_folds(std::span<const std::int32_t> labels,
                          std::span<const std::uint32_t> groups, int num_folds, std::uint64_t seed);
 

@@ -1,4 +1,4 @@
-// L-BFGS: the minimum of a smooth convex function of many numbers, from its gradients. Liu and
+// L-BFGS: minimizes a smooth convex function of many variables using its gradients. Liu and
 // Nocedal, "On the limited memory BFGS method for large scale optimization", 1989.
 #pragma once
 
@@ -10,20 +10,20 @@ namespace kiln {
 
 struct ValueAndGradient {
   double value = 0;
-  at::Tensor gradient;  // of the shape of the argument; not changed later
+  at::Tensor gradient;  // same shape as the argument; not modified later
 };
 
-// float64 [n] -> its value.
+// Evaluates the function at a float64 [n] point.
 using Objective = std::function<ValueAndGradient(const at::Tensor& at)>;
 
 struct MinimizePlan {
-  double tolerance = 1e-5;  // of the largest component of the gradient
+  double tolerance = 1e-5;  // on the largest absolute component of the gradient
   int most_steps = 1000;
-  std::function<bool()> is_stopped = {};  // asked before each step; then it ends early
+  std::function<bool()> is_stopped = {};  // checked before each step, to stop early
 };
 
-// From `start`, float64 [n] on the host, which stays as it is. The function must be bounded from
-// below. Gives the same bits for the same threads.
+// Minimizes from `start`, float64 [n] on the host, which is not modified. The function must be
+// bounded from below. Bit-identical results for the same number of threads.
 at::Tensor minimize(const Objective& objective, const at::Tensor& start, const MinimizePlan& plan);
 
 }  // namespace kiln

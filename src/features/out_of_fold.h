@@ -1,4 +1,4 @@
-// What a layer said of images that it had not learned from.
+// Out-of-fold predictions: those of layers that were not fitted to the image in question.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,10 @@
 namespace kiln {
 
 struct OutOfFold {
-  at::Tensor probabilities;            // [N, C] float32, host; of the logits as they are
+  at::Tensor probabilities;            // [N, C] float32, host; without temperature
   std::vector<std::int32_t> labels;    // [N]
   at::Tensor features;                 // [N, D] float32, host
-  std::vector<std::uint32_t> samples;  // [N] index into the training samples
+  std::vector<std::uint32_t> samples;  // [N] indices into the training samples
 };
 
 }  // namespace kiln

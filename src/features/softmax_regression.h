@@ -1,5 +1,5 @@
-// A linear layer whose softmax fits labeled features best: softmax regression with an L2 penalty,
-// in float64 on the host. The loss is convex, so there is one answer, whatever the start.
+// Softmax regression with an L2 penalty: a linear layer fitted to labeled features, in float64 on
+// the host. The loss is convex, so the solution does not depend on the starting point.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,52 +8,53 @@
 
 namespace kiln {
 
-// The coordinates in which layers are fitted: each feature with mean 0 and variance 1 and, where
-// images are fewer than features, along as many directions as there are images, which loses
-// nothing. Made without labels.
+// The coordinates in which layers are fitted: features standardized to mean 0 and variance 1
+// (constant ones become 0). If there are fewer images than features, and no more than 1000, they
+// are also projected onto as many directions as there are images, which loses nothing. Does not use
+// labels.
 class FeatureSpace {
  public:
-  // Of float [N, D] on the host.
+  // `features`: float [N, D] on the host.
   explicit FeatureSpace(const at::Tensor& features);
 
-  // Of the same features: float64 [N, R].
+  // The coordinates of those features: float64 [N, R].
   const at::Tensor& coordinates() const { return coordinates_; }
 
   struct Layer {
     at::Tensor weight, bias;  // float [C, D], [C]
   };
-  // The layer over the features themselves that equals `weights`, float64 [R + 1, C], the last row
-  // being the bias, over the coordinates.
+  // Converts `weights` over the coordinates, float64 [R + 1, C] with the bias in the last row, to
+  // the equivalent layer over the features themselves.
   Layer layer_of(const at::Tensor& weights) const;
 
  private:
   at::Tensor mean_, scale_;  // [D]
-  at::Tensor directions_;    // [D, R]; undefined: those of the features
+  at::Tensor directions_;    // [D, R]; undefined: not projected
   at::Tensor coordinates_;
 };
 
-// The images of a fit, and what they weigh.
+// The images of a fit and their weights.
 struct WeightedImages {
   at::Tensor coordinates;  // float64 [N, R]
   at::Tensor labels;       // int64 [N]
-  at::Tensor weights;      // float64 [N], with sum 1; 0: the image is not learned from
+  at::Tensor weights;      // float64 [N], with sum 1; 0: the image is ignored
 };
 
-// Besides that of --weight-decay's kind, which is of the weights alone, the bias has one that
-// keeps it finite for classes without images.
+// L2 penalty on the bias. RegressionPlan::penalty, like --weight-decay, applies to the weights
+// only; this one keeps the bias finite for classes without images.
 inline constexpr double kBiasPenalty = 1e-4;
 
 struct RegressionPlan {
-  double penalty = 0.01;    // of half the sum of the squared weights, beside the mean loss
-  double tolerance = 1e-5;  // of the gradient
+  double penalty = 0.01;    // factor of half the sum of squared weights, added to the mean loss
+  double tolerance = 1e-5;  // on the gradient
   std::function<bool()> is_stopped = {};
 };
 
-// float64 [R + 1, C] from `start`, of that shape: zeros, or what was fitted to something similar.
+// Returns float64 [R + 1, C]. `start` has that shape: zeros, or the result of a similar fit.
 at::Tensor fit_softmax(const WeightedImages& images, const at::Tensor& start,
                        const RegressionPlan& plan);
 
-// float64 [N, C] of float64 [N, R] and of weights [R + 1, C].
+// float64 [N, C], from coordinates float64 [N, R] and weights float64 [R + 1, C].
 at::Tensor logits_of(const at::Tensor& coordinates, const at::Tensor& weights);
 
 }  // namespace kiln

@@ -14,19 +14,19 @@
 
 namespace kiln {
 
-// $XDG_CACHE_HOME/kiln/weights, else ~/.cache/kiln/weights. Error kFailedToWriteOutputs where
+// $XDG_CACHE_HOME/kiln/weights, else ~/.cache/kiln/weights. Throws Error kFailedToWriteOutputs if
 // neither variable names a folder.
 std::filesystem::path weights_cache_folder();
 
-// Throws Error kFailedToWriteOutputs: `error`, an errno, kept `path` in the cache from being
-// written.
+// Throws the Error kFailedToWriteOutputs that says why (`error` is an errno) `path` in the cache
+// could not be written.
 [[noreturn]] void fail_in_cache(const std::filesystem::path& path, int error);
 
 class CacheEntry {
  public:
-  // One of the two is not empty, or nothing is known.
+  // At most one of the two is set; if neither is, nothing is known.
   struct Record {
-    std::string validator = {};  // of the part: how the server knows its file again
+    std::string validator = {};  // of the part: identifies the file's version to the server
     std::string sha256 = {};     // of the whole file
   };
 
@@ -38,18 +38,18 @@ class CacheEntry {
   const std::filesystem::path& file() const { return file_; }
   std::filesystem::path part() const { return file_.string() + ".part"; }
 
-  // Empty where there is none, or a damaged one.
+  // Reads the record; empty if there is none, or if it is damaged.
   Record read() const;
 
-  // Makes the folder, and waits until no other process fetches this file; the log says so. File
-  // systems without locks do without. Error kFailedToWriteOutputs.
+  // Creates the folder, and waits until no other process is fetching this file, which is logged. On
+  // file systems without locks, goes on without one. Throws Error kFailedToWriteOutputs.
   void lock(Log& log);
-  // Under the lock. Error kFailedToWriteOutputs.
+  // Writes the record. Requires the lock. Throws Error kFailedToWriteOutputs.
   void write(const Record& record) const;
 
  private:
   std::filesystem::path file_, record_file_;
-  int descriptor_ = -1;  // of the record's file, which also carries the lock
+  int descriptor_ = -1;  // of the record file, on which the lock is held
 };
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// One request for a file over HTTP and TLS, by libcurl.
+// A single HTTP(S) request for a file, using libcurl.
 #pragma once
 
 #include <cstdint>
@@ -9,50 +9,51 @@
 namespace kiln {
 
 struct DownloadCall {
-  std::string url;             // without a fault_of_url()
-  std::uint64_t from = 0;      // that many bytes are there: only the rest is asked for
-  std::string validator = {};  // of these bytes; not empty where there are any
-  int stall_s = 60;            // slower than kSlowBytes a second for so long is a failure
+  std::string url;             // fault_of_url() must be empty
+  std::uint64_t from = 0;      // bytes that are there already; only the rest is requested
+  std::string validator = {};  // of those bytes; not empty if there are any
+  int stall_s = 60;            // fails after this many seconds below kSlowBytes per second
 };
 
 inline constexpr long kSlowBytes = 1000;
 
-// What an answer says before its first byte.
+// What the response headers say.
 struct DownloadHead {
-  std::uint64_t from = 0;                   // 0: the whole file comes
+  std::uint64_t from = 0;                   // 0: the whole file is sent
   std::optional<std::uint64_t> total = {};  // bytes of the whole file
-  // By which the server knows the file again: a strong ETag or Last-Modified. Empty: neither.
+  // A strong ETag or Last-Modified, by which the server recognizes this version of the file. Empty:
+  // there is neither.
   std::string validator = {};
-  bool shows_its_end = true;  // a truncated transfer cannot look complete
+  bool shows_its_end = true;  // a truncated transfer can be detected
 };
 
-// Gets the file. What it throws ends the transfer and comes out of send().
+// Receives the file. An exception thrown here ends the transfer and propagates from send().
 class DownloadSink {
  public:
   virtual ~DownloadSink() = default;
   virtual void begin(const DownloadHead& head) = 0;  // once, before any bytes
   virtual void add(std::string_view bytes) = 0;
-  virtual void look() = 0;  // about once a second and after all bytes, while the transfer lasts
+  virtual void look() = 0;  // about once a second during the transfer, and after the last byte
 };
 
 struct DownloadEnd {
   enum class Kind {
     kWhole,
     kRedirect,   // to `location`
-    kBeginAnew,  // the server does not send the rest of the same file
-    kMayPass,    // a failure that may be gone at another attempt
-    kFinal,      // a failure that will not
+    kBeginAnew,  // the server does not send the rest of the same file: start over
+    kMayPass,    // a failure that may not recur on a retry
+    kFinal,      // a permanent failure
   };
   Kind kind = Kind::kFinal;
   std::string location = {};
   std::string failure = {};  // a clause: "HTTP status 404", "Connection refused"
-  double retry_after_s = 0;  // what the server asks to wait; 0: it does not
+  double retry_after_s = 0;  // how long the server asks to wait; 0: not specified
 };
 
-// One thread, one call at a time. The connection is kept between calls. Proxies are those of the
-// environment (https_proxy, no_proxy, …), but none for http://, which stays on this machine.
+// Use from one thread. The connection is kept open between calls. Proxies are taken from the
+// environment (https_proxy, no_proxy, …), but never used for http://, which stays on this machine.
 // Certificates are those of the system, or of CURL_CA_BUNDLE or SSL_CERT_FILE (PEM files), or of
-// SSL_CERT_DIR. Redirects are reported and not followed.
+// SSL_CERT_DIR. Redirects are reported, not followed.
 class HttpDownload {
  public:
   HttpDownload();

@@ -1,4 +1,4 @@
-// The file that is being fetched, until it is complete.
+// The file being fetched, until it is complete.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@
 
 namespace kiln {
 
-// Writes what arrives behind what is there, and says how far it is: on a terminal in a line that
-// changes, else every half minute. Errors: kFailedToDownloadFiles for more than `max_bytes` and for
-// a transfer whose end does not show; kFailedToWriteOutputs for too little space and failed writes.
-// The entry is locked and outlives this. One thread.
+// Appends the bytes that arrive, and shows progress: on a terminal in a live line, otherwise in a
+// log line every half minute. Errors: kFailedToDownloadFiles for more than `max_bytes`, and for a
+// transfer whose truncation could not be detected; kFailedToWriteOutputs for too little space and
+// failed writes. The entry must be locked and outlive this object. Use from one thread.
 class PartFile : public DownloadSink {
  public:
-  // A part without a record of where it comes from is not used.
+  // Discards an existing part if there is no record of where it comes from.
   PartFile(const CacheEntry& entry, const std::string& url, std::uint64_t max_bytes, Log& log);
   ~PartFile() override;
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
 
-  // What a transfer resumes from: nothing, if the server cannot identify its file as the same.
+  // Where a transfer resumes; 0 if the server cannot identify the file as the same one.
   std::uint64_t size() const { return validator_.empty() ? 0 : size_; }
   const std::string& validator() const { return validator_; }
-  // The most that was ever there: an attempt that does not add to it was in vain.
+  // The largest size so far: an attempt that does not exceed it made no progress.
   std::uint64_t most_bytes() const { return most_bytes_; }
 
-  // Starts over.
+  // Discards the part, to start over.
   void forget();
 
-  // Writes it through to the disk, and returns the SHA-256 of what can be read from there.
+  // Syncs the file to disk, and returns the SHA-256 of what can be read back from there.
   std::string finish();
 
   void begin(const DownloadHead& head) override;
@@ -53,12 +53,12 @@ class PartFile : public DownloadSink {
   int descriptor_ = -1;
   std::string validator_;
   std::uint64_t size_ = 0, most_bytes_ = 0, num_fetched_ = 0;
-  std::uint64_t total_ = 0;  // 0: not known
+  std::uint64_t total_ = 0;  // 0: unknown
   Stopwatch watch_;
   double last_told_ = 0, last_noted_ = 0;  // seconds of `watch_`
 };
 
-// Gives the part, which has this SHA-256, the name of the whole file, and records the hash.
+// Renames the part, whose SHA-256 this is, to the name of the complete file, and records the hash.
 void keep(const CacheEntry& entry, const std::string& sha256);
 
 }  // namespace kiln

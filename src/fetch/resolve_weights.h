@@ -1,4 +1,4 @@
-// What the options --weights and --weights-sha256 name -> a path.
+// Resolves the options --weights and --weights-sha256 to a path.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace kiln {
 
-// `weights` itself if it is a path; if it is a URL, the path of the file fetched from there
-// (fetch/fetch_file.h). With `sha256` (64 hexadecimal digits in lowercase, or empty) a file at a
-// path is compared, too: Error kInvalidModelDirectory if it is another one, or no file.
+// Returns `weights` itself if it is a path; if it is a URL, the path of the file fetched from it
+// (fetch/fetch_file.h). With `sha256` (64 hexadecimal digits in lowercase, or empty), a file given
+// by its path is verified too: Error kInvalidModelDirectory if it does not match or cannot be read.
 std::string resolve_weights(const std::string& weights, const std::string& sha256, Log& log);
 
 }  // namespace kiln

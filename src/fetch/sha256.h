@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), by which publishers of weights name their files.
+// SHA-256 (FIPS 180-4), which publishers of weights use to identify their files.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +7,11 @@
 
 namespace kiln {
 
-// 64 hexadecimal digits in lowercase.
+// As 64 lowercase hexadecimal digits.
 std::string sha256_of(std::string_view bytes);
 
-// Of a regular file, read from the disk piece by piece. Throws std::system_error, which names the
-// path, where it cannot be read.
+// The hash of a regular file, which is read piece by piece. Throws std::system_error naming the
+// path if it cannot be read.
 std::string sha256_of_file(const std::filesystem::path& path);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// --data-path: one dataset becomes the training and the validation dataset of a run.
+// --data-path: a single dataset is split into the training and validation datasets of a run.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace kiln {
 
-// How the images of --data-path are looked at; after some seconds the log hears how far that is.
-// `log` must outlive it.
+// How to scan the images of --data-path. After a few seconds the scan logs its progress to `log`,
+// which must outlive the plan.
 ScanPlan scan_plan(int num_threads, Log& log);
 
-// Fills in `train`, `valid` and `split`. Throws as read_indexed_dataset() and split_dataset().
+// Fills in `train`, `valid` and `split`. Throws as read_indexed_dataset() and split_dataset() do.
 void read_split_inputs(const DataConfig& config, std::uint64_t seed, const ScanPlan& scan,
                        TrainingInputs& inputs);
 
-// Logs how --data-path was split, and writes split.csv into the log folder, unless that
-// is of a run that resumes. For rank 0; does nothing where nothing was split. Throws Error
-// kFailedToWriteOutputs if the user has named the folder.
+// Logs how --data-path was split, and writes split.csv into the log folder unless another program
+// is writing its record there. For rank 0; does nothing if nothing was split. Throws Error
+// kFailedToWriteOutputs if the user named the folder.
 void write_split(const OutputConfig& output, const TrainingInputs& inputs, Log& log);
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// Images that come in streams: what is known of those for training before, what cannot be done, and
-// how they are read.
+// Images that arrive as streams: what is known of the training images in advance, which options do
+// not apply, and how the streams are read.
 #pragma once
 
 #include "config/run_config.h"
@@ -10,24 +10,26 @@
 
 namespace kiln {
 
-// The training dataset at the stream path of `config`: no samples, and the classes of `valid`.
+// The training dataset for the stream path in `config`: it has no samples, and the classes of
+// `valid`.
 Dataset stream_dataset(const DataConfig& config, const Dataset& valid);
 
-// Throws Error kParameterParsing: an option that streams lack or cannot have, one that only they
-// can have, or several ranks that would read one stream.
+// Throws Error kParameterParsing for a missing option that streams require, an option that streams
+// do not allow or that only streams allow, and several ranks that would read the same stream.
 void check_stream_options(const TrainConfig& config, const TrainingInputs& inputs, int num_ranks);
 
-// Throws the same where --data-path is a stream.
+// Throws the same if --data-path is a stream.
 void refuse_split_of_stream(const std::string& path);
 
-// The same of validation images that come in a stream.
+// The same check for a stream of validation images.
 void check_valid_stream(const DataConfig& config);
 
-// Of a validation stream, for each of the ranks that share a host's memory; without who is warned.
+// How to read the validation stream, for each of the ranks that share a host's memory. Leaves out
+// `warn`.
 KeptStreamPlan valid_stream_plan(const TrainConfig& config, int ranks_on_host);
 
-// What one rank reads; without the parts of the loaders: slots, scaling, and who is warned.
-// `inputs` must outlive it.
+// What one rank reads. Leaves out what the loaders fill in: slots, scaling and `warn`. `inputs`
+// must outlive the plan.
 StreamLoader::Plan stream_plan(const TrainConfig& config, const TrainingInputs& inputs);
 
 }  // namespace kiln

@@ -1,4 +1,5 @@
-// Everything a training run reads before it starts; faults are collected and reported together.
+// Everything that a training run reads before it starts. Faults are collected and reported
+// together.
 #pragma once
 
 #include <cstdint>
@@ -18,66 +19,69 @@
 
 namespace kiln {
 
-// The split of --data-path, on ranks that have read it.
+// The split of --data-path, on ranks that have read the dataset.
 struct InputSplit {
   std::string csv;      // the contents of split.csv
   std::string summary;  // for the log
-  // Of groups_of(), by image of `train` and of `valid`; empty with --split.
+  // The result of groups_of(), by image of `train` and of `valid`; empty with --split.
   std::vector<std::uint32_t> train_groups, valid_groups;
 };
 
 struct TrainingInputs {
-  Shard train_shard, valid_shard;  // among all ranks, or those with the same shard
-  // Of this rank's stream, it takes one of so many images; of all, where others take theirs too.
+  Shard train_shard, valid_shard;  // among all ranks, or those that share a part
+  // This rank keeps one of every `keep_one_of` images of its stream: all, or with --shard-by record
+  // its share of a stream that all ranks read.
   int keep_one_of = 1, keep_which = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t images_per_epoch() const { return steps_per_epoch * train_shard.images_per_step(); }
-  Dataset train, valid;   // validation labels are ids of training classes
-  bool is_split = false;  // they are parts of one dataset
+  Dataset train, valid;   // validation labels are training class ids
+  bool is_split = false;  // both are parts of one dataset
   std::optional<InputSplit> split;
-  // With --folds and no validation images: `valid` is a copy of `train`, whose images are judged by
-  // heads that have not seen them.
+  // With --folds and no validation images: `valid` is a copy of `train`, and its images are
+  // predicted by heads that have not seen them.
   bool judged_out_of_fold = false;
-  // The network that is trained and written: its specification, and where it comes from a directory
-  // of untrained weights, these. `pretrained` there: with the 1000 outputs and the layer behind
-  // them.
+  // The network to train and save: its specification, and its weights if they come from a directory
+  // of untrained weights. `pretrained` in the specification means: with ImageNet's 1000 outputs
+  // followed by another layer.
   ModelDirectory untrained;
-  // First weights from elsewhere: of --weights, which rank 0 alone reads, or of a trained model.
+  // Initial weights from elsewhere: from --weights, which only rank 0 reads, or from a trained
+  // model.
   std::optional<WeightSource> weights;
-  std::string weights_text;  // what of them was taken, for the log
-  // Of --transform-path, on ranks that have read it, and in the end on all.
+  std::string weights_text;  // which of them were used, for the log
+  // From --transform-path: first on ranks that have read it, in the end on all.
   std::optional<TransformChain> transform;
-  std::optional<ImageSize> whole_image;  // with a transformation: the size of all images as stored
+  std::optional<ImageSize> whole_image;  // with a transformation: the stored size of all images
   TransformSpec pixels, valid_pixels;
-  // The sides of training images that grow, in order, each for as many epochs; the last is that of
-  // `pixels`. Empty: all are of `pixels`.
+  // The sides of growing training images, in order, each used for the same number of epochs; the
+  // last one is that of `pixels`. Empty: all images are as in `pixels`.
   std::vector<int> sizes;
-  int num_epochs = 1;                        // over which they grow
+  int num_epochs = 1;                        // over which the images grow
   TransformSpec pixels_of(int epoch) const;  // from 1
   std::string size_reason;                   // for the log
   Normalization normalization;
   std::string normalization_name;    // "half", "imagenet" or "given"
   std::string normalization_reason;  // for the log
   int smallest_batch = 1;            // 2 if BatchNorm sees a 1x1 map
-  // Warnings before training begins; notes about a dataset are in that dataset.
+  // Warnings to log before training starts. Notes about a dataset are in that dataset.
   std::vector<std::string> notes;
 };
 
 // Reads training data, validation data and model. Faults are added to `problems` in this order, to
-// be reported with others. Empty paths, from an invalid command line, are skipped.
-// `seed` and `scan` are for --data-path; `kept_valid` has come in a stream.
+// be reported along with others. Empty paths, which come from an invalid command line, are skipped.
+// `seed` and `scan` are for --data-path; `kept_valid` is the validation dataset if it came in a
+// stream.
 TrainingInputs read_training_inputs(const DataConfig& config, Problems& problems,
                                     std::uint64_t seed = 1, const ScanPlan& scan = {},
                                     std::optional<Dataset> kept_valid = {});
 
-// Whether the pixel sizes of the images decide how they are transformed.
+// Whether the transformation of the images depends on their sizes.
 bool needs_sizes(const DataConfig& config, const TrainingInputs& inputs);
 
-// Fills in the rest, from valid inputs. Error kInvalidDataset: the images are too small for the
-// network.
+// Fills in the remaining fields from valid inputs. Throws Error kInvalidDataset if the images are
+// too small for the network.
 void choose_transforms(const DataConfig& config, TrainingInputs& inputs);
 
-// Takes how rank 0, which has read the weights, normalizes.
+// Adopts the normalization chosen by rank 0, which has read the weights.
 void take_normalization(const Normalization& normalization, TrainingInputs& inputs);
 
 // The preprocessing of validation images, for the trained model.
@@ -87,8 +91,8 @@ Preprocessing preprocessing_of(const TrainingInputs& inputs);
 void check_batch_size(const OptimizationConfig& config, const TrainingInputs& inputs,
                       int num_ranks);
 
-// The choices of choose_transforms(), for ranks that have not read the images.
-struct SizeChoice {  // of a TransformSpec
+// The choices made by choose_transforms(), for ranks that have not read the images.
+struct SizeChoice {  // the sizes in a TransformSpec
   ImageSize output;
   int short_side = 0;
   bool keep_exact = true;
@@ -102,7 +106,7 @@ struct TransformChoice {
   bool operator==(const TransformChoice&) const = default;
 };
 TransformChoice transform_choice(const TrainingInputs& inputs);
-// `inputs` have the transformation, if there is one.
+// `inputs` must have the transformation, if there is one.
 void take_transform_choice(const DataConfig& config, const TransformChoice& choice,
                            TrainingInputs& inputs);
 

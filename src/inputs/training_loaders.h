@@ -24,56 +24,58 @@ struct CacheChoice {
   std::size_t train_limit_bytes = 0, valid_limit_bytes = 0;
   std::string reason;  // for the log: "decoded images, 12 MB of 2.10 GB"
 
-  std::size_t limit_bytes() const {  // of both, as far as they are used
+  std::size_t limit_bytes() const {  // of the caches in use
     return (train == CacheKind::kNone ? 0 : train_limit_bytes) +
            (valid == CacheKind::kNone ? 0 : valid_limit_bytes);
   }
 };
 
-// How much memory one of `ranks_on_host` processes may keep images in, by --cache-bytes.
+// How much memory one of `ranks_on_host` processes may use to cache images, by --cache-bytes.
 std::size_t cache_limit_bytes(const DataConfig& config, int ranks_on_host);
 
-// --cache and --cache-bytes for one of `ranks_on_host` processes that share a host's memory. With
-// auto: decoded images if all fit and their pixels do not change between epochs; else file contents
-// for network storage; else nothing, since the page cache holds local files. Error kUserError:
-// --cache-bytes is too small for even one decoded image or file.
+// Applies --cache and --cache-bytes for one of `ranks_on_host` processes that share a host's
+// memory. With auto: decoded images, if all fit and the training pixels do not change between
+// epochs; else file contents, if the training data is on network storage; else decoded validation
+// images, if they fit; else nothing, since the page cache holds local files. Throws Error
+// kUserError if --cache-bytes is too small for even one decoded image or file.
 CacheChoice choose_cache(const DataConfig& config, const TrainingInputs& inputs, int ranks_on_host);
 
-// All training images in the order of an epoch, which leaves out those after the first
-// images_per_epoch().
+// All training images in the order of an epoch, which uses only the first images_per_epoch() of
+// them.
 std::vector<std::uint32_t> training_order(const OptimizationConfig& config,
                                           const TrainingInputs& inputs, int epoch);
 
-// The images of an epoch, images_per_epoch() of them, as --sample says: the first ones of
-// training_order(), or as many of every class.
+// The images_per_epoch() images of an epoch, as --sample says: the first ones of training_order(),
+// or equally many of every class.
 SampledOrder epoch_order(const OptimizationConfig& config, const TrainingInputs& inputs, int epoch);
 
 // The loaders of a training run: one thread pool, a cache per dataset, and two loaders per epoch,
-// which start loading ahead of time.
+// which start loading in advance.
 class TrainingLoaders {
  public:
-  // `inputs` must outlive the loaders, and these everything they return. `warn` hears of data
-  // folders that do not answer, from any thread. `timeline` (or null) is that of the pool.
+  // `inputs` must outlive the loaders, and the loaders everything they return. `warn` is called,
+  // from any thread, if a data folder stops responding. `timeline` (or null) is passed to the pool.
   TrainingLoaders(const TrainConfig& config, TrainingInputs& inputs, LoaderThreadCount threads,
                   const CacheChoice& cache, const HostBatchLayout& layout, FolderWatch::Warn warn,
                   Timeline* timeline = nullptr);
 
-  // This rank's batches of an epoch, from 1, after the first `steps_done` steps. Destroy a loader
-  // before the next of its kind is created, which reuses its memory. Epochs of a stream are asked
-  // for one after another.
+  // This rank's batches of an epoch (from 1) after the first `steps_done` steps. Destroy a loader
+  // before creating the next of its kind, which reuses its memory. Epochs of a stream must be
+  // requested in order.
   std::unique_ptr<Batches> training(int epoch, int steps_done);
   BatchLoader validation(int epoch);
-  // These images of one of the two sets, as validation sees them; nothing of them is cached.
+  // The given images of one of the two datasets, preprocessed as for validation and not cached.
   BatchLoader once(Dataset& set, std::vector<std::uint32_t> order, int batch_size);
-  // Starts loading ahead as far as threads are free; training() and validation() return the
-  // loaders. A stream continues by itself.
+  // Starts loading in advance as far as threads are free; training() and validation() then return
+  // these loaders. A stream continues by itself.
   void begin_training(int epoch);
   void begin_validation(int epoch);
-  // Between epochs: as many threads as the last one needed, unless the user gave a number.
+  // Call it between epochs: sets as many threads as the last epoch needed, unless the user gave a
+  // number.
   void adapt_threads() { pool_.adapt(); }
 
-  // Upper bound on the memory of loading: the batches of one training and one validation loader,
-  // read-ahead, decoders and caches.
+  // Upper bound on the memory used for loading: the batches of one training and one validation
+  // loader, read-ahead, decoders and caches.
   long long most_memory_bytes() const;
 
  private:
@@ -90,7 +92,7 @@ class TrainingLoaders {
   LoaderThreads pool_;
   ImageCache train_cache_, valid_cache_;
   const FolderWatch::Warn warn_;
-  std::optional<BatchLoader> next_training_, next_validation_;  // last: they use the others
+  std::optional<BatchLoader> next_training_, next_validation_;  // last, since they use the others
   std::optional<StreamLoader> stream_;                          // likewise
 };
 

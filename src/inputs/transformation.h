@@ -1,4 +1,4 @@
-// The operations of a TransformationDirectory, read for use.
+// Reads the operations of a TransformationDirectory and applies them to a run.
 #pragma once
 
 #include <filesystem>
@@ -9,21 +9,21 @@
 
 namespace kiln {
 
-// Throws Problems of Error kInvalidTransformationDirectory: the directory cannot be read or is no
-// transformation, or faults of its operations.
+// Throws Problems with Error kInvalidTransformationDirectory if the directory cannot be read or is
+// not a transformation, and for faults in its operations.
 TransformChain read_transformation(const std::filesystem::path& folder);
 
-// Whether images have one size after either form of it, whatever they were.
+// Whether both forms of the chain turn images of any size into images of one size.
 bool gives_one_size(const TransformChain& chain);
 
-// How training and validation images become pixels by a transformation.
+// How a transformation preprocesses training and validation images.
 struct ChainPlans {
   TransformSpec train, valid;
 };
 
-// `whole_image`: the size of all images, if they have one. Throws Error kInvalidDataset naming
-// `path` (--transform-path) if the images of either form would have several sizes, or if an
-// operation does not take them.
+// `whole_image`: the size of all images, if they have a common one. Throws Error kInvalidDataset
+// naming `path` (--transform-path) if the images of either form would have different sizes, or if
+// an operation does not accept them.
 ChainPlans plans_of(const TransformChain& chain, std::optional<ImageSize> whole_image,
                     const std::string& path);
 

@@ -1,5 +1,6 @@
-// The interface of libkiln_parquet.so, which writes Parquet files with Arrow. Standard C++ types
-// only: the program includes no header of Arrow's, and the module needs no symbol of the program.
+// The interface of libkiln_parquet.so, which writes Parquet files with Arrow. Uses only standard
+// C++ types: the program includes no Arrow headers, and the module needs no symbols from the
+// program.
 #pragma once
 
 #include <cstdint>
@@ -20,35 +21,36 @@ struct ParquetColumn {
   ParquetType type = ParquetType::kText;
 };
 
-// monostate: none. Texts are UTF-8.
+// monostate: null. Texts are UTF-8.
 using ParquetValue = std::variant<std::monostate, std::string, std::int64_t, double>;
 
-// Takes the file's bytes in order. What it throws comes out of the call that wrote.
+// Receives the file's bytes in order. An exception thrown here propagates from the call that wrote.
 using ParquetSink = std::function<void(std::string_view)>;
 
-// A file in the making. One thread. Memory holds one row group. Errors of Arrow's are
-// std::runtime_error; after an exception it can only be destroyed.
+// A file being written. Use from one thread. One row group is held in memory. Arrow's errors are
+// thrown as std::runtime_error; after an exception the object can only be destroyed.
 class ParquetFile {
  public:
   virtual ~ParquetFile() = default;
-  // One value for each column, of its type or none. Throws std::invalid_argument otherwise.
+  // Adds one value for each column, of the column's type or null. Throws std::invalid_argument
+  // otherwise.
   virtual void add(const std::vector<ParquetValue>& row) = 0;
-  // Writes what is left and the footer. Without it the file is not one.
+  // Writes the remaining rows and the footer, without which the file is not valid.
   virtual void close() = 0;
 };
 
 struct ParquetModule {
   int version;  // kParquetModuleVersion of the build
-  // Format 2.6, snappy. `metadata`: keys and values of the file.
+  // Parquet format 2.6, with Snappy compression. `metadata`: key-value pairs stored in the file.
   std::unique_ptr<ParquetFile> (*create)(
       const std::vector<ParquetColumn>& columns,
       const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink);
 };
 
-// Changes whenever the structures above do, so that parts of two builds never meet.
+// Increased whenever the structures above change, so that parts of two builds are never combined.
 inline constexpr int kParquetModuleVersion = 1;
 
-// `const ParquetModule*()`, what the module exports.
+// The exported function, of type `const ParquetModule*()`.
 inline constexpr const char* kParquetModuleSymbol = "kiln_parquet_module";
 
 }  // namespace kiln

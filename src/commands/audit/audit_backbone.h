@@ -1,4 +1,4 @@
-// The network that looks at images for `kiln audit`: frozen, and of any classes.
+// The frozen network whose features `kiln audit` uses. Its classes do not matter.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -25,12 +25,12 @@ struct Backbone {
   std::string description;  // "resnet18 with the weights of 'm' (a trained model)"
 };
 
-// Throws Error kInvalidModelDirectory or kUserError for a model or weights that cannot be used,
-// kInvalidDataset for an image size too small for the network.
+// Throws Error kInvalidModelDirectory or kUserError if the model or its weights cannot be used,
+// kInvalidDataset if the image size is too small for the network.
 Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log& log);
 
-// The features of all images that can be decoded, in their order. Bad and damaged ones are logged,
-// and added to `faults`. Throws Error kInvalidDataset for more bad ones than allowed, or all.
+// The features of all images that can be decoded, in order. Bad and damaged images are logged and
+// added to `faults`. Throws Error kInvalidDataset if more images are bad than allowed, or all are.
 LabeledFeatures compute_features(const Backbone& backbone, Dataset& set, const AuditConfig& config,
                                  const Device& device, Log& log,
                                  std::vector<ImageFaultRecord>& faults);

@@ -1,4 +1,4 @@
-// Images that are there more than once: in one data set, or in two.
+// Finds images that occur more than once, within one data set or across two.
 #pragma once
 
 #include <vector>
@@ -11,20 +11,21 @@
 
 namespace kiln {
 
-// A data set, and what its scan found.
+// A data set and the result of its scan.
 struct ScannedSet {
   const Dataset& set;
   const ScannedImages& scanned;
 };
 
-// Exact and near ones; of more than kMostDecodedImages only exact ones, which is logged.
+// Exact copies and near-duplicates. With more than kMostDecodedImages images only exact copies are
+// found; this is logged.
 DuplicatePairs copies_in(const ScannedImages& scanned, Log& log);
 
-// The copies within one data set, by the pairs that copies_in() found.
+// The copies within one data set, from the pairs that copies_in() found.
 std::vector<ImageCopy> copies_of_set(const Dataset& set, const DuplicatePairs& pairs);
 
-// The copies within and across two data sets; images of the second have the numbers that follow
-// those of the first. Classes of one name are the same class.
+// The copies within and across two data sets. Images of the second set are numbered after those of
+// the first. Classes with the same name are the same class.
 std::vector<ImageCopy> copies_of_sets(const ScannedSet& first, const ScannedSet& second, Log& log);
 
 }  // namespace kiln

@@ -1,4 +1,5 @@
-// From numbers to the record of an audit: who is doubted, and what of it is shown.
+// Turns computed scores into the record of an audit: which labels are doubtful, and which images
+// are shown.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +16,22 @@
 
 namespace kiln {
 
-// What was found out about the images of `set`.
+// What was found about the images of `set`.
 struct AuditFindings {
   const Dataset& set;
   const Dataset* valid;  // nullptr: none
   const ImageLooks& scanned;
-  // Of `valid` too, whose images have the numbers that follow those of `set`.
+  // Includes the images of `valid`, which are numbered after those of `set`.
   const std::vector<ImageCopy>& copies;
-  // Rows of the judged images, and the image of each.
+  // One row for each judged image; `images` gives the image of each row.
   const JudgedLabels& judged;
   const FeatureRows& features;
   std::span<const std::uint32_t> images;
-  TransformSpec pixels;  // of thumbnails
+  TransformSpec pixels;  // for thumbnails
 };
 
-// Fills the lists, the classes, the counts of images and of agreements; at most `num_shown` entries
-// of a list have thumbnails.
+// Fills in the lists, the classes, and the counts of images and of agreements. At most `num_shown`
+// entries of each list have thumbnails.
 void add_findings(const AuditFindings& findings, AuditRecord& record);
 
 }  // namespace kiln

@@ -1,4 +1,5 @@
-// What the files of a data set say by themselves: their bytes, and how their pictures look.
+// What can be learned from the image files without a network: their bytes, and how the pictures
+// look.
 #pragma once
 
 #include <vector>
@@ -11,10 +12,10 @@ namespace kiln {
 
 struct ImageLooks {
   ScannedImages scanned;                // of all images
-  std::vector<ImageMeasures> measures;  // [N], not known of images that cannot be decoded
+  std::vector<ImageMeasures> measures;  // [N]; not known for images that cannot be decoded
 };
 
-// Reads every image once, with this many threads.
+// Reads every image once, on this many threads.
 ImageLooks look_at_images(Dataset& set, int num_threads);
 
 }  // namespace kiln

@@ -1,4 +1,5 @@
-// Some images of a dataset as training would show them to a model: `kiln inspect --augment`.
+// `kiln inspect --augment`: shows some images of a dataset as training would present them to a
+// model.
 #pragma once
 
 #include "base/log.h"
@@ -6,10 +7,11 @@
 
 namespace kiln {
 
-// Writes the page that `config` asks for, and says so; returns the exit status. Twelve images,
-// evenly spaced over the list, six times each: of the size that training would choose for these
-// images alone, or `config.image_size`. Images that cannot be decoded give way to the next ones.
-// Throws Error kInvalidDataset where none can be.
+// Writes the page that `config` asks for, logs where it is, and returns the exit status. The page
+// has twelve images, evenly spaced over the list, six times each. Their size is
+// `config.image_size`, or the one that training would choose for these twelve images alone. An
+// image that cannot be decoded is replaced by the next one. Throws Error kInvalidDataset if none
+// can be decoded.
 int write_augment_sheet(const InspectConfig& config, Log& log);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Which of SageMaker's input modes suits a dataset as it is stored.
+// Chooses the SageMaker input mode that suits a dataset as it is stored.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace kiln {
 
-// What a job would have to fetch.
+// The files that a job would have to fetch.
 struct StoredFiles {
   std::size_t count = 0;
   std::uint64_t bytes = 0;
-  bool in_place = false;    // few large files that are read by offset: uncompressed shards, records
-  bool compressed = false;  // archives or record files, some of them compressed
+  bool in_place = false;    // files that are read by offset: uncompressed shards, records
+  bool compressed = false;  // archives or record files, at least one of them compressed
 };
 
-// Sizes are read in parallel; files that cannot be read count as empty.
+// Reads file sizes in parallel; files that cannot be read count as empty.
 StoredFiles stored_files(const Dataset& set);
 
 struct InputMode {
@@ -24,8 +24,9 @@ struct InputMode {
   std::string reason;
 };
 
-// By AWS's advice: copy up to 50 GB (File), read larger ones in place where their files have 50 MB
-// and more (FastFile), pack smaller files first. What can only be read in order is a stream (Pipe).
+// Follows AWS's advice: copy up to 50 GB (File); read larger datasets in place if their files have
+// 50 MB or more (FastFile); pack smaller files first. Files that can only be read in order are
+// streamed (Pipe).
 InputMode fitting_mode(const StoredFiles& files);
 
 }  // namespace kiln

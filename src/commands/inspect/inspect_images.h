@@ -1,4 +1,4 @@
-// What `kiln inspect` says of a dataset.
+// What `kiln inspect` reports about a dataset.
 #pragma once
 
 #include "commands/inspect/inspect_table.h"
@@ -6,8 +6,9 @@
 
 namespace kiln {
 
-// Adds its fields to the report, in order; returns how many images --check found to be bad, and how
-// many pictures are in --valid-data-path too. Throws Error kInvalidDataset.
+// Adds its fields to the report, in order. Returns the number of images that --check found to be
+// bad plus the number of pictures that also occur in --valid-data-path. Throws Error
+// kInvalidDataset.
 int inspect_images(const InspectConfig& config, InspectReport& report);
 
 }  // namespace kiln

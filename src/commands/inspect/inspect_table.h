@@ -1,4 +1,4 @@
-// What `kiln inspect` found, as a table.
+// The result of `kiln inspect` as a table.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,10 +6,10 @@
 
 namespace kiln {
 
-// The output, in order; printed as a table or as JSON.
+// The output in order, printed as a table or as JSON.
 using InspectReport = nlohmann::ordered_json;
 
-// A line for each key; a list of objects is a table under its key.
+// One line per key; a list of objects becomes a table under its key.
 std::string table_text(const InspectReport& report);
 
 }  // namespace kiln

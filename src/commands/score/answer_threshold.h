@@ -1,5 +1,5 @@
-// From which confidence on a model answers: --min-confidence, or --answer-at by what validation
-// showed.
+// The confidence from which on a model answers: --min-confidence, or derived from --answer-at and
+// the model's validation results.
 #pragma once
 
 #include "base/calibration.h"
@@ -8,10 +8,12 @@
 
 namespace kiln {
 
-// 0: always. Throws Error kUserError where validation cannot say.
+// 0: the model always answers. Throws Error kUserError if the validation results do not give a
+// threshold for --answer-at.
 double answer_threshold(const ScoreConfig& config, const Calibration& calibration);
 
-// What --answer-at comes to on validation, and whether so much can be promised. Nothing without it.
+// Logs what --answer-at amounts to on validation, and warns if there are too few validation answers
+// to rely on it. Does nothing without --answer-at.
 void log_answer_threshold(const ScoreConfig& config, const Calibration& calibration, Log& log);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Which of many answers are worth a look: the least sure ones, and the most confident mistakes.
+// Selects the answers worth a look: the least confident ones, and the most confident mistakes.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,28 @@
 namespace kiln {
 
 struct NotableAnswer {
-  std::size_t image = 0;  // its running number
+  std::size_t image = 0;  // its index over all scored images
   std::string path;
   RankedClass best;
 };
 
-// Holds at most 100 of them, however many it sees.
+// Holds at most 100 answers, however many it sees.
 class NotableAnswers {
  public:
-  // `unsure_alone`: what counts as not sure is a guess (Score::is_unsure), and nothing else is.
+  // `unsure_alone`: only guesses (Score::is_unsure) count as unsure. Otherwise any answer may.
   explicit NotableAnswers(bool unsure_alone) : unsure_alone_(unsure_alone) {}
 
-  // In the order of the images. A bad image is no answer.
+  // Call it in the order of the images. Ignores bad images.
   void see(std::size_t image, const Score& score, bool is_wrong);
 
-  // The least sure first, 24 of them, or 76 guesses; then those of the 24 most confident mistakes
-  // that are not among them, the most confident first. Of equals the first image.
+  // The 24 least confident answers (76 guesses with `unsure_alone`), least confident first; then
+  // those of the 24 most confident mistakes that are not among them, most confident first. On ties,
+  // the first image.
   std::vector<NotableAnswer> all() const;
 
  private:
   const bool unsure_alone_;
-  std::vector<NotableAnswer> doubtful_, wrong_;  // in that order
+  std::vector<NotableAnswer> doubtful_, wrong_;  // in the order of all()
 };
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// `kiln score --resume`: what decides the rows of a job, and whether it continues those that a
-// killed one left.
+// `kiln score --resume`: what determines the rows of a job, and whether a job can continue the rows
+// that a killed one left.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace kiln {
 
-// Of names and true labels, image by image in their order.
+// A hash over the names and true labels of images, in order.
 class NamesHash {
  public:
   void add(const Dataset& set, const TrueLabels& labels, std::size_t image);
@@ -29,29 +29,31 @@ class NamesHash {
   ContentHash hash_{0};
 };
 
-// Of the first `count` images of --files-from, or else of `set`; nothing where there are fewer.
+// The NamesHash of the first `count` images of --files-from, or otherwise of `set`; empty if there
+// are fewer.
 std::optional<std::uint64_t> names_of_first(std::int64_t count, const ScoreConfig& config,
                                             const Dataset& set, const TrueLabels& labels);
 
-// After the compute threads are set. `precision` is what auto chose.
+// Call it after the number of compute threads is set. `precision` is the one in use, after auto has
+// been resolved.
 ScoreSettings score_settings(const ScoreConfig& config, const Predictor& predictor,
                              const Device& device, Precision precision,
                              const ScoreColumns& columns);
 
-// Why no job can continue the rows of this one, a clause; empty: one can. `list`: of
-// --files-from, or nullptr.
+// Why the rows of this job could not be continued by another one, as a clause; empty if they could.
+// `list` is that of --files-from, or nullptr.
 std::string why_in_one_go(const ScoreConfig& config, const ScoreFormat& format,
                           const FileList* list);
 
-// What this job asks of the rows that it finds.
+// What existing rows must match for this job to continue them.
 struct ScoreResume {
   const ScoreSettings& settings;
   std::string in_one_go;  // why_in_one_go()
   std::function<std::optional<std::uint64_t>(std::int64_t count)> names_of_first;
 };
 
-// From where this job continues; nothing: it starts over. Logs in a line what was done before, or
-// why it is done again.
+// Where this job continues; empty if it starts over. Logs one line about what was done before, or
+// why it is repeated.
 std::optional<ScoreProgress> find_rows(ScoreFile& file, const ScoreResume& resume, Log& log);
 
 }  // namespace kiln

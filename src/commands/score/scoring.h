@@ -1,4 +1,4 @@
-// What rank 0 of `kiln score` does: predictions -> rows of a file, and what is logged about them.
+// The work of rank 0 in `kiln score`: writes predictions as rows of a file, and logs a summary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,33 +30,34 @@ struct ScoreParts {
   Device device;
   PrecisionChoice precision;
   std::optional<Predictor> predictor;
-  Dataset set;  // of --data-path, if there is no list
-  // Of rank 0.
-  std::optional<FileList> list;  // of --files-from
+  Dataset set;  // from --data-path, if there is no list
+  // Only on rank 0:
+  std::optional<FileList> list;  // from --files-from
   const ScoreFormat* format = nullptr;
   std::optional<ScoreFile> file;
   std::optional<ExplanationFolder> explanations;
 };
 
-// Images -> rows, batch by batch in their order. Used by one thread.
+// Turns predictions into rows, batch by batch in the order of the images. Use from one thread.
 class Scoring {
  public:
-  // Starts the outputs, or continues those of a killed job. The arguments must outlive it.
+  // Starts the outputs, or continues those of a killed job. The arguments must outlive the object.
   // Throws Error.
   Scoring(const ScoreConfig& config, ScoreParts& parts, Log& log);
 
-  // The first images of all, which have their rows already.
+  // The number of images, from the first one on, that already have rows.
   std::int64_t num_before() const { return num_before_; }
-  // The next `count` of these are the first ones of `set`.
+  // Passes over the next `count` of those images, which are the first ones of `set`.
   void pass_over(const Dataset& set, std::uint32_t count);
-  // The next batch, of images of `set`. Throws Error kInvalidDataset for too many bad images.
+  // Adds the next batch, whose images belong to `set`. Throws Error kInvalidDataset if too many
+  // images are bad.
   void add(const Dataset& set, const PredictedBatch& batch);
-  // After all images, which became pixels in this way.
+  // Call it after the last image. `pixels` is the preprocessing that was used.
   void finish(const TransformSpec& pixels);
 
  private:
-  // On the CPU: [N, num_classes] with and without temperature, and of the most probable classes
-  // [N, top_k].
+  // On the CPU: probabilities [N, num_classes] with and without temperature, and confidences and
+  // ids of the most probable classes, [N, top_k].
   struct Ranked {
     at::Tensor probabilities, plain, confidences, ids;
   };
@@ -81,9 +82,9 @@ class Scoring {
   std::optional<ScoredDataset> scored_dataset_;
   NotableAnswers notable_;
   PredictionFaults faults_;
-  ScoreProgress so_far_;         // of the faults what was last saved
-  NamesHash names_;              // of so_far_.num_images
-  std::int64_t num_before_ = 0;  // images of the job that this one continues
+  ScoreProgress so_far_;         // its fault counts are those last saved
+  NamesHash names_;              // of the first so_far_.num_images images
+  std::int64_t num_before_ = 0;  // images done by the job that this one continues
   bool is_saved_ = false;
   double next_save_ = 0;
   ScoringProgress progress_;

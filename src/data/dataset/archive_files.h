@@ -1,5 +1,5 @@
-// What the readers of archives and of record files share: how their errors name a file, and files
-// of class names.
+// Code shared by the readers of archives and of record files: naming a file in errors, and reading
+// files of class names.
 #pragma once
 
 #include <cstddef>
@@ -20,26 +20,26 @@ constexpr std::size_t kMaxClasses = 100'000;  // ids have five digits
 // `archive` is relative to the root; empty: the root itself.
 std::filesystem::path path_of_archive(const DatasetContext& context, const std::string& archive);
 
-// Every archive stays open, which may exceed the default limit of 1024 files.
+// Raises the limit on open files, since every archive stays open and the default limit may be 1024.
 void allow_open_files(std::size_t count);
 
 // "'PATH' is compressed: it uses N MiB of 'FOLDER' until this process ends (set TMPDIR to use
-// another folder", which the caller ends.
+// another folder"; the caller appends the end of the sentence.
 std::string unpacked_note(const DatasetContext& context, const std::string& archive,
                           const OpenFile& file);
 
-// The lines of a file, which may begin with a byte-order mark and end with carriage returns.
-// `shown` is its name in errors. Error kInvalidDataset.
+// The lines of a file, without a byte-order mark and carriage returns. `shown` is the file's name
+// in errors. Throws Error kInvalidDataset.
 std::vector<std::string> read_class_lines(const std::filesystem::path& file,
                                           const std::string& shown, const DatasetContext& context);
 
-// Throws Error kInvalidDataset or, of kSpool, kUserError. `kind` is "archive" or "record file".
+// Throws Error kInvalidDataset, or kUserError for kSpool. `kind` is "archive" or "record file".
 enum class ArchiveTrouble { kUnusable, kSpool, kUnreadable };
 [[noreturn]] void fail_archive(const DatasetContext& context, const std::string& archive,
                                const std::string& kind, ArchiveTrouble trouble,
                                const std::string& reason);
 
-// Adds the file's name to errors of `action`.
+// Calls `action`, and adds the file's name to its errors.
 template <typename Action>
 auto with_archive_named(const DatasetContext& context, const std::string& archive,
                         const std::string& kind, Action&& action) {

@@ -1,4 +1,4 @@
-// What the names in an archive of images say.
+// The meaning of file names in an archive of images.
 #pragma once
 
 #include <string_view>
@@ -7,13 +7,13 @@
 
 namespace kiln {
 
-// Neither hidden nor a macOS companion file.
+// Excludes hidden files and macOS companion files.
 inline bool is_archived_image(std::string_view name) {
   const std::string_view base = name.substr(name.rfind('/') + 1);
   return has_image_extension(base) && !base.starts_with('.') && !name.starts_with("__MACOSX/");
 }
 
-// A file that holds the class of the image with the same key (WebDataset).
+// Whether this file holds the class of the image with the same key (WebDataset).
 inline bool is_label_file(std::string_view name) {
   return name.ends_with(".cls");
 }

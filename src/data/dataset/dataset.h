@@ -1,5 +1,5 @@
 // A dataset of labeled images: its files and classes, in list order. Read from an ImageDirectory, a
-// COCO folder, class folders, archives, or record files; no pixel is decoded. Faults are Error
+// COCO folder, class folders, archives or record files; no pixels are decoded. Faults are Error
 // kInvalidDataset (18) or kNotLabeledDataset (24), naming file and line.
 #pragma once
 
@@ -19,20 +19,17 @@
 
 namespace kiln {
 
-// The images of a set in little memory: the name and at most 64 bytes more for each, archive
-// members included, and 8 more where loaders read them.
-
-// One image as it is added or looked at; `file_name` of the latter is valid until samples are
-// added.
+// One image, as added to or read from a SampleTable. When read, `file_name` is valid until samples
+// are added.
 struct Sample {
-  std::string_view file_name;     // relative to the root, as listed; in an archive: the member
+  std::string_view file_name;     // as listed, relative to the root; in an archive: the member
   int label = -1;                 // index into classes; -1: no label
-  std::int64_t id = 0;            // as listed, or a running number
-  std::optional<ImageSize> size;  // if the list gives it
+  std::int64_t id = 0;            // as listed, or a sequence number
+  std::optional<ImageSize> size;  // if it is in the list
 };
 
-// The images of a dataset, compactly: the name and at most 64 bytes more for each, archive members
-// included.
+// The images of a dataset in little memory: the name and at most 64 more bytes for each image,
+// including archive members, and 8 more bytes once hashes are kept.
 class SampleTable {
  public:
   class Iterator;
@@ -45,17 +42,17 @@ class SampleTable {
 
   std::string_view file_name(std::size_t i) const;
   int label(std::size_t i) const { return labels_[i]; }
-  // nullptr: a separate file.
+  // nullptr if the image is a separate file.
   const ArchiveMember* member(std::size_t i) const {
     return members_.empty() ? nullptr : &members_[i];
   }
 
   void push_back(const Sample& item);
   void push_back(const Sample& item, const ArchiveMember& member);  // all or none are members
-  // For `count` more samples whose names have `name_bytes` bytes in total.
+  // Reserves memory for `count` more samples whose names total `name_bytes` bytes.
   void reserve(std::size_t count, std::size_t name_bytes);
   // Hashes of the images' bytes (content_hash()), known once a loader has read them; 0: not yet.
-  // After keep_hashes() any number of threads may note and look.
+  // After keep_hashes(), any number of threads may call note_content() and hash().
   void keep_hashes() { hashes_.resize(size()); }
   void note_content(std::size_t i, std::string_view bytes);
   void set_hash(std::size_t i, std::uint64_t hash) { hashes_[i] = hash; }
@@ -63,14 +60,14 @@ class SampleTable {
 
   void set_label(std::size_t i, int label) { labels_[i] = label; }
   void set_size(std::size_t i, ImageSize size) { sizes_[i] = size; }
-  // The samples `i` with keep[i], in order, with their ids and hashes.
+  // The samples `i` with keep[i], in order, including their ids and hashes.
   SampleTable only(const std::vector<bool>& keep) const;
   void remove_unlabeled();
   void shrink_to_fit();
   std::size_t memory_bytes() const;
 
-  // Appended to `bytes` for a reader of the same build. take_from() removes what it reads, and
-  // throws std::length_error for bytes that are not a valid table.
+  // append_to() serializes the table for a reader of the same build. take_from() consumes what it
+  // reads from `bytes`, and throws std::length_error if that is not a valid table.
   void append_to(std::string& bytes) const;
   static SampleTable take_from(std::string_view& bytes);
 
@@ -79,10 +76,10 @@ class SampleTable {
   static void visit_columns(auto& samples, Visit&& visit);
 
   std::string names_;                // concatenated
-  std::vector<std::uint64_t> ends_;  // of each name
+  std::vector<std::uint64_t> ends_;  // where each name ends in names_
   std::vector<std::int32_t> labels_;
   std::vector<ImageSize> sizes_;   // height 0: unknown
-  std::vector<std::int64_t> ids_;  // empty: every id is a running number
+  std::vector<std::int64_t> ids_;  // empty: every id is a sequence number
   std::vector<ArchiveMember> members_;
   std::vector<std::uint64_t> hashes_;  // not part of append_to()
 };
@@ -119,7 +116,7 @@ inline SampleTable::Iterator SampleTable::end() const {
 // A file that contains many images.
 struct ImageArchive {
   std::string name;  // relative to the root; empty: the root itself
-  OpenFile file;     // stays open, so that no image is lost if the file is deleted
+  OpenFile file;     // stays open, so images survive if the file is deleted
 };
 
 struct Dataset {
@@ -137,24 +134,24 @@ struct Dataset {
   Kind kind = Kind::kImageDirectory;
   std::filesystem::path root;
   std::string name;                    // in error messages: "Training dataset"
-  std::vector<std::string> classes;    // by class id; ids without a category are called "Others"
+  std::vector<std::string> classes;    // by class id; ids without a category are named "Others"
   SampleTable samples;                 // in list order
-  std::vector<ImageArchive> archives;  // that contain the samples
-  std::string list_name;     // the list of an ImageDirectory, relative to the root; else empty
-  std::string schema_json;   // `_schema.json`: as stored, or as `kiln convert` would write it
-  std::string samples_json;  // `_samples.json`, likewise
-  std::string read_with;     // reading_text() of the options it was read with
+  std::vector<ImageArchive> archives;  // the archives that contain the samples
+  std::string list_name;     // the list file of an ImageDirectory, relative to the root; or empty
+  std::string schema_json;   // `_schema.json`, as stored or as `kiln convert` would write it
+  std::string samples_json;  // `_samples.json`, as `kiln convert` would write it
+  std::string read_with;     // reading_text() of the options used to read it
   std::optional<int> first_label;   // the number of the first class in record files; empty: unknown
-  std::int64_t num_streamed = 0;    // images of an epoch of a stream, which has no samples
-  std::uint64_t memory_bytes = 0;   // that the images of a kept stream take
-  std::vector<SourceStamp> stamps;  // of what was read to list the images
-  std::vector<std::string> notes;   // for warnings: skipped files, circular links, …
+  std::int64_t num_streamed = 0;    // images per epoch of a stream, which has no samples
+  std::uint64_t memory_bytes = 0;   // memory taken by the images of a kept stream
+  std::vector<SourceStamp> stamps;  // of the folders and files read to list the images
+  std::vector<std::string> notes;   // to be logged as warnings: skipped files, circular links, …
 
   bool labeled() const { return !classes.empty(); }
   bool is_stream() const { return kind == Kind::kStream; }
-  // Its images came in a stream, and are in an archive that no file has the name of.
+  // Whether the images came in a stream and are now in an archive without a file name.
   bool is_kept_stream() const { return kind == Kind::kKeptStream; }
-  // Of a stream: of an epoch, at most.
+  // For a stream: the maximum per epoch.
   std::int64_t num_images() const {
     return is_stream() ? num_streamed : static_cast<std::int64_t>(samples.size());
   }
@@ -164,37 +161,38 @@ struct Dataset {
 // "stream", "stream, kept".
 std::string describe(Dataset::Kind kind);
 
-// What distinguishes datasets read from the same files: the options, and the contents of
-// the file that they name; empty for the default.
+// Distinguishes datasets read from the same files with different options: the options, and the
+// contents of the file that they name; empty for the defaults.
 std::string reading_text(const RecordOptions& records);
 
-// Reads the dataset in `root`. `name` is for errors ("Training dataset", or a path).
+// Reads the dataset in `root`. `name` is used in errors ("Training dataset", or a path).
 Dataset read_dataset(const std::filesystem::path& root, const std::string& name,
                      const RecordOptions& records = {});
 
-// Opens the archives that are not yet open. Error kInvalidDataset.
+// Opens the archives that are not open yet. Throws Error kInvalidDataset.
 void open_archives(Dataset& set);
 
-// For another part of the same dataset: it has the same archives, open where they are open in
-// `from`, and what was unpacked is not unpacked again. Throws std::system_error.
+// Gives another part of the same dataset the archives of `from`, open where they are open there, so
+// that nothing is unpacked twice. Throws std::system_error.
 void share_archives(const Dataset& from, Dataset& to);
 
-// Another dataset with some of the images, and with everything else as it is, but without notes.
-// Throws std::system_error.
+// A dataset with the images that have keep[i], and with everything else unchanged except that it
+// has no notes. Throws std::system_error.
 Dataset part_of(const Dataset& set, const std::vector<bool>& keep);
 
-// For a folder without labels whose images lie deeper than in class folders, such as the parent of
-// train and val: which folder to give. Else empty.
+// If a folder has no labels because its images are nested deeper than class folders, such as the
+// parent of train and val: advice on which folder to give. Otherwise empty.
 std::string depth_advice(const Dataset& set);
 
-// For training: labels present (24), samples without label left out, at least one image (18).
+// Reads a dataset for training: it must have labels (24) and at least one image (18); images
+// without a label are left out.
 Dataset read_labeled_dataset(const std::filesystem::path& root, const std::string& name,
                              const RecordOptions& records = {});
 
-// Images per class; every label must be below `num_classes`.
+// The number of images per class. All labels must be below `num_classes`.
 std::vector<long long> counts_by_class(const Dataset& set, std::size_t num_classes);
 
-// Changes the labels of `valid` to the ids of `train`, by class name. A class missing from `train`
+// Maps the labels of `valid` to the class ids of `train`, by class name. A class that `train` lacks
 // is error 18 naming it.
 void map_classes(const Dataset& train, Dataset& valid);
 

@@ -1,4 +1,4 @@
-// Lists a folder, recognizes images and archives by name, and detects changes on disk.
+// Lists folders, recognizes images and archives by name, and detects changes on disk.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ struct FolderEntry {
   enum class Kind { kFile, kFolder, kLost, kOther };
   std::string_view name;
   Kind kind = Kind::kOther;  // of the target, for a link
-  bool may_be_link = false;  // false: certainly not a link
+  bool may_be_link = false;  // false: definitely not a link
 };
 
-// Sorted by name, byte by byte, without "." and "..".
+// The entries of a folder, sorted bytewise by name, without "." and "..".
 class FolderEntries {
  public:
   FolderEntries() = default;
@@ -30,15 +30,16 @@ class FolderEntries {
   auto end() const { return entries_.end(); }
 
  private:
-  std::vector<char> names_;  // viewed by the entries; does not move with the object
+  std::vector<char> names_;  // the entries point into it; moving the object keeps its address
   std::vector<FolderEntry> entries_;
 };
 
-// Threads that a scan uses: more than there are processors, since on network mounts they mostly
+// Threads used for a scan: more than there are processors, since on network mounts they mostly
 // wait.
 constexpr int kScanThreads = 16;
 
-// Files count as images, archives or record files by name, since opening each one would take long.
+// Files are recognized as images, archives or record files by name, since opening each one would
+// take too long.
 
 // One of image_extensions(), case-insensitive.
 bool has_image_extension(std::string_view file_name);
@@ -46,18 +47,18 @@ bool has_image_extension(std::string_view file_name);
 // .zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.zst .tzst, case-insensitive.
 bool has_archive_extension(std::string_view file_name);
 
-// .tfrecord .tfrecords .tfrec .rec, or the number of one file of many, as in train-00000-of-01024;
-// also with .gz. Case-insensitive.
+// .tfrecord .tfrecords .tfrec .rec, or a shard number as in train-00000-of-01024; also with .gz.
+// Case-insensitive.
 bool has_record_name(std::string_view file_name);
 
-// "train" for train-00000-of-01024; empty if the name has no such end.
+// "train" for train-00000-of-01024; empty if the name does not end like this.
 std::string_view numbered_set_name(std::string_view file_name);
 
-// The end of an error's advice: the supported extensions.
+// The list of supported extensions, for the end of an error message.
 std::string image_names_advice();
 
-// Detects changes of a dataset on disk: one number for each folder and file that was read to list
-// it.
+// Detects changes to a dataset on disk: a number for each folder and file that was read to list the
+// images.
 struct SourceStamp {
   std::string name;  // relative to the root; empty: the root itself
   std::int64_t stamp = 0;
@@ -70,7 +71,7 @@ struct SourceStamp {
 // into it. Take the stamp before reading the source. 0 means that it cannot be read.
 SourceStamp stamp_of(const std::filesystem::path& root, const std::string& name);
 
-// The names whose stamp has changed; checked in parallel.
+// The names whose stamp has changed. Checks in parallel.
 std::vector<std::string> changed_sources(const std::filesystem::path& root,
                                          const std::vector<SourceStamp>& stamps);
 

@@ -1,4 +1,4 @@
-// The stored bytes of one image; and a whole dataset as bytes, for other ranks and for the index.
+// The stored bytes of one image; and a whole dataset serialized for other ranks and for the index.
 #pragma once
 
 #include <cstddef>
@@ -11,24 +11,23 @@ namespace kiln {
 
 constexpr std::uint64_t kMaxImageBytes = std::uint64_t{1} << 30;
 
-// Replaces `buffer` by the bytes of image `i` and reuses its capacity. Any number of threads.
-// Throws ImageFault (data/image/image.h) if this image is missing, unreadable, larger than 1 GiB,
-// or not what the archive's directory says; std::system_error if memory or descriptors are
-// exhausted.
+// Replaces `buffer` with the bytes of image `i`, reusing its capacity. Thread-safe. Throws
+// ImageFault (data/image/image.h) if the image is missing, unreadable, larger than 1 GiB, or
+// differs from the archive's directory; std::system_error if memory or descriptors are exhausted.
 void read_image_bytes(const Dataset& set, std::size_t i, std::string& buffer);
 
 // The same, but it may stop after the first `limit` bytes.
 void read_first_bytes(const Dataset& set, std::size_t i, std::size_t limit, std::string& buffer);
 
-// A dataset as bytes and back, so that one rank scans the folders for all.
+// Serializes a dataset, so that one rank can scan the folders for all.
 
 // kList: everything except `root` and `name`, which each rank knows, and `notes` and `stamps`,
-// which only the reading rank needs. kWithSources: these two as well.
+// which only the reading rank needs. kWithSources: includes `notes` and `stamps`.
 enum class SetParts { kList, kWithSources };
 
 std::string to_bytes(const Dataset& set, SetParts parts);
 
-// Throws InternalError unless `bytes` is the result of to_bytes() of the same build. Archives are
+// Throws InternalError unless `bytes` is the result of to_bytes() from the same build. Archives are
 // named but not open.
 Dataset dataset_of(std::string_view bytes, SetParts parts);
 

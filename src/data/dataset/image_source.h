@@ -1,4 +1,4 @@
-// Images to predict, with or without labels. (dataset.h has the datasets for training.)
+// Images to predict, with or without labels. (Datasets for training are in dataset.h.)
 #pragma once
 
 #include <cstddef>
@@ -10,29 +10,29 @@
 
 namespace kiln {
 
-// What read_dataset() reads, but of plain folders and archives every image at any depth: one that
-// lies in a class folder has its label, the others have none. Or a single image file, whose root is
-// its folder. Faults as read_dataset()'s.
+// As read_dataset(), but from plain folders and archives reads every image at any depth: images in
+// a class folder have its label, the others have none. `path` may also be a single image file; the
+// root is then its folder. Throws as read_dataset() does.
 Dataset read_every_image(const std::filesystem::path& path, const std::string& name,
                          const RecordOptions& records = {});
 
-// Labels of images that are no classes of the model.
+// Labels that are not among the model's classes.
 struct UnknownLabels {
   long long num_images = 0;
   std::vector<std::string> names;
 };
 
-// The true labels of a dataset, next to the classes of a model. Where folders give them and none is
-// named after a class, they are just folders, and there are no labels.
+// The true labels of a dataset, compared with the classes of a model. If labels come from folder
+// names and none matches a class, the folders are taken as plain folders, and there are no labels.
 class TrueLabels {
  public:
-  // Both must outlive it.
+  // Both must outlive this object.
   TrueLabels(const Dataset& set, const std::vector<std::string>& classes);
 
   bool any() const { return any_; }
-  // Of image `i`; empty: it has none.
+  // The label of image `i`; empty if it has none.
   std::string of(std::size_t i) const;
-  // Whether the model has a class of this name.
+  // Whether the model has the class of image `i`.
   bool is_known(std::size_t i) const;
   UnknownLabels unknown() const;
 
@@ -42,23 +42,24 @@ class TrueLabels {
   bool any_ = false;
 };
 
-// The image files that a list names, one path a line, part by part: the list may be as long as it
-// likes, and may still be growing. One thread.
+// Reads the image files named in a list, one path per line, in portions. The list may be of any
+// length and may still be growing. Use from one thread.
 class FileList {
  public:
-  // `list` is a file, or "-" for standard input. Relative paths in it are relative to `root`; empty
-  // stands for the working directory. Throws Error kUserError.
+  // `list` is a file, or "-" for standard input. Relative paths in it are relative to `root`, or to
+  // the working directory if that is empty. Throws Error kUserError.
   FileList(std::string list, std::filesystem::path root);
   ~FileList();
   FileList(const FileList&) = delete;
   FileList& operator=(const FileList&) = delete;
 
-  // Whether another FileList reads the same: a file, and no pipe or standard input.
+  // Whether another FileList would read the same list: true for a file, false for a pipe or
+  // standard input.
   bool can_be_read_again() const;
 
-  // Waits for an image, and takes at most `most` of those that the list holds by then; false at
-  // its end. The files are not opened. Throws Error kUserError for a line longer than any path, and
-  // if the list cannot be read.
+  // Waits for at least one image, then takes the images in the list so far, at most `most`; false
+  // at the end of the list. Does not open the image files. Throws Error kUserError for a line
+  // longer than any path, and if the list cannot be read.
   bool next(std::size_t most, Dataset& set);
 
  private:

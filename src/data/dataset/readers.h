@@ -1,5 +1,5 @@
-// The readers behind read_dataset() (dataset.h), one .cpp each, and the form of their errors:
-// ImageDirectory, COCO, class folders, archives.
+// The readers behind read_dataset() (dataset.h), one .cpp each, and the format of their errors:
+// ImageDirectory, COCO, class folders, archives, record files.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace kiln {
 struct DatasetContext {
   std::filesystem::path root;
   std::string name;  // "Training dataset"
-  // Also the images beside and below class folders, without labels; else they are skipped.
+  // Also read images next to and below class folders, without labels; otherwise they are skipped.
   bool every_image = false;
   RecordOptions records = {};
 
@@ -30,12 +30,12 @@ struct DatasetContext {
   }
 };
 
-// The dataset in the root, of whatever kind it is.
+// Reads the dataset in the root, whatever its kind.
 Dataset read_of_any_kind(const DatasetContext& context);
 
-// The labeled folders, each kind read by its own file; dataset.cpp chooses.
+// Readers for labeled folders, each in its own file; dataset.cpp chooses among them.
 
-// The names in `_meta.yaml`, or their defaults.
+// The file names in `_meta.yaml`, or their defaults.
 struct DirectoryNames {
   std::string list, schema, samples;
 };
@@ -48,41 +48,41 @@ Dataset read_image_directory(const DatasetContext& context);
 // The files named in the list of an ImageDirectory, without checking that they exist.
 std::vector<std::string> listed_files(const DatasetContext& context);
 
-// The first *.json in the root, by name, that holds images and annotations; empty if there is none.
-// Unreadable JSON files are named in `notes`.
+// Reads the first *.json in the root, by name, that contains images and annotations; empty if there
+// is none. Unreadable JSON files are mentioned in `notes`.
 std::optional<Dataset> read_coco(const DatasetContext& context, std::vector<std::string>& notes);
 
-// Class folders one level deep; where there are none, or with `every_image`, every image at any
-// depth, of which those exactly one level deep have their folder as label.
+// Reads class folders one level deep. If there are none, or with `every_image`: every image at any
+// depth, of which only those exactly one level deep have their folder as label.
 Dataset read_folders(const DatasetContext& context);
 
-// Checks that every sample is a regular file; Error kInvalidDataset names the first ten that are
-// not. `lines` (may be empty) are the line numbers of the samples in `list`. Adds the folders'
-// stamps to the set.
+// Checks that every sample is a regular file; otherwise Error kInvalidDataset names the first ten
+// that are not. `lines` (may be empty) are the line numbers of the samples in `list`. Adds the
+// folders' stamps to the set.
 void check_listed_files(Dataset& set, const std::vector<int>& lines, const std::string& list,
                         const DatasetContext& context);
 
 // `_schema.json` and `images.lst` of an ImageDirectory, parsed strictly.
 
-// The columns of a schema, found by their properties.
+// The columns of a schema, identified by their properties.
 struct ListSchema {
   std::string image_key = "image_info";
   std::string label_key;             // empty: no label column
-  std::vector<std::string> classes;  // by id; unused ids are "Others"
+  std::vector<std::string> classes;  // by id; unused ids are named "Others"
   std::vector<bool> is_category;     // by id; false: an unused id
 };
 
-// `file` is the schema's name in errors. Throws Error kInvalidDataset.
+// `file` is the name of the schema in errors. Throws Error kInvalidDataset.
 ListSchema parse_schema(std::string_view bytes, const std::string& file,
                         const DatasetContext& context);
 
 struct ListedImages {
   SampleTable samples;
-  std::vector<int> lines;              // of each in the list, from 1
-  std::vector<int> implausible_lines;  // whose size no image may have; it counts as not given
+  std::vector<int> lines;              // line number of each sample in the list, from 1
+  std::vector<int> implausible_lines;  // lines with an impossible image size, which is ignored
 };
 
-// The images of a list, in its order. Does not look for them on disk. Throws Error kInvalidDataset.
+// The images of a list, in its order. Does not check that they exist. Throws Error kInvalidDataset.
 ListedImages parse_image_list(std::string_view bytes, const std::string& file,
                               const ListSchema& schema, const DatasetContext& context);
 
@@ -96,76 +96,78 @@ inline constexpr std::string_view kSamplesName = "_samples.json";
 
 std::string meta_text();
 
-// Without classes there is no label column.
+// If `classes` is empty, there is no label column.
 std::string schema_text(const std::vector<std::string>& classes);
 
-// The line of one image, with its newline; `label` may be null.
+// The line for one image, with its newline. `label` may be null.
 std::string list_line(const Sample& item, std::string_view file_name, const std::string* label);
 
-// The list `bytes` with other names for its images, by their position, and everything else as it
-// is. Throws Error kInvalidDataset as parse_image_list().
+// The list `bytes` with the images renamed to `names`, by position, and everything else unchanged.
+// Throws Error kInvalidDataset as parse_image_list() does.
 std::string renamed_list(std::string_view bytes, const std::string& file, const ListSchema& schema,
                          const std::vector<std::string>& names, const DatasetContext& context);
 
 inline constexpr std::size_t kNumSamples = 3;
 
-// Those of the first three images of `set` that decode, in base64. Files larger than 64 MiB are
-// left out.
+// `_samples.json` for `set`: its first three images in base64, without those that do not decode.
+// Files larger than 64 MiB are left out.
 std::string samples_text(const Dataset& set);
-// The same of the first images as they are given; an empty one is left out.
+// The same for the given contents of the first images; empty ones are left out.
 std::string samples_text(const Dataset& set, const std::array<std::string, kNumSamples>& images);
 
 // An open archive and the images in it.
 struct ArchiveListing {
   OpenFile file;
-  SampleTable images;  // members in the archive's order; `label` is an index into `labels`, or -1
+  SampleTable images;  // members in archive order; `label` is an index into `labels`, or -1
   std::vector<std::string> labels;  // from the `.cls` files of a tar
   std::string note;
 };
 
-// `archive` is relative to the root, or empty. Error kInvalidDataset: damaged, truncated, a path
-// that leads out of it, a name that appears twice.
+// `archive` is relative to the root, or empty. Throws Error kInvalidDataset if the archive is
+// damaged or truncated, a path leads out of it, or a name appears twice.
 ArchiveListing list_archive(const DatasetContext& context, const std::string& archive);
 
-// The archive itself, or its unpacked contents. Error kInvalidDataset.
+// Opens the archive itself, or its unpacked contents. Throws Error kInvalidDataset.
 OpenFile open_archive(const DatasetContext& context, const std::string& archive);
 
-// Names of numbered classes, beside shards and record files.
+// The file next to shards or record files that names numbered classes.
 inline constexpr const char* kClassesName = "classes.txt";
 
-// Why a class cannot be a line of the `classes.txt` beside shards, whose reader would take part of
-// the name away: a clause, empty when it can.
+// Why a class name cannot be a line of the `classes.txt` next to shards, because its reader would
+// drop part of the name: a clause; empty if it can be.
 std::string fault_of_class_line(std::string_view name, bool is_first);
 
 // Labeled images inside archives: one archive with class folders in it, or a folder of shards.
 
-// The archives and record files directly in `root`, unless there are folders or images beside them.
+// The archives and record files directly in `root`, unless there are folders or images next to
+// them.
 struct PackedFiles {
   std::vector<std::string> archives, records;
 };
 PackedFiles find_packed_files(const std::filesystem::path& root);
 
-// `archives` are relative to the root, in order; "" is the root itself. An image's class comes from
-// its `.cls` file in tars that have them (WebDataset: KEY.jpg and KEY.cls; the class is a number, a
-// line of `classes.txt` beside the shards, or a name), otherwise from its folder, one below the
-// path that all images share. Without classes, or with `every_image`: every image, in the order of
-// the archives; the others have no label. Error kInvalidDataset.
+// Reads `archives`, which are relative to the root and in order; "" is the root itself. In tars
+// with `.cls` files (WebDataset: KEY.jpg and KEY.cls), these give an image's class as a number, a
+// line of `classes.txt` next to the shards, or a name. Otherwise the class is the image's folder,
+// one level below the path that all images share. Without classes, or with `every_image`: every
+// image, in the order of the archives; images without a class have no label. Throws Error
+// kInvalidDataset.
 Dataset read_archives(const DatasetContext& context, const std::vector<std::string>& archives);
 
-// Record files: TFRecord and RecordIO, distinguished by their first bytes, also compressed.
+// Record files: TFRecord and RecordIO, possibly compressed, told apart by their first bytes.
 
-// `files` as read_archives()'s. A class has the name that the records give, or else that of its
-// number in a file of names (--classes, or `classes.txt` beside the files), or its number. Labels
-// below 0 are none; of several the first counts. A record whose checksum is wrong is a bad image,
-// whatever it says. Error kInvalidDataset.
+// `files` are as in read_archives(). The name of a class is the one in the records, or else the one
+// for its number in a file of names (--classes, or `classes.txt` next to the files), or else its
+// number. Labels below 0 count as no label; of several labels the first one counts. A record with a
+// wrong checksum is a bad image, whatever it contains. Throws Error kInvalidDataset.
 Dataset read_records(const DatasetContext& context, const std::vector<std::string>& files);
 
-// The file itself, or its unpacked contents. Error kInvalidDataset.
+// Opens the file itself, or its unpacked contents. Throws Error kInvalidDataset.
 OpenFile open_record_file(const DatasetContext& context, const std::string& file);
 
-// A record file as it is listed.
+// The listed contents of a record file.
 struct RecordListing {
-  // What records say of a class: equal for all records of one label.
+  // What records say about a class; equal for all records with one label.
   struct Label {
     std::int64_t number = -1;  // -1: none
     std::string text;          // empty: none
@@ -174,18 +176,18 @@ struct RecordListing {
   OpenFile file;
   SampleTable images;  // `label` is an index into `labels`, or -1
   std::vector<Label> labels;
-  std::vector<bool> damaged;    // whose checksum is wrong, as far as they were looked at
+  std::vector<bool> damaged;    // wrong checksum, for the records whose checksum was verified
   std::size_t num_several = 0;  // records with several labels
   std::string note;
 };
 
 RecordListing list_records(const DatasetContext& context, const std::string& file);
 
-// Whether the checksum of a record is wrong, or it is too large for an image.
+// Whether the record has a wrong checksum or is too large for an image.
 bool is_damaged_record(const OpenFile& file, const ArchiveMember& member);
 
-// Gives a set whose classes have names the classes of --classes, in their order. Error
-// kInvalidDataset names those that are not among them, and lines that are equal.
+// Replaces the classes of a set whose classes have names by those of --classes, in their order.
+// Throws Error kInvalidDataset naming classes that are not in that file, and duplicate lines.
 void use_class_names(const DatasetContext& context, Dataset& set);
 
 }  // namespace kiln

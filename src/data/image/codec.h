@@ -1,5 +1,5 @@
-// The codecs behind image.h: one pair of functions per format, one third-party library per .cpp.
-// Every function throws ImageFault; sizes are checked against kMaxImagePixels before pixels are
+// The codecs behind image.h: a pair of functions per format, one third-party library per .cpp.
+// Every function throws ImageFault. Sizes are checked against kMaxImagePixels before pixels are
 // allocated.
 #pragma once
 
@@ -12,22 +12,25 @@
 
 namespace kiln::codec {
 
-// The size; ImageFault if a side is not positive or the image is larger than kMaxImagePixels.
+// Returns the size; throws ImageFault if a side is not positive or the image is larger than
+// kMaxImagePixels.
 ImageSize checked_size(std::uint64_t width, std::uint64_t height);
 
-// ImageFault unless the file's bytes can be that many, so that a header alone takes no memory.
+// Throws ImageFault if the file has fewer bytes than needed, so that a header alone cannot make us
+// allocate memory.
 void require_bytes(std::uint64_t available, std::uint64_t needed, std::string_view kind);
 
-// Makes `part` the whole of an image of that size: its pixels, all zero, in the part's own memory.
+// Makes `part` the whole of an image of that size. Returns its pixels, all zero, in the part's own
+// memory.
 std::span<std::uint8_t> begin_whole(ImageSize size, ImagePart& part);
 
-// Integers inside `bytes`; the caller has checked the bounds.
+// Little- and big-endian integers at byte `at`; the caller has checked the bounds.
 std::uint32_t little16(std::string_view bytes, std::size_t at);
 std::uint32_t little32(std::string_view bytes, std::size_t at);
 std::uint32_t big16(std::string_view bytes, std::size_t at);
 std::uint32_t big32(std::string_view bytes, std::size_t at);
 
-// One pixel of C, M, Y, K (255 is full ink) as RGB, rounded as Pillow rounds.
+// Converts one pixel from CMYK (255 is full ink) to RGB, rounded as Pillow rounds.
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb);
 
 void decode_jpeg(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
@@ -45,7 +48,7 @@ ImageSize read_pnm_size(std::string_view bytes);
 ImageSize read_tiff_size(std::string_view bytes);
 ImageSize read_webp_size(std::string_view bytes);
 
-// The fault of a file (or the part of it that was read) that ends inside its header.
+// Throws the fault of a file that ends inside its header, or whose read part does.
 [[noreturn]] void fail_in_header(std::string_view kind);
 
 }  // namespace kiln::codec

@@ -1,6 +1,6 @@
-// Resampling of 8-bit RGB with the filters that Pillow has beside bilinear, with its results: each
-// pixel of a row and then of a column is a weighted sum of those that the filter reaches, rounded
-// to 8 bits. For speed, bilinear is resample.h's.
+// Resampling of 8-bit RGB with Pillow's filters other than bilinear, giving Pillow's results: each
+// pixel is a weighted sum of the pixels within reach of the filter, first along rows, then along
+// columns, rounded to 8 bits after each pass. Bilinear is in resample.h, for speed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace kiln {
 
 enum class ResizeFilter { kNearest, kLanczos, kBicubic, kBox, kHamming };
 
-// `region` of an image of size `whole` -> [resized.height, resized.width, 3]. `scratch` is memory.
+// Resizes `region` of an image of size `whole` to [resized.height, resized.width, 3]. `scratch` is
+// reusable memory.
 void resize_with_filter(const std::uint8_t* pixels, ImageSize whole, const Region& region,
                         ImageSize resized, ResizeFilter filter, std::vector<std::uint8_t>& scratch,
                         std::uint8_t* target);

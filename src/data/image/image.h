@@ -1,4 +1,4 @@
-// Images in memory, and file bytes <-> RGB pixels.
+// Images in memory, and conversion between file contents and RGB pixels.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,16 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
-// Pixels of a region, not owned: RGB, [H, W, 3] of the region, rows without padding.
+// Non-owning view of a region's pixels: RGB, [H, W, 3] of the region, rows without padding.
 struct PixelView {
   const std::uint8_t* pixels = nullptr;
   Region region;
 };
 
-// Image file bytes -> RGB pixels, equal to Pillow's convert("RGB"). The format is detected from the
-// bytes: JPEG (baseline, progressive, gray, CMYK, YCCK), PNG, BMP, PPM/PGM, TIFF, WebP. 16-bit
-// samples keep their high byte. EXIF rotation is not applied. All functions are pure and
-// thread-safe.
+// Decoding of image files to RGB pixels, with the results of Pillow's convert("RGB"). The format is
+// detected from the contents: JPEG (baseline, progressive, gray, CMYK, YCCK), PNG, BMP, PPM/PGM,
+// TIFF, WebP. 16-bit samples keep their high byte. EXIF rotation is not applied. All functions are
+// pure and thread-safe.
 
 // Larger images are rejected before anything is allocated.
 constexpr long long kMaxImagePixels = 178'956'970;  // Pillow's decompression-bomb error limit
@@ -49,7 +49,7 @@ constexpr bool is_plausible(ImageSize size) {
          static_cast<long long>(size.height) * size.width <= kMaxImagePixels;
 }
 
-// Why one image is bad: a clause without the file name, such as "not an image: it begins with
+// Why an image is bad, as a clause without the file name, such as "not an image: it begins with
 // '<!DOCTYPE'".
 class ImageFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -61,23 +61,23 @@ struct DecodedImage {
                        // 32 rows missing")
 };
 
-// Throws ImageFault: unknown format, broken data, too large, zero bytes, a truncated JPEG with half
-// of its rows or fewer.
+// Throws ImageFault for an unknown format, invalid data, an image that is too large, an empty file,
+// or a truncated JPEG with half of its rows or fewer.
 DecodedImage decode_image(std::string_view bytes);
 
-// If the whole image fits into this, memory is allocated for all of it, so that other parts of it
-// need no more.
+// If the whole image takes no more than this, memory is allocated for all of it, so that its other
+// parts need no more.
 constexpr std::size_t kWholeImageBytes = std::size_t{16} << 20;
 
-// A part of an image, possibly at a lower resolution. Reuse it for the next image to keep its
-// memory.
+// A part of an image, possibly at reduced resolution. Reuse the object for the next image to keep
+// its memory.
 struct ImagePart {
   ImageSize whole;
-  int reduction = 1;                 // one pixel stands for this many in each direction; 1, 2 or 4
+  int reduction = 1;                 // one pixel covers this many in each direction; 1, 2 or 4
   Region region;                     // the part in `pixels`, in reduced pixels
   std::vector<std::uint8_t> pixels;  // [H, W, 3] of the region, then unused bytes
-  std::string damage;                // as DecodedImage's
-  // Makes `pixels` at least this large; its contents are lost if it grows.
+  std::string damage;                // as in DecodedImage
+  // Makes `pixels` at least this large. The contents are lost if it grows.
   void reserve(std::size_t bytes);
   PixelView view() const { return {pixels.data(), region}; }
 };
@@ -87,28 +87,28 @@ struct WantedPart {
   double shrinks_by = 1;  // the caller will shrink the part by this factor in each direction
 };
 
-// The part needed of an image of that size. Pure.
+// Chooses the part needed of an image of that size. Pure.
 using ChoosePart = std::function<WantedPart(ImageSize whole)>;
 
-// Like decode_image(), but only for a region that contains the wanted one: a JPEG's rows below it
-// are not read, so damage there may go unnoticed unless the file is truncated. The pixels equal
-// those of decode_image() unless they will shrink by 6 or more: then a JPEG is decoded at half its
-// resolution, from 16 on at a quarter. After shrinking, to 32 pixels or more in each direction, the
-// PSNR to the full-resolution result is at least 40 dB, but single values may differ by more than
-// 1: only used for random crops. See README.md.
+// As decode_image(), but only for a region that contains the wanted one. Rows of a JPEG below the
+// region are not read, so damage there may go unnoticed unless the file is truncated. The pixels
+// equal those of decode_image() unless they will be shrunk by a factor of 6 or more: a JPEG is then
+// decoded at half its resolution, and from 16 on at a quarter. Once shrunk to 32 pixels or more in
+// each direction, the PSNR relative to the full-resolution result is at least 40 dB, but single
+// values may differ by more than 1. This is used only for random crops. See README.md.
 void decode_part(std::string_view bytes, const ChoosePart& choose, ImagePart& part);
 
-// The size from the header; `bytes` may be only the beginning of the file (64 KiB are nearly always
-// enough; otherwise ImageFault says so). Throws ImageFault as above.
+// Reads the size from the header. `bytes` may be only the beginning of the file (64 KiB are nearly
+// always enough; otherwise ImageFault says so). Throws ImageFault as above.
 ImageSize read_image_size(std::string_view bytes);
 
-// "JPEG", "PNG", … by the first bytes; empty if unknown.
+// "JPEG", "PNG", … according to the first bytes; empty if unknown.
 std::string_view image_kind(std::string_view bytes);
 
-// Of files of all formats: ".jpg", ".jpeg", ".png", …
+// File name extensions of all formats: ".jpg", ".jpeg", ".png", …
 const std::vector<std::string>& image_extensions();
 
-// Pixels -> file bytes, for images drawn by the program itself.
+// Encoding, for images drawn by the program itself.
 
 std::string encode_jpeg(const Image& image, int quality);
 std::string encode_png(const Image& image);

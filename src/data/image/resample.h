@@ -1,10 +1,10 @@
-// Antialiased bilinear resampling of 8-bit RGB, like Pillow's BILINEAR and torchvision's
-// antialias=True: a triangle filter as wide as the reduction, with weights normalized over the
-// pixels that exist.
+// Antialiased bilinear resampling of 8-bit RGB, as Pillow's BILINEAR and torchvision's
+// antialias=True: a triangle filter that widens with the reduction factor, with weights normalized
+// over the pixels inside the image.
 //
 // Rows are combined first, then columns, one output row at a time, in 16-bit fixed point with 8
-// bits after the point (floats where an image shrinks more than about a hundredfold); nothing is
-// rounded to 8 bits in between. The result is at most 1 from either library's.
+// fractional bits (in floats if an image shrinks more than about a hundredfold). Nothing is rounded
+// to 8 bits in between. Results differ from either library by at most 1.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace kiln {
 
-// One side of an image: `length` pixels from `begin` on are resized to `resized` ones, of which
-// `count` from `first` on are wanted.
+// One axis of a resize: `length` pixels starting at `begin` are resized to `resized` pixels, of
+// which `count` starting at `first` are wanted.
 struct ResampleAxis {
   double begin = 0;
   double length = 0;
@@ -28,16 +28,16 @@ struct ResampleAxis {
 // The source pixels needed for the wanted ones.
 Region needed_region(const ResampleAxis& rows, const ResampleAxis& columns);
 
-// Reuses its memory from one image to the next. One thread.
+// Reuses its memory from image to image. Use from one thread.
 class Resampler {
  public:
-  // `view` holds at least needed_region(). Writes [rows.count, columns.count, 3] to `target` and
-  // nothing beyond it, every row from right to left if `mirror`.
+  // `view` contains at least needed_region(). Writes exactly [rows.count, columns.count, 3] to
+  // `target`; with `mirror`, each row from right to left.
   void write(const PixelView& view, const ResampleAxis& rows, const ResampleAxis& columns,
              bool mirror, std::uint8_t* target);
 
  private:
-  // For one axis: the wanted pixel i combines the `taps` pixels from starts[i] on.
+  // For one axis: wanted pixel i combines the `taps` pixels from starts[i] on.
   struct Taps {
     int taps = 0;
     std::vector<int> starts;             // in the image
@@ -52,7 +52,7 @@ class Resampler {
   void write_row(const std::uint16_t* row, std::uint8_t* target) const;
 
   Taps rows_, columns_;
-  std::vector<double> weights_;                // of one pixel's taps
+  std::vector<double> weights_;                // weights of one pixel's taps
   std::vector<int> column_offsets_;            // [count] of samples in row_
   std::vector<std::uint16_t> column_weights_;  // [count, pairs of taps, 8]; see lay_out_columns
   std::vector<const std::uint8_t*> inputs_;    // [rows_.taps]

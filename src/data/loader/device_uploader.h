@@ -1,8 +1,8 @@
-// A host batch -> normalized images and labels on the device. A CPU uses the loader's floats in
-// place; a GPU receives bytes and normalizes them itself. One thread.
+// Turns a host batch into normalized images and labels on the device. A CPU uses the loader's
+// floats in place; a GPU receives bytes and normalizes them itself. Use from one thread.
 //
 // Copies to a GPU use a separate stream, so they overlap with the previous batch's kernels, which
-// are queued and not waited for. upload() waits for its own copy only; then the loader may refill
+// are queued but not waited for. upload() waits only for its own copy; the loader may then refill
 // the host batch.
 #pragma once
 
@@ -19,12 +19,12 @@ namespace kiln {
 struct DeviceBatch {
   at::Tensor images;  // float32 [N, 3, H, W], channels_last, (x / 255 - mean) / std
   at::Tensor labels;  // int64 [N]
-  // Of images that are mixed of two: the other label, and the share of the first, float32 [N], at
-  // least a half. Undefined: of none.
+  // For images mixed from two (mixup, cutmix): the second label, and the share of the first one,
+  // float32 [N], at least one half. Undefined: not mixed.
   at::Tensor other_labels = {}, shares = {};
 };
 
-// The memory layout of host batches for a device; a GPU's are in `pinned` memory.
+// The memory layout of host batches for a device. For a GPU they are in `pinned` memory.
 struct HostBatchLayout {
   LoaderThreads::NewBuffer new_buffer;
   std::optional<Normalization> scaling;  // for BatchLoader::Plan
@@ -37,10 +37,10 @@ class DeviceUploader {
   DeviceUploader(const at::Device& device, ImageSize size, int batch_size,
                  const Normalization& scaling);
 
-  // `batch` has the device's layout. On a CPU the images share its memory. Labels, and images on a
-  // GPU, are in the uploader's memory: valid until the next upload(), on a GPU for work queued on
-  // the current stream before it. cuDNN measures its convolutions (which takes seconds for each
-  // shape) for whole batches alone, and not where it must be deterministic.
+  // `batch` must have the device's layout. On a CPU the images share its memory. Labels, and on a
+  // GPU the images, are in the uploader's memory: valid until the next upload(), and on a GPU for
+  // work queued on the current stream before it. cuDNN benchmarks its convolution algorithms (which
+  // takes seconds per shape) only for full batches, and not if it must be deterministic.
   DeviceBatch upload(const HostBatch& batch);
 
   const at::Device& device() const { return device_; }
@@ -50,7 +50,7 @@ class DeviceUploader {
   at::Tensor copied(const at::Tensor& host) const;
 
   at::Device device_;
-  std::optional<c10::Stream> copies_;  // stream, on a GPU
+  std::optional<c10::Stream> copies_;  // the copy stream, on a GPU
   ImageSize size_;
   at::Tensor labels_;      // [batch_size]
   at::Tensor images_;      // [batch_size, 3, H, W], on a GPU

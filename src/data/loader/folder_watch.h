@@ -1,5 +1,6 @@
-// Reads images so that an outage of the storage under the data folder does not make them bad: all
-// threads then wait together until the folder answers again, up to a limit, once an outage.
+// Reads images so that an outage of the storage behind the data folder does not turn them into bad
+// images: all threads wait together until the folder responds again, up to a limit, once per
+// outage.
 #pragma once
 
 #include <atomic>
@@ -17,32 +18,31 @@
 
 namespace kiln {
 
-// An image whose reading was given up in an outage for a stop signal, or for the end of its loader:
-// it is not known to be bad.
+// Reading of this image was given up during an outage, because of a stop signal or because its
+// loader closed. It is not known to be bad.
 class ReadCutShort : public ImageFault {
  public:
   ReadCutShort() : ImageFault("not read before the run ended") {}
 };
 
-// For one data folder. Where images are in archives, which stay open, these have to answer. Any
-// number of threads.
+// Watches one data folder, or the archives in it, which stay open. Thread-safe.
 class FolderWatch {
  public:
   using Clock = std::chrono::steady_clock;
   struct Limits {
-    std::chrono::milliseconds wait = std::chrono::seconds(60);  // for an outage
+    std::chrono::milliseconds wait = std::chrono::seconds(60);  // how long to wait in an outage
     std::chrono::milliseconds between_looks = std::chrono::seconds(1);
   };
-  // Receives warnings, one sentence each, from any thread.
+  // Receives warnings of one sentence each, from any thread.
   using Warn = std::function<void(const std::string&)>;
 
   FolderWatch(std::filesystem::path root, Limits limits, Warn warn)
       : root_(std::move(root)), limits_(limits), warn_(std::move(warn)) {}
 
-  // read_image_bytes(). If it fails and the root does not answer either, waits until it does and
-  // reads again; at the limit the image is bad after all, and nothing is waited for until the root
-  // has answered again. Throws ReadCutShort at a stop signal, and once `closing` is set. Returns
-  // how long the last attempt took.
+  // As read_image_bytes(), but if that fails and the storage does not respond either, waits until
+  // it does and reads again. When the wait reaches its limit the image counts as bad, and no
+  // further waiting is done until the storage has responded again. Throws ReadCutShort on a stop
+  // signal, and once `closing` is set. Returns how long the last attempt took.
   Clock::duration read(const Dataset& set, std::size_t i, std::string& buffer,
                        const std::atomic<bool>& closing);
 
@@ -60,7 +60,7 @@ class FolderWatch {
   std::mutex mutex_;
   std::condition_variable looked_;
   std::atomic<State> state_ = State::kAnswers;    // written under the mutex
-  std::size_t looks_begun_ = 0, looks_done_ = 0;  // one at a time
+  std::size_t looks_begun_ = 0, looks_done_ = 0;  // at most one in progress
   Clock::time_point next_look_, outage_began_;
 };
 

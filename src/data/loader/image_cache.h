@@ -1,7 +1,7 @@
 // Keeps files or decoded pixels in memory for later epochs, up to a limit. Entries are never
 // evicted; what does not fit is not kept.
 //
-// Any number of threads may look up and keep; of two that keep the same sample, one is first.
+// Thread-safe. If two threads keep the same sample, the first one wins.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@
 
 namespace kiln {
 
-// kBytes: files as stored. kDecoded: pixels for the batch, before what is drawn again in every
-// epoch; for plans that allow it (can_be_kept()).
+// kBytes: files as stored. kDecoded: pixels at output size, before the operations that are drawn
+// anew in every epoch; only for plans that allow it (can_be_kept()).
 enum class CacheKind { kNone, kBytes, kDecoded };
 
 class ImageCache {
@@ -28,13 +28,13 @@ class ImageCache {
   // For samples 0 to num_items - 1. `limit_bytes` includes the cache's own tables.
   ImageCache(CacheKind kind, std::size_t num_items, std::size_t limit_bytes);
 
-  // A limit that `num_items` entries of `bytes_each` bytes fit into.
+  // A limit large enough for `num_items` entries of `bytes_each` bytes.
   static std::size_t bytes_for(std::size_t num_items, std::size_t bytes_each);
-  // The table alone, which is allocated up front.
+  // The size of the table alone, which is allocated up front.
   static std::size_t table_bytes(std::size_t num_items) { return num_items * sizeof(Entry); }
 
   CacheKind kind() const { return kind_; }
-  // Empty if not kept. Valid as long as the cache.
+  // The entry of a sample, valid as long as the cache; empty if not kept.
   std::string_view find(std::size_t sample) const;
   // Stores a copy if it fits.
   void keep(std::size_t sample, std::string_view what);

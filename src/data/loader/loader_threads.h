@@ -1,10 +1,10 @@
-// The threads that load images: one fixed pool for all loaders of a run. Loaders opened earlier are
+// The threads that load images: one pool for all loaders of a run. Loaders opened earlier are
 // served first, so a loader may be opened long before its batches are needed: it uses the time that
 // the others leave.
 //
-// Decoders turn files into pixels. If reading a file takes long (a network mount), readers fetch
-// files ahead, so that no decoder waits for storage. Any thread may open loaders; the pool must
-// outlive them.
+// Decoders turn files into pixels. If reading files is slow (a network mount), reader threads fetch
+// files in advance, so that decoders do not wait for storage. Any thread may open loaders; the pool
+// must outlive them.
 #pragma once
 
 #include <condition_variable>
@@ -25,14 +25,14 @@
 
 namespace kiln {
 
-// The threads that decode images.
+// The number of threads that decode images.
 struct LoaderThreadCount {
   int first = 1;
-  int most = 0;  // after later epochs; 0: always as at first
+  int most = 0;  // the maximum for later epochs; 0: does not change
 };
 
-// --loader-threads, or, where none are given: on a CPU half of the processors at first and all at
-// most; for a GPU all but two, which feed it.
+// `given` is --loader-threads. If it is not given: on a CPU half of the processors at first and at
+// most all of them; for a GPU all but two, which feed it.
 LoaderThreadCount choose_loader_threads(int given, int num_processors, bool for_gpu);
 
 class LoaderThreads {
@@ -44,49 +44,50 @@ class LoaderThreads {
 
   struct Plan {
     int num_decoders = 1;
-    int most_decoders = 0;  // that adapt() may choose; 0: it changes nothing
-    // Files to read ahead of the decoders. 0: none while reads are fast, otherwise kReadAhead, or
-    // in proportion for more than kReaders readers.
+    int most_decoders = 0;  // the maximum for adapt(); 0: adapt() changes nothing
+    // Files to read ahead of the decoders. 0: none while reads are fast; otherwise kReadAhead, or
+    // proportionally more for more than kReaders reader threads.
     int read_ahead = 0;
     int num_readers = 0;  // threads that read ahead; 0: kReaders
     NewBuffer new_buffer = ordinary_buffer;
-    // What a data folder that does not answer is given, and who hears of it.
+    // How long to wait for a data folder that does not respond, and who is warned.
     FolderWatch::Limits outage = {};
     FolderWatch::Warn warn = {};
-    // Where images are noted that are loaded, and files that are read ahead; it outlives the pool.
+    // Records image loading and reading ahead; must outlive the pool.
     Timeline* timeline = nullptr;
   };
   static constexpr int kReadAhead = 64;
-  // Readers wait for storage and need no core.
+  // Reader threads mostly wait for storage and need no core of their own.
   static constexpr int kReaders = 16;
-  // Limits the memory of files that were read ahead and not yet decoded, over all loaders; loaders
-  // waiting their turn use at most half of it.
+  // Limit on the memory of files that were read ahead but not decoded yet, over all loaders.
+  // Loaders that wait for their turn use at most half of it.
   static constexpr std::size_t kReadAheadBytes = std::size_t{64} << 20;
-  // What each decoder keeps at most: a decoded image and a file. Larger ones need extra memory.
+  // The most memory that each decoder keeps: a decoded image and a file. Larger ones need
+  // additional memory.
   static constexpr std::size_t kDecoderBytes = 2 * kWholeImageBytes;
 
-  // Throws std::system_error where the system has no thread left.
+  // Throws std::system_error if the system cannot create more threads.
   explicit LoaderThreads(Plan plan);
   ~LoaderThreads();  // all loaders must be closed
 
   int num_decoders() const;
   int most_decoders() const;
 
-  // What decoders did in a time of `seconds`: theirs at work, added up, and those that readers of
-  // batches waited.
+  // Use of the decoders during `seconds`: `busy_seconds` is their total working time,
+  // `waited_seconds` the time that consumers waited for batches.
   struct Use {
     double seconds = 0, busy_seconds = 0, waited_seconds = 0;
   };
-  // How many decoders of at most `most` should follow `now` of them: twice as many if batches were
-  // waited for, else twice what was needed on average, and never more than now.
+  // How many decoders (at most `most`) should succeed the `now` current ones: twice as many if
+  // consumers had to wait for batches; otherwise twice the average need, but not more than now.
   static int decoders_after(const Use& use, int now, int most);
-  // Changes the number of decoders by their use since the last call. Called between epochs. Where
-  // the system has no thread left, the existing ones continue.
+  // Adapts the number of decoders to their use since the last call. Call it between epochs. If the
+  // system cannot create more threads, continues with the existing ones.
   void adapt();
 
   // The current read-ahead.
   int read_ahead() const;
-  // A decoder read a file of `bytes` bytes itself.
+  // Tells the pool that a decoder read a file of `bytes` bytes itself.
   void note_read(double seconds, std::size_t bytes);
 
   // Memory that a decoder thread reuses from image to image, for any loader.
@@ -97,7 +98,7 @@ class LoaderThreads {
   };
 
   // The interface of loaders to the pool. Functions marked "locked" are called with mutex() held,
-  // the others without.
+  // the others without it.
   class BatchSource {
    public:
     virtual ~BatchSource() = default;
@@ -112,28 +113,29 @@ class LoaderThreads {
     int num_busy_ = 0;                                   // threads inside, guarded by mutex()
   };
 
-  // Of all loaders that read below `root`; valid as long as the pool.
+  // The FolderWatch shared by all loaders that read below `root`; valid as long as the pool.
   FolderWatch& watch_of(const std::filesystem::path& root);
 
   std::mutex& mutex();
   void add(BatchSource& source);
-  // Returns when no thread uses the source, whose batches were waited for so long.
+  // Returns when no thread uses the source any more. `waited_seconds`: how long its batches were
+  // waited for.
   void remove(BatchSource& source, double waited_seconds = 0);
-  // Batch memory is passed from loader to loader, so that it does not grow with their number.
+  // Batch memory is passed on from loader to loader, so that it does not grow with their number.
   // Locked.
   Buffer take_buffer(std::size_t bytes);
   void give_buffer_back(std::size_t bytes, Buffer buffer);
-  // The same for the memory of files read ahead.
+  // The same for the memory of files that were read ahead.
   std::string take_file_buffer();
   void give_file_buffer_back(std::string buffer);
   // Whether the source may read another file ahead. Locked.
   bool may_read_ahead(const BatchSource& source) const;
-  // Adds to the memory used by read-ahead. Locked.
+  // Adds to the count of memory used for read-ahead. Locked.
   void count_read_ahead(std::ptrdiff_t bytes);
-  // Over all loaders.
+  // Memory used for read-ahead, over all loaders.
   std::size_t read_ahead_bytes();
 
-  // There may be new work. Locked or not.
+  // Call these when there may be new work, with or without the mutex.
   void wake_decoders();
   void wake_readers();
 

@@ -1,5 +1,5 @@
-// The images of each rank, so that N ranks together see what a single one would: a pure function of
-// the order and the rank.
+// Assigns images to ranks so that N ranks together see the same images as a single rank would: a
+// pure function of the order and the rank.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct Shard {
   }
 };
 
-// The global batch is the next num_ranks * batch_size entries of `order`; each rank takes its
+// Each global batch is the next num_ranks * batch_size entries of `order`, and each rank takes its
 // slice. Images left over after the last full step of all ranks are dropped. A rank beyond
-// num_ranks has none.
+// num_ranks gets none.
 inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32_t>& order,
                                                    const Shard& shard) {
   const auto batch = static_cast<std::size_t>(shard.batch_size);
@@ -38,7 +38,7 @@ inline std::vector<std::uint32_t> training_indices(const std::vector<std::uint32
   return mine;
 }
 
-// Every num_ranks-th of `count` images, starting at `rank`: each image belongs to one rank.
+// Every num_ranks-th of `count` images, starting at `rank`; each image belongs to exactly one rank.
 inline std::vector<std::uint32_t> validation_indices(std::uint32_t count, const Shard& shard) {
   std::vector<std::uint32_t> mine;
   for (auto i = static_cast<std::uint32_t>(shard.rank); i < count;

@@ -1,4 +1,4 @@
-// Bytes one after another: from a file, a pipe, or what unpacks another source.
+// Sequential bytes from a file, a pipe, or by decompressing another source.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace kiln {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Writes 1 to `size` bytes to `target` and returns how many; 0 only at the end, or for a size of
-  // 0. Throws std::system_error; what unpacks throws RecordFault for damaged data.
+  // Writes 1 to `size` bytes to `target` and returns their number; 0 only at the end, or if `size`
+  // is 0. Throws std::system_error; a decompressing source throws RecordFault for damaged data.
   virtual std::size_t read(char* target, std::size_t size) = 0;
 };
 
-// A file from `offset` on, which must stay open.
+// Reads a file from `offset` on. The file must stay open.
 class FileSource : public ByteSource {
  public:
   explicit FileSource(const OpenFile& file, std::uint64_t offset = 0)
@@ -33,8 +33,8 @@ class FileSource : public ByteSource {
   std::uint64_t offset_;
 };
 
-// What `packed` unpacks to: gzip (RFC 1952), also several members one after another, or zlib's form
-// (RFC 1950). `packed` must outlive it. Memory: 64 KiB and zlib's window.
+// Decompresses `packed`: gzip (RFC 1952), including several members in a row, or zlib format (RFC
+// 1950). `packed` must outlive the result. Memory: 64 KiB and zlib's window.
 std::unique_ptr<ByteSource> unpacking_source(ByteSource& packed);
 
 }  // namespace kiln

@@ -1,9 +1,10 @@
-// What a record says of an image: tf.train.Example in a TFRecord, or the header of MXNet's im2rec
-// before the image's file in a RecordIO record.
+// The contents of an image record: a tf.train.Example in a TFRecord, or in a RecordIO record the
+// header of MXNet's im2rec followed by the image file.
 //
-// Example: tensorflow/core/example/example.proto and feature.proto, in the encoding of Protocol
-// Buffers. Header: flag (4 bytes), label (float), two ids of 8 bytes; where flag is not 0 it counts
-// the labels (floats) that follow instead of that one. MXNet, python/mxnet/recordio.py, IRHeader.
+// Example: tensorflow/core/example/example.proto and feature.proto, encoded as Protocol Buffers.
+// Header: flag (4 bytes), label (float), two ids of 8 bytes; if flag is not 0, it is the number of
+// labels (floats) that follow the header and replace that one. MXNet, python/mxnet/recordio.py,
+// IRHeader.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace kiln {
 
-// Where the image is in a record's data, and what else is said of it.
+// Where the image is in a record's data, and what else the record says about it.
 struct RecordContents {
   std::uint64_t image_begin = 0;
   std::uint64_t image_size = 0;
@@ -25,36 +26,37 @@ struct RecordContents {
   std::string name;                  // empty: none
 };
 
-// A record's data, of which only parts are looked at: those in memory, or in a file.
+// A record's data, in memory or in a file, of which only parts are read.
 class RecordView {
  public:
   virtual ~RecordView() = default;
   virtual std::uint64_t size() const = 0;
-  // `count` bytes from `offset`, which lie inside; valid until the next call. Throws
+  // `count` bytes from `offset`, which must lie inside; valid until the next call. Throws
   // std::system_error, RecordFault.
   virtual std::string_view bytes(std::uint64_t offset, std::size_t count) = 0;
 };
 
-// Throws RecordFault: not an Example, no image in it, several of them, or features of other types.
-// Looks at the fields' heads and skips over the image. An Example without label and text has none.
+// Throws RecordFault if the record is not an Example, has no image or several, or has features of
+// other types. Reads only the headers of the fields and skips the image. Without both a label and a
+// text in the Example, the record has no label.
 RecordContents parse_example(RecordView& record, const RecordKeys& keys);
 
-// Throws RecordFault: too short for its header, or a label that is no whole number.
+// Throws RecordFault if the record is too short for its header, or a label is not a whole number.
 RecordContents parse_recordio_image(RecordView& record);
 
 struct ImageRecord {
-  std::string name;                  // as the record says; empty: it does not
-  std::string bytes;                 // the image's file
+  std::string name;                  // from the record; empty: none
+  std::string bytes;                 // the image file's contents
   std::vector<std::int64_t> labels;  // as stored, from 0 or from 1; empty: none
   std::string class_text;            // empty: none
 };
 
-// Of a record's data: an Example in a TFRecord, a header and an image in RecordIO. Throws
+// Parses a record's data: an Example for TFRecord, a header and an image for RecordIO. Throws
 // RecordFault as above.
 ImageRecord image_record(std::string_view data, RecordFormat format, const RecordKeys& keys = {});
 
-// Writing: the data of a record. An Example has the features of RecordKeys (text and name only if
-// they are not empty) and image/format; a header one label, and `id`.
+// Serialize the data of a record. An Example has the features of RecordKeys (text and name only if
+// not empty) and image/format. A RecordIO header has one label, and `id`.
 std::string example_of(const ImageRecord& image, std::string_view kind);
 std::string recordio_image_of(std::string_view image, std::int64_t label, std::uint64_t id);
 

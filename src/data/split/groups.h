@@ -1,5 +1,5 @@
-// Which images of a dataset belong together, so that none of them may be judged by a model that
-// has learned from another.
+// Groups the images of a dataset that belong together, so that no image is judged by a model that
+// was trained on another image of its group.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace kiln {
 
-// The lower number comes first in each pair. Of images that are all alike, the pairs are as many
-// as connect them.
+// The lower number comes first in each pair. For images that are all alike there are only as many
+// pairs as it takes to connect them.
 struct DuplicatePairs {
   std::vector<ImagePair> exact;  // the same bytes
-  std::vector<ImagePair> near;   // the same picture; each is the first image of its bytes
+  std::vector<ImagePair> near;   // the same picture; each is the first image with its bytes
 };
 
 DuplicatePairs find_duplicates(const ScannedImages& scanned);
 
-// By image: the number of its group, from 0, in the order of the groups' first images.
-// Duplicates, exact and near, are in one group, and so are images for whose path (their name in
-// the set) `group_by` gives the same group (base/path_pattern.h); empty: none. Throws
-// std::invalid_argument for a `group_by` that is not a valid pattern.
+// The group number of each image, from 0, in the order of the groups' first images. Exact and near
+// duplicates are in one group, and so are images for whose path (their name in the set) `group_by`
+// gives the same group (base/path_pattern.h); an empty `group_by` groups nothing. Throws
+// std::invalid_argument if `group_by` is not a valid pattern.
 std::vector<std::uint32_t> groups_of(const Dataset& set, const DuplicatePairs& pairs,
                                      const std::string& group_by);
 
-// Throws Error kUserError for a `group_by` that matches no path of the set.
+// Throws Error kUserError if a `group_by` that is not empty matches no path of the set.
 void refuse_idle_pattern(const Dataset& set, const std::string& group_by);
 
 }  // namespace kiln

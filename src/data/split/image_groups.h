@@ -1,4 +1,5 @@
-// The groups of a split, which go to one side each: what choose_sides() and choose_parts() share.
+// The groups of a split, each of which goes to one side as a whole. Shared by choose_sides() and
+// choose_parts().
 #pragma once
 
 #include <cstddef>
@@ -16,15 +17,15 @@ struct ClassShare {
 };
 
 struct ImageGroup {
-  std::uint64_t key = std::numeric_limits<std::uint64_t>::max();  // the lowest of its images
-  std::vector<ClassShare> shares;                                 // of its images
+  std::uint64_t key = std::numeric_limits<std::uint64_t>::max();  // the lowest key of its images
+  std::vector<ClassShare> shares;                                 // classes of its images
   std::uint8_t part = 0;
 };
 
-// By number.
+// The groups, indexed by group number.
 std::vector<ImageGroup> image_groups(const SplitImages& images);
 
-// Their numbers in the order of their keys.
+// The group numbers, in the order of the groups' keys.
 std::vector<std::size_t> by_key(const std::vector<ImageGroup>& groups);
 
 }  // namespace kiln

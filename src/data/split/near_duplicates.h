@@ -1,11 +1,11 @@
-// Finds images that show the same picture in other sizes, formats and qualities.
+// Finds images of the same picture in other sizes, formats and qualities.
 //
-// Two prints of each image: 63 bits that say which of its lowest frequencies are above their median
-// (Zauner, "Implementation and benchmarking of perceptual image hash functions", 2010), and a
-// thumbnail. Bits find candidates without comparing all pairs (multi-index hashing: Norouzi,
-// Punjani and Fleet, "Fast search in Hamming space with multi-index hashing", CVPR 2012);
-// thumbnails decide. Pictures that are cropped, turned, mirrored or recolored are not found, nor
-// are nearly empty ones, which all look alike.
+// Each image gets two fingerprints: 63 bits that say which of its lowest frequencies are above
+// their median (Zauner, "Implementation and benchmarking of perceptual image hash functions",
+// 2010), and a thumbnail. The bits find candidates without comparing all pairs (multi-index
+// hashing: Norouzi, Punjani and Fleet, "Fast search in Hamming space with multi-index hashing",
+// CVPR 2012); the thumbnails decide. Pictures that are cropped, rotated, mirrored or recolored are
+// not found, nor are nearly empty ones, which all look alike.
 #pragma once
 
 #include <array>
@@ -20,27 +20,27 @@ namespace kiln {
 struct LookPrint {
   static constexpr int kSide = 8;
 
-  bool is_empty = true;    // no print, or an image with next to nothing in it
-  std::uint64_t bits = 0;  // differ in few places in images that look alike
-  int side = 0;            // the shorter one of the image, in pixels
+  bool is_empty = true;    // no fingerprint, or a nearly empty image
+  std::uint64_t bits = 0;  // images that look alike differ in few bits
+  int side = 0;            // shorter side of the image, in pixels
   double contrast = 0;     // standard deviation of the thumbnail's samples
   std::array<std::uint8_t, 3 * kSide* kSide> thumbnail = {};  // RGB, [8, 8, 3]
 };
 
-// Of an image of any size. Pure.
+// The print of an image of any size. Pure.
 LookPrint look_of(const Image& image);
 
-// Whether both show the same picture: the bits differ in at most kMostBits places, and the
-// thumbnails by little, measured against their own contrast and the images' sizes.
+// Whether both show the same picture: their bits differ in at most kMostBits places, and their
+// thumbnails by little, relative to their contrast and to the image sizes.
 constexpr int kMostBits = 11;
 bool look_alike(const LookPrint& a, const LookPrint& b);
 
 using ImagePair = std::pair<std::uint32_t, std::uint32_t>;
 
-// Pairs that look alike, each the lower number first, in the order of the second. Of images that
-// all look alike the pairs are as many as connect them, one fewer than images; so they tell which
-// belong together. No pair within reach of look_alike() is missed; 20,000 photos of different
-// things take a fraction of a second on one thread.
+// Pairs that look alike, each with the lower number first, sorted by the second number. For images
+// that all look alike there are only as many pairs as connect them, one fewer than images; so the
+// pairs tell which images belong together. No pair that look_alike() accepts is missed. 20,000
+// photos of different subjects take a fraction of a second on one thread.
 std::vector<ImagePair> near_duplicates(const std::vector<LookPrint>& looks);
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// How many images of each class go into each part of a split: the numbers of the designer's Split
-// Image Directory.
+// How many images of each class go into each part of a split: the same numbers as the designer's
+// Split Image Directory.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-// Of n images floor(fraction * n) in each part, and the rest in the last one. At least one in each;
-// n is at least the number of fractions, none of which is less than 1/n.
+// Divides n images: floor(fraction * n) in each part, and the rest in the last one, but at least
+// one in each. n is at least the number of fractions, none of which is less than 1/n.
 std::vector<long long> part_sizes(const std::vector<double>& fractions, long long n);
 
 struct ClassCounts {
@@ -18,14 +18,15 @@ struct ClassCounts {
 
 struct PartCounts {
   std::vector<std::vector<long long>> wanted;  // [parts][classes]; empty: not by class
-  std::string why_not;                         // a clause, where it is empty
+  std::string why_not;                         // a clause that says why `wanted` is empty
 };
 
-// Shares the images of each class out to parts of these sizes, as scikit-learn's
+// Divides the images of each class among parts of these sizes, as scikit-learn's
 // StratifiedShuffleSplit(random_state=42) does: each class gets its exact share, rounded down, and
-// what then lacks goes to the largest remainders, of equal ones to those that its generator draws.
-// A third part is split off what the first one leaves. Not by class, as there, where a class has
-// fewer images than there are parts, or a part fewer images than there are classes.
+// the remaining images go to the largest remainders; ties are broken by draws from its generator. A
+// third part is split off from what the first one leaves. As in scikit-learn, the split is not by
+// class if a class has fewer images than there are parts, or a part fewer images than there are
+// classes.
 PartCounts share_out(const std::vector<ClassCounts>& classes, const std::vector<long long>& sizes);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// One dataset, divided into two or three.
+// Divides one dataset into two or three parts.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@ namespace kiln {
 
 struct PartsRequest {
   std::vector<std::string> names;  // of the parts, for messages: "train", "test"
-  std::vector<double> fractions;   // of each part; they add up to 1
-  bool by_class = true;            // each class is divided so, as far as that goes
+  std::vector<double> fractions;   // for each part; they add up to 1
+  bool by_class = true;            // divide each class like this, as far as possible
   std::string group_by = {};       // base/path_pattern.h; empty: none
   bool keep_duplicates_together = false;
   std::uint64_t seed = 42;
 };
 
 struct PartedDataset {
-  Dataset set;                      // all images; its notes tell what does not go as requested
+  Dataset set;                      // all images; its notes say what differs from the request
   std::vector<std::uint8_t> parts;  // by image
   std::vector<Leak> leaks;
   std::string summary;  // "54 train, 6 test images of 3 classes (each class divided alike)"
 };
 
-// What is wrong with the request for this dataset, found without looking at an image. Throws
-// Problems: Error kInvalidDataset for a single image, kNotInRangeValue for a fraction that is not
-// in [1/n, 1 - 1/n], kUserError for a `group_by` that matches no path.
+// Checks the request against the dataset without reading any image. Throws Problems: Error
+// kInvalidDataset for a single image, kNotInRangeValue for a fraction outside [1/n, 1 - 1/n],
+// kUserError for a `group_by` that matches no path.
 void check_parts(const Dataset& set, const PartsRequest& request);
 
-// Images without label are divided as a class of their own. The set passes check_parts(). Throws
-// Error kInvalidDataset where there are fewer groups than parts.
+// Images without a label are divided as a class of their own. The set must pass check_parts().
+// Throws Error kInvalidDataset if there are fewer groups than parts.
 PartedDataset split_into_parts(Dataset set, const PartsRequest& request, const ScanPlan& scan);
 
 }  // namespace kiln

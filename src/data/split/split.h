@@ -1,4 +1,4 @@
-// Which images of one dataset train, and which validate.
+// Decides which images of a dataset are for training and which for validation.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace kiln {
 
 enum class Side : std::uint8_t { kTrain, kValid };
 
-// What is split: images by number. All vectors have one entry for each image.
+// The images to split. All vectors have one entry per image.
 struct SplitImages {
   std::vector<std::int32_t> labels;   // below num_classes
   std::vector<std::uint64_t> keys;    // split_keys()
@@ -20,15 +20,17 @@ struct SplitImages {
   std::size_t num_classes = 0;
 };
 
-// A number for each image, drawn from the seed and its bytes, or, where those are not known, from
-// its path in the dataset. Up to kMostDecodedImages by their bytes; more by their paths.
+// A pseudorandom number for each image, derived from the seed and a hash of its bytes or, if that
+// is unknown, its path in the dataset. With more than kMostDecodedImages images, always from their
+// paths.
 std::vector<std::uint64_t> split_keys(const Dataset& set, const ScannedImages& scanned,
                                       std::uint64_t seed);
 
-// In each class the images with the lowest keys validate, `fraction` of it, rounded, but at least
-// one; a class keeps at least one image for training, too. A group goes to one side, as if all of
-// it had the lowest key in it; then a class has the share that is nearest to `fraction`, taking
-// groups in the order of their keys. A class with a single group stays in training. Pure: another
+// In each class the images with the lowest keys are for validation: `fraction` of the class,
+// rounded, but at least one, and at least one stays for training. A group goes to one side as a
+// whole, placed by the lowest key in it: groups are taken in the order of their keys if they bring
+// their classes closer to `fraction`. A class that then has no validation images gets the group
+// that changes the shares least; a class with a single group stays in training. Pure. Adding an
 // image moves only images whose keys are near the border, or whose group it joins.
 std::vector<Side> choose_sides(const SplitImages& images, double fraction);
 

@@ -1,5 +1,5 @@
-// Bytes that come once and in order: standard input, a named pipe, or a file read like one. A read
-// that waits can be ended from elsewhere.
+// Bytes that arrive once and in order: from standard input, a named pipe, or a file read in the
+// same way. A blocked read can be canceled by another thread.
 #pragma once
 
 #include <atomic>
@@ -11,52 +11,53 @@
 
 namespace kiln {
 
-// Why a stream cannot be read: a clause without its name.
+// Why a stream cannot be read, as a clause without its name.
 class StreamFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A read was canceled because the stream is no longer needed.
+// Thrown when a read is canceled because the stream is no longer needed.
 class StreamClosed : public std::exception {};
 
-// How other threads see and end the reading of streams, one after another.
+// Lets other threads watch and cancel the reading of streams, one stream at a time.
 struct StreamWatch {
   enum class State { kAbsent, kUnwritten, kOpen };  // no such file; no writer yet
 
   std::atomic<bool> closing = false;
   std::atomic<State> state = State::kAbsent;
-  std::atomic<std::uint64_t> received = 0;  // bytes, of all streams
+  std::atomic<std::uint64_t> received = 0;  // bytes, over all streams
   std::atomic<std::uint64_t> images = 0;    // likewise
 };
 
-// One thread.
+// Use from one thread.
 class ByteStream {
  public:
-  // Opened by the first read, which waits for a pipe that is not there yet and for its writer.
-  // `path`: "-" is standard input. `watch` must outlive this.
+  // The first read opens the stream, and waits for a pipe that does not exist yet and for its
+  // writer. `path` "-" is standard input. `watch` must outlive this object.
   ByteStream(std::string path, StreamWatch& watch);
   ~ByteStream();
   ByteStream(const ByteStream&) = delete;
   ByteStream& operator=(const ByteStream&) = delete;
 
-  // Whether it can be opened again when it has ended, for the next writer. A writer that comes in
-  // between finds a reader.
+  // Whether the stream can be reopened after its end, for the next writer. A writer that opens the
+  // pipe in between finds a reader.
   bool is_pipe() const { return is_pipe_; }
   void reopen();
 
-  // The next `size` bytes, of which fewer come only at the end; valid until the next call. At most
-  // kMostPeeked. Does not take them.
+  // The next `size` bytes, at most kMostPeeked, without consuming them; fewer only at the end.
+  // Valid until the next call.
   std::string_view peek(std::size_t size);
   static constexpr std::size_t kMostPeeked = 4096;
 
-  // Replaces `target` by the next `size` bytes; memory grows with what has come. False at the end,
-  // before the first byte. Throws StreamFault where the end comes later, and where reading fails;
-  // StreamClosed.
+  // Replaces `target` with the next `size` bytes; memory grows with the bytes that have arrived.
+  // False if the stream ended before the first byte. Throws StreamFault if it ends later, and if
+  // reading fails; StreamClosed.
   bool read(std::size_t size, std::string& target);
-  // The same, where the end is a fault.
+  // The same, but an end of the stream is always a fault.
   std::string take(std::size_t size);
   void skip(std::uint64_t size);
-  // As many of them as there are, at most; 0 only at the end. Returns their number.
+  // Takes up to `size` bytes, as many as are available, and returns their number; 0 only at the
+  // end.
   std::size_t take_some(char* target, std::size_t size);
 
   std::uint64_t position() const { return position_; }  // bytes taken since it was opened

@@ -1,4 +1,4 @@
-// The class of an image that comes in a stream, where the classes are known before.
+// Maps the labels of a stream to classes that are known in advance.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace kiln {
 
-// Error kNotLabeledDataset. `stream` is its name: "Training dataset '-'".
+// Throws Error kNotLabeledDataset. `stream` is the name of the stream: "Training dataset '-'".
 [[noreturn]] void refuse_unlabeled(const std::string& stream, const std::string& image);
 
 class ClassIds {
  public:
-  // `stream` names it in errors, as above.
+  // `stream` is its name in errors, as above.
   ClassIds(const std::vector<std::string>& classes, std::string stream);
 
-  // `label` is a class's name, or else its number, from `first` on. Throws Error kNotLabeledDataset
-  // if it is empty, kInvalidDataset if it is no class.
+  // `label` is the name of a class, or else its number, counted from `first`. Throws Error
+  // kNotLabeledDataset if it is empty, kInvalidDataset if there is no such class.
   int of(const std::string& label, const std::string& image, int first = 0) const;
 
  private:

@@ -1,5 +1,5 @@
-// A stream of labeled images that is read once, to its end, and kept: for validation, which looks
-// at the same images in every epoch.
+// Reads a stream of labeled images once, to its end, and keeps it: for validation, which uses the
+// same images in every epoch.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 namespace kiln {
 
 struct KeptStreamPlan {
-  std::string path;  // is_stream_path(); of streams for epochs, the first one
+  std::string path;  // is_stream_path(); if there is a stream per epoch, the first one
   std::string name;  // in errors: "Validation dataset"
   RecordOptions records = {};
-  std::uint64_t most_in_memory = 0;  // bytes of images; more are in a file without a name
+  std::uint64_t most_in_memory = 0;  // bytes of images; beyond that they go to an unnamed file
   StreamSilence::Limits silence = {};
   StreamSilence::Warn warn;
 };
 
-// Its images in order, with their sizes, in an open archive; the record of a bad one becomes an
+// The images in order, with their sizes, in an open archive. The record of a bad image becomes an
 // image that cannot be decoded, and a note. Classes are the lines of --classes, or else the labels
-// that come: names in order, or all numbers up to the highest.
+// in the stream: names in order, or all numbers up to the highest.
 //
-// Throws Error kInvalidDataset: the stream is damaged, silent for too long, without images, or has
-// a label that is none of --classes; kNotLabeledDataset: an image without label; kUserError: there
-// is no room for what memory does not hold.
+// Throws Error kInvalidDataset if the stream is damaged, silent for too long, has no images, or has
+// a label that is not in --classes; kNotLabeledDataset for an image without a label; kUserError if
+// there is no space for images that do not fit into memory.
 Dataset keep_stream(const KeptStreamPlan& plan);
 
 }  // namespace kiln

@@ -1,6 +1,6 @@
-// Mixes a stream: what comes out is drawn from what has come and not gone. A pure function of the
-// key and the order of arrival. Holds at most `most` images, and fewer where they have more than
-// 1 MiB each on average.
+// Shuffles a stream: each image that leaves is drawn from those in the buffer. A pure function of
+// the key and the order of arrival. Holds at most `most` images, fewer if they average more than 1
+// MiB each.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ namespace kiln {
 
 struct Arrival {
   StreamRecord record;
-  std::uint32_t number = 0;  // in the epoch, as it came
+  std::uint32_t number = 0;  // in the epoch, in order of arrival
   int label = 0;
 };
 
 class ShuffleBuffer {
  public:
-  // `most` 1: the order stays.
+  // With `most` 1 the order does not change.
   ShuffleBuffer(std::size_t most, const RandomSequence& key) : most_(most), random_(key) {}
 
   static std::size_t most_bytes(std::size_t most) { return most << 20; }
@@ -32,7 +32,7 @@ class ShuffleBuffer {
     bytes_ += image.record.bytes.size();
     images_.push_back(std::move(image));
   }
-  // Not empty.
+  // The buffer must not be empty.
   Arrival pop() {
     std::swap(images_[random_.below(images_.size())], images_.back());
     Arrival image = std::move(images_.back());

@@ -1,4 +1,4 @@
-// The images of one step of a stream: in memory, and on their way to batches.
+// The images of one step of a stream, held in memory until they are turned into batches.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace kiln {
 
-// A BatchLoader finds them in its cache. Its random augmentation is keyed by the epoch, the step
-// and the place in it.
+// Puts the images into the cache of a BatchLoader. Random augmentation is keyed by the epoch, the
+// step and the image's place in the step.
 class StepImages {
  public:
-  // The pool must outlive it. `step` counts from 0 in the epoch.
+  // The pool must outlive this object. `step` counts from 0 within the epoch.
   StepImages(const StreamLoader::Plan& plan, LoaderThreads& pool, int epoch, std::int64_t step,
              const std::vector<Arrival>& images);
 
@@ -29,11 +29,11 @@ class StepImages {
 
  private:
   Dataset set_;
-  std::vector<std::uint32_t> numbers_;  // of the images, as they came
-  std::vector<std::string> faults_;     // that were known before
+  std::vector<std::uint32_t> numbers_;  // numbers of the images, in order of arrival
+  std::vector<std::string> faults_;     // faults known before decoding
   std::size_t bytes_ = 0;
   ImageCache cache_;
-  std::optional<BatchLoader> loader_;  // last: it uses the others
+  std::optional<BatchLoader> loader_;  // last, since it uses the others
 };
 
 }  // namespace kiln

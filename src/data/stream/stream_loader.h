@@ -1,11 +1,12 @@
-// Images of a stream -> batches. A thread reads ahead and mixes; LoaderThreads decode.
+// Turns the images of a stream into batches. One thread reads ahead and shuffles; LoaderThreads
+// decode.
 //
-// An epoch has the images of `steps_per_epoch` steps, in the order of a ShuffleBuffer, or those
-// that come before the stream's end; of these, whole steps. Where epochs have no stream of their
-// own, the next one begins behind the last image of the one before.
+// An epoch consists of the images for `steps_per_epoch` steps, in the order of a ShuffleBuffer, or
+// of those that arrive before the stream ends; of these, only full steps are used. If epochs do not
+// have their own streams, each one continues after the last image of the previous one.
 //
-// Memory is bounded: the shuffle buffer, kAheadBytes of images that are mixed and not yet trained
-// on or those of two steps, and the batches and decoders of a BatchLoader.
+// Memory is bounded: the shuffle buffer; shuffled images that are waiting to be used, up to
+// kAheadBytes or two steps; and the batches and decoders of a BatchLoader.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +30,14 @@ class StreamLoader {
     std::string path;  // is_stream_path()
     std::string name;  // in errors: "Training dataset"
     std::vector<std::string> classes;
-    RecordOptions records = {};  // for TFRecord and RecordIO; first_label empty: 0
+    RecordOptions records = {};  // for TFRecord and RecordIO; an empty first_label means 0
     std::int64_t steps_per_epoch = 1;
     int batch_size = 1, batches_per_step = 1;
     std::size_t shuffle_buffer = 1;  // images
-    // Of every `keep_one_of` images that come, this rank takes one.
+    // This rank keeps one of every `keep_one_of` images that arrive, number `keep_which`.
     int keep_one_of = 1, keep_which = 0;
     TransformSpec pixels;
-    // Instead of it where epochs differ; called by the reading thread.
+    // Replaces `pixels` if epochs differ; called by the reading thread.
     std::function<TransformSpec(int epoch)> pixels_of = {};
     std::optional<Normalization> scaling;  // as in BatchLoader::Plan
     std::uint64_t seed = 0;
@@ -48,17 +49,18 @@ class StreamLoader {
   };
   static constexpr std::size_t kAheadBytes = std::size_t{64} << 20;
 
-  // Reads from the first epoch on, without its first `steps_done` steps, whose images are not
-  // decoded. The pool must outlive it.
+  // Starts reading with epoch `first_epoch`, and skips its first `steps_done` steps, whose images
+  // are not decoded. The pool must outlive the loader.
   StreamLoader(Plan plan, LoaderThreads& pool, int first_epoch, int steps_done);
   ~StreamLoader();
 
-  // The epochs after each other, from the first one on; it must end before the next one is asked
-  // for. What it has not taken is left over. Its errors are Error kInvalidDataset: the stream is
-  // damaged, ends before its first step, or sends nothing for too long; or of ClassIds::of().
+  // Request the epochs in order, starting with the first one, and destroy each before requesting
+  // the next. Images that an epoch has not used are skipped. Its methods throw Error
+  // kInvalidDataset if the stream is damaged, ends before its first step, or sends nothing for too
+  // long, and the errors of ClassIds::of().
   std::unique_ptr<Batches> epoch(int epoch);
 
-  // Upper bound of all but the pool's.
+  // Upper bound on memory, excluding that of the pool.
   static std::size_t most_memory_bytes(const Plan& plan);
 
  private:

@@ -1,5 +1,5 @@
-// For how long a stream has sent no image while it was waited for: who hears of it, and when it is
-// an error.
+// Watches for how long a stream has sent no image while it was waited for: when to warn, and when
+// it is an error.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace kiln {
 
-// One thread, which does not read.
+// Use from one thread, other than the one that reads.
 class StreamSilence {
  public:
   struct Limits {
@@ -19,12 +19,12 @@ class StreamSilence {
   };
   using Warn = std::function<void(const std::string&)>;
 
-  // Waiting begins. All must outlive it.
+  // Starts the wait. All arguments must outlive this object.
   StreamSilence(const StreamWatch& watch, const Limits& limits, const Warn& warn);
 
-  // From time to time while it is waited for. Warns after every `warning_seconds` without an image,
-  // whatever else comes, since a stream may send other data without end; throws Error
-  // kInvalidDataset at the deadline. `name` is the stream's: "Training dataset '-'".
+  // Call it from time to time while waiting. Warns after every `warning_seconds` without an image,
+  // even if other data arrives, since a stream may send that forever; throws Error kInvalidDataset
+  // at the deadline. `name` is the name of the stream: "Training dataset '-'".
   void judge(const std::string& name);
 
  private:

@@ -1,5 +1,5 @@
-// The records of a run's epochs, from a path: "-" (standard input), a named pipe, or one for each
-// epoch, whose number `{epoch}` in the path stands for.
+// The records of a run's epochs, from a path: "-" (standard input), a named pipe, or a path with
+// `{epoch}`, which stands for the epoch's number, so that each epoch has its own stream.
 #pragma once
 
 #include <exception>
@@ -14,32 +14,32 @@
 
 namespace kiln {
 
-// Whether images at this path come as a stream.
+// Whether images at this path arrive as a stream.
 bool is_stream_path(const std::string& path);
 
-// That of an epoch, counted from 0 in each process: a platform that starts the program again counts
-// anew.
+// The path for an epoch, counted from 0 in each process: if a platform restarts the program,
+// counting starts over.
 std::string stream_path(const std::string& path, int epoch);
 
-// Why reading it failed (a StreamFault, an ArchiveFault or a RecordFault), as Error
-// kInvalidDataset. `name` is the stream's: "Training dataset '-'".
+// Converts a failure to read the stream (a StreamFault, an ArchiveFault or a RecordFault) to Error
+// kInvalidDataset. `name` is the name of the stream: "Training dataset '-'".
 Error error_of_stream(const std::string& name, const std::exception& fault);
 
-// One thread.
+// Use from one thread.
 class StreamSource {
  public:
-  // `watch` must outlive it.
+  // `watch` must outlive this object.
   StreamSource(std::string path, RecordOptions options, StreamWatch& watch)
       : path_(std::move(path)), options_(std::move(options)), watch_(watch) {}
 
-  // Epochs go on where the one before ended, unless each has its own stream. Returns whether this
-  // one begins in the middle of a stream.
+  // Starts the epoch with this number. It continues where the previous one ended, unless each epoch
+  // has its own stream. Returns whether it starts in the middle of a stream.
   bool begin_epoch(int number);
 
-  // False at the end. Throws as RecordStream::next().
+  // Reads the next record; false at the end. Throws as RecordStream::next() does.
   bool next(StreamRecord& record);
 
-  // A named pipe that has ended is opened again, for its next writer; false for others.
+  // Reopens a named pipe that has ended, for its next writer; returns false for anything else.
   bool reopen();
 
  private:

@@ -1,6 +1,6 @@
-// Random augmentation of an image: its crop before resizing, and changes of its pixels afterwards.
-// Every function draws from the sequence it is given, so the key (seed, epoch, image, repeat)
-// determines the result. Pixels are RGB, [H, W, 3].
+// Random augmentation of an image: a crop before resizing, and changes to its pixels afterwards.
+// Every function draws from the given sequence, so the key (seed, epoch, image, repeat) determines
+// the result. Pixels are RGB, [H, W, 3].
 #pragma once
 
 #include <array>
@@ -13,19 +13,19 @@
 
 namespace kiln {
 
-// What share of an image's area a rectangle may have, and which aspect ratio.
+// The allowed share of an image's area and the allowed aspect ratio of a rectangle.
 struct RectangleRange {
   double least_area = 0.08, most_area = 1;
   double least_ratio = 3.0 / 4.0, most_ratio = 4.0 / 3.0;
 };
 
 // A crop of 8 % to 100 % of the area with an aspect ratio (width / height) of 3/4 to 4/3
-// (log-uniform), uniformly placed; after ten draws that do not fit, the largest center crop within
+// (log-uniform), placed uniformly. After ten draws that do not fit, the largest center crop within
 // that range of ratios. As torchvision's RandomResizedCrop.
 Region draw_crop(ImageSize whole, RandomSequence& random, const RectangleRange& range = {});
 
-// A rectangle smaller than the image, as draw_crop() but with its ratio as height / width; nothing
-// after ten draws that do not fit. As torchvision's RandomErasing.
+// A rectangle smaller than the image, drawn as in draw_crop() but with height / width as its ratio;
+// empty after ten draws that do not fit. As torchvision's RandomErasing.
 std::optional<Region> draw_erased(ImageSize whole, RandomSequence& random,
                                   const RectangleRange& range);
 
@@ -37,9 +37,10 @@ void random_erase(std::uint8_t* pixels, ImageSize size, const std::uint8_t* colo
 void flip_horizontally(std::uint8_t* pixels, ImageSize size);
 void flip_vertically(std::uint8_t* pixels, ImageSize size);
 
-// 0 to 3, all equally likely; 0 or 2 if the image is not square, which must keep its shape.
+// 0 to 3 with equal probability; 0 or 2 if the image is not square, since its shape must not
+// change.
 int draw_quarter_turns(ImageSize size, RandomSequence& random);
-// Counterclockwise. `copy` is scratch memory.
+// Rotates counterclockwise. `copy` is scratch memory.
 void turn(std::uint8_t* pixels, ImageSize size, int quarter_turns, std::vector<std::uint8_t>& copy);
 
 // TrivialAugmentWide: one operation, drawn uniformly, with a magnitude drawn uniformly (Müller and
@@ -65,9 +66,9 @@ enum class ImageOperation {
 
 inline constexpr int kNumImageOperations = 14;
 
-// `magnitude`: the tangent of a shear, the pixels of a translation, the degrees of a rotation
-// (counterclockwise), the change of brightness, color, contrast or sharpness from 1, the bits that
-// posterize keeps, the threshold of solarize; not used by the others.
+// `magnitude` is the tangent of a shear, the pixels of a translation, the degrees of a rotation
+// (counterclockwise), the change of brightness, color, contrast or sharpness relative to 1, the
+// bits that posterize keeps, or the threshold of solarize; the others do not use it.
 struct DrawnOperation {
   ImageOperation operation = ImageOperation::kIdentity;
   double magnitude = 0;
@@ -75,8 +76,8 @@ struct DrawnOperation {
 
 DrawnOperation draw_operation(RandomSequence& random);
 
-// Brightness, contrast and color (saturation), in a drawn order, each times a factor drawn
-// uniformly from 0.6 to 1.4: torchvision's ColorJitter(0.4, 0.4, 0.4).
+// Brightness, contrast and color (saturation) in a random order, each with a factor drawn uniformly
+// from 0.6 to 1.4: torchvision's ColorJitter(0.4, 0.4, 0.4).
 std::array<DrawnOperation, 3> draw_color_jitter(RandomSequence& random);
 
 // `copy` is scratch memory.

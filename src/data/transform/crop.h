@@ -1,5 +1,5 @@
-// Which part of an image becomes the output, and at what scale: the center crop of evaluation, or a
-// crop that was drawn. Pure functions.
+// Which part of an image becomes the output, and at what scale: the center crop for evaluation, or
+// a random crop. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,31 @@ struct Placing {
 // "640 x 480": width and height.
 std::string text_of(ImageSize size);
 
-// Half of `excess`, rounded to the even neighbor as Python's round does.
+// Half of `excess`, rounded half to even as Python's round does.
 int center_offset(int excess);
 
-// An image of size `from` with its short side resized to `short_side` and its ratio kept, as
-// torchvision's Resize: the long side is rounded down. Throws ImageFault where it is too long.
+// The size of an image of size `from` after its short side is resized to `short_side` and its
+// aspect ratio kept, as torchvision's Resize does: the long side is rounded down. Throws ImageFault
+// if that is too long.
 ImageSize resized_size(ImageSize from, std::int64_t short_side);
 
-// The center of the resized image, as the plan says. Throws ImageFault for an image that it does
-// not take.
+// The center of the resized image, as specified by the plan. Throws ImageFault for an image that
+// the plan does not accept.
 Placing place_center(ImageSize whole, const TransformSpec& plan);
 
 // `crop` of the image, resized to `out`.
 Placing place_crop(const Region& crop, ImageSize out);
 
-// The reduction that the decoder may assume. Pixels that are the same in every epoch are computed
-// from the full resolution.
+// The factor by which the decoder may reduce resolution. Pixels that are the same in every epoch
+// are always computed from the full resolution.
 double shrinks_by(const Placing& placing, Augment augment);
 
-// Whether pixels are copied as they are, and from which region.
+// Whether pixels are copied unchanged, and from which region.
 bool is_copy(const Placing& placing);
 Region unchanged_region(const Placing& placing);
 
-// Copies `wanted`, which lies in the view, to `target`: RGB rows without padding, mirrored if so.
+// Copies `wanted`, which lies inside the view, to `target` as RGB rows without padding, mirrored if
+// requested.
 void copy_region(const PixelView& view, const Region& wanted, bool mirror, std::uint8_t* target);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// What the random operations on an image depend on, and nothing else.
+// All that the random operations on an image depend on.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ struct DrawKey {
   std::uint64_t seed = 0;
   std::uint64_t epoch = 0;
   std::uint64_t image = 0;   // its index in the dataset
-  std::uint64_t repeat = 0;  // how often the epoch has had it before
+  std::uint64_t repeat = 0;  // how often it came earlier in the epoch
 };
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// A TransformChain as training and prediction use it: what of it is the same for an image in every
-// epoch, and what is drawn again.
+// A TransformChain as training and prediction use it, divided into the part that is the same for an
+// image in every epoch and the part that is drawn anew.
 #pragma once
 
 #include <memory>
@@ -10,25 +10,26 @@
 
 namespace kiln {
 
-// Of the inference form, which looks the same to everyone who sees an image: training's validation,
-// `kiln score`, `kiln transform apply`.
+// The key for the inference form, which gives the same result wherever an image is used: in
+// training's validation, `kiln score` and `kiln transform apply`.
 inline constexpr DrawKey kInferenceKey{};
 
-// Immutable; any thread.
+// Immutable and thread-safe.
 struct ImageChain {
   TransformChain whole;
   TransformChain fixed;  // its first operations, applied with kInferenceKey
   TransformChain drawn;  // the others, applied with the key of the image in its epoch
-  // Between the two every image has the size that it has in the end, so that pixels may be kept
+  // Whether every image has its final size between the two parts, so that the pixels can be cached
   // there.
   bool can_be_kept = false;
 };
 
-// The form for training. `whole_image`: the size of all images, if they have one. Throws
+// The form for training. `whole_image`: the size of all images, if they have a common one. Throws
 // ImageFault as TransformChain::output_size() does.
 std::shared_ptr<const ImageChain> training_chain(const TransformChain& chain,
                                                  std::optional<ImageSize> whole_image);
-// The form for everything else, of a chain in either form: no operation of it draws.
+// The form for everything else, made from a chain in either form: none of its operations draws
+// anew.
 std::shared_ptr<const ImageChain> inference_chain(const TransformChain& chain);
 
 }  // namespace kiln

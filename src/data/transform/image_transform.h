@@ -1,5 +1,5 @@
-// One operation of an image transformation, its arguments checked; and how each is made. The table
-// of all is in operations.cpp.
+// One operation of an image transformation, with validated arguments, and the functions that create
+// each. The table of all operations is in operations.cpp.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@
 
 namespace kiln {
 
-// An image on its way through a chain, with memory that the next one uses again.
+// An image on its way through a chain, with memory that is reused for the next one.
 struct WorkImage {
   ImageSize size;
   std::vector<std::uint8_t> pixels;  // RGB, [H, W, 3]
-  std::vector<float> samples;        // as a tensor, instead of pixels: RGB, [H, W, 3]
-  std::vector<std::uint8_t> spare;   // the next pixels
+  std::vector<float> samples;        // in tensor form, instead of `pixels`: RGB, [H, W, 3]
+  std::vector<std::uint8_t> spare;   // the pixels being written
   std::vector<std::uint8_t> copy;    // scratch memory
   Resampler resampler;
 
   std::size_t num_pixels() const {
     return static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width);
   }
-  // Where to write the pixels of an image of that size; replace() then makes them those of this
-  // one. Throws ImageFault for a size that no image may have.
+  // begin() returns the memory for the pixels of an image of size `next`; replace() then makes them
+  // the pixels of this one. Throws ImageFault for a size that no image may have.
   std::uint8_t* begin(ImageSize next);
   void replace(ImageSize next);
 };
@@ -35,9 +35,10 @@ struct WorkImage {
 class ImageTransform {
  public:
   virtual ~ImageTransform() = default;
-  // Throws ImageFault for an image that it does not take.
+  // Throws ImageFault for an image that the operation does not accept.
   virtual void apply(WorkImage& image, RandomSequence& random) const = 0;
-  // Of an image of size `whole`, or of any; nothing where it depends on more. Throws ImageFault.
+  // The size of the result for an image of size `whole`, or for any image; empty if it depends on
+  // more than that. Throws ImageFault.
   virtual std::optional<ImageSize> size_after(std::optional<ImageSize> whole) const {
     return whole;
   }
@@ -46,7 +47,7 @@ class ImageTransform {
 
 using MadeTransform = std::unique_ptr<ImageTransform>;
 
-// Each asks for all its arguments, and what it returns is of no use where they have faults.
+// Each of these requests all its arguments. The result must not be used if they have faults.
 
 MadeTransform make_resize(Arguments& arguments);
 MadeTransform make_random_resized_crop(Arguments& arguments);

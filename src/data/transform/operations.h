@@ -1,13 +1,13 @@
-// The operations of an image transformation: torchvision's by name, as `_transforms.json` of a
-// TransformationDirectory lists them:
+// The operations of an image transformation: torchvision's, by name, as listed in the
+// `_transforms.json` of a TransformationDirectory:
 //
 //   [["Resize", 256], ["CenterCrop", 224], ["ColorJitter", {"brightness": 0.2}]]
 //
-// An operation's arguments are a number, or a list in the order of its parameters, or a mapping by
-// their names; names, defaults and meaning are torchvision's (0.17). A list of two numbers that
-// this order refuses is the first parameter's pair: ["Resize", [224, 160]] is a height and a width,
-// ["RandomRotation", [-10, 30]] a range. Images are 8-bit RGB; a gray one has three equal channels.
-// Results are within 2 of torchvision's on Pillow's images, in the mean.
+// The arguments of an operation are a number, a list in the order of its parameters, or a mapping
+// by name. Names, defaults and meaning are torchvision's (0.17). A list of two numbers that is not
+// valid in this order is taken as a pair for the first parameter: ["Resize", [224, 160]] is a
+// height and a width, ["RandomRotation", [-10, 30]] a range. Images are 8-bit RGB; a gray image has
+// three equal channels. On average, results are within 2 of torchvision's on Pillow images.
 #pragma once
 
 #include <memory>
@@ -23,9 +23,9 @@
 
 namespace kiln {
 
-class ImageTransform;  // data/transform/image_transform.h: one operation, its arguments checked
+class ImageTransform;  // data/transform/image_transform.h: one operation
 
-// What applying needs of memory; reuse it for the next image. One thread.
+// Scratch memory for applying a chain; reuse it for the next image. Use from one thread.
 class TransformMemory {
  public:
   TransformMemory();
@@ -39,50 +39,50 @@ class TransformMemory {
   std::unique_ptr<Buffers> buffers_;
 };
 
-// A value: copies are cheap and share what never changes. Reading one is thread-safe.
+// A value type: copies are cheap and share immutable parts. Reading is thread-safe.
 class TransformChain {
  public:
-  // Of the text of `_transforms.json`. Every fault is added to `problems` as Error
-  // kInvalidTransformationDirectory, which names `where` (a path), the operation and its argument:
-  // no list of operations, an unknown operation or argument (with the nearest known one), values
-  // out of range, operations on tensors where there is none (Normalize and RandomErasing need
-  // ToTensor before them, and ToPILImage has to follow), several images made of one (FiveCrop,
-  // TenCrop). What was added makes the result useless.
+  // Parses the text of `_transforms.json`. Every fault is added to `problems` as Error
+  // kInvalidTransformationDirectory naming `where` (a path), the operation and its argument: not a
+  // list of operations, an unknown operation or argument (with the nearest known one), values out
+  // of range, operations on tensors where there is none (Normalize and RandomErasing need ToTensor
+  // before them, and ToPILImage has to follow), operations that make several images of one
+  // (FiveCrop, TenCrop). If anything was added, the result must not be used.
   static TransformChain parse(std::string_view json, const std::string& where, Problems& problems);
 
-  // As the original's "For inference": without the operations whose name begins with "Random".
-  // ColorJitter stays, and draws.
+  // As the original's "For inference": without the operations whose names start with "Random".
+  // ColorJitter stays, and still draws.
   TransformChain for_inference() const;
 
-  // The text that parse() takes, two spaces a level, without a newline at its end: as the original
-  // writes it.
+  // The text that parse() accepts, indented by two spaces per level, without a final newline: as
+  // the original writes it.
   std::string to_json() const;
 
   // "Resize 256, CenterCrop 224, RandomHorizontalFlip"; "no operation".
   std::string summary() const;
 
-  // The operations before the first one that draws, and the others: one after the other they are
-  // the whole. (This and summary() are in image_chain.cpp.)
+  // The operations before the first one that draws, and the rest; applying one after the other
+  // equals the whole. (This and summary() are in image_chain.cpp.)
   std::pair<TransformChain, TransformChain> split_at_draws() const;
 
   bool empty() const { return operations_.empty(); }
   // Whether any operation draws, so that the key matters.
   bool is_random() const;
 
-  // The size of the result for an image of size `whole`, or for every image. Nothing where that
-  // depends on the draws, or on the image. Throws ImageFault as apply().
+  // The size of the result for an image of size `whole`, or for any image. Empty if it depends on
+  // the draws or on the image. Throws ImageFault as apply() does.
   std::optional<ImageSize> output_size(std::optional<ImageSize> whole = {}) const;
 
-  // Changes pixels and size of `image`. The result depends on nothing but the chain, the pixels and
-  // the key. Throws ImageFault for an image that an operation does not take: it is smaller than a
-  // crop, or would become empty or larger than an image may be (is_plausible). `image` is useless
-  // then.
+  // Changes pixels and size of `image`. The result depends only on the chain, the pixels and the
+  // key. Throws ImageFault for an image that an operation does not accept: it is smaller than a
+  // crop, or would become empty or larger than an image may be (is_plausible). `image` must not be
+  // used then.
   void apply(Image& image, const DrawKey& key, TransformMemory& memory) const;
 
  private:
   struct Operation {
     std::string name;
-    std::string arguments;  // JSON as to_json() shows them
+    std::string arguments;  // JSON as in to_json()
     std::shared_ptr<const ImageTransform> transform;
   };
   std::vector<Operation> operations_;

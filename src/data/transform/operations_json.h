@@ -1,4 +1,4 @@
-// The text of `_transforms.json` -> its operations, as they are written there.
+// Parses the text of `_transforms.json` into its operations as written.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace kiln {
 struct WrittenOperation {
   std::string name;
   ArgumentValue arguments;
-  std::string json;  // of the arguments, two spaces a level, as an element of an operation's list
+  std::string json;  // the arguments, indented by two spaces per level
 };
 
 constexpr std::size_t kMaxOperations = 100;
 
-// Faults are clauses, added to `faults`, such as "it is not a JSON list".
+// Faults are added to `faults` as clauses, such as "it is not a JSON list".
 std::vector<WrittenOperation> parse_operations_json(std::string_view json,
                                                     std::vector<std::string>& faults);
 

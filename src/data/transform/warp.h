@@ -1,5 +1,5 @@
-// Pixels of an image from any place of another: rotation, affine and perspective maps, as Pillow's
-// Image.transform computes them.
+// Geometric transforms: rotation, affine and perspective maps, computed as in Pillow's
+// Image.transform.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@ struct PlaneMap {
   double a = 1, b = 0, c = 0, d = 0, e = 1, f = 0, g = 0, h = 0;
 };
 
-// `to`: the size of the result. Pixels from outside of the image become `outside`. Interpolation:
-// nearest, bilinear or bicubic; it takes no mean over the pixels that a smaller result leaves out.
+// `to` is the size of the result. Pixels from outside the image become `outside`. Interpolation is
+// nearest, bilinear or bicubic, without antialiasing if the result is smaller.
 void warp(WorkImage& image, ImageSize to, const PlaneMap& from, Interpolation interpolation,
           const Color& outside);
 
-// Translates by whole pixels (x, y), scales, shears and rotates around `center` (x, y), angles in
-// degrees, clockwise: torchvision's affine.
+// Translates by whole pixels (x, y), scales, shears and rotates around `center` (x, y); angles in
+// degrees, clockwise. As torchvision's affine.
 struct AffineMotion {
   double angle = 0;
   std::array<double, 2> translation{};
@@ -29,8 +29,8 @@ struct AffineMotion {
 };
 PlaneMap inverse_of(const AffineMotion& motion, std::array<double, 2> center);
 
-// Maps `ends` (of the result) to `starts` (of the image), four corners (x, y) each. Nothing if
-// three of them lie on a line.
+// Maps `ends` (in the result) to `starts` (in the image), four corners (x, y) each. Empty if three
+// of them are collinear.
 using Corners = std::array<std::array<double, 2>, 4>;
 std::optional<PlaneMap> map_of_corners(const Corners& starts, const Corners& ends);
 

@@ -1,4 +1,4 @@
-// An order of images in which every class has equally many, the images of small classes as copies.
+// An order of images in which every class has equally many, by repeating images of small classes.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace kiln {
 
-// The images in their order, each as often in a row as its class needs to have as many as the
-// largest: of a class with n images and m wanted, each m / n times, and m % n of them, drawn by the
-// seed, once more. Every sample has a label. A pure function of labels and seed.
+// The images in order, each repeated as often as its class needs to match the largest one: in a
+// class with n images and m wanted, each comes m / n times, and m % n of them, drawn from the seed,
+// once more. Every sample must have a label. A pure function of labels and seed.
 std::vector<std::uint32_t> balanced_copies(const SampleTable& samples, std::uint64_t seed);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Synthetic labeled images to try things with, written as class folders.
+// Synthetic labeled images to try the program with, written as class folders.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ Image draw_demo_image(int shape, int size, std::uint64_t seed, std::uint64_t ind
 // The demo data on disk: `train/<class>/0000.jpg`, `val/<class>/0000.png`, …; JPEG and PNG
 // alternate.
 struct DemoPlan {
-  int num_images = 600;  // in all classes; four fifths for training
+  int num_images = 600;  // over all classes; four fifths for training
   int num_classes = 3;
   int size = 32;
   std::uint64_t seed = 1;
@@ -32,8 +32,8 @@ struct DemoCounts {
   int valid = 0;
 };
 
-// Throws Error kFailedToWriteOutputs unless `folder` is missing or empty (except for names that
-// begin with a dot, and lost+found), and if it cannot be written. Every class gets at least one
+// Throws Error kFailedToWriteOutputs unless `folder` is missing or empty (names that start with a
+// dot, and lost+found, are ignored), and if it cannot be written. Every class gets at least one
 // image for training and one for validation.
 DemoCounts write_demo_data(const std::filesystem::path& folder, const DemoPlan& plan);
 

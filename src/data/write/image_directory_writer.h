@@ -1,7 +1,7 @@
 // Writes an ImageDirectory as the designer's converter does. Image bytes are copied, never
 // re-encoded.
 //
-// The folder may be a mount point: its files are put in place together, `_meta.yaml` last
+// The folder may be a mount point: its files are put in place together, with `_meta.yaml` last
 // (base/output_folder.h).
 #pragma once
 
@@ -16,44 +16,44 @@
 
 namespace kiln {
 
-// Creates `folder` and its parents. Error kFailedToWriteOutputs if it cannot be created or written
-// (a probe file is written and removed), or if it is `input`, inside it or a parent of it.
+// Creates `folder` and its parents. Throws Error kFailedToWriteOutputs if it cannot be created or
+// written (tested with a probe file), or if it is `input`, inside it or a parent of it.
 void prepare_output_folder(const std::filesystem::path& folder, const std::filesystem::path& input);
 
-// Checks `folder` before work starts. Error kFailedToWriteOutputs as for prepare_output_folder(),
-// and if it contains anything except an earlier ImageDirectory, leftovers of a killed run, names
-// that begin with a dot, and lost+found. Creates parents, removes leftovers.
+// Checks `folder` before work starts. Throws Error kFailedToWriteOutputs as prepare_output_folder()
+// does, and if it contains anything except an earlier ImageDirectory, leftovers of a killed run,
+// names that start with a dot, and lost+found. Creates parents and removes leftovers.
 void prepare_image_output(const std::filesystem::path& folder, const std::filesystem::path& input);
 
-// Images that are written instead of those that are stored.
+// Images to write in place of the stored ones.
 struct ChangedImages {
-  std::string extension;  // of every file, instead of its own: ".png"
-  // The contents of the file for image `i`. Any thread.
+  std::string extension;  // for every file, in place of its own: ".png"
+  // Returns the file contents for image `i`. Called from any thread.
   std::function<std::string(std::size_t i)> contents;
   int num_threads = 1;
-  // Hears now and then how many are done, from the calling thread.
+  // Called now and then, from the calling thread, with the number of images done.
   std::function<void(std::size_t num_done)> tell;
 };
 
 // An ImageDirectory whose files are complete under temporary names in a prepared folder, so that
-// several may appear together, or none. An ImageDirectory keeps its list; class folders become
-// `image/<class id>_<n><extension>`; other kinds keep their paths below `image/`. Error
+// several can appear together or not at all. An ImageDirectory keeps its list; class folders become
+// `image/<class id>_<n><extension>`; other kinds keep their paths below `image/`. Throws Error
 // kInvalidDataset if an image cannot be read, kFailedToWriteOutputs if the output cannot be
 // written.
 class ImageDirectoryOutput {
  public:
   ImageDirectoryOutput(const Dataset& set, const std::filesystem::path& folder);
-  // Only the images with keep[i], as they are in the whole: name, id and line of the list. `set`
-  // is as read_dataset() gave it.
+  // Only the images with keep[i], with the name, id and list line that they have in the whole.
+  // `set` must be as returned by read_dataset().
   ImageDirectoryOutput(const Dataset& set, const std::vector<bool>& keep,
                        const std::filesystem::path& folder);
-  // With changed images, as write_changed_images() has them.
+  // With changed images, as in write_changed_images().
   ImageDirectoryOutput(const Dataset& set, const ChangedImages& changed,
                        const std::filesystem::path& folder);
   void put_in_place();  // once
 
  private:
-  // The text files beside the images.
+  // The text files next to the images.
   struct Texts {
     std::string list, schema, samples;
   };
@@ -65,14 +65,13 @@ class ImageDirectoryOutput {
   std::vector<DurableFile> files_;
 };
 
-// Writes `set` as an ImageDirectory into a prepared `folder`, with the errors of
-// ImageDirectoryOutput.
+// Writes `set` as an ImageDirectory into a prepared `folder`. Throws as ImageDirectoryOutput does.
 void write_image_directory(const Dataset& set, const std::filesystem::path& folder);
 
-// As write_image_directory(), with changed images: the schema, and all else that the list of an
-// ImageDirectory says, stay as they are, and `_samples.json` has the images as they are written.
-// An image that is listed twice is changed once, as in its first line. Throws what `contents`
-// throws, and Error kInvalidDataset if two images would have the same name.
+// As write_image_directory(), but with changed images: the schema, and everything else in the list
+// of an ImageDirectory, is kept, and `_samples.json` has the images as written. An image that is
+// listed twice is changed once, as in its first line. Throws what `contents` throws, and Error
+// kInvalidDataset if two images would have the same name.
 void write_changed_images(const Dataset& set, const std::filesystem::path& folder,
                           const ChangedImages& changed);
 

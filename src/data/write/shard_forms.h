@@ -1,4 +1,4 @@
-// The forms of shards: how an image and its class become bytes of a file.
+// The formats of shards: how an image and its class are stored in a file.
 #pragma once
 
 #include <cstddef>
@@ -15,30 +15,30 @@ struct ShardItem {
   std::size_t position = 0;  // in the whole dataset
   int label = 0;
   std::string_view class_name;
-  std::string_view name;       // of the image's file, as it was listed
-  std::string_view extension;  // of the bytes: "jpg"
+  std::string_view name;       // the image's file name, as listed
+  std::string_view extension;  // matching `bytes`: "jpg"
   std::string_view bytes;
 };
 
-// Writes one shard after another. One thread.
+// Formats one shard after another. Use from one thread.
 class ShardForm {
  public:
   virtual ~ShardForm() = default;
-  // Of a shard's file name: ".tar".
+  // The extension of a shard's file name: ".tar".
   virtual std::string extension() const = 0;
-  // The bytes of an image, which follow those of the one before it in the shard.
+  // The bytes of an image, to be appended to the shard after those of the previous one.
   virtual std::string item(const ShardItem& item) const = 0;
-  // Where in its shard the image was put.
+  // Tells where in its shard the image was stored.
   virtual void note_place(std::size_t /*position*/, std::uint64_t /*offset*/) {}
-  // The bytes behind the last image.
+  // The bytes after the last image.
   virtual std::string end() const { return {}; }
-  // The contents of the file `.idx` beside the shard that has just ended; empty: there is none.
+  // The contents of the `.idx` file next to the shard that has just ended; empty if there is none.
   virtual std::string index() { return {}; }
 };
 
 std::unique_ptr<ShardForm> make_shard_form(ShardFormat format);
 
-// The largest image that the form can hold.
+// The largest image that the format can hold.
 std::uint64_t most_image_bytes(ShardFormat format);
 
 }  // namespace kiln

@@ -1,8 +1,8 @@
-// A labeled dataset as shards NAME-000000.tar and so on, or .tfrecord, or .rec with .idx, and
-// `classes.txt` with the class names, one per line, in the order of their ids. Tars have
+// Writes a labeled dataset as shards NAME-000000.tar and so on, or .tfrecord, or .rec with .idx,
+// and `classes.txt` with the class names, one per line, in the order of their ids. Tars use
 // WebDataset's names, KEY.jpg followed by KEY.cls: https://github.com/webdataset/webdataset, "The
-// WebDataset Format". shard_forms.h has the others. Several processes may write them together, into
-// one folder or into several.
+// WebDataset Format". The other formats are in shard_forms.h. Several processes can write the
+// shards together, into one folder or into several.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,18 @@
 namespace kiln {
 
 struct ShardPlan {
-  std::string name;               // of the shards
+  std::string name;               // prefix of the shards' names
   std::uint64_t shard_bytes = 0;  // maximum size of a shard
   int short_side = 0;             // larger images are resized to this; 0: bytes as stored
   int quality = 92;               // JPEG quality of resized images
-  bool even_shards = false;       // shards differ by one image at most, overall and per class
-  // Of the set's samples; one may be there several times.
+  bool even_shards = false;       // shards differ by at most one image, overall and per class
+  // Indices into the set's samples, which may be repeated.
   std::vector<std::uint32_t> order;
   ShardFormat format = ShardFormat::kTar;
-  // What this process writes: a stretch of the order as shards NAME-PART-000000.tar, or, of even
-  // shards, those of a single process. Names in their order give the images in theirs.
+  // The part that this process writes: a contiguous section of `order` as shards
+  // NAME-PART-000000.tar, or with even_shards some of the shards that a single process would write.
+  // Sorted by name, the shards of all parts hold the images in order; with even_shards that is
+  // `order` with each class spread evenly.
   std::size_t part = 0, num_parts = 1;
 };
 
@@ -35,27 +37,28 @@ struct PackedShards {
   std::size_t num_shards = 0;
   std::uint64_t num_bytes = 0;
   std::size_t num_reduced = 0;
-  // Kept as they are: what cannot be reduced; without a short side, what is no image at all.
+  // Images stored unchanged because they could not be decoded; without a short side, only those
+  // that are not images at all.
   std::vector<std::string> undecodable;
 };
 
-// Refuses `folder` before work starts, Error kFailedToWriteOutputs: it cannot be written, another
-// run writes into it, it holds anything but names that begin with a dot and what a killed run left,
-// or it is the input, inside it or around it. Holds it for this run.
+// Locks `folder` for this run. Checks it before work starts, and throws Error kFailedToWriteOutputs
+// if it cannot be written, another run is writing into it, it holds anything but names that start
+// with a dot and leftovers of a killed run, or it is the input, inside it or a parent of it.
 OutputFolder take_shard_output(const std::filesystem::path& folder,
                                const std::filesystem::path& input);
 
-// The shards of one part, complete under temporary names in a folder that somebody holds; removed
-// again unless they are put in place. Memory: a few hundred images. Error kInvalidDataset: an image
-// cannot be read; kFailedToWriteOutputs.
+// The shards of one part, complete under temporary names in a folder that the caller holds. They
+// are removed unless they are put in place. Memory: a few hundred images. Throws Error
+// kInvalidDataset if an image cannot be read; kFailedToWriteOutputs.
 class CompleteShards {
  public:
   CompleteShards(const Dataset& set, ShardPlan plan, const std::filesystem::path& folder);
 
   const PackedShards& packed() const { return packed_; }
   std::vector<FinishedFile> files() const;
-  // All appear together, with those of other processes and the list of classes; readers refuse a
-  // folder where a killed run had not got to its end.
+  // Makes all shards appear together, along with those of other processes and the list of classes.
+  // Readers refuse a folder where a killed run did not finish this.
   void put_in_place(const OutputFolder& folder, const std::vector<FinishedFile>& of_others);
 
  private:
@@ -64,7 +67,7 @@ class CompleteShards {
   std::string classes_;
 };
 
-// By a single process, into a folder that is empty.
+// Writes all shards with a single process, into an empty folder.
 PackedShards write_shards(const Dataset& set, ShardPlan plan, const std::filesystem::path& folder);
 
 }  // namespace kiln
