@@ -1,5 +1,5 @@
 // Parses the output of `mpirun --tag-output`: the rank of each line, the last phase of each rank,
-// and which rank failed and how. Text in, structs out.
+// and which rank failed and how. Pure text processing.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@ constexpr int kMpirunItself = -1;
 
 struct OutputLine {
   int rank = kMpirunItself;
-  bool is_error = false;  // standard error of the rank
+  bool is_error = false;  // from the rank's standard error
   std::string text;
 };
 
@@ -25,7 +25,7 @@ class OutputSplitter {
  public:
   explicit OutputSplitter(std::function<void(const OutputLine&)> take) : take_(std::move(take)) {}
   void feed(std::string_view bytes);
-  void finish();  // flushes unterminated lines
+  void finish();  // flushes incomplete lines
 
  private:
   using Source = std::pair<int, bool>;  // rank, is_error
@@ -35,8 +35,8 @@ class OutputSplitter {
   void give(Source source);
 
   std::function<void(const OutputLine&)> take_;
-  std::string rest_;    // not parsed yet
-  std::size_t at_ = 0;  // in rest_
+  std::string rest_;    // received but not yet parsed
+  std::size_t at_ = 0;  // position in rest_
   Source source_ = {kMpirunItself, false};
   std::map<Source, std::string> begun_;
 };
@@ -45,10 +45,12 @@ class OutputSplitter {
 struct JobFailure {
   int rank = kMpirunItself;  // the failed rank, if known
   std::string host;
-  std::string phase;    // the last one before it left
-  std::string what;     // "was killed by signal 9 (Killed)", "ended with exit code 3"
-  bool killed = false;  // by a signal, or with its host: it could not report anything itself
-  bool told = false;    // by rank 0, whose output is the console's, before all ranks left together
+  std::string phase;  // its last phase before it exited
+  std::string what;   // "was killed by signal 9 (Killed)", "ended with exit code 3"
+  // By a signal or the loss of its host: the rank could not report the failure itself.
+  bool killed = false;
+  // Rank 0 has already reported it on the console, before all ranks exited together.
+  bool told = false;
   int exit_code = 1;
 };
 
@@ -56,13 +58,13 @@ class JobMonitor {
  public:
   explicit JobMonitor(std::vector<std::string> hosts);  // [number of ranks], as planned
 
-  // True if the line should be shown; lines that announce a rank's phase should not.
+  // Returns true if the line should be shown: lines that announce a rank's phase should not.
   bool take(const OutputLine& line);
-  // Whether a rank or mpirun reported a failure, after which the job is about to end.
+  // Whether a rank or mpirun has reported a failure. The job will then end soon.
   bool has_failure() const { return seen_failure_; }
-  // `code` is mpirun's exit code, not 0.
+  // `code`: mpirun's nonzero exit code.
   JobFailure failure(int code) const;
-  const std::deque<std::string>& last_lines(int rank) const;  // of mpirun too
+  const std::deque<std::string>& last_lines(int rank) const;  // also kMpirunItself
 
  private:
   struct Rank {

@@ -1,4 +1,4 @@
-// A program that ends, with all its descendants, no later than this process does.
+// Runs a program that never outlives this process.
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,8 @@
 
 namespace kiln {
 
-// A command's words as argv for exec and spawn: null-terminated pointers into `words`, which must
-// outlive them.
+// Builds argv for exec and posix_spawn: pointers into `words`, ending with a null pointer. `words`
+// must outlive them.
 inline std::vector<char*> exec_words(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
@@ -24,27 +24,28 @@ struct ProgramCall {
   std::vector<std::pair<std::string, std::string>> environment;  // added to this process's
 };
 
-// A program that ends, with all its descendants, no later than this process does, however this
+// A program that, with all its descendants, ends no later than this process does, however this
 // process ends. A supervisor process between the two, in its own process group, adopts the
-// program's orphans and kills all of them when the program ends or when this process dies.
+// program's orphans and kills them when the program ends or this process dies.
 class SupervisedProcess {
  public:
-  // Standard input is empty. Call it from the main thread. Throws Error kFailedToCompleteOperation
-  // if the system cannot start another process.
+  // The program's standard input is empty. Call from the main thread. Throws Error
+  // kFailedToCompleteOperation if the system cannot start another process.
   explicit SupervisedProcess(const ProgramCall& call);
   ~SupervisedProcess();  // kill()
   SupervisedProcess(const SupervisedProcess&) = delete;
   SupervisedProcess& operator=(const SupervisedProcess&) = delete;
 
-  // Non-blocking descriptors of its standard output and standard error; both reach end of file when
-  // all processes have ended.
+  // Non-blocking descriptors for reading the program's standard output and standard error. Both
+  // reach end of file when all its processes have ended.
   int output() const { return output_; }
   int errors() const { return errors_; }
   void send_stop();                // SIGUSR1 to the program
-  void send_checkpoint_request();  // SIGUSR2, which the program ignores until it asks for it
-  // The program's exit code, 128 + n after signal n; empty while the program or a descendant runs.
+  void send_checkpoint_request();  // SIGUSR2, ignored until the program installs a handler
+  // The program's exit code, or 128 + n if signal n killed it; empty while it or a descendant is
+  // running.
   std::optional<int> ended();
-  // Kills the program and its descendants, and waits until they are gone.
+  // Kills the program and its descendants, waits until they are gone, and returns the exit code.
   int kill();
 
  private:

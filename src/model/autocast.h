@@ -1,4 +1,4 @@
-// Mixed precision on this thread, by LibTorch's autocast.
+// Mixed precision on the current thread, using LibTorch's autocast.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -6,8 +6,9 @@
 
 namespace kiln {
 
-// While it lives, convolutions and linear layers on `device` compute in `type`, and cast their
-// weights once. kFloat: they compute in their inputs' type, and nothing is touched. May be nested.
+// For the lifetime of this object, convolutions and linear layers on `device` compute in `type`;
+// their weights are cast only once. With kFloat nothing changes: they compute in the type of their
+// inputs. May be nested.
 class Autocast {
  public:
   Autocast(c10::DeviceType device, c10::ScalarType type);
@@ -15,7 +16,7 @@ class Autocast {
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
-  // What this thread computes in now, in the terms of the constructor.
+  // The type this thread currently computes in; kFloat if autocast is off.
   static c10::ScalarType type_on(c10::DeviceType device);
 
  private:

@@ -1,5 +1,5 @@
 // The supported networks and their static properties. Also used by the command line and the readers
-// of model directories, so there is no LibTorch here.
+// of model directories, so it does not depend on LibTorch.
 #pragma once
 
 #include <array>
@@ -24,35 +24,35 @@ struct DenseNetShape {
   int num_init_features;
 };
 
-// Options of some networks, by their names in model_spec.yaml.
+// Options that some networks have, by their names in model_spec.yaml.
 inline constexpr std::string_view kMemoryEfficient = "memory_efficient";
 inline constexpr std::string_view kZeroInitResidual = "zero_init_residual";
 
 // Properties shared by a family of networks.
 struct NetworkFamily {
-  std::string_view name;             // "ResNet"; the designer's class too
+  std::string_view name;             // "ResNet"; also the name of the designer's class
   std::string_view designer_module;  // the last part of its Python module
-  std::string_view head;             // begins the names of the classifying layer's tensors: "fc."
+  std::string_view head;             // name prefix of the final layer's tensors: "fc."
   std::vector<std::string_view> options;
-  // Determine the size of the feature map before global pooling: layers with this combined stride
-  // come first, which round sides up; then layers with that stride, which round down.
+  // These determine the size of the feature map before global pooling. The first layers, which
+  // round up, have a combined stride of `stride_rounding_up`; those after them round down.
   int stride_rounding_up;
   int stride_rounding_down;
 
   bool allows(std::string_view option) const;
   int stride() const { return stride_rounding_up * stride_rounding_down; }
-  // The size of an image whose feature map is one pixel.
+  // The smallest image side that still gives a feature map of one pixel.
   int smallest_side() const { return stride_rounding_up * (stride_rounding_down - 1) + 1; }
-  // 0: the image is too small.
+  // Side of the feature map before global pooling; 0 if the image is too small.
   int final_map_side(int image_side) const;
 };
 
 // A row of the catalogue.
 struct KnownNetwork {
-  std::string_view name;  // torchvision's
+  std::string_view name;  // as in torchvision
   std::variant<ResNetShape, DenseNetShape> shape;
-  // The names of torchvision's files with ImageNet weights, which hold the first eight digits of
-  // their SHA-256; the second is of its newer recipe, where there is one.
+  // File names of torchvision's ImageNet weights, which contain the first eight hex digits of the
+  // file's SHA-256. The second file is from the newer training recipe, if there is one.
   std::array<std::string_view, 2> published;
 
   const NetworkFamily& family() const;
@@ -65,7 +65,7 @@ std::vector<std::string> network_names();
 const KnownNetwork* find_network(std::string_view name);
 const NetworkFamily* find_family(std::string_view name);
 
-// Throws Error kInvalidModelDirectory with the known names for an unknown one.
+// Throws Error kInvalidModelDirectory, listing the known names, for an unknown name.
 const KnownNetwork& known_network(std::string_view name);
 
 }  // namespace kiln

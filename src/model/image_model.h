@@ -1,5 +1,5 @@
-// Networks that classify images: [N, 3, H, W] -> logits [N, num_classes]. Names, shapes and
-// initialization rules are torchvision's, behind the prefix `model.`.
+// Networks that classify images: [N, 3, H, W] -> logits [N, num_classes]. Tensor names (after the
+// prefix `model.`), shapes and initialization match torchvision's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,52 +28,54 @@ struct NamedTensor {
   at::Tensor tensor;  // shares memory with the model
 };
 
-// A network and its weights. Not thread-safe. Copying is not possible; weights move by name.
+// A network and its weights. Not thread-safe. Not copyable; weights are transferred by name.
 class ImageModel {
  public:
   virtual ~ImageModel() = default;
 
   virtual at::Tensor forward(const at::Tensor& images) = 0;
-  // What the head classifies, [N, D]: the mean of each channel of the last feature maps.
+  // The input of the head, [N, D]: each channel of the last feature maps, averaged over the image.
   virtual at::Tensor pooled_features(const at::Tensor& images) = 0;
-  // Where in each image the network sees one class, `classes[n]` in image n: [N, h, w], from 0 to
-  // 1, the largest value of an image being 1, or all 0 where nothing speaks for the class. The
-  // channels of the last feature maps, weighted as the class weights their means; negative sums
-  // are 0. Class activation maps: Zhou et al., arXiv:1512.04150. In these networks they equal
-  // Grad-CAM's, arXiv:1610.02391, up to the scale. For inference: not in training mode.
+  // Class activation maps, Zhou et al., arXiv:1512.04150: which regions of image n speak for class
+  // `classes[n]`. [N, h, w] from 0 to 1. The channels of the last feature maps are summed with the
+  // weights that the head gives them for the class, negative sums are set to 0, and each map is
+  // scaled so that its maximum is 1; it is all 0 if nothing speaks for the class. For these
+  // networks this equals Grad-CAM, arXiv:1610.02391, up to scale. For inference only: call it in
+  // eval mode.
   virtual at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes) = 0;
   // Frozen BatchNorm stays in eval mode.
   virtual void train(bool on) = 0;
-  // From now on what is frozen requires no gradient, and no graph is built of a frozen backbone.
-  // Call it before creating an optimizer.
+  // From now on frozen parameters require no gradient, and no autograd graph is built for a frozen
+  // backbone. Call it before creating an optimizer.
   virtual void freeze(Freeze what) = 0;
   virtual std::vector<at::Tensor> parameters() const = 0;
-  // The same in the same order, with their names in the state dict.
+  // The same tensors in the same order, with their names in the state dict.
   virtual std::vector<NamedTensor> named_parameters() const = 0;
-  // Those that are not frozen.
+  // The parameters that are not frozen.
   std::vector<NamedTensor> trained_parameters() const;
-  // The head's: weight [num_classes, D] and bias [num_classes]; with an output layer those of
-  // [1000, D], then those of the output layer.
+  // The head's parameters: weight [num_classes, D] and bias [num_classes]. With an output layer:
+  // those of the 1000-way layer, then those of the output layer.
   virtual std::vector<NamedTensor> head() const = 0;
   // Parameters and buffers in module order, as Python's state_dict() lists them.
   virtual std::vector<NamedTensor> state() const = 0;
-  // What of state() is no parameter, in the same order: BatchNorm's statistics.
+  // The tensors of state() that are not parameters, in the same order: BatchNorm's statistics.
   std::vector<NamedTensor> buffers() const;
-  // Moves to `device` and stores 4-D weights as channels_last. Call it before creating an
+  // Moves the model to `device` and stores 4-D weights as channels_last. Call it before creating an
   // optimizer.
   virtual void prepare(const at::Device& device) = 0;
   virtual void to_float64() = 0;
-  // Every BatchNorm uses the batches of all ranks from now on. Not for memory-efficient DenseNets,
-  // whose recomputation in backward sees only this rank's batch.
+  // From now on every BatchNorm uses the batches of all ranks. Not supported for memory-efficient
+  // DenseNets, whose recomputation in backward sees only this rank's batch.
   virtual void synchronize_batch_norm(const SumOverRanks& sum) = 0;
-  // For inference alone, after prepare(): every BatchNorm that directly follows a convolution
-  // becomes part of it, which spares a pass over its output. The logits are equal up to rounding;
-  // state() no longer has the values of a file.
+  // For inference only, after prepare(): folds every BatchNorm that directly follows a convolution
+  // into it, which saves a pass over the convolution's output. The logits are the same up to
+  // rounding. Afterwards state() must not be saved: the folded weights are not those of a model
+  // file.
   virtual void fold_batch_norm() = 0;
 };
 
-// A freshly initialized network, drawn from LibTorch's default generator: seed it first.
-// Throws Error kInvalidModelDirectory with the known names for an unknown one.
+// Returns a network initialized with random weights from LibTorch's default generator; seed it
+// first. Throws Error kInvalidModelDirectory, listing the known names, for an unknown name.
 std::unique_ptr<ImageModel> make_image_model(const ModelOptions& options);
 
 }  // namespace kiln

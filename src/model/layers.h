@@ -1,6 +1,6 @@
-// The three layers with weights, and the base of a network. They hold torchvision's parameter and
-// buffer names and, unlike LibTorch's own modules, are not filled with random numbers on
-// construction: see init_* below.
+// The three layers with weights, and the base class of a network. They use torchvision's parameter
+// and buffer names. Unlike in LibTorch's own modules, convolutions are not initialized on
+// construction: see init_convolutions().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,33 +29,34 @@ class Conv2d : public torch::nn::Module {
   explicit Conv2d(const ConvShape& shape);
   at::Tensor forward(const at::Tensor& x) const;
   at::Tensor& weight() { return weight_; }
-  // Inference only: from now on each output channel is multiplied by `scale`, then `shift` is
-  // added; both [out_channels].
+  // Inference only: from now on multiplies each output channel by `scale` and adds `shift`; both
+  // are [out_channels].
   void fold_in(const at::Tensor& scale, const at::Tensor& shift);
 
  private:
   at::Tensor weight_;
-  at::Tensor shift_;  // undefined: none
+  at::Tensor shift_;  // undefined if nothing is folded in
   std::int64_t stride_, padding_, groups_;
 };
 
-// Weight 1, bias 0, running mean 0, running variance 1.
+// Initially weight 1, bias 0, running mean 0, running variance 1.
 class BatchNorm2d : public torch::nn::Module {
  public:
   explicit BatchNorm2d(std::int64_t channels);
-  // Of the output of `before`, which nothing else uses.
+  // Normalizes the output of `before`, which no other layer uses.
   explicit BatchNorm2d(std::shared_ptr<Conv2d> before);
-  // In training mode uses the statistics of the batch and updates the running ones (momentum 0.1).
+  // In training mode uses the batch's statistics and updates the running ones (momentum 0.1).
   at::Tensor forward(const at::Tensor& x);
-  // The running mean and variance that forward() uses, as they are: of a frozen layer, which is in
-  // eval mode. Undefined in training mode.
+  // The running mean and variance that forward() uses in eval mode (not copies), for a frozen
+  // layer. Undefined tensors in training mode.
   std::array<at::Tensor, 2> fixed_statistics() const;
-  // forward() without an update, for recomputation in backward. `fixed`: of that forward.
+  // forward() without updating the running statistics, for recomputation in backward. `fixed`: the
+  // fixed_statistics() of the original forward().
   static at::Tensor normalize_again(const at::Tensor& x, const at::Tensor& weight,
                                     const at::Tensor& bias, const std::array<at::Tensor, 2>& fixed);
-  // From now on training uses the statistics of all ranks' batches.
+  // From now on training mode uses the statistics of all ranks' batches.
   void synchronize(SumOverRanks sum) { sum_ = std::move(sum); }
-  // Inference only: the convolution before, if there is one, does its work from now on.
+  // Inference only: folds this layer into the preceding convolution, if there is one.
   void fold();
   at::Tensor& weight() { return weight_; }
   at::Tensor& bias() { return bias_; }
@@ -65,7 +66,7 @@ class BatchNorm2d : public torch::nn::Module {
 
   std::shared_ptr<Conv2d> before_;
   bool is_folded_ = false;
-  SumOverRanks sum_;  // empty: this rank's batch alone
+  SumOverRanks sum_;  // empty: uses this rank's batch only
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
 };
 
@@ -81,10 +82,10 @@ class Linear : public torch::nn::Module {
   at::Tensor weight_, bias_;
 };
 
-// Convolutions, the mean of each of their channels over the image, and a linear layer.
+// Convolutions, global average pooling, and a linear layer.
 class Network : public torch::nn::Module {
  public:
-  // [N, 3, H, W] -> what the mean is taken of, [N, C, h, w].
+  // [N, 3, H, W] -> feature maps before pooling, [N, C, h, w].
   virtual at::Tensor features(const at::Tensor& images) = 0;
   // [N, C] -> logits.
   virtual const Linear& classifier() const = 0;
@@ -95,8 +96,8 @@ class Network : public torch::nn::Module {
 
 enum class Fan { kIn, kOut };
 
-// Every convolution of `network`, in module order: normal with variance 2 / fan.
-// He et al., "Delving Deep into Rectifiers", 2015, arXiv:1502.01852.
+// Initializes every convolution of `network`, in module order, from a normal distribution with
+// variance 2 / fan. He et al., "Delving Deep into Rectifiers", 2015, arXiv:1502.01852.
 void init_convolutions(Network& network, Fan fan);
 
 }  // namespace kiln

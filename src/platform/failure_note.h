@@ -1,15 +1,15 @@
-// A failure's message, written where a platform looks for it to show it to its user.
+// Writes a failure's message where the platform looks for it, so that it can show it to the user.
 #pragma once
 
 #include <string>
 
 namespace kiln {
 
-// Writes Kubernetes' /dev/termination-log and SageMaker's output/failure, if present and writable.
-// Truncated to the 1024 bytes that SageMaker accepts. Never throws.
+// Writes `text` to Kubernetes' /dev/termination-log and SageMaker's output/failure, if present and
+// writable. Truncates it to the 1024 bytes that SageMaker accepts. Never throws.
 void leave_failure_note(const std::string& text);
 
-// Removes SageMaker's output/failure of an earlier run.
+// Removes an earlier run's output/failure, on SageMaker.
 void remove_failure_note();
 
 // The contents of SageMaker's output/failure.

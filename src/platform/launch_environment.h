@@ -1,5 +1,5 @@
-// Detects what started this process: a launcher's environment variables (Open MPI, PMIx, Slurm,
-// Kubernetes), and the shared memory of this host or container.
+// Detects what started this process, by its environment variables (Open MPI, PMIx, Slurm,
+// Kubernetes), and checks the shared memory of this host or container.
 #pragma once
 
 #include <string>
@@ -10,15 +10,14 @@ struct LaunchEnvironment {
   bool mpi = false;         // Open MPI or PMIx variables are set: MPI can be initialized
   int expected_size = 0;    // according to the launcher or the platform; 0: unknown
   int local_size = 0;       // ranks on this host; 0: unknown
-  std::string expectation;  // why, as the end of a sentence, with the remedy
+  std::string expectation;  // why that size is expected, as the end of a sentence, with the remedy
 };
 
-// Throws Error kUserError for a launcher of another MPI (PMI variables without PMIx), under which
-// every process would run alone.
+// Throws Error kUserError if the launcher belongs to another MPI (PMI variables without PMIx):
+// every process would then run alone.
 LaunchEnvironment detect_launch_environment();
 
-// /dev/shm, which the processes of a host use to communicate. Containers get 64 MiB of it by
-// default.
+// The processes of a host communicate through /dev/shm. Containers get 64 MiB of it by default.
 
 // Call it before MPI is initialized. Throws Error kUserError if it is too small for the ranks on
 // this host: MPI would fall back to a slow path, or a rank would die of a bus error in the middle

@@ -1,4 +1,4 @@
-// The configuration that Amazon SageMaker passes to a training job: its folder, with three files in
+// The configuration that Amazon SageMaker passes to a training job: a folder with three files in
 // input/config, as documented in "How Amazon SageMaker provides training information".
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace kiln {
 
-// SAGEMAKER_BASE_DIR, as in its training toolkit, else /opt/ml.
+// SAGEMAKER_BASE_DIR, as in SageMaker's training toolkit, or else /opt/ml.
 std::filesystem::path sagemaker_folder();
 
-// The three files of input/config below that folder.
+// The three files in the folder's input/config.
 
 // Hyperparameters set by the Python SDK itself.
 constexpr const char* kRanksPerHost = "sagemaker_mpi_num_of_processes_per_host";
@@ -26,7 +26,7 @@ struct SageMakerChannel {
 };
 
 struct SageMakerTree {
-  std::map<std::string, std::string> hyperparameters;  // plain texts, without the SDK's own
+  std::map<std::string, std::string> hyperparameters;  // plain text, without the SDK's own
   std::vector<std::string> unreadable;  // names of hyperparameters that are not plain values
   std::string ranks_per_host;           // from the SDK's MPI settings; empty: not set
   std::string mpi_options;
@@ -37,8 +37,8 @@ struct SageMakerTree {
 };
 
 // A hyperparameter's value is a string, or a JSON scalar encoded as a string, as the Python SDK
-// sends it; others are faults, which are added to `problems`. Throws Problems, including those, if
-// a file is not in SageMaker's format. All are Error kParameterParsing.
+// sends it. Other values are added to `problems`. If a file is not in SageMaker's format, throws
+// Problems, including those already found. All are Error kParameterParsing.
 SageMakerTree read_sagemaker_tree(const std::filesystem::path& folder, Problems& problems);
 
 }  // namespace kiln

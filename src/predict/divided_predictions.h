@@ -1,4 +1,4 @@
-// Predictions of all ranks of a job, gathered in the order of the images.
+// Predictions divided among the ranks of a job and gathered in image order.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,15 @@
 
 namespace kiln {
 
-// The ranks take the batches in turn. These are the batches of one process, so that their
-// predictions are, too, on machines of one kind. Memory is level: a batch of each rank. Used by one
-// thread.
+// The ranks take batches in turn. The batches are the same as with a single process, so on machines
+// of the same kind the predictions are too. Memory use is constant: one batch per rank. One thread.
 class DividedPredictions {
  public:
   // The world must outlive it.
   DividedPredictions(World& world, Predictor& predictor, const Predictions::Options& options);
 
-  // Calls `use` on rank 0 with each batch from image `first` on. A collective: all ranks have the
-  // same set. Throws as Predictions::for_each().
+  // Calls `use` on rank 0 with each batch, starting at image `first`. A collective; all ranks must
+  // have the same set. Throws as Predictions::for_each().
   void for_each(Dataset& set, const std::function<void(const PredictedBatch&)>& use,
                 std::uint32_t first = 0);
 
@@ -33,7 +32,7 @@ class DividedPredictions {
   Predictions predictions_;
 };
 
-// A batch of another rank; without pixels and labels.
+// A batch received from another rank, without pixels and labels.
 struct SentBatch {
   std::uint32_t first = 0;
   HostBatch images;
@@ -41,9 +40,9 @@ struct SentBatch {
   std::vector<BadImage> faults;
 };
 
-// For a rank of the same build.
+// Serializes a batch for a rank that runs the same build.
 std::string pack_batch(const PredictedBatch& batch);
-// Throws InternalError for other bytes than pack_batch() gives.
+// Throws InternalError if `bytes` is not the output of pack_batch().
 SentBatch unpack_batch(std::string_view bytes);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Pictures of where in an image a network saw its answer, and the folder that they are written to.
+// Heat maps of where in an image a network saw its answer, and the folder that they are written to.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,45 +18,45 @@
 
 namespace kiln {
 
-// The image in gray, half covered by the colors of `map`: matplotlib's viridis, from dark violet
-// for 0 to yellow for 1, which gets evenly lighter. `map`: [h, w] from 0 to 1, float32 on the CPU;
-// enlarged bilinearly.
+// The image in gray, blended half and half with the colors of `map`: matplotlib's viridis, whose
+// lightness rises evenly from dark violet for 0 to yellow for 1. `map`: [h, w] from 0 to 1, float32
+// on the CPU; upsampled bilinearly.
 Image with_heat_map(const Image& image, const at::Tensor& map);
 
-// "007-photo.jpg" for the 7th picture, of an image with any path, such as "a/photo.png": a name
-// without separators, spaces, control characters and characters that shells and file systems
-// treat specially.
+// File name of picture number `number`, for an image with any path: "007-photo.jpg" for the 7th
+// picture, of "a/photo.png". Contains no separators, spaces, control characters, or characters that
+// are special to shells and file systems.
 std::string explanation_name(std::size_t number, std::string_view image);
 
 struct ExplainedAnswer {
-  std::size_t image = 0;  // of the set
+  std::size_t image = 0;  // index in the set
   int class_id = 0;
   float confidence = 0;
 };
 
-// What was drawn for the answers of a model.
+// The heat maps drawn for a model's answers.
 struct Explained {
-  // Of each answer: [h, w] from 0 to 1, float32 on the CPU; undefined for an image that can no
+  // One for each answer: [h, w] from 0 to 1, float32 on the CPU; undefined if the image can no
   // longer be read.
   std::vector<at::Tensor> maps;
   std::vector<std::string> notes;  // sentences for warnings
 };
 
-// Pictures, and explanations.csv with a row for each: path, label, confidence, file. Each of
-// several models has them in a subfolder of its own: `model-1`, `model-2` and so on. One thread.
+// Holds the pictures, and explanations.csv with a row for each: path, label, confidence, file. With
+// several models, each has its own subfolder: `model-1`, `model-2` and so on. One thread.
 class ExplanationFolder {
  public:
-  // Makes the folder where it is missing, and locks it. Throws Error kFailedToWriteOutputs where it
+  // Creates the folder if it is missing, and locks it. Throws Error kFailedToWriteOutputs if it
   // holds anything but earlier explanations, and what OutputFolder throws.
   explicit ExplanationFolder(const std::filesystem::path& folder, std::size_t num_models = 1);
 
-  // Draws answers of the next model, under temporary names. `pixels` is how it saw the images,
-  // which are read again, one after the other. One that can no longer be read has a row without a
-  // file. Call it once for each model.
+  // Draws answers of the next model, under temporary names. Reads the images again, one at a time,
+  // and transforms them with `pixels`, as the model saw them. An image that can no longer be read
+  // gets a row without a file. Call once for each model.
   Explained add(Predictor& predictor, const at::Device& device, const TransformSpec& pixels,
                 const Dataset& set, const std::vector<ExplainedAnswer>& answers);
 
-  // Replaces earlier explanations by all that was added, at once.
+  // Replaces earlier explanations with everything that was added, all at once.
   void commit();
 
  private:

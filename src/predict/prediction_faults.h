@@ -1,4 +1,4 @@
-// Bad and damaged images among those that a model is asked about.
+// Tracks bad and damaged images among those given to a model.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-// Counts them, names the first in the log, and fails when there are more bad ones than allowed.
+// Counts faulty images, names the first ones in the log, and fails if more are bad than allowed.
 // One thread; the log must outlive it.
 class PredictionFaults {
  public:
@@ -17,24 +17,25 @@ class PredictionFaults {
   // A bad image has no answer; a damaged one is used as far as it can be decoded.
   void note(const std::string& path, const std::string& fault, bool is_bad);
 
-  // Throws Error kInvalidDataset if more are bad than are allowed of `num_images`.
+  // Throws Error kInvalidDataset if more of the `num_images` images are bad than allowed.
   void check(long long num_images) const;
-  // Throws Error kInvalidDataset if all of them are.
+  // Throws Error kInvalidDataset if all images are bad.
   void require_any_good(long long num_images) const;
 
-  // Those that an earlier program noted; `first_bad` is its first_bad().
+  // Restores the counts of an earlier process that this one continues; `first_bad` is its
+  // first_bad().
   void go_on(long long num_bad, long long num_damaged, std::string first_bad);
 
   long long num_bad() const { return num_bad_; }
   long long num_damaged() const { return num_damaged_; }
-  // The first bad ones with their faults, for a message.
+  // The first bad images with their faults, for a message.
   const std::string& first_bad() const { return first_; }
 
  private:
   const Allowance allowed_;
   Log& log_;
   long long num_bad_ = 0, num_damaged_ = 0;
-  std::string first_;  // bad ones
+  std::string first_;  // of the bad images
 };
 
 }  // namespace kiln

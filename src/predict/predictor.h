@@ -1,4 +1,4 @@
-// A trained model that answers: images as validation saw them -> logits of its classes.
+// A trained model for inference: images, prepared as for validation -> logits of its classes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,46 +17,46 @@
 
 namespace kiln {
 
-// What validation's images went through, of a directory that says so.
-// `where`: its path, for Error kInvalidModelDirectory if its operations are none.
+// The image transform of validation, as stored in a model directory. `where` is its path, for the
+// Error kInvalidModelDirectory thrown if the stored operations are invalid.
 TransformSpec pixels_of(const Preprocessing& stored, const std::string& where);
 
 // Not thread-safe.
 class Predictor {
  public:
-  // Reads the ModelDirectory of a trained model, of this program or of the designer's. Throws Error
-  // kInvalidModelDirectory or kUserError, which says what the folder is instead, as far as that can
-  // be told.
+  // Reads the ModelDirectory of a trained model, written by this program or the designer's. Throws
+  // Error kInvalidModelDirectory or kUserError, saying if possible what the folder is instead.
   Predictor(const std::filesystem::path& folder, const at::Device& device, Precision precision);
 
   const ModelSpec& spec() const { return directory_.spec; }
   const std::vector<std::string>& labels() const { return directory_.labels; }  // by class id
   const Normalization& normalization() const { return normalization_; }
-  // Distinguishes models: by network, weights, classes, pixels and calibration.
+  // A fingerprint of the model's network, weights, classes, image transform and calibration.
   const std::string& print() const { return print_; }
   // Sentences for warnings.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  // Empty: the directory does not say. Its images are as large as in training, and not resized.
+  // The image transform; empty if the directory does not store it. Images must then already have
+  // the size used in training.
   const std::optional<TransformSpec>& pixels() const { return pixels_; }
-  // Throws Error kInvalidDataset if images of that size are too small for the network.
+  // Throws Error kInvalidDataset if images of this size are too small for the network.
   void require_large_enough(ImageSize size) const;
 
-  // Temperature 1 where the directory has none.
+  // Has temperature 1 if the directory stores no calibration.
   const Calibration& calibration() const { return directory_.calibration; }
-  // Empty where the directory does not say.
+  // Empty if the directory does not store them.
   const std::optional<SeenImages>& seen_images() const { return directory_.seen_images; }
 
-  // [N, 3, H, W], normalized, on the device -> float32 [N, num_classes] on the CPU. Their
+  // Normalized images [N, 3, H, W] on the device -> float32 logits [N, num_classes] on the CPU. The
   // probabilities are softmax(logits / temperature).
   at::Tensor logits(const at::Tensor& images);
 
-  // Where in each of these images the network sees its class: ImageModel::class_maps(), float32 on
-  // the CPU, and computed in float32 whatever the precision of the answers.
+  // ImageModel::class_maps() of these images, as float32 on the CPU. Always computed in float32,
+  // whatever the precision of the logits.
   at::Tensor class_maps(const at::Tensor& images, const std::vector<int>& classes);
 
  private:
-  ModelDirectory directory_;  // without its state
+  ModelDirectory directory_;  // without the weights
   std::string print_;
   Normalization normalization_;
   std::optional<TransformSpec> pixels_;

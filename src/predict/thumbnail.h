@@ -1,4 +1,4 @@
-// Small pictures of images, for pages.
+// Thumbnails of images, for HTML pages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,9 +11,9 @@
 
 namespace kiln {
 
-// Image `i` as `plan` shows it to a model, but no longer than 96 pixels a side and not augmented;
-// with_heat_map() of `map`, if that is defined. Without bytes for an image that can no longer be
-// read.
+// Image `i` as a model sees it through `plan`, but not augmented and with sides of at most 96
+// pixels; overlaid with `map` by with_heat_map() if that is defined. Has no bytes if the image can
+// no longer be read.
 Thumbnail thumbnail_of(const Dataset& set, std::size_t i, const TransformSpec& plan,
                        const at::Tensor& map = {});
 

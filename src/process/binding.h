@@ -1,5 +1,5 @@
-// The processors of a rank. Ranks of one host keep to cores of their own, so that they do not take
-// each other's, and to the memory nearby: pages lie where they are first written.
+// CPU binding. Each rank of a host gets cores of its own, so that ranks do not compete for them,
+// and with that nearby memory, since a page is placed on the node that first writes it.
 #pragma once
 
 #include <vector>
@@ -8,27 +8,28 @@
 
 namespace kiln {
 
-// A processor that a process may use, by the system's number, and where it is. Processors of one
-// core are its hardware threads.
+// A logical processor that a process may use: its number in the system, its core and its NUMA node.
+// Processors with the same core are its hardware threads.
 struct Processor {
   int number = 0, core = 0, node = 0;
 };
 
-// The processors of part `index` of `count` equal parts: whole cores, node by node, so that a part
-// lies on one memory node wherever that is possible. Empty if there are fewer cores than parts.
+// Divides the processors into `count` equal parts and returns part `index`. Assigns whole cores,
+// node by node, so that a part stays on one NUMA node where possible. Empty if there are fewer
+// cores than parts.
 std::vector<int> processors_of_part(std::vector<Processor> all, int index, int count);
 
 // Binds all threads of this process to its part of the processors that the ranks of its host share.
-// Ranks that have processors of their own already stay there, as do those of a host with fewer
-// cores than ranks, with a quota of processor time, or that forbids it. Returns the number of
-// processors that this rank was bound to; 0: it was not. A collective.
+// Does nothing for ranks that already have their own processors, or on a host that has fewer cores
+// than ranks, limits CPU time by a quota, or forbids binding. Returns the number of processors that
+// this rank was bound to; 0 if it was not bound. A collective.
 int bind_to_own_cores(World& world);
 
-// The processors that this rank may use, divided by the number of ranks of its host that share
-// them; at least 1. A collective.
+// The number of processors that this rank may use, divided by the number of ranks on its host that
+// share them; at least 1. A collective.
 int processors_of_this_rank(World& world);
 
-// Throws Error kUserError where the system does not allow this process to choose its processors.
+// Throws Error kUserError if the system does not allow this process to choose its processors.
 void require_binding();
 
 }  // namespace kiln

@@ -12,15 +12,15 @@ namespace kiln {
 
 struct Process {
   Log log;
-  World world;  // of one, until the command joins others
-  // Where error_info.json is written at the end, also on success; empty: nowhere, or another
-  // process writes it.
+  World world;  // of one rank, until the command calls join()
+  // Where error_info.json is written at the end, also on success; empty if it is not written, or
+  // written by another process.
   std::optional<std::filesystem::path> error_info;
 };
 
-// Notifies the other ranks, once. Call it where a run's failure is first caught, while its
-// communicators still exist: destroying one during other ranks' GPU work makes that work fail with
-// errors that hide the cause. Call tell_failure() afterwards as well.
+// Notifies the other ranks of a failure, once. Call it where a run's failure is first caught, while
+// its communicators still exist: destroying one while other ranks are using the GPU makes their
+// work fail with errors that hide the cause. Also call tell_failure() afterwards.
 void announce_failure(const std::exception_ptr& failure, World& world);
 
 // Reports a failure once: to the other ranks, on the console, in `error_info` if set, and where the

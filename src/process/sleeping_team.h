@@ -1,4 +1,4 @@
-// A team of OpenMP threads that does nothing but be counted.
+// A team of OpenMP threads that only sleep, to raise libgomp's thread count.
 #pragma once
 
 #include <condition_variable>
@@ -7,10 +7,10 @@
 
 namespace kiln {
 
-// Its threads sleep from the end of the constructor to the destructor.
+// The threads sleep from the end of the constructor until the destructor.
 class SleepingTeam {
  public:
-  // Throws std::system_error where the system does not allow this many threads.
+  // Throws std::system_error if the system does not allow this many threads.
   explicit SleepingTeam(int size);
   ~SleepingTeam();
   SleepingTeam(const SleepingTeam&) = delete;

@@ -8,8 +8,8 @@
 
 namespace kiln {
 
-// Program, git commit and the libraries. `with_cuda` asks the GPU module for CUDA, cuDNN and NCCL,
-// which loads it (0.3 s).
+// Versions of the program, its git commit and its libraries. `with_cuda` adds CUDA, cuDNN and NCCL,
+// which loads the GPU module (0.3 s).
 std::vector<std::pair<std::string, std::string>> versions(bool with_cuda);
 
 std::string_view version_number();   // "0.1.0"

@@ -1,5 +1,5 @@
-// The end of an epoch's training: its numbers are summed over all ranks, and their models made
-// equal again.
+// The end of an epoch's training: sums its metrics over all ranks and makes their models equal
+// again.
 #pragma once
 
 #include "base/log.h"
@@ -11,16 +11,16 @@
 
 namespace kiln {
 
-// This rank's training half of an epoch's record, taken after all ranks finished their steps. A
-// collective. Throws as throw_diverged() where a loss was not finite.
+// The training half of an epoch's record for this rank, taken after all ranks have finished their
+// steps. A collective. Throws as throw_diverged() if a loss was not finite.
 EpochRecord end_training(World& world, TrainEpoch& training);
 
-// Sums the record over all ranks, and averages what differs between their models, which are
-// identical from here on. A collective. Throws as require_equal_replicas().
+// Sums the record over all ranks and averages the tensors that differ between their models, which
+// are identical afterwards. A collective. Throws as require_equal_replicas().
 void join_training(const TrainingJob& job, TrainState& state, EpochRecord& record);
 
-// Warns if many steps of the epoch were skipped. A few are expected in the first one, as the loss
-// scale begins high. On rank 0.
+// Warns if many steps of the epoch were skipped. A few are expected in the first epoch, since the
+// loss scale starts high. Only rank 0 warns.
 void warn_of_skipped_steps(const EpochRecord& record, World& world, Log& log);
 
 }  // namespace kiln

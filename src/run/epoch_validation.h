@@ -1,4 +1,4 @@
-// The validation half of an epoch: what the model makes of the validation images of all ranks.
+// The validation half of an epoch: evaluates the model on the validation images of all ranks.
 #pragma once
 
 #include <vector>
@@ -13,13 +13,13 @@
 
 namespace kiln {
 
-// What the model made of this rank's validation images.
+// The model's results on this rank's validation images.
 struct Validation {
   std::vector<Prediction> predictions;
-  HostLogits logits;  // of the images that choose the temperature
+  HostLogits logits;  // of the images used to fit the temperature
 };
 
-// What a validation works with. All must outlive it.
+// What validate() uses.
 struct ValidationParts {
   TrainingJob& job;
   ImageModel& model;
@@ -27,20 +27,21 @@ struct ValidationParts {
   BadImageLedger& bad_images;
 };
 
-// Evaluates this rank's images and sets the validation numbers of `record`, over all ranks; its
-// epoch is set already. Returns the stop signal that all ranks act on, or 0. A collective. Throws
-// as check_epoch(), and as BadImageLedger::record().
+// Evaluates this rank's images and sets the validation metrics of `record`, over all ranks;
+// `record.epoch` must already be set. Returns the stop signal that all ranks act on, or 0. A
+// collective. Throws as check_epoch() and BadImageLedger::record().
 int validate(const ValidationParts& parts, EpochRecord& record, Validation& result);
 
-// The vote that ends a pass over validation images, of this rank or, after it, of all ranks.
+// The vote that ends a pass over validation images: before it this rank's values, after it those of
+// all ranks.
 struct ValidationVote {
   int stop_signal = 0;  // 0: none
   bool has_bad_images = false;
   Totals totals;
-  std::vector<double> class_counts = {};  // as class_counts() makes them
+  std::vector<double> class_counts = {};  // as from class_counts()
 };
 
-// Sums what the ranks found; this rank's stop signal is asked for here. A collective.
+// Sums the values over all ranks; also checks this rank's stop signal. A collective.
 ValidationVote vote_on_validation(World& world, const ValidationVote& mine);
 
 }  // namespace kiln

@@ -1,4 +1,5 @@
-// When a run will end, as far as its first steps tell: said once, with a warning where it is days.
+// Estimates from its first steps when a run will end. Reported once, with a warning if it takes
+// days.
 #pragma once
 
 #include <optional>
@@ -8,14 +9,14 @@
 
 namespace kiln {
 
-// The parts of a run that its first steps do not show.
+// What the first steps do not show about a run.
 struct RunLength {
-  long long images_per_step = 1;  // on all ranks together
-  long long valid_images = 0;     // per epoch, on all ranks together
+  long long images_per_step = 1;  // over all ranks
+  long long valid_images = 0;     // per epoch, over all ranks
   int image_side = 0;             // the longer side of training images, in pixels
   bool on_gpu = false;
   double price_per_hour = 0;  // 0: costs are not reported
-  double seconds_before = 0;  // of the run in earlier processes
+  double seconds_before = 0;  // spent on the run by earlier processes
 };
 
 struct ForecastText {
@@ -23,16 +24,16 @@ struct ForecastText {
   std::string warning;  // empty: the run takes less than a day
 };
 
-// Follows a run until it has reported its forecast. One thread.
+// Follows a run until the forecast has been reported. One thread.
 class Forecast {
  public:
   explicit Forecast(const RunLength& run) : run_(run) {}
 
-  // After a printed step, for which the device has been waited for. Tells from the first one that
-  // follows another of its epoch by 20 steps.
+  // Call after a printed step, once the device has been waited for. Returns the forecast at the
+  // first such step that is 20 steps after the first printed one of its epoch.
   std::optional<ForecastText> after_step(const StepRecord& step);
 
-  // After an epoch, in case its steps were too few for a forecast.
+  // Call after an epoch. Returns the forecast if its steps were too few for one.
   std::optional<ForecastText> after_epoch(const EpochRecord& epoch, int num_epochs);
 
  private:

@@ -1,4 +1,4 @@
-// The model that a run keeps: of which epoch it is, what is told of it, and its directory.
+// The model that a run keeps: which epoch it is from, its validation details, and its directory.
 #pragma once
 
 #include <memory>
@@ -13,23 +13,23 @@
 
 namespace kiln {
 
-// Keeps the model of this epoch, in the state and without its calibration, if --save and --best-by
-// say so. Returns whether they do, on all ranks alike.
+// Keeps this epoch's model in the state, without a calibration, if --save and --best-by call for
+// it. Returns whether it was kept; the result is the same on all ranks.
 bool keep_if_best(const TrainingJob& job, TrainState& state, const EpochRecord& record);
 
-// The temperature that fits `logits`, and how often the model is right at which confidence.
-// `logits` are of this rank's images. A collective; the result is the same on all ranks.
+// The temperature fitted to `logits`, and how often the model is right at which confidence.
+// `logits` are those of this rank's images. A collective; the result is the same on all ranks.
 Calibration calibrate(World& world, const HostLogits& logits);
 
-// What the record shows of the best epoch, once keep_if_best() has kept it; also calibrates its
-// model, in the state. `predictions` and `logits` are this rank's, on the job's validation images.
-// A collective; complete on rank 0 only.
+// The record's details on the best epoch; call after keep_if_best() has kept it. Also sets the
+// model's calibration in the state. `predictions` and `logits` are this rank's, for the job's
+// validation images. A collective; the result is complete on rank 0 only.
 ValidationDetails judge_best(const TrainingJob& job, TrainState& state,
                              const std::vector<Prediction>& predictions, const HostLogits& logits);
 
-// Ends a run: rank 0 writes the best epoch's model, explains its mistakes if that was asked for,
-// and logs its path, or that there is none. Memory that only training needs is released first,
-// since files are built in memory. A collective. Throws Error kFailedToWriteOutputs.
+// Ends a run: rank 0 writes the best epoch's model, explains its mistakes if requested, and logs
+// the model's path, or that there is no model. First releases the memory that only training needs,
+// since the files are built in memory. A collective. Throws Error kFailedToWriteOutputs.
 void save(TrainingJob& job, std::unique_ptr<TrainState> state, RunLogger& log);
 
 }  // namespace kiln

@@ -1,4 +1,5 @@
-// Answers of models for training images that they have not learned from, in the form of the record.
+// Converts predictions for training images, by models that were not trained on them, to the types
+// of the record.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,14 +15,14 @@
 
 namespace kiln {
 
-// Throws Error kInvalidDataset where there are fewer folds than --folds asks for.
+// Throws Error kInvalidDataset if there are fewer folds than `asked`, the value of --folds.
 void require_folds(const Folds& folds, int asked);
 
-// `logits` [N, C], on the host; of the images, the labels and samples alone are read.
+// `logits`: [N, C], on the host. Only `labels` and `samples` of `images` are used.
 Totals totals_of(const at::Tensor& logits, const std::vector<std::int32_t>& labels);
 std::vector<Prediction> predictions_of(const at::Tensor& logits, const LabeledFeatures& images);
-// Those training images whose labels are probably wrong, most doubtful first, so many of them
-// with thumbnails as a page shows. None where there are too many classes.
+// The training images whose labels are probably wrong, most doubtful first; those that a page shows
+// have thumbnails. Empty if there are too many classes.
 std::vector<JudgedImage> doubtful_images(const TrainingInputs& inputs, const at::Tensor& logits,
                                          const LabeledFeatures& images);
 

@@ -14,23 +14,24 @@
 
 namespace kiln {
 
-// Bad images encountered during a run: logged once, counted against the allowance, recorded for
-// training.json.
+// The bad images found during a run: logs each once, counts them against the allowance, and records
+// them for training.json.
 class BadImageLedger {
  public:
-  // `name` is "training" or "validation". With `is_shard` the dataset is this rank's shard, and its
-  // faults stay here; else all ranks record the faults of all ranks, in `faults`. All arguments
-  // must outlive the ledger.
+  // `name` is "training" or "validation". With `is_shard` the dataset is this rank's own shard, and
+  // `faults` receives only its faults; otherwise it receives those of all ranks. All arguments must
+  // outlive the ledger.
   BadImageLedger(std::string name, const Dataset& set, bool is_shard, const DataConfig& config,
                  ImageFaults& faults);
 
   // Records and logs new faults; ranks above 0 log them to their file only. Throws Error
   // kInvalidDataset when the allowance is exceeded, or at the first one with --on-bad-image fail.
-  // It names the bad images; in the former case also those that the run has not met, as far as they
-  // are found in 5 seconds, so that all can be fixed at once.
+  // The message names the bad images. When the allowance is exceeded, it also names bad images that
+  // the run has not reached yet, as far as 5 seconds suffice to find them, so that all can be fixed
+  // at once.
   void record(const std::vector<BadImage>& faults, bool leads, Log& log);
 
-  // A collective: records the new faults of all ranks; if one rank fails, all do.
+  // Records the new faults of all ranks; if one rank fails, all do. A collective.
   void record_on_all_ranks(const std::vector<BadImage>& mine, World& world, Log& log);
 
  private:
@@ -48,11 +49,11 @@ class BadImageLedger {
   ImageFaults& faults_;
 };
 
-// Other faults during a run, as errors that say what to do.
+// Other failures during a run, as errors that say what to do.
 
-// The loss of some rank is not finite; `first_nonfinite_step` is this rank's first such step, 0 for
-// none. A collective. Throws Error kFailedToCompleteOperation on rank 0 with the first such step of
-// all ranks.
+// Call on all ranks when a loss was not finite on any of them; `first_nonfinite_step` is this
+// rank's first such step, 0 if none. A collective. Throws Error kFailedToCompleteOperation on rank
+// 0, naming the first such step over all ranks.
 [[noreturn]] void throw_diverged(World& world, const StepRecord& at, int first_nonfinite_step);
 
 // Checks the totals of an epoch. Throws Error kInvalidDataset if no image could be decoded,

@@ -1,5 +1,5 @@
-// Reports a training run to the console, the driver log and, on rank 0, all other sinks. It
-// receives events and decides nothing: control state is in TrainState.
+// Reports a training run to the console, the driver log and, on rank 0, all other sinks. It only
+// receives events; state that controls training is in TrainState.
 #pragma once
 
 #include <exception>
@@ -27,10 +27,10 @@ namespace kiln {
 void add_run_sinks(const OutputConfig& config, const std::function<std::string()>& repeat,
                    RunReporter& reporter);
 
-// How much of its cores this process gets.
+// Measures the share of CPU time that this process gets.
 class CpuMeter {
  public:
-  // Processor time over wall time x `num_threads` since the last call, at most 1.
+  // CPU time / (wall time x `num_threads`) since the last call, at most 1.
   double take_share(int num_threads);
 
  private:
@@ -38,11 +38,11 @@ class CpuMeter {
   Stopwatch watch_;
 };
 
-// What a checkpoint says of the run that resumes from it.
+// What a checkpoint holds for the logger of a run that resumes from it.
 struct ResumedRecord {
   std::string record;          // RunLogger::record_text() of rank 0; may be empty on other ranks
   double checkpoint_time = 0;  // Unix seconds
-  int epoch = 0, step = 0;     // the epoch under way, from 1, and its steps done
+  int epoch = 0, step = 0;     // the current epoch, from 1, and its finished steps
 };
 
 // Every rank has one and calls it in lockstep. One thread.
@@ -51,52 +51,54 @@ class RunLogger {
   // The arguments must outlive it.
   RunLogger(const OutputConfig& config, bool leads, const Device& device, Log& log);
 
-  // Before start() or resume(): what `repeat.yaml` holds, whenever it is written. Rank 0 writes it.
+  // Call before start() or resume(). `text` returns the contents of repeat.yaml, which rank 0
+  // writes.
   void repeat_with(std::function<std::string()> text) { repeat_ = std::move(text); }
-  // Warnings come first; those of ranks above 0 appear only in their log.
+  // Logs the warnings first; those of ranks above 0 appear only in their own logs.
   void start(RunStart start, const std::vector<std::string>& warnings);
-  // Instead of start(), for a run that resumes from a checkpoint. Throws Error kInvalidDataset if
-  // its record cannot be read.
+  // Call instead of start() for a run that resumes from a checkpoint. Throws Error kInvalidDataset
+  // if its record cannot be parsed.
   void resume(RunStart start, const std::vector<std::string>& warnings, const ResumedRecord& from);
   // The run so far, for a checkpoint.
   std::string record_text() const;
   // When the run first began, in Unix seconds.
   double started() const { return reporter_.run().start.time; }
-  // Before the first step: from now on memory is watched, and a batch that fits is named where it
-  // is short.
+  // Call before the first step: from now on watches memory and, if it runs short, names a batch
+  // size that fits.
   void watch_memory(const MemoryUse& plan) { memory_.emplace(plan); }
-  // Before the first step: rank 0 says after some steps when the run will end.
+  // Call before the first step: rank 0 then reports after some steps when the run will end.
   void forecast(RunLength run);
-  // A failure with what is known about memory, to be reported instead of it.
+  // Adds what is known about memory to a failure; report the result instead.
   std::exception_ptr advised(const std::exception_ptr& failure) const {
     return memory_ ? memory_->advised(failure) : failure;
   }
-  // How long this run has taken in all of its processes; complete on rank 0.
+  // Seconds that this run has taken in all of its processes; complete on rank 0.
   double seconds_used() const { return seconds_before_ + seconds_since_process_start(); }
-  // The limit of the whole run: progress lines never show more time left. Rank 0 has its clock.
+  // Sets the time limit of the whole run: progress lines never show more time left than that.
+  // Measured by rank 0.
   void limit_time(double seconds) { time_limit_s_ = seconds; }
   // The number of epochs, decided after start().
   void planned(PlannedLength length);
-  // A printed step; sums are over all ranks.
+  // Call for each printed step; the sums must be over all ranks.
   void step(StepRecord record);
-  // The most confident mistakes of the kept epoch; on rank 0.
+  // The most confident mistakes of the kept epoch. On rank 0.
   const std::vector<JudgedImage>& most_wrong() const { return reporter_.run().details.most_wrong; }
-  // From now on the live line names this part of the run, as "fold 2/5 "; empty: no part.
+  // From now on the live line names this part of the run: "fold 2/5 "; empty for none.
   void part(std::string text) { part_ = std::move(text); }
-  // After every training step and validation batch: updates the live line.
+  // Call after every training step and validation batch: updates the live line.
   void progress(const StepRecord& timing);
   void validating(int epoch, int step, int num_steps);
-  // `details` is non-null if the epoch's model is kept.
+  // `details` is nullptr unless the epoch's model is kept.
   void epoch(EpochRecord record, const ValidationDetails* details);
-  // --auto has decided which network it keeps.
+  // Call when --auto has decided which network to keep.
   void decided(const AutomaticRecord& found) { end_.automatic = found; }
-  // Why training ends early.
+  // Call when training ends early.
   void stopped_early(const std::string& reason, const std::string& line);
 
-  // The model is about to be written; the contents of training.json are complete.
+  // Call when the model is about to be written: completes the contents of training.json.
   void saving(std::vector<ImageFaultRecord> image_faults);
   std::string training_json() const;
-  // The end: one of these.
+  // Call exactly one of these at the end.
   void saved();
   void nothing_saved(const std::string& why);
   void failed(const std::exception_ptr& failure);
@@ -119,7 +121,7 @@ class RunLogger {
   RunReporter reporter_;
   RunEnd end_;
   std::string part_;
-  double seconds_before_ = 0;  // that this run has taken in earlier processes
+  double seconds_before_ = 0;  // taken by this run in earlier processes
   double time_limit_s_ = 0;    // 0: none
 };
 

@@ -1,4 +1,5 @@
-// Before the first step: the start of a run's record, and what is expected of the run.
+// What happens before the first step: starts a run's record and estimates its length and memory
+// use.
 #pragma once
 
 #include "run/forecast.h"
@@ -9,20 +10,21 @@
 
 namespace kiln {
 
-// Tells the plan of the run and warns of what may not be wanted; a resumed run also tells from
-// where, and takes over the record in its checkpoint. A collective. Throws as RunLogger::resume().
+// Logs the run's plan and warns of anything that may be unintended. A resumed run also logs where
+// it resumes, and continues the record in its checkpoint. A collective. Throws as
+// RunLogger::resume().
 void begin_record(TrainingJob& job, const TrainState& state, RunLogger& log);
 
-// What a forecast needs to know of a run whose number of epochs is known.
+// The input of Forecast, for a run whose number of epochs is known.
 RunLength run_length(const TrainingJob& job);
 
-// The bytes that the host of rank 0 takes for the weights of the best epoch and for a checkpoint,
-// with all that it holds beside the weights: what the optimizer keeps (AdamW two numbers a weight,
-// SGD one) and the averages of --ema.
+// The host memory, in bytes, that rank 0 needs for the weights of the best epoch and, if
+// `writes_checkpoints`, for a checkpoint, which also holds the optimizer's state (AdamW two numbers
+// per weight, SGD one) and the averages of --ema.
 long long bytes_of_copies(const TrainState& state, bool writes_checkpoints);
 
-// What is known of this rank's memory before the first step. Caches and the copies are still to
-// come.
+// What is known about this rank's memory before the first step. `to_come` covers caches and copies
+// of the weights.
 MemoryUse memory_plan(const TrainingJob& job, const TrainState& state);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// --trace: the timeline of a few steps of this rank, and its file.
+// --trace: records the timeline of a few steps of this rank and writes it to a file.
 #pragma once
 
 #include <filesystem>
@@ -14,21 +14,22 @@ namespace kiln {
 // trace.json for rank 0, trace-rank3.json for rank 3.
 std::filesystem::path trace_path_of_rank(const std::filesystem::path& path, int rank);
 
-// One thread; others may add to the timeline. A trace that cannot be written in the end is missed,
-// with a warning.
+// One thread; other threads may add to the timeline. If the trace cannot be written in the end,
+// only warns.
 class RunTrace {
  public:
-  // Makes the file's folder where it is missing, and tries whether the file will find room there.
-  // Throws Error kFailedToWriteOutputs. `log` must outlive it.
+  // Creates the file's folder if it is missing, and checks that there is room for the file. Throws
+  // Error kFailedToWriteOutputs. `log` must outlive it.
   RunTrace(const std::filesystem::path& path, int rank, Log& log);
 
   StepTrace& steps() { return steps_; }
-  // Shared with all that may still add to it after the run has failed.
+  // Shared with everything that may still add to it after the run has failed.
   const std::shared_ptr<Timeline>& timeline() const { return timeline_; }
 
-  // Writes the file after the last step that it shows.
+  // Call after each step: writes the file once the last traced step is done.
   void after_step();
-  // Training has ended: if that was earlier, writes what there is, or says that there is nothing.
+  // Call when training has ended. If that was before the last traced step, writes what there is, or
+  // logs that there is nothing.
   void finish();
 
  private:

@@ -1,7 +1,7 @@
-// What the ranks agree on between the steps of an epoch: stop signals, bad images, a loss that is
-// not finite, the printed numbers, checkpoints, the end of the time. One all-reduce for a step,
-// which a job that waits for it makes at once; with a parameter server each rank goes on, and acts
-// on a vote when it has made --staleness more steps. That bounds how far it may be ahead.
+// What the ranks agree on between the steps of an epoch: stop signals, bad images, non-finite
+// losses, printed metrics, checkpoints, the time limit. Takes one all-reduce per step. Normally the
+// ranks wait for it at once. With a parameter server each rank continues and acts on a vote
+// --staleness steps later, which bounds how far ahead of the others it can be.
 #pragma once
 
 #include <deque>
@@ -18,10 +18,10 @@
 
 namespace kiln {
 
-// One thread; collectives.
+// All calls are collectives. One thread.
 class StepVotes {
  public:
-  // Those who act on votes.
+  // The objects that act on votes.
   struct Run {
     TrainingJob& job;
     RunLogger& log;
@@ -30,16 +30,16 @@ class StepVotes {
     BadImageLedger& bad_train;
   };
 
-  // All must outlive it.
+  // All arguments must outlive it.
   StepVotes(const Run& run, TrainEpoch& training, Batches& loader);
 
   // Return the stop signal that all ranks act on, or 0.
-  int before_steps();     // once, as a stream may have no image at all
+  int before_steps();     // once: a stream may contain no image at all
   int after_step();       // after each step
-  int after_last_step();  // once: acts on the votes that are still under way
+  int after_last_step();  // once: acts on the votes still in flight
 
  private:
-  // What this rank keeps beside a vote that it has cast, until it acts on it.
+  // What this rank keeps for a vote from casting it until acting on it.
   struct Cast {
     std::vector<BadImage> faults;
     bool is_printed = false;

@@ -1,9 +1,9 @@
-// --time-limit: how many epochs fit into it, and after which step training ends.
+// --time-limit: decides how many epochs fit into it, and after which step training ends.
 //
-// The learning rate of the first epoch does not depend on how many follow. So that one is trained
-// and timed, and then the schedule is laid over as many as fit. If one takes longer than thought,
-// the limit strikes within an epoch: no step follows, but a validation does, for which time was
-// held back.
+// The learning rate of the first epoch does not depend on how many epochs follow. So the first
+// epoch is trained and timed, and then the schedule is set to the number of epochs that fit. If
+// epochs take longer than expected, the limit is reached within an epoch: no further step is made,
+// but validation still runs, for which time was reserved.
 #pragma once
 
 #include <optional>
@@ -21,44 +21,45 @@ namespace kiln {
 struct TimeBudget {
   int epochs_done = 1;
   int most_epochs = 1;
-  double seconds_left = 0;   // to train in, without what is held back for the end of the run
-  double train_seconds = 0;  // that an epoch trains
-  double end_seconds = 0;    // that its validation and its reports take
+  double seconds_left = 0;   // for training, without the reserve for the end of the run
+  double train_seconds = 0;  // training time of an epoch
+  double end_seconds = 0;    // time of its validation and reports
 };
 
-// The epochs to plan, with those done. Whole ones, but where there are hardly two, one of which at
-// least half fits counts.
+// The total number of epochs to plan, including those done. Only whole epochs count, except that
+// with fewer than three also one of which at least half fits.
 int epochs_that_fit(const TimeBudget& budget);
 
-// The time to hold back, of a limit, for the end of a run that writes so many bytes then. In
-// seconds.
+// The seconds of `limit` to reserve for the end of a run, which then writes `bytes` bytes.
 double closing_seconds(double limit, long long bytes);
 
-// Rank 0's clock decides; the others hear of it by votes and broadcasts. Without a time limit it
-// does nothing. One thread.
+// Rank 0's clock decides; the other ranks learn the decisions by votes and broadcasts. Does nothing
+// without a time limit. One thread.
 class TimeLimit {
  public:
-  // All must outlive it. A collective, after the record has begun: a run that resumes takes the
-  // length that it has decided before, and may have no time left.
+  // All arguments must outlive it. A collective, called after the record has begun. A resumed run
+  // keeps the length that was decided earlier, and may have no time left.
   TimeLimit(TrainingJob& job, TrainState& state, RunLogger& log);
 
-  // Whether no step follows, on all ranks alike.
+  // Whether no further step is made; the same on all ranks.
   bool is_over() const { return is_set() && plan().is_over; }
-  // The limit, and not --epochs or --patience, has ended training.
+  // Whether the limit, and not --epochs or --patience, has ended training.
   bool has_ended_training() const;
-  // Why, for the log.
+  // The reason, for the log.
   std::string end_text() const;
 
-  // Before the first step of an epoch that is thought to take so long: whether not even half of its
-  // training fits, and its validation. Then no step follows. A collective.
+  // Call before the first step of an epoch that is expected to take this long. Returns true, and
+  // ends training, if there is not enough time for its validation and half of its training. A
+  // collective.
   bool leaves_no_epoch(double train_seconds, double valid_seconds);
-  // For this rank's vote: whether the limit leaves no time for another step, and what must follow.
+  // For this rank's vote: whether there is no time left for another step and for what must follow
+  // it.
   bool leaves_no_step_after_step();
   bool leaves_no_step_after_epoch() const;
-  // Acts on the vote of all ranks: if it says so, the limit is over.
+  // Acts on the vote of all ranks: ends training if `is_out_of_time`.
   void apply_vote(bool is_out_of_time);
-  // After an epoch was recorded, `end_seconds` after its last step. A collective. After the first
-  // one it decides the number of epochs.
+  // Call after an epoch has been recorded, `end_seconds` after its last step. After the first
+  // epoch, decides the number of epochs. A collective.
   void end_epoch(const EpochRecord& record, double end_seconds);
 
  private:
@@ -75,26 +76,28 @@ class TimeLimit {
   RunLogger& log_;
   const double limit_s_;
   double closing_s_ = 0;
-  // The pace of steps in this epoch, from its third in this process on: the first ones warm up.
+  // The pace of steps in this epoch, measured from its third step in this process: the first two
+  // are warm-up.
   int steps_ = 0;
   Stopwatch since_second_;
   double step_seconds_ = 0;         // 0: not known yet
   double thought_end_seconds_ = 0;  // an estimate to use until step_seconds_ is known
 };
 
-// In seconds; 0: none. A head that is fitted to features has no epochs to leave out.
+// The limit in seconds; 0 if there is none. Also 0 if a head is fitted to features, since there are
+// no epochs to skip.
 double time_limit_of(const TrainingJob& job);
 
-// As it was given: "30min".
+// The limit as given: "30min".
 std::string time_limit_word(const TrainingJob& job);
 
-// Empty without a limit; nothing is decided in it before training.
+// The state's time plan, or a new one in which nothing is decided yet; empty without a limit.
 std::optional<TimePlan> time_plan_of(const TrainingJob& job, const TrainState& state);
 
-// "30min: 12 epochs fit, …": what was decided; before that, that it will be.
+// "30min: 12 epochs fit, …": what was decided, or before that, when it will be.
 std::string time_limit_text(const TrainingJob& job, const TimePlan& plan);
 
-// Sets the schedule to the number of epochs that was decided, and notes it for repeat.yaml.
+// Sets the schedule to the decided number of epochs, and records it for repeat.yaml.
 void apply_time_plan(TrainingJob& job, const TimePlan& plan);
 
 }  // namespace kiln

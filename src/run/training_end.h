@@ -1,4 +1,4 @@
-// When training ends, why, and what the log says of it.
+// When and why training ends, and how that is logged.
 #pragma once
 
 #include <string>
@@ -14,22 +14,22 @@ namespace kiln {
 struct TrainingEnd {
   int signal = 0;                // the stop signal that all ranks acted on; 0: none
   bool out_of_patience = false;  // early stopping
-  bool out_of_time = false;      // --time-limit is over, or fits no more epochs
+  bool out_of_time = false;      // --time-limit has expired or leaves no time for more epochs
 
-  // "signal", "patience" or "time-limit", as the record has it; empty after the last epoch.
+  // "signal", "patience" or "time-limit", for the record; empty after the last epoch.
   std::string early_reason() const;
-  // Why nothing is left to train, as a checkpoint has it: "epochs", "patience" or "time-limit".
-  // Empty after a signal: such a run can be continued.
+  // Why nothing is left to train, for a checkpoint: "epochs", "patience" or "time-limit". Empty
+  // after a signal, since such a run can be resumed.
   std::string finished_reason() const;
 
   int exit_code() const { return signal == 0 ? 0 : 128 + signal; }
 };
 
-// Whether another epoch is to be trained, or the one that has begun to be finished. A run out of
-// time makes at least a step and a validation, and validates what it has begun.
+// Whether another epoch must be trained or the current one finished. A run that is out of time
+// still makes at least one step and one validation, and validates an epoch that it has begun.
 bool has_more_to_train(const TrainingJob& job, const TrainState& state, const TimeLimit& limit);
 
-// The end of a run that has no more to train.
+// Why a run that has nothing more to train has ended.
 TrainingEnd end_of_training(const TrainingJob& job, const TrainState& state,
                             const TimeLimit& limit);
 

@@ -1,5 +1,5 @@
-// One training run, from a configuration to a model directory: the only code that decides when to
-// evaluate, keep, report, stop and save.
+// One training run, from a configuration to a model directory. This is the only code that decides
+// when to evaluate, keep, report, stop and save.
 #pragma once
 
 #include "config/run_config.h"

@@ -1,4 +1,4 @@
-// What the ranks exchange between steps: one all-reduce for all of it.
+// What the ranks exchange between steps, in a single all-reduce.
 #pragma once
 
 #include <deque>
@@ -9,15 +9,15 @@
 
 namespace kiln {
 
-// Before vote(): this rank's values. Afterwards: the combined values of all ranks. All ranks pass
-// the same number of `numbers`.
+// Before vote() this rank's values, afterwards those of all ranks combined. All ranks must pass the
+// same number of `numbers`.
 struct Vote {
   int stop_signal = 0;          // received, one of kStopSignals; 0: none
-  bool has_bad_images = false;  // not reported yet
+  bool has_bad_images = false;  // found and not reported yet
   bool has_diverged = false;    // a loss was not finite
   bool wants_checkpoint = false;
-  bool is_out_of_time = false;       // no step follows
-  bool has_ended = false;            // the stream of the epoch's images, if it is one
+  bool is_out_of_time = false;       // no further step is made
+  bool has_ended = false;            // the epoch's images come from a stream, which has ended
   std::vector<double> numbers = {};  // summed over the ranks
 };
 
@@ -27,22 +27,22 @@ Vote ballot(bool has_bad_images, std::vector<double> numbers = {});
 // A collective: one all-reduce.
 Vote vote(World& world, const Vote& mine);
 
-// A vote as summable values, and back; the stop signal is the first of kStopSignals that any rank
-// received.
+// Converts a vote to values that can be summed, and back. The resulting stop signal is the first of
+// kStopSignals that any rank received.
 std::vector<double> to_values(const Vote& vote);
 Vote to_vote(const std::vector<double>& sums);
 
-// Votes for which a rank does not wait at once, so that it may be `delay` steps ahead of the
-// slowest rank, and no more. All ranks act on a vote after the same step. One thread.
+// Votes that a rank does not wait for at once, so that it can be up to `delay` steps ahead of the
+// slowest rank. All ranks act on a vote after the same step. One thread.
 class DelayedVotes {
  public:
   DelayedVotes(World& world, int delay) : world_(world), delay_(static_cast<std::size_t>(delay)) {}
 
   void cast(const Vote& mine) { under_way_.push_back(world_.start_sum(to_values(mine))); }
-  // More than `delay` are under way: the next step waits for the oldest.
+  // Whether more than `delay` votes are in flight: the oldest must be taken before the next step.
   bool is_due() const { return under_way_.size() > delay_; }
   bool is_empty() const { return under_way_.empty(); }
-  // The oldest, when all ranks have cast it.
+  // Waits until all ranks have cast the oldest vote, and returns it.
   Vote take();
 
  private:
@@ -51,7 +51,7 @@ class DelayedVotes {
   std::deque<World::SumUnderWay> under_way_;
 };
 
-// The values of a record that are summed over ranks, and back.
+// Extracts the values of a record that are summed over ranks, and stores the sums back.
 std::vector<double> summed_numbers(const Totals& totals);
 std::vector<double> summed_numbers(const StepRecord& record);
 std::vector<double> summed_numbers(const EpochRecord& record);  // its training half

@@ -1,4 +1,4 @@
-// Reads little-endian numbers and byte ranges from untrusted bytes; out-of-range access throws
+// Reads little-endian numbers and byte ranges from untrusted input. Out-of-range access throws
 // FormatFault.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace kiln {
 
-// `bytes[offset, offset + size)`; `what` names it in the fault.
+// Returns `bytes[offset, offset + size)`; `what` names the range in the fault's message.
 inline std::string_view range_of(std::string_view bytes, std::uint64_t offset, std::uint64_t size,
                                  std::string_view what) {
   if (offset > bytes.size() || size > bytes.size() - offset) {

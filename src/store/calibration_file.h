@@ -7,8 +7,8 @@
 //     "answers": [[0.431, 3, 2], ...]    of the validation images: confidence, images from it to
 //   }                                    the next, and those of them that were right
 //
-// All keys are there, others are not. A directory of an older version or of another program has no
-// such file: its temperature is 1.
+// All keys are required and no others are allowed. Directories written by an older version or by
+// another program have no such file; their temperature is 1.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ namespace kiln {
 
 // Throws Error kInvalidModelDirectory naming `where` (a path), the key and what was found.
 Calibration parse_calibration(std::string_view json, const std::string& where);
-// The same values for the same text and back, to the last bit.
+// Round-trips exactly: parsing the text gives the same values to the last bit.
 std::string format_calibration(const Calibration& calibration);
 
 }  // namespace kiln

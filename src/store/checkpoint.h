@@ -1,5 +1,5 @@
-// Checkpoints of a run: a folder that holds the newest few, written so that a kill, a full disk or
-// a mount of an object store (no atomic rename, no append) never costs an earlier one.
+// Checkpoints of a run: a folder with the newest few, written so that neither a kill, a full disk,
+// nor a mounted object store (without atomic rename or append) ever damages an earlier one.
 //
 //   DIR/checkpoint-000007/state.json         everything but tensors and the record
 //   DIR/checkpoint-000007/metrics.jsonl      the record of the run so far
@@ -7,8 +7,8 @@
 //   DIR/checkpoint-000007/checkpoint.json    written last: sizes and hashes of the files
 //   DIR/best-000005.safetensors              weights of the best epoch, for all that name it
 //
-// Numbers only grow. A checkpoint is complete if its checkpoint.json is there and all sizes and
-// hashes are right; the newest one is the complete one with the highest number.
+// Numbers only increase. A checkpoint is complete if its checkpoint.json exists and all sizes and
+// hashes match. The newest checkpoint is the complete one with the highest number.
 #pragma once
 
 #include <array>
@@ -27,31 +27,32 @@
 
 namespace kiln {
 
-// What is written; the views must outlive the call.
+// The contents to write. The views must outlive the call.
 struct CheckpointView {
   std::string_view state_json;      // a JSON object
   std::string_view record;          // metrics.jsonl
   std::vector<TensorView> tensors;  // state.safetensors; unique names
   std::vector<TensorView> best;     // weights of the best epoch; empty: none yet
-  int best_epoch = 0;               // its file is written again only when this changes
+  int best_epoch = 0;               // its file is rewritten only when this changes
 };
 
-// What is read; every size and hash was right.
+// A checkpoint as read, with all sizes and hashes verified.
 struct Checkpoint {
   std::filesystem::path path;
   std::string state_json, record;
   StateDict tensors;
   StateDict best;  // empty: none yet
   int best_epoch = 0;
-  std::uint64_t bytes = 0;  // of its files, that of `best` included
+  std::uint64_t bytes = 0;  // total size of its files, including that of `best`
 };
 
-// Whether `path` looks like a folder of checkpoints or one checkpoint in it, complete or not.
+// Whether `path` looks like a folder of checkpoints or like one checkpoint, complete or not.
 bool is_checkpoint(const std::filesystem::path& path);
 
-// `path` is a folder of checkpoints, of which the newest complete one is read, or one checkpoint in
-// it. A run may be writing there. `skipped` as of CheckpointFolder::newest(). Error
-// kInvalidModelDirectory if there is no complete one.
+// Reads a checkpoint. `path` is one checkpoint, or a folder of checkpoints, of which the newest
+// complete one is read. A run may be writing there meanwhile. `skipped`: see
+// CheckpointFolder::newest(). Throws Error kInvalidModelDirectory if there is no complete
+// checkpoint.
 Checkpoint read_checkpoint(const std::filesystem::path& path, std::vector<std::string>& skipped);
 
 // A file as checkpoint.json lists it.
@@ -61,29 +62,29 @@ struct CheckpointFile {
   std::uint64_t hash = 0;  // content_hash()
 };
 
-// The checkpoints of one run at a time, which holds a lock on the folder. Only one thread at a time
-// may use it, not always the same one.
+// A folder with the checkpoints of one run, locked while this object exists. May be used by any
+// thread, but only one at a time.
 class CheckpointFolder {
  public:
-  // Makes the folder and its parents where they are missing, locks it, and writes and removes a
-  // probe file. Error kFailedToWriteOutputs where that fails or another run holds the lock, and for
-  // a model directory or a folder that holds anything but checkpoints, names that begin with a dot,
-  // and lost+found. `keep`: how many checkpoints stay, at least 1.
+  // Creates the folder and its parents if they are missing, locks it, and writes and removes a
+  // probe file. Throws Error kFailedToWriteOutputs if that fails, if another run holds the lock, or
+  // if the folder is a model directory or holds anything but checkpoints, names that begin with a
+  // dot, and lost+found. `keep`: how many checkpoints to keep, at least 1.
   CheckpointFolder(std::filesystem::path folder, int keep);
 
   const std::filesystem::path& path() const { return folder_.path(); }
 
-  // The newest complete one, if any. For each newer one that is incomplete, `skipped` gets a
+  // The newest complete checkpoint, if any. For each newer, incomplete one `skipped` receives a
   // clause: its name, and why.
   std::optional<Checkpoint> newest(std::vector<std::string>& skipped);
 
-  // All that is there now goes once the next write() is done, not before.
+  // Starts over: the next write() removes all present checkpoints, but only after it has succeeded.
   void begin_anew();
 
-  // Writes the next one, then removes those beyond `keep`; what cannot be removed is tried again
-  // the next time. Returns its folder. Error kFailedToWriteOutputs: what was begun is removed as
-  // far as possible, the earlier ones stand, and the next write() may succeed. Needs no memory in
-  // proportion to the tensors.
+  // Writes the next checkpoint and returns its folder, then removes those beyond `keep`; what
+  // cannot be removed is tried again next time. Throws Error kFailedToWriteOutputs: the partial
+  // checkpoint is then removed as far as possible, earlier ones remain, and the next write() may
+  // succeed. Uses no extra memory proportional to the tensors.
   std::filesystem::path write(const CheckpointView& view);
 
  private:
@@ -93,13 +94,13 @@ class CheckpointFolder {
 
   OutputFolder folder_;
   int keep_;
-  std::int64_t oldest_ = 0;                      // smaller numbers are of an earlier run
-  std::map<std::int64_t, std::string> damaged_;  // which newest() found incomplete
-  std::optional<CheckpointFile> best_;           // there already, for the epoch best_epoch_
+  std::int64_t oldest_ = 0;                      // smaller numbers belong to an earlier run
+  std::map<std::int64_t, std::string> damaged_;  // found incomplete by newest()
+  std::optional<CheckpointFile> best_;           // already written, for epoch best_epoch_
   int best_epoch_ = 0;
 };
 
-// What follows is for the reader and the writer.
+// The rest of this file is for the reader and the writer only.
 
 inline constexpr std::string_view kManifestFile = "checkpoint.json";
 inline constexpr std::array<std::string_view, 3> kCheckpointFiles{"state.json", "metrics.jsonl",
@@ -110,10 +111,10 @@ std::string best_name(std::int64_t number);
 std::optional<std::int64_t> checkpoint_number(std::string_view name);
 std::optional<std::int64_t> best_number(std::string_view name);
 
-// checkpoint.json.
+// The contents of checkpoint.json.
 struct CheckpointManifest {
   std::vector<CheckpointFile> files;   // kCheckpointFiles, in this order
-  std::optional<CheckpointFile> best;  // in the folder above
+  std::optional<CheckpointFile> best;  // in the parent folder
   int best_epoch = 0;
 };
 
@@ -122,21 +123,22 @@ class NewerFormat : public FormatFault {
 };
 
 std::string format_manifest(const CheckpointManifest& manifest);
-// Throws FormatFault, or NewerFormat. No name in the result leads out of the folder.
+// Throws FormatFault, or NewerFormat for a newer version. No name in the result points outside the
+// folder.
 CheckpointManifest parse_manifest(std::string_view json);
-// The same of a checkpoint's folder.
+// The same for the manifest in a checkpoint's folder.
 CheckpointManifest read_manifest(const std::filesystem::path& folder);
-// Throws FormatFault unless the files of the checkpoint `folder` have the sizes listed.
+// Throws FormatFault unless the files in the checkpoint's `folder` have the listed sizes.
 void check_sizes(const std::filesystem::path& folder, const CheckpointManifest& manifest);
 
 struct CheckpointNumbers {
   std::set<std::int64_t> checkpoints, best;
 };
-// Complete or not. Throws std::filesystem::filesystem_error.
+// The numbers in `folder`, complete or not. Throws std::filesystem::filesystem_error.
 CheckpointNumbers numbers_in(const std::filesystem::path& folder);
 
-// The newest complete one in `folder`, if any; `damaged` gets the numbers of the newer ones and why
-// they are incomplete. Throws std::filesystem::filesystem_error.
+// The newest complete checkpoint in `folder`, if any. `damaged` receives the numbers of newer ones
+// and why they are incomplete. Throws std::filesystem::filesystem_error.
 std::optional<Checkpoint> newest_checkpoint(const std::filesystem::path& folder,
                                             std::map<std::int64_t, std::string>& damaged);
 // The clauses for `skipped`, newest last.

@@ -1,4 +1,4 @@
-// Writes checkpoints on its own thread, so that training continues.
+// Writes checkpoints on a background thread while training continues.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +10,7 @@
 
 namespace kiln {
 
-// One at a time, none waiting. One thread calls it.
+// Writes one checkpoint at a time and does not queue. To be called from one thread.
 class CheckpointWriter {
  public:
   // The folder must outlive it.
@@ -20,12 +20,12 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   bool is_busy() const;
-  // Waits for the one under way, if any; then the new one begins. What `view` refers to must stay
-  // as it is until the writer is no longer busy.
+  // Waits for the checkpoint being written, if any, then starts the new one. What `view` refers to
+  // must not change until the writer is no longer busy.
   void begin(CheckpointView view);
   void wait();
 
-  // Why a checkpoint could not be written since the last call, the last one's reason; or empty.
+  // The reason for the most recent failure since the last call; empty if there was none.
   std::string take_failure();
 
  private:
@@ -39,7 +39,7 @@ class CheckpointWriter {
   bool busy_ = false, ending_ = false;
   std::string failure_;
 
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: it uses the other members
 };
 
 }  // namespace kiln

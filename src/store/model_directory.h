@@ -1,7 +1,8 @@
 // Reads model directories, and writes untrained and trained ones.
 //
-// Directories may be mount points, so they are filled file by file (base/output_folder.h) and
-// become valid with `_meta.yaml`, the last to be put in place; an earlier one is removed first.
+// Directories may be mount points and so cannot be replaced by a rename. They are filled file by
+// file (base/output_folder.h) and become valid with `_meta.yaml`, which is put in place last; an
+// earlier `_meta.yaml` is removed first.
 #pragma once
 
 #include <chrono>
@@ -24,25 +25,26 @@ struct ModelDirectory {
   ModelSpec spec;
   StateDict state;
   std::vector<std::string> labels;  // from index_to_label.csv; empty if untrained
-  // Empty if untrained, and for directories of other programs or older versions.
+  // Empty if untrained, or written by another program or an older version.
   std::optional<Preprocessing> preprocessing;
-  // A temperature of 1 for the same.
+  // Has temperature 1 in the same cases.
   Calibration calibration;
-  // Empty for the same, and if training was told to leave it out.
+  // Empty in the same cases, or if training was told not to store them.
   std::optional<SeenImages> seen_images;
 };
 
-// Errors as formats.md of the designer: 2000 (UserError) for a missing or empty folder, 159 for
-// everything in it. `read_model_spec` reads `_meta.yaml` and `model_spec.yaml` alone. What a killed
-// run had begun to put in place is finished first, or the directory refused.
+// Error codes as in the designer's formats.md: 2000 (UserError) for a missing or empty folder, 159
+// for any fault in its files. read_model_spec() reads only `_meta.yaml` and `model_spec.yaml`. If a
+// killed run left the directory half replaced, the replacement is completed first, or the directory
+// rejected.
 ModelSpec read_model_spec(const std::filesystem::path& folder);
 ModelDirectory read_model_directory(const std::filesystem::path& folder);
 
-// Refuses `folder` before work starts: Error kFailedToWriteOutputs when it cannot be created or
-// written (a probe file is written and removed), when another run holds it, or when it holds
-// anything but an earlier model directory, leftovers of a killed run, names that begin with a dot,
-// and lost+found. Creates missing parents. Removes leftovers. No other run gets the folder while
-// the result lives.
+// Checks and locks the output folder before work starts. Throws Error kFailedToWriteOutputs if it
+// cannot be created or written (a probe file is written and removed), if another run has locked it,
+// or if it holds anything but an earlier model directory, leftovers of a killed run, names that
+// begin with a dot, and lost+found. Creates missing parents. Removes leftovers. The folder stays
+// locked while the result exists.
 OutputFolder prepare_model_output(const std::filesystem::path& folder);
 
 struct OutputFile {
@@ -50,12 +52,12 @@ struct OutputFile {
   std::string bytes;
 };
 
-// Writes all files, `_meta.yaml` last whatever its place in the list; links among the earlier ones
-// are replaced. An earlier directory is replaced as a whole.
+// Writes all files, `_meta.yaml` last regardless of its position in the list. Replaces an earlier
+// directory as a whole; links in it are replaced, not followed.
 void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& files);
 void write_directory(const std::filesystem::path& folder, const std::vector<OutputFile>& files);
 
-// The files of a directory, `_meta.yaml` included.
+// The files of an untrained model directory, including `_meta.yaml`.
 std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state);
 
 struct TrainedModel {
@@ -75,7 +77,7 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model);
 std::string format_label_map(const std::vector<std::string>& labels);
 std::vector<std::string> parse_label_map(std::string_view csv);
 
-// 2026-01-02T03:04:05.678901+0000, of any time that the clock may say.
+// "2026-01-02T03:04:05.678901+0000"; works for any value of the clock.
 std::string time_stamp(std::chrono::system_clock::time_point time);
 
 }  // namespace kiln

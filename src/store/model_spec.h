@@ -30,7 +30,7 @@ inline constexpr std::array<std::string_view, 10> kOwnFiles{
 // Also written by the designer's program.
 inline constexpr std::array<std::string_view, 2> kDesignerFiles{"conda_env.yaml", "score.py"};
 
-// Names that begin with a dot (leftovers among them) and lost+found are ignored.
+// Names that begin with a dot (including leftovers) and lost+found are ignored.
 inline bool is_ignored_name(std::string_view name) {
   return name.starts_with('.') || name == "lost+found";
 }
@@ -41,19 +41,20 @@ struct DirectoryMeta {
   std::string model_spec;  // file name of the model specification
 };
 
-// Throw Error kInvalidModelDirectory naming the file and its fault; `where` is its path.
+// Both throw Error kInvalidModelDirectory naming the file and its fault. `where` is the file's
+// path.
 DirectoryMeta parse_directory_meta(std::string_view yaml, const std::string& where);
 DirectoryMeta read_directory_meta(const std::filesystem::path& meta_path);
 
 // `model_spec.yaml`.
 struct ModelSpec {
-  std::string model_name;           // "resnet18", "densenet121", …
-  bool pretrained = false;          // has a 1000-way head; trained models add a linear layer to it
-  bool memory_efficient = false;    // DenseNet only
-  bool zero_init_residual = false;  // ResNet only
-  std::optional<int> num_classes;   // trained models
+  std::string model_name;   // "resnet18", "densenet121", …
+  bool pretrained = false;  // has a 1000-way head, followed by a linear layer in trained models
+  bool memory_efficient = false;               // DenseNet only
+  bool zero_init_residual = false;             // ResNet only
+  std::optional<int> num_classes;              // trained models
   std::optional<Normalization> normalization;  // trained models
-  // As it was read: relative to the directory, no path in it. What is written is kModelFile.
+  // As read: a file name in the directory, without any path. Always written as kModelFile.
   std::string model_file{kModelFile};
 };
 

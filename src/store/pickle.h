@@ -1,8 +1,8 @@
-// The subset of Python's pickle format (protocols 2 to 5) that state dicts need, read as data:
-// nothing is ever called.
+// Reads the subset of Python's pickle format (protocols 2 to 5) that state dicts need, as pure
+// data: nothing is ever called.
 //
 // Known classes: collections.OrderedDict, torch's tensor rebuilders and storage types. All other
-// classes and opcodes are refused by name. Time and memory have fixed limits. Format: Python's
+// classes and opcodes are rejected by name. Time and memory are bounded. Format: Python's
 // Lib/pickletools.py and torch/serialization.py.
 #pragma once
 
@@ -39,13 +39,13 @@ struct PickleValue {
   std::int64_t number = 0;        // kBool, kInt; kStorage: elements
   std::string_view text;          // kString; kClass: "module name"; kStorage: its key
   DType dtype = DType::kFloat32;  // kStorage
-  // kTuple, kList: the items. kDict: key, value, key, value, …
-  // kStorage: empty, or the view of an old file (key, first element, elements).
-  // kTensor: storage, first element, shape (a tuple), strides (a tuple).
+  // kTuple, kList: the items. kDict: key, value, key, value, … kStorage: empty, or a view in an old
+  // file (key, first element, number of elements). kTensor: storage, first element, shape (a
+  // tuple), strides (a tuple).
   std::vector<const PickleValue*> items;
 };
 
-// Strings view the input bytes; pointers are valid as long as the document.
+// Strings point into the input bytes; pointers are valid while the document exists.
 struct PickleDocument {
   std::deque<PickleValue> values;
   const PickleValue* root = nullptr;
@@ -55,18 +55,18 @@ struct PickleDocument {
 // Reads the pickle at the beginning of `bytes`. Throws FormatFault.
 PickleDocument read_pickle(std::string_view bytes);
 
-// Names of opcodes, for messages, and of torch's storage classes.
+// Names of opcodes (for messages) and of torch's storage classes.
 
 // "REDUCE", or "0x3f" for an unknown opcode.
 std::string opcode_name(unsigned char opcode);
 
 // "FloatStorage" for kFloat32, …
 std::string_view storage_class(DType dtype);
-// False if `name` is not a storage class of a known type.
+// Returns false if `name` is not the storage class of a known type.
 bool find_storage_class(std::string_view name, DType& dtype);
 
-// The stack machine behind read_pickle, private to it: pickle_reader.cpp runs it and has stack,
-// memo and containers, pickle_objects.cpp has the classes.
+// The stack machine behind read_pickle(), for its internal use. pickle_reader.cpp implements the
+// stack, memo and containers, pickle_objects.cpp the classes.
 class PickleMachine {
  public:
   explicit PickleMachine(std::string_view bytes) : bytes_(bytes) {}
@@ -118,7 +118,7 @@ class PickleMachine {
 
   std::string_view bytes_;
   std::uint64_t at_ = 0;
-  std::size_t num_items_ = 0;  // of all containers; an item costs no more than two bytes of text
+  std::size_t num_items_ = 0;  // in all containers; limited, since two bytes of input can add one
   PickleDocument document_;
   std::vector<PickleValue*> stack_;
   std::vector<std::size_t> marks_;  // stack heights

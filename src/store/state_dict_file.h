@@ -1,8 +1,8 @@
-// State dicts in files: torch.save's zip, its older plain pickle, and safetensors.
+// State dict files: torch.save's zip format, its older plain pickle format, and safetensors.
 //
 // The readers are strict and run no code: sizes are bounded by the file, offsets are checked, and
-// every pickle opcode or class that state dicts do not need is refused by name. They take bytes, so
-// they can be fuzzed.
+// every pickle opcode or class that state dicts do not need is rejected by name. They take bytes,
+// so that they can be fuzzed.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace kiln {
 
-// Why bytes are not a valid state dict: a clause without the file name.
+// Why bytes are not a valid state dict. what() is a clause without the file name.
 class FormatFault : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -25,21 +25,21 @@ StateDict read_torch_zip(std::string_view bytes);
 StateDict read_torch_legacy(std::string_view bytes);
 StateDict read_safetensors(std::string_view bytes);
 
-// Any of the three formats, detected from the bytes.
+// Reads any of the three formats, detected from the bytes.
 StateDict read_state_dict(std::string_view bytes);
 
-// The bytes of a file for read_state_dict(), read only where the first of them are those of a state
-// dict and there are at most kMaxStateDictBytes. Throws FormatFault; std::system_error where the
-// file cannot be read.
+// Reads a file for read_state_dict(). Reads all of it only if it begins like a state dict and has
+// at most kMaxStateDictBytes. Throws FormatFault otherwise, and std::system_error if the file
+// cannot be read.
 constexpr std::uint64_t kMaxStateDictBytes = std::uint64_t{4} << 30;
 std::string read_state_dict_file(const std::filesystem::path& path);
 
-// What torch.load(weights_only=True) opens: a stored zip with the inner folder `model/`, an
-// OrderedDict of tensors. Equal state dicts give equal bytes.
+// Writes a file that torch.load(weights_only=True) can read: an uncompressed zip with the inner
+// folder `model/`, holding an OrderedDict of tensors. Equal state dicts give equal bytes.
 std::string write_torch_zip(const StateDict& state);
 std::string write_safetensors(const StateDict& state);
 
-// What precedes the bytes of the tensors, which follow in order without gaps.
+// The header of a safetensors file. The bytes of the tensors follow it in order, without gaps.
 std::string safetensors_header(const std::vector<TensorView>& tensors);
 
 // Renames 'denselayer1.norm.1.weight', as in torchvision's published DenseNet files, to

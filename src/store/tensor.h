@@ -1,4 +1,4 @@
-// A tensor as stored in files: name, type, shape, bytes. No LibTorch.
+// A tensor as stored in files: name, type, shape, bytes. Does not depend on LibTorch.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ enum class DType {
 
 std::size_t byte_size(DType dtype);
 
-// Of a tensor whose sizes are not negative. Nothing where the product of the sizes, any 0 taken as
-// 1, does not fit 63 bits: strides and counts would overflow.
+// The size in bytes of a tensor; its dimensions must not be negative. Empty if the product of the
+// dimensions, with 0 taken as 1, does not fit into 63 bits: strides and counts would overflow.
 std::optional<std::uint64_t> bytes_of_shape(const std::vector<std::int64_t>& shape, DType dtype);
 
 struct StoredTensor {
@@ -36,7 +36,7 @@ struct StoredTensor {
   std::string bytes;                // row-major, little-endian, prod(shape) * byte_size(dtype) long
 };
 
-// A tensor somewhere in memory, to be written.
+// A view of a tensor in memory, to be written.
 struct TensorView {
   std::string name;
   DType dtype = DType::kFloat32;

@@ -1,4 +1,4 @@
-// Unpickled state dict and storages -> tensors.
+// Converts an unpickled state dict and its storages to tensors.
 #pragma once
 
 #include <functional>
@@ -12,10 +12,10 @@ namespace kiln {
 // The bytes of a storage value: exactly value.number elements of value.dtype.
 using StorageBytes = std::function<std::string_view(const PickleValue& storage)>;
 
-// `object` must be a dictionary of names and tensors, or one that holds such a dictionary as
-// `state_dict`, `model` or `model_state_dict`; its other entries may be anything. Strided tensors
-// (channels_last, views) are made row-major. Throws FormatFault if a tensor has more elements than
-// its storage or reaches beyond it, or if all tensors together exceed `max_bytes`.
+// `object` must be a dictionary of names and tensors, or a dictionary that contains one as
+// `state_dict`, `model` or `model_state_dict`; its other entries are ignored. Strided tensors
+// (channels_last, views) are converted to row-major. Throws FormatFault if a tensor has more
+// elements than its storage or reaches beyond it, or if all tensors together exceed `max_bytes`.
 StateDict collect_tensors(const PickleValue& object, const StorageBytes& storage_bytes,
                           std::uint64_t max_bytes);
 

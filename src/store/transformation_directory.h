@@ -1,6 +1,6 @@
-// A TransformationDirectory, the designer's form of an image transformation: `_meta.yaml`, which
-// says what it is, and `_transforms.json`, a list of operations and their arguments.
-// data/transform/operations.h reads what the list says.
+// A TransformationDirectory, the designer's format for an image transformation: `_meta.yaml`, which
+// gives its type, and `_transforms.json`, a list of operations and their arguments, which
+// data/transform/operations.h parses.
 #pragma once
 
 #include <filesystem>
@@ -13,21 +13,22 @@ namespace kiln {
 
 inline constexpr std::string_view kTransformsFile = "_transforms.json";
 
-// What read_transformation_directory() asks of the text of `_meta.yaml`; `where` is its path.
+// Checks the text of `_meta.yaml` as read_transformation_directory() does; `where` is its path.
 void check_transformation_meta(std::string_view yaml, const std::string& where);
 
-// The text of `_transforms.json`, as it stands there. Throws Error kInvalidTransformationDirectory
-// naming the folder or file: it is missing or cannot be read, it is of another type or transforms
-// no images, or it was left incomplete by a program that was killed.
+// Returns the unmodified text of `_transforms.json`. Throws Error kInvalidTransformationDirectory
+// naming the folder or file if it is missing or cannot be read, has another type or does not
+// transform images, or was left incomplete by a killed process.
 std::string read_transformation_directory(const std::filesystem::path& folder);
 
-// Refuses `folder` before work starts: Error kFailedToWriteOutputs when it cannot be created or
-// written, when another program holds it, or when it holds anything but an earlier
-// TransformationDirectory, leftovers, names that begin with a dot, and lost+found. Creates missing
-// parents. No other program gets the folder while the result lives.
+// Checks and locks the output folder before work starts. Throws Error kFailedToWriteOutputs if it
+// cannot be created or written, if another process has locked it, or if it holds anything but an
+// earlier TransformationDirectory, leftovers, names that begin with a dot, and lost+found. Creates
+// missing parents. The folder stays locked while the result exists.
 OutputFolder prepare_transformation_output(const std::filesystem::path& folder);
 
-// Byte for byte as the designer writes it, for the text that TransformChain::to_json() gives.
+// Writes the directory byte for byte as the designer does, given text from
+// TransformChain::to_json().
 void write_transformation_directory(const OutputFolder& folder, std::string_view transforms_json);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Zip files as torch.save writes them: stored entries only, zip64 where needed.
+// Zip files as written by torch.save: stored (uncompressed) entries only, zip64 where needed.
 // Format: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 and 4.5.3.
 #pragma once
 
@@ -15,9 +15,9 @@ struct ZipEntry {
   std::string_view bytes;
 };
 
-// Views into `bytes`, which must outlive the archive. The constructor checks everything that
-// list_zip() (data/archive/archive.h) does, checksums, and that names are unique. Compressed and
-// encrypted entries are refused. Throws FormatFault.
+// Entries are views into `bytes`, which must outlive the archive. The constructor checks everything
+// that list_zip() (data/archive/archive.h) checks, plus checksums and unique names. Rejects
+// compressed and encrypted entries. Throws FormatFault.
 class ZipArchive {
  public:
   explicit ZipArchive(std::string_view bytes);
@@ -30,8 +30,8 @@ class ZipArchive {
   std::unordered_map<std::string, std::size_t> by_name_;
 };
 
-// Writes entries aligned to 64 bytes, as torch does, so that readers can map them. The output
-// depends only on names and data. Files of 4 GiB and more are an InternalError.
+// Aligns entries to 64 bytes, as torch does, so that readers can map them. The output depends only
+// on names and data. Throws InternalError for files of 4 GiB and more.
 class ZipWriter {
  public:
   explicit ZipWriter(std::size_t expected_bytes) { out_.reserve(expected_bytes); }

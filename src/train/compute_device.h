@@ -1,4 +1,5 @@
-// The chosen device as LibTorch and the precision know it.
+// Converts the chosen device to LibTorch's type and to the units that the choice of precision
+// needs.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -1,4 +1,4 @@
-// When to stop, by what validation says of the epochs.
+// Early stopping, based on the validation of each epoch.
 #pragma once
 
 #include <limits>
@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-// The figure of an epoch that --best-by names; more is better.
+// The metric of an epoch that --best-by names; higher is better.
 inline double figure_of(const JudgedEpoch& epoch, BestBy by) {
   if (by == BestBy::kLoss) return -epoch.valid.loss();
   return by == BestBy::kMacroRecall ? epoch.macro_recall : epoch.valid.top1_accuracy();
@@ -20,17 +20,17 @@ struct EarlyStopping {
   int strikes = 0;
   double previous_loss = std::numeric_limits<double>::infinity();
   double best_figure =
-      -std::numeric_limits<double>::infinity();  // in the last epoch that was better
-  int epochs = 0;                                // added
-  // Settings, as patience is.
+      -std::numeric_limits<double>::infinity();  // of the last epoch that counted as better
+  int epochs = 0;                                // number of epochs added
+  // Settings, like patience.
   StopWhen when = StopWhen::kPrevious;
   BestBy best_by = BestBy::kTop1;
   double min_delta = 0;
   int min_epochs = 0;
 
-  // Counts consecutive epochs that are no better than the previous one, by the validation loss, or
-  // than the best one, by the figure that decides; better by more than min_delta. The loss is
-  // finite.
+  // Counts consecutive epochs without improvement by more than min_delta: over the previous epoch
+  // by validation loss, or with StopWhen::kBest over the best epoch by the --best-by metric. The
+  // loss must be finite.
   void add(const JudgedEpoch& epoch) {
     const double loss = epoch.valid.loss(), figure = figure_of(epoch, best_by);
     const bool is_better = when == StopWhen::kBest ? figure > best_figure + min_delta

@@ -1,4 +1,4 @@
-// One epoch of training, stepped by its caller.
+// One epoch of training; the caller runs the steps.
 #pragma once
 
 #include <cstdint>
@@ -19,47 +19,47 @@ class StepTrace;
 
 struct EpochPlan {
   int epoch = 1;          // from 1
-  int epochs_before = 0;  // epochs of the run that the schedule does not count
+  int epochs_before = 0;  // earlier epochs that the schedule does not count
   SchedulePlan schedule;
   StepPlan step;
   MixPlan mix = {};
-  int rank = 0;                 // among step.num_ranks, whose images are mixed as by one process
-  std::int64_t most_steps = 0;  // the limit of a run's last epoch; 0: none
-  StepTrace* trace = nullptr;   // outlives the epoch; null: none
+  int rank = 0;                 // among step.num_ranks; needed to mix images as one process would
+  std::int64_t most_steps = 0;  // limit on the steps of a run's last epoch; 0: none
+  StepTrace* trace = nullptr;   // must outlive the epoch; may be null
 };
 
-// One epoch of training, a step at a time, with the clocks and the designer's measuring point
-// around the step (step.h). The caller owns the loop: it decides when to report and when to stop.
+// One epoch of training, run step by step. Adds timing around the steps (step.h), with the
+// designer's measuring point. The caller owns the loop and decides when to report and when to stop.
 // One thread.
 //
-// Continues from `state.epoch`, and keeps it current.
+// Continues from `state.epoch` and keeps it up to date.
 class TrainEpoch : private StepContext {
  public:
-  // All must outlive the epoch.
+  // All arguments must outlive the epoch.
   TrainEpoch(TrainState& state, Batches& loader, DeviceUploader& uploader, const EpochPlan& plan);
 
-  // Trains on the next batches, together with the other ranks; false when there are none, or the
-  // plan asks for no more.
+  // Trains on the next batches, together with the other ranks. Returns false if none are left or
+  // the plan's limit is reached.
   bool step();
-  // Whether the plan asks for another step.
+  // Whether the plan's limit allows another step.
   bool wants_step() const { return plan_.most_steps == 0 || state_.epoch.steps < plan_.most_steps; }
 
   int steps_done() const { return state_.epoch.steps; }
   double learning_rate() const { return learning_rate_; }  // of the last step
-  // These three wait for the device; their numbers are this rank's.
-  // The first step whose loss was not finite; 0: none.
+  // The next three wait for the device; their values are those of this rank. The first step whose
+  // loss was not finite; 0 if none.
   int first_nonfinite_step() const { return state_.epoch.metrics.first_nonfinite_step(); }
   StepRecord step_record();
   EpochRecord finish();  // `valid` stays empty
-  // Time and rate as of the end of the last step, for a progress line: never waits.
+  // Time and rate as of the end of the last step, for a progress line. Never waits for the device.
   StepRecord timing() const;
 
  private:
   std::optional<DeviceBatch> next() override;
   void enter(StepPhase phase) override;
-  double rate_after(int steps) const;  // the learning rate after so many steps of the epoch
+  double rate_after(int steps) const;  // learning rate after this many steps of the epoch
   DeviceBatch mix(const DeviceBatch& batch, const HostBatch& host) const;
-  EpochTimes spent();  // on this epoch until now, before and after a checkpoint
+  EpochTimes spent();  // on this epoch so far, including before a resume
 
   TrainState& state_;
   Batches& loader_;
@@ -72,8 +72,8 @@ class TrainEpoch : private StepContext {
   const StepRates::Time begin_;
   StepRates rates_;
   double learning_rate_ = 0;
-  int batch_images_ = 0;      // in the last batch
-  std::int64_t batches_ = 0;  // that this rank has taken in the epoch
+  int batch_images_ = 0;      // images in the last batch
+  std::int64_t batches_ = 0;  // batches that this rank has taken in the epoch
 };
 
 }  // namespace kiln

@@ -1,4 +1,5 @@
-// Validation, stepped by its caller, and the sums of loss and accuracy that it and training keep.
+// Validation, run step by step by the caller, and the sums of loss and accuracy used by validation
+// and training.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,21 +15,22 @@
 
 namespace kiln {
 
-// Loss and accuracy as sums on the device; nothing is copied to the host until they are read.
+// Sums of loss and accuracy on the device. Nothing is copied to the host until they are read.
 class MetricSums {
  public:
   explicit MetricSums(const at::Device& device);
 
-  // logits [N, C], labels [N], loss_sum []: the sum of the images' losses. `step` is from 1.
+  // logits [N, C], labels [N]; loss_sum []: the losses summed over the images. `step` counts from
+  // 1.
   void add(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& loss_sum,
            int step);
 
   // These wait for the device.
-  Totals batch() const;              // the last add()
-  Totals totals() const;             // all of them
+  Totals batch() const;              // of the last add()
+  Totals totals() const;             // of all add() calls
   int first_nonfinite_step() const;  // the first step whose loss was not finite; 0: none
 
-  // Continues from these sums, all of them finite.
+  // Continues from these sums, which must be finite.
   void set(const Totals& totals);
 
  private:
@@ -40,7 +42,7 @@ class MetricSums {
 };
 
 struct Prediction {
-  std::uint32_t sample = 0;  // index into the samples of the loader's set
+  std::uint32_t sample = 0;  // index into the samples of the loader's dataset
   std::int32_t label = 0, predicted = 0;
   float confidence = 0;  // softmax of the predicted class
 };
@@ -53,11 +55,12 @@ struct HostLogits {
   LabeledLogits view() const;
 };
 
-// One pass over the validation images, one batch at a time: the sums, the prediction for each
-// image, and the logits of those that choose the temperature. The caller owns the loop. One thread.
+// One pass over the validation images, batch by batch. Collects the sums, the prediction for each
+// image, and the logits of the images used to fit the temperature. The caller owns the loop. One
+// thread.
 class Evaluator {
  public:
-  // All references must outlive it. The model is in eval mode from now on.
+  // All references must outlive it. Puts the model into eval mode.
   Evaluator(ImageModel& model, BatchLoader& loader, DeviceUploader& uploader, Precision precision,
             const CalibrationSample& sample);
 
@@ -65,11 +68,11 @@ class Evaluator {
   bool step();
   int steps_done() const { return steps_; }
 
-  // These wait for the device. The caller judges whether the loss is finite.
+  // The next three wait for the device. The caller must check that the loss is finite.
   Totals totals() const { return metrics_.totals(); }
   // For all images that could be decoded, in the loader's order. Call it once.
   std::vector<Prediction> take_predictions();
-  // Of the images in the sample. Call it once.
+  // The logits of the images in the calibration sample. Call it once.
   HostLogits take_logits();
 
  private:
@@ -82,7 +85,7 @@ class Evaluator {
   MetricSums metrics_;
   int steps_ = 0;
   std::vector<Prediction> predictions_;
-  // [N] a batch: predictions stay on the device until all are complete.
+  // [N] per batch. Predictions stay on the device until the pass is complete.
   std::vector<at::Tensor> confidences_, predicted_;
   CalibrationSample sample_;
   std::vector<at::Tensor> logits_;  // likewise, [n, C] in float32

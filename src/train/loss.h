@@ -1,5 +1,5 @@
-// The training objective, and the reported loss. These are two functions: an objective that helps
-// training need not be the number to compare.
+// The training objective and the reported loss. They are separate functions, since an objective
+// that helps training is not always a value that can be compared between runs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,29 +11,30 @@
 
 namespace kiln {
 
-// The objective summed over the images of logits [N, C] and labels [N] (int64): a scalar with a
-// graph, of the logits' type.
+// The training objective, summed over the images of logits [N, C] and labels [N] (int64). The
+// result is a scalar of the logits' type, with an autograd graph.
 class TrainingLoss {
  public:
-  // Weighted, a sum over the images of w(label) * loss, as PyTorch's cross_entropy with `weight`
-  // and the reduction "sum": the step divides it by its images, not by their weights.
+  // The sum over the images of weights[label] * loss, like PyTorch's cross_entropy with `weight`
+  // and reduction "sum". The training step divides it by the number of images, not by their
+  // weights.
   //
-  // With `smoothing` each label gives this share to all classes alike. Szegedy et al., "Rethinking
-  // the Inception Architecture for Computer Vision", arXiv:1512.00567.
+  // `smoothing`: the share of each label that is spread evenly over all classes. Szegedy et al.,
+  // "Rethinking the Inception Architecture for Computer Vision", arXiv:1512.00567.
   using Sum = at::Tensor (*)(const at::Tensor& logits, const at::Tensor& labels,
                              const at::Tensor& weights, double smoothing);
   // The loss of each image, [N].
   using Each = Sum;
 
-  // `weights` [C] of the classes, float64, on the device of the logits; undefined: all 1.
+  // `weights` [C]: class weights, float64, on the device of the logits; undefined: all 1.
   TrainingLoss(Sum sum, Each each, at::Tensor weights, double smoothing)
       : sum_(sum), each_(each), weights_(std::move(weights)), smoothing_(smoothing) {}
 
   at::Tensor operator()(const at::Tensor& logits, const at::Tensor& labels) const {
     return sum_(logits, labels, weights_, smoothing_);
   }
-  // Of images with two labels each, `shares` [N] of the first (mixing.h): as the loss is linear in
-  // the label, what one label with both in it would give.
+  // For images with two labels each (mixing.h); `shares` [N] are the shares of the first label.
+  // Since the loss is linear in the label, this equals the loss of a single mixed label.
   at::Tensor operator()(const at::Tensor& logits, const at::Tensor& labels,
                         const at::Tensor& other_labels, const at::Tensor& shares) const;
 
@@ -44,12 +45,12 @@ class TrainingLoss {
   double smoothing_;
 };
 
-// A row of the table in loss.cpp, for logits on this device. Throws InternalError for a name that
-// no row has.
+// The loss from the table in loss.cpp, for logits on this device. Throws InternalError for a name
+// that no row has.
 TrainingLoss find_training_loss(const LossPlan& plan, const at::Device& device = at::kCPU);
 
-// The sum of the images' cross-entropies, without a graph; used by logs, reports and the choice of
-// the best epoch.
+// Cross-entropy summed over the images, without an autograd graph. Used for logs, reports and the
+// choice of the best epoch.
 at::Tensor reported_loss(const at::Tensor& logits, const at::Tensor& labels);
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// Where a training step's time goes: LibTorch's operators by kind, with the arithmetic and the
-// memory traffic that they stand for.
+// Where the time of a training step goes: the time in LibTorch's operators by kind, with their
+// floating-point operations and memory traffic.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ struct OperatorSums {
     std::string_view name;
     double seconds = 0;
   };
-  // What is between operators, or in operators of no kind, is in none of them.
+  // Time between operators, or in operators of no kind, is not counted.
   std::array<Kind, 7> kinds = {{{"convolution"},
                                 {"batch_norm"},
                                 {"relu_and_add"},
@@ -21,15 +21,16 @@ struct OperatorSums {
                                 {"linear_and_loss"},
                                 {"gradient_accumulation"},
                                 {"optimizer"}}};
-  // Of convolutions and linear layers in the forward pass; a multiply-add counts as two.
+  // For convolutions and linear layers in the forward pass; a multiply-add counts as two.
   double forward_flops = 0;
-  // What the innermost operators read and write: their inputs and outputs, as if without a cache.
+  // Bytes read and written by the innermost operators: their inputs and outputs, assuming no cache.
   double bytes = 0;
 };
 
-// Adds up all operators of its thread while it exists; at most one in a thread. On a CPU that is
-// the forward and the backward pass. On a GPU it is the forward pass alone, as autograd has a
-// thread of its own, and seconds say nothing, as the host only queues the work.
+// Sums over all operators run on its thread during its lifetime; at most one object per thread. On
+// a CPU this covers the forward and backward passes. On a GPU it covers only the forward pass,
+// since autograd uses its own thread, and the seconds are meaningless, since the host only queues
+// the work.
 class OperatorTimes {
  public:
   OperatorTimes();

@@ -15,27 +15,27 @@ struct OptimizerPlan {
   double momentum = 0.9;
   double weight_decay = 1e-4;
   double head_rate = 1;              // factor on the learning rate of the head
-  bool decays_norm_and_bias = true;  // else what has one dimension has no weight decay
+  bool decays_norm_and_bias = true;  // false: no weight decay for one-dimensional parameters
 };
 
 struct SchedulePlan {
   std::string name = "polynomial";
-  bool is_per_step = false;  // else one rate for a whole epoch
+  bool is_per_step = false;  // false: one rate for a whole epoch
   int epochs = 1;
-  double warmup_epochs = 0;  // at or above `epochs`, the peak is never reached
-  double peak = 0.001;       // the learning rate of the whole job, after scaling for its ranks
+  double warmup_epochs = 0;  // if not below `epochs`, the peak is never reached
+  double peak = 0.001;       // learning rate after scaling by the number of ranks
   int steps_per_epoch = 1;
 };
 
 struct LossPlan {
   std::string name = "cross_entropy";
-  std::vector<double> class_weights = {};  // [C], of the training objective; empty: all 1
-  double label_smoothing = 0;              // share of a label that goes to all classes alike
+  std::vector<double> class_weights = {};  // [C], for the training objective; empty: all 1
+  double label_smoothing = 0;              // share of a label spread evenly over all classes
 };
 
-// How images of a batch are mixed in pairs (mixing.h).
+// How the images of a batch are mixed in pairs (mixing.h).
 struct MixPlan {
-  double mixup = 0, cutmix = 0;  // parameters of Beta distributions; 0: without
+  double mixup = 0, cutmix = 0;  // parameters of Beta distributions; 0: off
   std::uint64_t seed = 1;
 
   bool mixes() const { return mixup > 0 || cutmix > 0; }
@@ -46,7 +46,7 @@ struct Recipe {
   SchedulePlan schedule;
   LossPlan loss;
   MixPlan mix;
-  double clip_norm = 0;  // the largest norm of a step's gradient; 0: any
+  double clip_norm = 0;  // maximum norm of a step's gradient; 0: unlimited
   double ema = 0;        // decay of the averaged weights; 0: none
   Precision precision = Precision::kFp32;
   Freeze freeze = Freeze::kNone;

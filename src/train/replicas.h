@@ -11,20 +11,20 @@
 
 namespace kiln {
 
-// Rank 0's values of these tensors on every rank.
+// Copies rank 0's values of these tensors to every rank.
 void broadcast_tensors(const std::vector<NamedTensor>& tensors, Communicator& communicator);
 
-// The mean over ranks of BatchNorm's running statistics, on every rank, and the largest of the
-// ranks' counts of batches: a rank that passed over a batch has counted fewer. Only the first
-// `num_workers` ranks have statistics, where not all of them train.
+// Sets BatchNorm's running statistics on every rank to their mean over the ranks, and its batch
+// counts to their maximum, since a rank that skipped a batch has counted fewer. Only the first
+// `num_workers` ranks train and have statistics.
 void average_statistics(ImageModel& model, Communicator& communicator, World& world,
                         int num_workers);
-// The same for tensors that are named as in a model's state().
+// The same for tensors named as in a model's state().
 void average_statistics(const std::vector<NamedTensor>& state, Communicator& communicator,
                         World& world, int num_workers);
 
-// Throws Error kFailedToCompleteOperation on all ranks, naming the first tensor that differs and
-// where, unless parameters and buffers are equal bit by bit.
+// Throws Error kFailedToCompleteOperation on all ranks, naming the first tensor that differs and on
+// which ranks, unless all parameters and buffers are bitwise equal.
 void require_equal_replicas(const ImageModel& model, World& world);
 
 }  // namespace kiln

@@ -30,41 +30,41 @@ struct BestEpoch {
   Totals valid;   // over all ranks
   double macro_recall = 0;
   Calibration calibration;
-  // copied_weights() of that epoch, on rank 0 alone.
+  // copied_weights() of that epoch; on rank 0 only.
   std::vector<NamedTensor> weights;
 };
 
 // What a time limit has decided so far. Plain values: part of the training state.
 struct TimePlan {
-  int epochs = 0;            // that fit, over which the schedule runs; 0: not decided yet
-  double epoch_seconds = 0;  // expected of each of them
+  int epochs = 0;            // epochs that fit, for the schedule; 0: not decided yet
+  double epoch_seconds = 0;  // expected for each of them
   double end_seconds = 0;    // from the last step of an epoch to its record; 0: not known yet
-  bool is_over = false;      // no step follows, though there are some left
-  std::int64_t steps = 0;    // made in the whole run until it was over
+  bool is_over = false;      // no further step is made, though some are left
+  std::int64_t steps = 0;    // made in the whole run when it was over
 };
 
 // What --auto has found so far. Plain values: part of the training state.
 struct AutomaticProgress {
-  // The answer of the frozen network with its fitted head for each validation image: '1' for a
-  // right one, '0' for a wrong one, '-' for none.
+  // One character per validation image for the answer of the frozen network with its fitted head:
+  // '1' right, '0' wrong, '-' none.
   std::string answers;
   AutomaticRecord found;
   double tuned_macro_recall = 0;  // in the epoch found.tuned_epoch
 };
 
-// What the networks of --folds answered after an epoch, summed over the folds that are done and
-// over all ranks.
+// Results of the networks of --folds after an epoch, summed over the finished folds and over all
+// ranks.
 struct FoldEpoch {
   Totals valid;
-  std::vector<double> counts;  // as class_counts() makes them
+  std::vector<double> counts;  // as from class_counts()
 };
 
-// What --folds has found so far, where the network itself is trained. Part of the training state.
+// What --folds has found so far, if the network itself is trained. Part of the training state.
 struct FoldsProgress {
-  int done = 0;                   // folds
-  std::vector<FoldEpoch> epochs;  // from the first on
-  // [N, C] float32 on the host, on rank 0: of each training image, by the network that had not
-  // learned from it, after the last epoch; NaN: not judged.
+  int done = 0;                   // finished folds
+  std::vector<FoldEpoch> epochs;  // results after each epoch, from the first
+  // [N, C] float32 on the host, on rank 0: the logits of each training image after the last epoch,
+  // from the network that was not trained on it; NaN: not judged.
   at::Tensor logits;
 };
 
@@ -72,9 +72,9 @@ struct Progress {
   int epochs_done = 0;
   BestEpoch best;
   EarlyStopping early_stopping;
-  std::optional<TimePlan> time_plan;           // of a run with a time limit
-  std::optional<AutomaticProgress> automatic;  // of one with --auto, once the head is fitted
-  std::optional<FoldsProgress> folds;          // of one whose folds are trained
+  std::optional<TimePlan> time_plan;           // for a run with a time limit
+  std::optional<AutomaticProgress> automatic;  // with --auto, once the head is fitted
+  std::optional<FoldsProgress> folds;          // for a run that trains folds
 };
 
 // Where an epoch's time went on this rank.
@@ -84,36 +84,36 @@ struct EpochTimes {
   CommunicationTime communication;  // zero if it is not measured
 };
 
-// This rank's totals of the epoch under way; nothing between two epochs.
+// This rank's totals for the current epoch; empty between epochs.
 struct EpochSums {
   explicit EpochSums(const at::Device& device) : metrics(device) {}
 
-  int steps = 0;            // made so far
-  bool has_joined = false;  // BatchNorm's statistics were averaged over the ranks
+  int steps = 0;            // finished so far
+  bool has_joined = false;  // BatchNorm's statistics have been averaged over the ranks
   MetricSums metrics;
-  // The designer's averages are weighted by images.
+  // For the designer's averages, which are weighted by images.
   double images = 0, weighted_seconds = 0, weighted_rate = 0;
   EpochTimes spent;
 };
 
-// Images of one dataset that could not be decoded, or only in part; the same on all ranks, unless
+// Images of one dataset that could not be decoded fully or at all. The same on all ranks, unless
 // each has its own shard.
 struct ImageFaults {
-  std::set<std::uint32_t> samples;  // index into the dataset's samples
+  std::set<std::uint32_t> samples;  // indices into the dataset's samples
   std::vector<ImageFaultRecord> records;
   int num_bad = 0;  // skipped; the other records are damaged images, which are used
 };
 
-// Parameters and buffers as they are now, on the host, row-major.
+// Row-major copies of the parameters and buffers on the host.
 std::vector<NamedTensor> copied_weights(const ImageModel& model);
 
 std::vector<at::Tensor> without_names(const std::vector<NamedTensor>& items);
 
-// Freezes a part of the model, and returns it.
+// Freezes a part of the model, and returns the model.
 ImageModel& frozen(ImageModel& model, Freeze what);
 
-// All of it can be read and set. Randomness needs no state: it is a function of `random_seed`, the
-// epoch and the image.
+// Everything in it can be read and set. Randomness needs no further state: it is a function of
+// `random_seed`, the epoch and the image.
 struct TrainState {
   // The communicator must outlive the state.
   TrainState(std::unique_ptr<ImageModel> prepared_model, const Recipe& recipe,
@@ -129,7 +129,7 @@ struct TrainState {
     if (recipe.precision == Precision::kFp16) scaler.emplace(model->parameters().front().device());
   }
 
-  // All sums are those of a new epoch.
+  // Resets all sums for a new epoch.
   void begin_epoch() {
     epoch = EpochSums(model->parameters().front().device());
     if (scaler) scaler->forget_skipped_steps();
@@ -138,9 +138,9 @@ struct TrainState {
   std::unique_ptr<ImageModel> model;
   GradientBuckets gradients;  // cleared between two steps
   std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<Exchange> exchange;       // no state: how the others change
-  std::optional<AveragedWeights> averages;  // where they are asked for
-  std::optional<LossScaler> scaler;         // of float16
+  std::unique_ptr<Exchange> exchange;       // stateless: how the members above change
+  std::optional<AveragedWeights> averages;  // if requested
+  std::optional<LossScaler> scaler;         // for float16
   Progress progress;
   EpochSums epoch;
   ImageFaults bad_train, bad_valid;

@@ -1,4 +1,4 @@
-// One training step: only the algorithm. Timing and records are in epoch.h.
+// The algorithm of one training step. Timing and records are in epoch.h.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 namespace kiln {
 
 struct StepPlan {
-  int batch_size = 1;        // images of a whole batch
-  int batches_per_step = 1;  // their gradients make one step; 0: this rank trains on none
+  int batch_size = 1;        // images in a full batch
+  int batches_per_step = 1;  // batches accumulated into one step; 0: this rank does not train
   int num_ranks = 1;         // ranks that train
-  // Gradients of all ranks make one update; otherwise each rank's an update of its own.
+  // Whether the gradients of all ranks make one update; otherwise each rank's make their own.
   bool sums_ranks = true;
-  // BatchNorm over 1x1 maps cannot normalize a single image: smaller batches are skipped.
+  // Smaller batches are skipped, since BatchNorm over 1x1 maps cannot normalize a single image.
   int smallest_batch = 1;
-  bool train_on_empty_batches = false;  // synchronized BatchNorm needs every rank in every batch
+  bool train_on_empty_batches = false;  // synchronized BatchNorm needs all ranks in every batch
   LossPlan loss = {};
   double clip_norm = 0;                    // 0: gradients stay as they are
-  Precision precision = Precision::kFp32;  // as in the recipe of the state
+  Precision precision = Precision::kFp32;  // must match the recipe of the state
 
-  // The images of one update, bad ones included: what gradients are divided by.
+  // The number of images in one update, including bad ones; gradients are divided by it.
   std::int64_t images() const {
     return std::int64_t{batch_size} * batches_per_step * (sums_ranks ? num_ranks : 1);
   }
@@ -32,7 +32,7 @@ struct StepPlan {
 // The phases of a step, for timing.
 enum class StepPhase { kBackward, kCommunication, kOptimizer, kDone };
 
-// The surroundings of a step: the source of its batches, and the observer of its phases.
+// The environment of a step: provides its batches and observes its phases.
 class StepContext {
  public:
   virtual ~StepContext() = default;
@@ -49,10 +49,10 @@ class TrainStep {
         plan_(plan),
         loss_(find_training_loss(plan.loss, state.model->parameters().front().device())) {}
 
-  // Trains on the next batches, together with the other ranks, and updates the weights; false if no
-  // batch is left, which a rank that trains on none never finds. On a GPU the work is queued, not
-  // waited for. In float16, a step whose gradients overflow counts but leaves the weights as they
-  // are.
+  // Trains on the next batches, together with the other ranks, and updates the weights. Returns
+  // false if no batch is left; a rank with batches_per_step = 0 takes no batches and always returns
+  // true. On a GPU the work is queued, not waited for. In float16, a step whose gradients overflow
+  // is counted but leaves the weights unchanged.
   bool run(StepContext& context, double learning_rate);
 
  private:

@@ -1,4 +1,4 @@
-// Where the time of training steps goes, by their parts.
+// Measures where the time of training steps goes.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,8 +9,8 @@
 
 namespace kiln {
 
-// Measures the parts of steps. On a GPU by events in its stream, so that the host does not wait.
-// One thread.
+// Measures the parts of steps. On a GPU it uses events in the stream, so that the host does not
+// wait. One thread.
 class StepClock {
  public:
   explicit StepClock(const c10::Device& device);
@@ -18,16 +18,17 @@ class StepClock {
   StepClock(const StepClock&) = delete;
   StepClock& operator=(const StepClock&) = delete;
 
-  // A part begins, which ends the one before it; stop() ends the last.
+  // begin() starts a part and ends the previous one; stop() ends the last part.
   void begin(double StepTimes::*part);
   void stop();
 
-  // The sums over all parts that have ended; on a GPU, over those that it has finished by now.
+  // Sums over all ended parts; on a GPU, over those that it has already finished.
   StepTimes times();
 
-  // From now on adds each part to `timeline`: to the track of the steps as the host sees it, and to
-  // that of the device if it computes. Null ends this, once all parts so far have been added. On a
-  // GPU either call waits for it. The timeline must outlive the clock, or the call with null.
+  // From now on adds each part to `timeline`: to the track of steps as seen by the host and, on a
+  // GPU, to the track of the device. nullptr stops this after adding all parts so far. On a GPU
+  // either call waits for the device. The timeline must stay valid until the call with nullptr or
+  // the end of the clock.
   void trace(Timeline* timeline);
   bool is_traced() const;
 

@@ -1,4 +1,4 @@
-// How fast training is: seconds for a batch, and images per second.
+// Training speed: seconds per batch and images per second.
 #pragma once
 
 #include <chrono>
@@ -7,22 +7,23 @@
 
 namespace kiln {
 
-// Rates of training, from the moments at which the images of a batch count as trained. On a CPU
-// that is after the forward pass, the designer's measuring point, so that a batch's time holds the
-// previous backward. On a GPU the host has only queued it by then, some steps ahead: all batches
-// since the last time count when the host has waited for the device. One thread.
+// Computes the rates from the moments at which a batch counts as trained. On a CPU that is after
+// its forward pass, the designer's measuring point, so a batch's time includes the previous
+// backward. On a GPU the host has then only queued the work, some steps ahead, so batches count
+// when the host has next waited for the device. One thread.
 class StepRates {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // Keeps the averages in `epoch`, which may have begun before `begin`. `is_queued`: on a GPU.
+  // Keeps the averages in `epoch`, which may have begun before `begin`. `is_queued`: the device is
+  // a GPU.
   StepRates(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin);
 
-  // The forward pass of a batch with so many images has returned.
+  // Call when the forward pass of a batch with `images` images has returned.
   void forwarded(int images, Time now);
-  // The host has waited for the device, at the end of a step.
+  // Call when the host has waited for the device at the end of a step.
   void waited(Time now);
 
-  // The rates of the batches that counted last, and of the epoch up to these; 0: none yet.
+  // Rates of the batches counted last, and of the epoch up to then; 0 if none yet.
   double batch_seconds() const { return batch_seconds_; }
   double batch_rate() const { return batch_rate_; }
   double epoch_seconds() const { return epoch_seconds_; }

@@ -1,5 +1,5 @@
-// Which steps of a process are drawn on its timeline: a few, once the first ones have warmed up
-// memory, caches and libraries.
+// Selects the steps of a process that its timeline shows: a few, after the first ones have warmed
+// up memory, caches and libraries.
 #pragma once
 
 #include "base/timeline.h"
@@ -13,10 +13,10 @@ class StepTrace {
   // Both included.
   static constexpr int kFirst = 20, kLast = 40;
 
-  // The timeline outlives this.
+  // The timeline must outlive this object.
   explicit StepTrace(Timeline& timeline) : timeline_(timeline) {}
 
-  // Around each step, with the clock of its epoch; after_step() only of one that was made.
+  // Call around each step with the clock of its epoch; after_step() only if the step was made.
   void before_step(StepClock& clock);
   void after_step(StepClock& clock);
 

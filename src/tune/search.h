@@ -1,5 +1,5 @@
-// Which settings of a job to try, one after the other: each kind of setting in turn, with the best
-// of the kinds before it. Plain values.
+// Coordinate search over the settings of a job: tries each kind of setting in turn, combined with
+// the best of the previous kinds. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace kiln {
 
-// Options without dashes, with their values; those of the job itself are not among them.
+// Options, named without dashes, and their values, in addition to those of the job itself.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 // "threads 2, loader-threads 1", "as given".
@@ -19,14 +19,14 @@ std::string settings_text(const Settings& settings);
 // A kind of setting, such as the number of threads.
 struct Knob {
   std::string name;
-  std::vector<Settings> candidates;  // beside what the job has
-  std::string not_tried = {};        // why there are none
+  std::vector<Settings> candidates;  // besides the job's own
+  std::string not_tried = {};        // why there are no candidates
 };
 
 struct TrialResult {
   double images_per_second = 0;
   long long peak_memory_bytes = 0;
-  std::string fault = {};  // instead of a rate
+  std::string fault = {};  // why there is no rate; empty: none
 };
 
 // One thread.
@@ -34,10 +34,10 @@ class Search {
  public:
   explicit Search(std::vector<Knob> knobs) : knobs_(std::move(knobs)) {}
 
-  // What to try next: at first the job as it is. Empty: everything has been tried.
+  // What to try next: first the job unchanged. Empty if everything has been tried.
   std::optional<Settings> next() const;
-  // What it gave. A candidate is kept that is faster by 3 %, more than two trials of the same
-  // settings differ by.
+  // Reports the result of the last next(). A candidate is adopted if it is at least 3 % faster,
+  // which is more than two trials of the same settings differ.
   void note(const TrialResult& result);
 
   const Settings& best() const { return best_; }
@@ -53,7 +53,7 @@ class Search {
   double best_rate_ = 0, first_rate_ = 0;
 };
 
-// `changes` over `base`.
+// `base` with `changes` applied.
 Settings changed(Settings base, const Settings& changes);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// One short run of a job, as a process of its own that is ended once its pace is known.
+// One short run of a job, in its own process, which is ended once its speed is known.
 #pragma once
 
 #include <filesystem>
@@ -12,9 +12,9 @@ namespace kiln {
 
 struct TrialPlan {
   std::vector<std::string> words;    // [0] is the program's path
-  std::filesystem::path log_path;    // where the run writes its record; removed before and after
-  std::filesystem::path model_path;  // where it would write its model, likewise
-  int steps = 30;                    // to measure, after `warm_up` of them
+  std::filesystem::path log_path;    // where the run writes its record; removed before and after it
+  std::filesystem::path model_path;  // where the run would write its model; removed likewise
+  int steps = 30;                    // steps to measure, after `warm_up` steps
   int warm_up = 5;
   double most_seconds = 300;
 };
@@ -25,9 +25,9 @@ struct TrialOutcome {
   bool was_stopped = false;
 };
 
-// Runs it until its steps have been measured, it has ended, or `must_stop()`. Whatever happens to
-// this process, nothing of the trial goes on. Trials that cannot run have a fault; throws only what
-// SupervisedProcess does.
+// Runs the trial until its steps have been measured, it has ended, or `must_stop()` returns true.
+// Whatever happens to this process, nothing of the trial keeps running. A trial that cannot run
+// returns a fault; throws only what SupervisedProcess throws.
 TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_stop);
 
 }  // namespace kiln

@@ -13,30 +13,31 @@ namespace kiln {
 
 // Row-major copies in the order of model.state(), from any device and layout.
 StateDict to_state_dict(const ImageModel& model);
-// The same of tensors on the host, each of which is released once copied.
+// The same for tensors on the host, each of which is released once copied.
 StateDict to_state_dict(std::vector<NamedTensor> tensors);
 
-// The bytes of a row-major tensor on the host, which must outlive the view.
+// A view of a row-major tensor on the host, which must outlive it.
 TensorView view_of(const NamedTensor& item);
-// A tensor over the stored bytes, which must outlive it.
+// A tensor that shares the stored bytes, which must outlive it.
 at::Tensor view_of(const StoredTensor& stored);
 
-// Copies every stored tensor into the one of its name, on any device: of a model's state(), or an
-// optimizer's. Strict: Error kInvalidModelDirectory names `where` and the first five missing,
-// unexpected and mis-shaped tensors, and nothing is copied. Floating-point types are converted to
-// each other, and so are integer types, but not one kind to the other.
+// Copies every stored tensor into the target of the same name, on any device. Targets are the
+// state() of a model or an optimizer. Strict: throws Error kInvalidModelDirectory naming `where`
+// and the first five missing, unexpected and mis-shaped tensors, and then copies nothing. Converts
+// between floating-point types and between integer types, but not between the two kinds.
 void load_tensors(const std::vector<NamedTensor>& targets, const StateDict& stored,
                   const std::string& where);
 
-// For files of older versions: adds a zero for each num_batches_tracked missing in `stored`.
+// For files of older versions: adds a zero for each num_batches_tracked that `stored` lacks.
 void add_missing_batch_counts(StateDict& stored, const ImageModel& model);
 
-// Loads the stored `model.` tensors; `out_linear_model`, which depends on the data, keeps its fresh
-// values. As strict as load_tensors().
+// Loads the stored `model.` tensors. `out_linear_model`, which depends on the data, keeps its
+// initial values. As strict as load_tensors().
 void load_pretrained(ImageModel& model, const StateDict& stored, const std::string& where);
 
-// The stored values are not used, but must belong to this network: every tensor except the head's
-// must match by name and shape. Throws Error kInvalidModelDirectory naming `where` and the tensor.
+// Checks that stored tensors belong to this network; their values are not used. Every tensor except
+// the head's must match by name and shape. Throws Error kInvalidModelDirectory naming `where` and
+// the tensor.
 void check_untrained(const ImageModel& model, const KnownNetwork& network, const StateDict& stored,
                      const std::string& where);
 

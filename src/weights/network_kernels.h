@@ -1,5 +1,5 @@
-// The convolutions of the known networks, by the names and shapes of their weights: a state dict is
-// recognized by them, and no network must be built for that.
+// The names and shapes of the convolution weights of the known networks, used to recognize a state
+// dict without building a network.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct Kernel {
 };
 std::vector<Kernel> kernels_of(const KnownNetwork& network);
 
-// How much of the convolutions of `state` and of `network` together both have, name and shape: from
-// 0, nothing, to 1, exactly the same ones.
+// Jaccard similarity of the convolutions of `state` and of `network`, by name and shape: from 0,
+// none in common, to 1, exactly the same.
 double likeness(const StateDict& state, const KnownNetwork& network);
 
-// The network that `state` is most like; the first of equals.
+// The network that is most similar to `state`; the first of several equally similar ones.
 const KnownNetwork& nearest_network(const StateDict& state);
 
 }  // namespace kiln

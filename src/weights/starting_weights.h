@@ -1,4 +1,4 @@
-// A network takes its first weights from a source.
+// Loads a network's initial weights from a source.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace kiln {
 
-// `model` is on the host and freshly initialized, of `network`, with or without the output layer.
-// Everything but its last layers is taken: what is missing or misfits there, or a source of another
-// network, is Error kInvalidModelDirectory, and nothing is copied. What the network has no tensor
-// for is left out.
+// `model` must be on the host, freshly initialized, and built from `network`, with or without the
+// output layer. All tensors except the last layers are loaded. If one is missing or does not fit,
+// or the source is for another network, throws Error kInvalidModelDirectory and copies nothing.
+// Source tensors that the network does not have are ignored.
 //
-// The last layer. Without an output layer: rows by class (match_classes()); a source's 1000 outputs
-// with a linear layer behind them are one layer. With one: the 1000 outputs are taken where they
-// fit, and then the output layer's rows by class. `classes` empty, for a network that is not for
-// any data yet: the 1000 outputs.
+// The last layer. If the network has no output layer, rows are loaded by class (match_classes()); a
+// source's 1000 outputs followed by a linear layer are first combined into one layer. If it has
+// one, the 1000 outputs are loaded if they fit, and then the output layer's rows by class. If
+// `classes` is empty, for a network not yet tied to data, only the 1000 outputs are loaded.
 //
-// Returns what was taken, as a clause for the log.
+// Returns what was loaded, as a clause for the log.
 std::string load_weights(ImageModel& model, const KnownNetwork& network,
                          const std::vector<std::string>& classes, WeightSource source);
 

@@ -1,5 +1,5 @@
-// What of a source's weights fits a network: whether they are the network's at all, and which rows
-// of their last layer belong to which class.
+// Matches a source's weights to a network: whether they belong to the network at all, and which row
+// of their last layer belongs to which class.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace kiln {
 
-// Throws Error kInvalidModelDirectory unless the source's convolutions are those of `network`, all
-// of them and no others; it names the network that they are nearest to.
+// Throws Error kInvalidModelDirectory, naming the most similar network, unless the source has
+// exactly the convolutions of `network`.
 void require_weights_of(const KnownNetwork& network, const WeightSource& source);
 
-// For each class of the data the row of a source's last layer that is taken; kFreshRow: none.
+// For each class of the data, the row of the source's last layer to load, or kFreshRow for none.
 inline constexpr std::int64_t kFreshRow = -1;
 struct ClassRows {
   std::vector<std::int64_t> rows;
@@ -24,8 +24,9 @@ struct ClassRows {
   bool any() const;
 };
 
-// `source_classes` by row, or empty where they are not known: then a last layer of as many rows as
-// there are classes is taken as it is. `num_rows` of the source's last layer.
+// `source_classes`: the class of each row of the source's last layer, or empty if unknown. If
+// unknown, the layer is loaded unchanged if it has as many rows as there are classes. `num_rows`:
+// of the source's last layer.
 ClassRows match_classes(const std::vector<std::string>& classes,
                         const std::vector<std::string>& source_classes, std::int64_t num_rows);
 

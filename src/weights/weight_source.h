@@ -1,5 +1,5 @@
-// Where a network's first weights may come from: files of anyone, read by the strict readers of
-// store/ and data/archive, brought into one form.
+// Sources of a network's initial weights: untrusted files, read by the strict readers of store/ and
+// data/archive and converted to one form.
 #pragma once
 
 #include <filesystem>
@@ -16,33 +16,34 @@ namespace kiln {
 struct WeightSource {
   std::string where;     // the path, for messages
   std::string kind;      // "a state dict", "a trained model", …
-  bool trained = false;  // by this program or the designer's: what it continues starts over
-  // Names are those of model directories: they begin with `model.` or `out_linear_model.`.
+  bool trained = false;  // by this program or the designer's; momentum and schedule start over
+  // Named as in model directories: names begin with `model.` or `out_linear_model.`.
   StateDict state;
-  std::vector<std::string> classes;  // by row of the last layer; empty: not known
-  // How the images that it was trained on were normalized; empty: not known.
+  std::vector<std::string> classes;  // by row of the last layer; empty: unknown
+  // How the images it was trained on were normalized; empty if unknown.
   std::optional<Normalization> normalization;
 };
 
-// `path`: a state dict as torchvision, timm or a training program saves it (.pth, .pt), a
-// .safetensors file, a model directory of this program or the designer's, model.tar.gz of SageMaker
-// or a folder that holds it, a folder of checkpoints or one checkpoint in it. Of a checkpoint the
-// best epoch's weights, or else the newest. Throws Error kInvalidModelDirectory or kUserError.
+// `path`: a state dict as saved by torchvision, timm or a training program (.pth, .pt), a
+// .safetensors file, a model directory of this program or the designer's, SageMaker's model.tar.gz
+// or a folder that holds it, or a folder of checkpoints or one checkpoint in it. From a checkpoint
+// reads the best epoch's weights, or else the latest. Throws Error kInvalidModelDirectory or
+// kUserError.
 WeightSource read_weight_source(const std::filesystem::path& path);
 
-// A model directory: a folder, model.tar.gz of SageMaker, or a folder that holds it and no other
-// model. Errors as of read_model_directory().
+// Reads a model directory: a folder, SageMaker's model.tar.gz, or a folder that holds that file and
+// no other model. Throws as read_model_directory().
 ModelDirectory read_model(const std::filesystem::path& path);
 
-// `where`: the path that it was read from.
+// `where`: the path it was read from.
 WeightSource weights_of(ModelDirectory directory, const std::string& where);
 
-// Distinguishes sources, by the names and bytes of their tensors.
+// A fingerprint of a source: the names and bytes of its tensors.
 std::string print_of(const WeightSource& source);
 
-// Renames tensors as model directories have them: without `module.` and `_orig_mod.`, which
-// wrappers of networks put before all names, with `model.`, and with torchvision's present names of
-// DenseNet's layers. Throws FormatFault where two tensors get one name.
+// Renames tensors to the names used in model directories: removes the prefixes `module.` and
+// `_orig_mod.` that module wrappers add, adds `model.`, and uses torchvision's current names for
+// DenseNet's layers. Throws FormatFault if two tensors get the same name.
 void to_own_names(StateDict& state);
 
 }  // namespace kiln

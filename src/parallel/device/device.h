@@ -1,7 +1,7 @@
-// Selects the device that this process computes on.
-// GPU support is a module, libkiln_cuda.so next to the program, loaded only if an NVIDIA driver is
-// present. LibTorch caches its CUDA hooks at the first call into it, so `choose_device` must run
-// before any other use of LibTorch.
+// Selects the device that this process computes on. GPU support is in a module, libkiln_cuda.so
+// next to the program, which is loaded only if an NVIDIA driver is present. LibTorch caches its
+// CUDA hooks at the first call into it, so `choose_device` must run before any other use of
+// LibTorch.
 #pragma once
 
 #include <cstddef>
@@ -24,22 +24,23 @@ struct Device {
   // 13.0"
   std::string description = {};
   std::string uuid = {};  // "GPU-…" or "MIG-…"; empty when unknown, and on a CPU
-  std::vector<std::string> visible_uuids = {};  // of all GPUs that this process sees
+  std::vector<std::string> visible_uuids = {};  // of all GPUs visible to this process
 };
 
-// kAuto chooses the CPU only if no NVIDIA device is present. A device that is present but unusable
-// (driver, compute capability, library, module, CUDA runtime), or kCuda without one, is Error
-// kFailedToCompleteOperation naming what was found, what is needed, and the remedy. For a GPU, the
-// module is loaded and the CUDA runtime initialized on it. kCpu does not query the driver. A
-// process that sees one GPU uses it, otherwise the GPU at its local rank, modulo their number:
-// whether every rank has its own is checked below, once all ranks have chosen.
+// kAuto chooses the CPU only if no NVIDIA device is present. Throws Error
+// kFailedToCompleteOperation if a device is present but unusable (driver, compute capability,
+// library, module, CUDA runtime), or for kCuda without a device; the message says what was found,
+// what is needed, and the remedy. For a GPU, the module is loaded and the CUDA runtime initialized
+// on it. kCpu does not query the driver. A process that sees a single GPU uses it; otherwise it
+// uses GPU number `local_rank` modulo the number of GPUs. Whether every rank has a GPU of its own
+// is checked by find_gpu_problems(), once all ranks have chosen.
 Device choose_device(DeviceChoice wish, int local_rank = 0);
 
 // Peak GPU memory of this process, in bytes; 0 on a CPU.
 long long peak_device_memory(const Device& device);
 
-// Pinned host memory, from which copies to the GPU overlap with its work; exactly `bytes`, where
-// LibTorch's allocator would take the next power of two. Any thread. Throws Error
+// Pinned host memory, so that copies to the GPU overlap with its work. Allocates exactly `bytes`,
+// whereas LibTorch's allocator rounds up to a power of two. Any thread. Throws Error
 // kModuleOutOfMemory.
 std::shared_ptr<std::uint8_t[]> pinned_memory(const Device& device, std::size_t bytes);
 
@@ -51,26 +52,28 @@ CudaVersions cuda_versions();
 
 // Access to libkiln_cuda.so, the GPU module next to the program.
 
-// Loads the module at the first call; it stays loaded for the life of the process, since LibTorch's
-// hooks point into it. nullptr with a `fault` if it cannot be loaded or is from a different build.
+// Loads the module on the first call. It stays loaded for the life of the process, since LibTorch's
+// hooks point into it. Returns nullptr and sets `fault` if the module cannot be loaded or is from a
+// different build.
 const CudaModule* open_cuda_module(std::string* fault);
 
-// Checks that each rank of a job has its own GPU. Pure functions over what every rank found,
-// gathered from all and indexed by rank.
+// Checks that each rank of a job has its own GPU. Pure functions of what each rank found, gathered
+// from all ranks and indexed by rank.
 struct RankDevice {
   std::string host = {};
   bool is_cuda = false;
   std::string chosen = {};  // UUID of the GPU it computes on; empty when unknown
   std::vector<std::string> visible =
-      {};  // UUIDs of all GPUs that it sees; empty texts when unknown
+      {};  // UUIDs of all GPUs visible to it; empty strings when unknown
 };
 
 // All reasons why these ranks cannot train together, each Error kUserError (exit code 1): more
 // ranks on a host than GPUs (the distinct UUIDs that its ranks see); two ranks on one GPU; a mix of
-// CPU and GPU ranks. Empty if all ranks are on CPUs. `may_share`: only the mix counts.
+// CPU and GPU ranks. Empty if all ranks are on CPUs. With `may_share` only the mix is a problem.
 Problems find_gpu_problems(const std::vector<RankDevice>& ranks, bool may_share = false);
 
-// KILN_SHARE_GPU is set: ranks may share a GPU, which tests NCCL where there is only one. Slow.
+// Whether KILN_SHARE_GPU is set: ranks may then share a GPU, which allows testing NCCL on a machine
+// with a single GPU. Slow.
 bool ranks_may_share_gpus();
 
 // "2 of the 4 GPUs of host node7 are idle", one sentence per affected host.

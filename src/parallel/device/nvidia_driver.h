@@ -20,29 +20,31 @@ Function* symbol(void* library, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-// What the NVIDIA driver reports, queried through dlopen so that no driver is needed to build or
+// What the NVIDIA driver reports. The driver is loaded with dlopen, so none is needed to build or
 // run.
 struct NvidiaDriver {
-  bool device_files = false;  // /dev/nvidiactl or /proc/driver/nvidia/version is there
-  bool library = false;       // libcuda.so.1 could be opened and is no stub of the CUDA toolkit
-  std::string version;        // "580.65.06", by NVML, else by the kernel; empty when unknown
-  int cuda_version = 0;       // 13000 for CUDA 13.0, the newest it runs; 0 when unknown
+  bool device_files = false;  // /dev/nvidiactl or /proc/driver/nvidia/version exists
+  bool library = false;       // libcuda.so.1 could be opened and is not the CUDA toolkit's stub
+  std::string version;        // "580.65.06", from NVML or else the kernel; empty when unknown
+  int cuda_version = 0;       // newest supported CUDA version, 13000 for 13.0; 0 when unknown
   int num_devices = 0;        // visible to this process
-  std::string fault;          // why the library could not count or describe devices
+  std::string fault;          // why the library could not count or describe the devices
   std::vector<std::string>
       uuids;      // [num_devices], "GPU-…" or "MIG-…" as in nvidia-smi -L, or empty
-  int index = 0;  // of the device for this process; the next two are of it
+  int index = 0;  // of the device for this process; the next two fields describe it
   std::string name;
   int capability_major = 0, capability_minor = 0;
 };
 
-// The device for this process is the only one, or the one at its local rank (modulo their number).
-// Never throws: unknown values stay empty. The driver's threads take no signals.
+// The device for this process is the only one, or number `local_rank` modulo the number of devices.
+// Never throws: unknown values stay empty. Signals are blocked in the threads that the driver
+// starts.
 NvidiaDriver ask_nvidia_driver(int local_rank = 0);
 
-// How busy a GPU is and what power it draws, as reported by NVIDIA's management library (NVML).
+// A GPU's utilization and power draw, as reported by NVIDIA's management library (NVML).
 
-// Measures nothing where the library or the GPU is not there, or will not tell. One thread.
+// Measures nothing if the library or the GPU is missing or does not report these values. One
+// thread.
 class GpuMeter {
  public:
   explicit GpuMeter(const std::string& uuid);  // "GPU-…"; empty: no GPU
@@ -52,7 +54,7 @@ class GpuMeter {
 
   // Takes about 10 microseconds.
   void sample();
-  // Of the samples since the last call.
+  // The average of the samples since the last call; empty if there are none.
   std::optional<GpuLoad> take_average();
 
  private:

@@ -1,7 +1,7 @@
 // The gradients of all parameters, as views into a few flat buffers that are all-reduced while
 // backward is still filling the others. A buffer is sent as soon as all its gradients are complete,
 // in the same order on every rank: the reverse order of the parameters, which is roughly the order
-// in which backward reaches them. One thread, apart from backward's.
+// in which backward reaches them. One thread, besides backward's own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,37 +18,41 @@ namespace kiln {
 struct BucketPlan {
   std::size_t first_bytes = 1 << 20;  // small, so that communication starts early
   std::size_t bytes = 25 << 20;
-  bool bfloat16 = false;  // sum in bfloat16: half the traffic, three digits
+  bool bfloat16 = false;  // sum in bfloat16: half the traffic, but only two to three decimal digits
 };
 
 class GradientBuckets {
  public:
-  // `parameters` on their final device and in their final memory format, all of one floating-point
-  // type. What backward makes for them is moved into gradients(), which have the parameters'
-  // strides; the parameters themselves keep none. `communicator` must outlive the buckets. With one
-  // rank there are no buckets: gradients() take over the memory that backward has written.
+  // `parameters` must be on their final device, in their final memory format, and all of one
+  // floating-point type. Gradients computed by backward are moved into gradients(), which have the
+  // parameters' strides; the parameters' own grad() stays undefined. `communicator` must outlive
+  // the buckets. With one rank there are no buckets: gradients() take over the memory that backward
+  // has written.
   GradientBuckets(std::vector<at::Tensor> parameters, const BucketPlan& plan,
                   Communicator& communicator);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  // In the order of the parameters, the same tensors in every step. The sums of a step's backward
-  // passes; valid after wait().
+  // The gradients accumulated over a step's backward passes, in the order of the parameters, and
+  // the same tensors in every step. Valid after wait().
   const std::vector<at::Tensor>& gradients() const;
-  // The same in as few tensors as there are: the buckets' flat buffers, with zeros between them.
+  // The same values in as few tensors as possible: the buckets' flat buffers, padded with zeros
+  // between gradients. With one rank, gradients().
   std::vector<at::Tensor> flat() const;
-  // The next backward is the first of a step.
+  // Call before the first backward of a step: it overwrites the old gradients.
   void clear();
 
-  // The next backward is the step's last: complete buckets are sent from now on.
+  // Call before the last backward of a step: from now on buckets are sent as soon as they are
+  // complete.
   void reduce_on_next_backward();
-  // After backward: sends the remaining buckets and waits for all sums; what backward did not reach
-  // is zero. Every rank calls it once per step, even if its batch was empty.
+  // Call after backward: sends the remaining buckets and waits for all sums. Gradients that
+  // backward did not reach are set to zero. Every rank calls it once per step, even if its batch
+  // was empty.
   void wait();
 
   std::size_t num_buckets() const;
-  // Since the start; empty for one rank and if the communicator does not measure.
+  // Total times so far; empty for a single rank or if the communicator does not measure them.
   std::optional<CommunicationTime> communication() const;
 
  private:

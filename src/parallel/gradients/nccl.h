@@ -1,13 +1,13 @@
-// A Communicator for tensors on GPUs, over NCCL in libkiln_cuda.so.
-// Sums run on a side stream and the host does not wait for them. A watchdog thread monitors what
-// was started: at the deadline, when NCCL reports a fault, or when `waiting` throws, it aborts
-// NCCL, which unblocks everything that waits for the GPU. From then on every call throws what
-// happened: Error kTimeoutOccured naming the collective and the seconds, or what `waiting` threw.
-// Results computed on the GPU since then are invalid: synchronize and make one more call before
-// keeping results. Destroy it before main() returns, while CUDA is up and before MPI is finalized:
-// it waits at most 15 seconds for the other ranks. If destroyed during stack unwinding, it
-// leaves NCCL as it is: other ranks may still read this rank's memory, and the process is about to
-// end. Calls come from one thread at a time, any thread.
+// A Communicator for tensors on GPUs, over NCCL in libkiln_cuda.so. Sums run on a side stream and
+// the host does not wait for them. A watchdog thread monitors the collectives in flight: at the
+// deadline, when NCCL reports a fault, or when `waiting` throws, it aborts NCCL, which unblocks
+// everything that waits for the GPU. From then on every call throws the cause: Error
+// kTimeoutOccured naming the collective and the seconds waited, or what `waiting` threw. Results
+// computed on the GPU since then are invalid: synchronize and make one more call before keeping
+// results. Destroy the communicator before main() returns, while CUDA is up and before MPI is
+// finalized: the destructor waits at most 15 seconds for the other ranks. If destroyed during stack
+// unwinding, it does not tear down NCCL: other ranks may still read this rank's memory, and the
+// process is about to exit. Any thread may call, but only one at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@
 
 namespace kiln {
 
-// What the ranks know about each other apart from NCCL, queried by the watchdog thread. Each may be
-// empty.
+// Callbacks by which the watchdog thread learns about the other ranks independently of NCCL. Each
+// may be empty.
 struct NcclWatch {
-  // A collective starts, in the caller's thread: returns its index among all collectives of this
-  // rank.
+  // Called on the caller's thread when a collective starts. Returns its index among all collectives
+  // of this rank.
   std::function<std::uint64_t()> started;
-  // Called several times a second while a collective waits: may warn, and enforces the deadline
-  // instead of the plan's. An exception ends the wait: Error kTimeoutOccured, FailedElsewhere.
+  // Called several times a second while a collective waits. May warn, and enforces the deadline in
+  // place of NcclPlan's. An exception (Error kTimeoutOccured, FailedElsewhere) ends the wait.
   std::function<void(const std::string& collective, std::uint64_t place, double waited_s)> waiting;
-  // The failure was not thrown to a caller within `grace_s`, because the compute thread is stuck:
-  // the last chance to report it and end the process.
+  // Called if no caller has received the failure within `grace_s` seconds, because the compute
+  // thread is stuck: the last chance to report it and end the process.
   std::function<void(const std::exception_ptr& failure)> stuck;
   double grace_s = 15;
 };
@@ -41,14 +41,16 @@ struct NcclWatch {
 struct NcclPlan {
   int size = 1;
   double deadline_s = 300;
-  NcclWatch watch = {};  // each lane has a copy
-  // Joins this rank to the others; a collective, for the communicator and for each lane.
+  NcclWatch watch = {};  // each lane has its own copy
+  // Joins this rank to the others. A collective, called once for the communicator and once for each
+  // further lane.
   std::function<std::unique_ptr<NcclGroup>()> join_group = {};
   const char* sum_name = "gradient all-reduce";  // in messages
 };
 
-// On rank 0: the id that all ranks need to find each other. Throws Error kFailedToCompleteOperation
-// if the module is missing or NCCL is older than 2.18, which has no non-blocking communicators.
+// On rank 0: creates the id with which all ranks find each other. Throws Error
+// kFailedToCompleteOperation if the module is missing or NCCL is older than 2.18, which has no
+// non-blocking communicators.
 std::string make_nccl_id();
 
 // Starts joining the other ranks; `seat.id` is rank 0's make_nccl_id(), `seat.device` comes from
@@ -56,22 +58,22 @@ std::string make_nccl_id();
 std::unique_ptr<NcclGroup> join_nccl_group(const NcclSeat& seat);
 
 // A collective; returns when NCCL is set up, within the deadline. Throws like join_nccl_group() and
-// as above.
+// as described at the top of this file.
 std::unique_ptr<Communicator> make_nccl_communicator(const NcclPlan& plan);
 
-// Allows sums of two lanes on the GPU at once: NCCL runs them in launch order; otherwise ranks that
-// run them in different orders could deadlock. For NCCL 2.26 and newer. Sets an environment
-// variable; same restrictions as send_nccl_log_to().
+// Makes NCCL run the sums of two lanes in launch order. Otherwise ranks that run them in different
+// orders could deadlock. For NCCL 2.26 and newer. Sets an environment variable; same restrictions
+// as send_nccl_log_to().
 void keep_nccl_lanes_in_order();
 
-// Lets ranks share a GPU: NCCL takes each for a host of its own, and they meet over the network.
-// Sets an environment variable; same restrictions as send_nccl_log_to().
+// Lets ranks share a GPU: NCCL takes each rank for a separate host, and they communicate over the
+// network. Sets an environment variable; same restrictions as send_nccl_log_to().
 void keep_nccl_ranks_apart(int rank);
 
-// Redirects NCCL's log to `folder`/70_nccl_log_<rank>.txt and returns that path: as verbose as
-// NCCL_DEBUG says, else initialization and network selection. Does nothing if NCCL_DEBUG_FILE is
-// set or the folder is not writable. Sets environment variables, so call it before make_nccl_id()
-// and while no other thread uses LibTorch or CUDA.
+// Redirects NCCL's log to `folder`/70_nccl_log_<rank>.txt and returns that path. NCCL_DEBUG sets
+// the verbosity; by default the log covers initialization and network selection. Does nothing if
+// NCCL_DEBUG_FILE is set or the folder is not writable. Sets environment variables, so call it
+// before make_nccl_id() and while no other thread uses LibTorch or CUDA.
 std::optional<std::filesystem::path> send_nccl_log_to(const std::filesystem::path& folder,
                                                       int rank);
 

@@ -1,4 +1,4 @@
-// Pollable collectives, and lanes of them. For the MPI thread only.
+// Collectives that can be polled, and lanes that run them in order. For the MPI thread only.
 #pragma once
 
 #include <mpi.h>
@@ -19,7 +19,7 @@ class PendingCollective {
   explicit PendingCollective(MPI_Request request) : request_(request) {}
   explicit PendingCollective(RingAllReduce ring) : ring_(std::move(ring)) {}
 
-  // True when it is done; a status other than MPI_SUCCESS ends it.
+  // Returns true when it is done. It has failed if `status` is not MPI_SUCCESS.
   bool done(int* status);
 
  private:
@@ -32,7 +32,7 @@ std::string mpi_error_text(int status);
 
 class MpiCollectives {
  public:
-  explicit MpiCollectives(MPI_Comm communicator);  // keeps duplicates
+  explicit MpiCollectives(MPI_Comm communicator);  // duplicates it; a collective
   void close();                                    // before MPI_Finalize
 
   PendingCollective start(const Collective& what) const;
@@ -56,17 +56,18 @@ class MpiLane {
   struct Done {
     Collective what;
     std::uint64_t place = 0;
-    double seconds = 0;  // as the oldest of its lane
+    double seconds = 0;  // time spent as the oldest of its lane
   };
 
-  explicit MpiLane(MPI_Comm communicator);  // keeps duplicates; collective
+  explicit MpiLane(MPI_Comm communicator);  // duplicates it; a collective
   void close();                             // before MPI_Finalize
 
   void start(const Collective& what, std::uint64_t place);
-  // The oldest, when it is done; a status other than MPI_SUCCESS ends it.
+  // Removes and returns the oldest collective if it is done. It has failed if `status` is not
+  // MPI_SUCCESS.
   std::optional<Done> take_done(int* status);
   const Running* oldest() const { return running_.empty() ? nullptr : &running_.front(); }
-  // The process was suspended for this long, which does not count as waiting.
+  // Call after the process was suspended for `gap`: that time does not count as waiting.
   void forget(Clock::duration gap);
 
  private:

@@ -1,5 +1,5 @@
 // Small messages between ranks, independent of collectives: status queries, status replies and
-// failure notices. They are answered even while a collective is stuck, so a stall can be explained.
+// failure notices. They are handled even while a collective is stuck, so a stall can be explained.
 // For the MPI thread only.
 #pragma once
 
@@ -19,25 +19,25 @@ namespace kiln {
 struct RankFailure {
   int rank = 0;
   int exit_code = 0;
-  std::string text;  // cut to a message's length
+  std::string text;  // truncated to fit into a message
 };
 
 class MpiMessages {
  public:
-  explicit MpiMessages(MPI_Comm communicator);  // keeps a duplicate
+  explicit MpiMessages(MPI_Comm communicator);  // duplicates it; a collective
   void close();                                 // before MPI_Finalize, on all ranks
 
-  // Processes arrived messages; answers queries with `mine`.
+  // Processes incoming messages; answers queries with `mine`.
   void poll(const PeerStatus& mine);
   void ask_all();
   void send_status(const PeerStatus& mine);
   void send_failure(int exit_code, const std::string& text);
 
-  // This process was suspended for this long and could not see the others.
+  // Call after the process was suspended for `gap`, when it could not hear from the others.
   void forget(std::chrono::steady_clock::duration gap);
 
   const std::vector<PeerStatus>& peers() const { return peers_; }  // [size]
-  // The failure of the lowest rank that reported one.
+  // The failure reported by the lowest such rank, if any.
   const std::optional<RankFailure>& failure() const { return failure_; }
 
  private:
@@ -63,7 +63,7 @@ class MpiMessages {
   int rank_ = 0, size_ = 1;
   Message incoming_;
   MPI_Request receiving_ = MPI_REQUEST_NULL;
-  std::list<Sending> sending_;  // a list: MPI keeps the addresses
+  std::list<Sending> sending_;  // a list, since MPI keeps pointers to its elements
   std::vector<PeerStatus> peers_;
   std::optional<RankFailure> failure_;
 };

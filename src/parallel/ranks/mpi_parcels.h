@@ -1,5 +1,5 @@
-// Parcels on their way, in segments: MPI moves many requests at once faster than a large one. For
-// the MPI thread only.
+// Parcels in flight, split into segments: MPI transfers many concurrent requests faster than one
+// large one. For the MPI thread only.
 #pragma once
 
 #include <mpi.h>
@@ -24,16 +24,17 @@ class MpiParcels {
     std::vector<MPI_Request> segments = {};
   };
 
-  explicit MpiParcels(MPI_Comm communicator);  // keeps a duplicate; collective
+  explicit MpiParcels(MPI_Comm communicator);  // duplicates it; a collective
   void close();                                // before MPI_Finalize
 
   void start(const Parcel& parcel, std::uint64_t ticket);
-  // The ticket of one that is done; a status other than MPI_SUCCESS ends them all.
+  // Removes a parcel that is done and returns its ticket. If `status` is not MPI_SUCCESS, all have
+  // failed.
   std::optional<std::uint64_t> take_done(int* status);
-  // The one that was started first; nullptr: there is none.
+  // The parcel that was started first; nullptr if there is none.
   const Moving* oldest() const { return moving_.empty() ? nullptr : &moving_.front(); }
   bool any_is_soon() const;
-  // The process was suspended for this long, which does not count as waiting.
+  // Call after the process was suspended for `gap`: that time does not count as waiting.
   void forget(Clock::duration gap);
 
  private:

@@ -1,4 +1,4 @@
-// What the MPI thread and the threads that ask things of it share. For mpi_thread*.cpp only.
+// State shared by the MPI thread and the threads that use it. For mpi_thread*.cpp only.
 #pragma once
 
 #include <chrono>
@@ -60,14 +60,14 @@ struct MpiThread::State {
 
   Ranks ranks;  // written once before `ready`, then read by any thread
 
-  // The thread's own.
+  // Used by the MPI thread only.
   StallWatch stall;
   std::vector<MpiLane> lanes;  // by Lane
   std::optional<MpiMessages> messages;
   std::optional<MpiParcels> parcels;
-  static constexpr int kYields = 300, kLarge = 1 << 14;  // a millisecond or so; elements
-  int num_yields = 0;                                    // since the last collective began
-  std::uint64_t watched = 0;  // what `stall` knows: the place of a collective, or a ticket
+  static constexpr int kYields = 300, kLarge = 1 << 14;  // about a millisecond; elements
+  int num_yields = 0;         // since the last collective or parcel began
+  std::uint64_t watched = 0;  // what `stall` is timing: a collective's place or a parcel's ticket
   std::string sent_phase;
   std::chrono::steady_clock::time_point sent_at;
   SuspensionWatch suspension{std::chrono::seconds(1)};
@@ -78,12 +78,12 @@ struct MpiThread::State {
   bool ready = false, stopping = false;
   std::deque<Queued> queued;
   std::deque<QueuedParcel> queued_parcels;
-  // Tickets of what is queued or unfinished: places of collectives, and those of parcels, which are
-  // above kFirstParcel.
+  // Tickets of everything queued or unfinished. A collective's ticket is its place; parcels'
+  // tickets are above kFirstParcel.
   std::set<std::uint64_t> under_way;
   static constexpr std::uint64_t kFirstParcel = std::uint64_t{1} << 63;
   std::uint64_t num_parcels = 0;
-  std::uint64_t places = 0, started = 0;  // also counts collectives of other libraries
+  std::uint64_t places = 0, started = 0;  // these also count collectives of other libraries
   int waiters = 0;
   std::exception_ptr fault;
   std::string phase = "starting";

@@ -1,4 +1,4 @@
-// Bytes that one rank sends to another, apart from collectives. Both know how many.
+// A point-to-point message between two ranks, outside of collectives. Both must know its size.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,15 @@ struct Parcel {
   static constexpr int kAnyRank = -1;
 
   Kind kind = Kind::kSend;
-  const char* name = "";  // what a rank waits for, in messages: "exchange with the servers"
-  int rank = kAnyRank;    // to which it goes, or from which it comes; from any: 512 KiB at most
-  int tag = 0;            // from rank to rank, parcels of one tag arrive in the order of sending
+  const char* name = "";  // for messages: "exchange with the servers"
+  int rank = kAnyRank;    // destination or source; a parcel from any rank has at most 512 KiB
+  int tag = 0;            // between two ranks, parcels with the same tag arrive in order
   void* data = nullptr;
   std::size_t bytes = 0;
   // Owns the memory. MPI may still write to it after the waiting thread has given up.
   std::shared_ptr<const void> keep = {};
-  // The other rank is at it. Otherwise it may be long in coming, and costs little until then.
+  // Whether the other rank is expected to act at once: waiting then keeps polling. Otherwise it
+  // polls rarely, which costs little.
   bool is_soon = true;
 };
 

@@ -1,5 +1,5 @@
-// What a rank knows about the others apart from collectives, and how long it waits for missing
-// ranks.
+// What a rank knows about the others independently of collectives, and how long it waits for
+// missing ranks.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace kiln {
 
 struct PeerStatus {
   std::uint64_t started = 0;  // collectives it has started so far
-  bool patient = false;       // in a long phase: the others wait as long as it responds
+  bool patient = false;       // in a long phase: the others wait while it responds
   std::string phase;
   std::optional<std::chrono::steady_clock::time_point> last_seen;  // empty: never
 };
@@ -28,24 +28,25 @@ struct PeerView {
   std::chrono::duration<double> silence = std::chrono::seconds(10);
 };
 
-// In sentences: which ranks have not started the collective or are not responding, and their
+// Sentences that say which ranks have not started the collective or are not responding, and their
 // phases.
 std::string missing_ranks(const PeerView& view);
 
 // True if every missing rank announced a long phase and still responds.
 bool missing_are_patient(const PeerView& view);
 
-// Notices that this process was suspended (SIGSTOP, a paused container), which must not count as
-// waiting: nobody is to blame. The turns of a loop are then much further apart than `longest`, the
-// longest that one takes otherwise. One thread.
+// Detects that this process was suspended (SIGSTOP, a paused container), which must not count as
+// waiting for other ranks. Two turns of a loop are then further apart than `longest`, which no turn
+// normally takes. One thread.
 class SuspensionWatch {
  public:
   using Clock = std::chrono::steady_clock;
   explicit SuspensionWatch(Clock::duration longest) : longest_(longest) {}
 
-  // A turn begins. Returns how long the process was suspended since the last one began; else 0.
+  // Call at the start of each turn. Returns how long the process was suspended since the last turn
+  // began; 0 if it was not.
   Clock::duration turn(Clock::time_point now);
-  // The loop was idle until now.
+  // Call when the loop resumes after being idle.
   void restart(Clock::time_point now) { last_turn_ = now; }
 
  private:
@@ -53,8 +54,8 @@ class SuspensionWatch {
   std::optional<Clock::time_point> last_turn_;
 };
 
-// Limits how long a collective waits for other ranks: a warning names missing ranks after an
-// interval, and again at that interval; the wait ends at the deadline. One thread.
+// Limits how long a collective waits for other ranks. A warning naming the missing ranks is
+// repeated at a fixed interval; the wait ends at the deadline. One thread.
 class StallWatch {
  public:
   struct Limits {
@@ -64,7 +65,7 @@ class StallWatch {
 
   StallWatch(Limits limits, std::function<void(const std::string&)> warn);
 
-  // A different collective is waiting now.
+  // Call when a different collective begins to wait.
   void begin();
   // True when the other ranks' status should be queried again.
   bool asks(double waited_s);

@@ -12,8 +12,8 @@
 
 namespace kiln {
 
-// sums[i] += more[i] in bfloat16, the upper half of float32: added as float32, rounded to the
-// nearest, halves to even. NaN stays NaN.
+// sums[i] += more[i] in bfloat16, the upper half of float32: adds in float32 and rounds to nearest,
+// ties to even. NaN stays NaN.
 inline void add_bfloat16(void* sums, const void* more, std::size_t count) {
   const auto widened = [](std::uint16_t value) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
@@ -36,11 +36,11 @@ inline void add_bfloat16(void* sums, const void* more, std::size_t count) {
 // algorithms for clusters of workstations", 2009. For the MPI thread only.
 class RingAllReduce {
  public:
-  // `what` is a kAllReduce; `communicator` is used for nothing but ring sums, one after the other.
+  // `what` must be a kAllReduce. `communicator` must be used only for ring sums, one at a time.
   RingAllReduce(MPI_Comm communicator, const Collective& what);
 
-  // Makes progress without blocking. True when the sum is complete; a status other than MPI_SUCCESS
-  // ends it.
+  // Makes progress without blocking. Returns true when the sum is complete. It has failed if
+  // `status` is not MPI_SUCCESS.
   bool advance(int* status);
 
  private:
@@ -59,7 +59,7 @@ class RingAllReduce {
   int step_ = 0;  // size - 1 steps of reduce-scatter, then size - 1 of all-gather
   bool posted_ = false;
   std::vector<char> incoming_;
-  std::vector<Part> segments_;  // of the chunk that arrives in this step
+  std::vector<Part> segments_;  // of the chunk received in this step
   std::vector<MPI_Request> receives_, sends_;
   std::size_t arrived_ = 0;
 };

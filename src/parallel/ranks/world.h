@@ -1,8 +1,8 @@
-// The ranks of one job: this process's rank, and the small host-side values they exchange before
-// and between steps. Tensors go through a Communicator. A world has one rank until join() detects
-// an MPI launcher; then everything below is a collective that all ranks call in the same order. A
-// collective throws Error kTimeoutOccured at the deadline, and FailedElsewhere if another rank
-// failed. One thread, except for enter() and mpi().
+// The ranks of one job: this process's rank, and the exchange of small host-side values before and
+// between steps. Tensors go through a Communicator. A world has one rank until join() detects an
+// MPI launcher; from then on the exchanging functions are collectives that all ranks call in the
+// same order. A collective throws Error kTimeoutOccured at the deadline, and FailedElsewhere if
+// another rank failed. One thread, except for enter() and mpi().
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace kiln {
 
-// Types exchanged between ranks as raw bytes.
+// Types that ranks exchange as raw bytes.
 template <typename T>
 concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
                      !std::is_array_v<T> && !std::is_same_v<T, bool>;
@@ -33,8 +33,8 @@ class World {
   World& operator=(const World&) = delete;
 
   // Initializes MPI if a launcher's environment variables are set; `log` must outlive the world.
-  // Throws Error kUserError if the number of ranks is not `expected_size` (0: any), the number that
-  // kiln launch started, or that of Slurm's step.
+  // Throws Error kUserError if the number of ranks differs from `expected_size` (0: any), from the
+  // number that kiln launch started, or from that of the Slurm step.
   void join(StallWatch::Limits limits, int expected_size, Log& log);
 
   int rank() const { return ranks_.rank; }
@@ -45,26 +45,26 @@ class World {
   const std::vector<std::string>& hosts() const { return hosts_; }  // [size]
   std::string name_of(int rank) const;                              // "rank 1 on host node7"
 
-  // This rank's phase, for the other ranks' warnings, the driver logs of ranks above 0, and kiln
-  // launch. While `patient`, the others wait past the deadline as long as this rank responds.
+  // Sets this rank's phase, for the other ranks' warnings, the driver logs of ranks above 0, and
+  // kiln launch. While `patient`, the others wait past the deadline as long as this rank responds.
   void enter(const std::string& phase, bool patient = false);
-  // A detail of the phase, for warnings only: "step 17".
+  // Adds a detail to the phase, for warnings only: "step 17".
   void at(const std::string& detail);
 
-  // All-gather: each rank's value, [size]. A plain value is one collective; lists and texts, whose
-  // lengths may differ, are two.
+  // All-gather: returns each rank's value, [size]. A plain value takes one collective; vectors and
+  // strings, whose lengths may differ between ranks, take two.
   template <PlainValue T>
   std::vector<T> gather(const T& mine);
   template <PlainValue T>
   std::vector<std::vector<T>> gather(const std::vector<T>& mine);
   std::vector<std::string> gather(const std::string& mine);
   std::vector<std::vector<std::string>> gather(const std::vector<std::string>& mine);
-  // Broadcast: rank 0's value.
+  // Broadcast: returns rank 0's value.
   template <PlainValue T>
   T broadcast(T of_rank_0);
   std::string broadcast(const std::string& of_rank_0);
-  std::vector<double> sum(const std::vector<double>& values);  // of the same length everywhere
-  // The same in two calls, with work in between; other collectives may be, too.
+  std::vector<double> sum(const std::vector<double>& values);  // same length on all ranks
+  // The same in two calls, with other work or collectives in between.
   struct SumUnderWay {
     std::uint64_t ticket = MpiThread::kDone;
     std::shared_ptr<std::vector<double>> values;
@@ -73,20 +73,21 @@ class World {
   std::vector<double> finish(const SumUnderWay& sum);
   void barrier();
 
-  // Runs `work`; returns if it succeeded on all ranks. Otherwise the lowest failed rank rethrows
-  // its exception, and the others throw FailedElsewhere naming it.
+  // Runs `work` and returns if it succeeded on all ranks. Otherwise the lowest rank that failed
+  // rethrows its exception, and the others throw FailedElsewhere naming that rank.
   void agree(const std::function<void()>& work);
 
-  // After a failure, before it is reported: notifies the other ranks, once, as early as possible.
-  // True if this rank must write error_info.json.
+  // Call after a failure, as early as possible and before reporting it: notifies the other ranks,
+  // once. Returns true if this rank must write error_info.json.
   bool announce_failure(const std::string& text, int exit_code);
-  // The end: waits for all ranks after success or an agreed failure, and aborts the job with
-  // `exit_code` otherwise. Returns `exit_code`.
+  // Call last. Waits for all ranks after success or a failure from agree(), and otherwise aborts
+  // the job with `exit_code`. Returns `exit_code`.
   int leave(int exit_code);
 
-  // How many collectives of this world this rank has waited for.
+  // The number of collectives of this world that this rank has waited for.
   std::uint64_t num_rounds() const { return num_rounds_; }
-  // The underlying MPI thread, for the communicator that sums gradients; nullptr in a world of one.
+  // The underlying MPI thread, for the communicator that sums gradients; nullptr in a world of one
+  // rank.
   MpiThread* mpi() { return mpi_.get(); }
 
  private:

@@ -12,10 +12,10 @@
 
 namespace kiln {
 
-// One HTTP call at a time, over libcurl, with deadline, TLS and login. Redirects are not followed,
-// so that credentials go to no other server.
+// Makes one HTTP call at a time, over libcurl, with a deadline, TLS and login. Redirects are not
+// followed, so that credentials are never sent to another server.
 struct HttpLogin {
-  std::string token = {};  // bearer token; if empty, user and password are used, if any
+  std::string token = {};  // bearer token; if empty, user and password are used, if set
   std::string user = {}, password = {};
   std::string ca_file = {};  // PEM file, trusted instead of the system's certificates
   bool insecure_tls = false;
@@ -25,14 +25,16 @@ struct HttpCall {
   enum class Method { kGet, kPost, kPut };
   Method method = Method::kGet;
   std::string url = {};
-  std::string json = {};            // of kPost
-  std::filesystem::path file = {};  // of kPut
+  std::string json = {};            // body of kPost
+  std::filesystem::path file = {};  // body of kPut
   double timeout_s = 5;
-  // A large upload: may last beyond PersistentHttp::end_by(), up to `timeout_s`, unless it stalls.
+  // For large uploads: the call may continue past PersistentHttp::end_by(), up to `timeout_s`,
+  // unless it stalls.
   bool is_long = false;
 };
 
-// A long transfer slower than this for this long counts as stalled.
+// A long transfer has stalled if it is slower than this many bytes per second for this many
+// seconds.
 inline constexpr long kHttpStallBytes = 10'000, kHttpStallSeconds = 60;
 
 struct HttpAnswer {
@@ -52,7 +54,8 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // Throws std::system_error for a file that cannot be read; all other failures are in the answer.
+  // Throws std::system_error if the file cannot be read; all other failures are reported in the
+  // answer.
   HttpAnswer send(const HttpCall& call);
 
  private:
@@ -60,8 +63,8 @@ class HttpClient {
   void* handle_;  // CURL; reuses its connection between calls
 };
 
-// HTTP calls with retries: after 429 (obeying Retry-After), 5xx and calls without a response, with
-// a backoff from half a second to half a minute.
+// HTTP calls with retries after 429 (obeying Retry-After), 5xx, or no response, with a backoff from
+// half a second to half a minute.
 class PersistentHttp {
  public:
   using Clock = std::chrono::steady_clock;
@@ -75,12 +78,14 @@ class PersistentHttp {
   // One thread.
   HttpAnswer call(HttpCall call);
 
-  // From now on no attempt starts, and none but a long one lasts, beyond `end`. Any thread.
+  // From now on no attempt starts after `end`, and only long ones (HttpCall::is_long) may continue
+  // past it. Any thread.
   void end_by(Clock::time_point end);
 
  private:
   double seconds_left();
-  // Shortens `pause` near the end, but not below `at_least`. False: the end comes before that.
+  // Waits for `pause`, shortened near the end but not below `at_least`. Returns false if the end
+  // comes before that.
   bool wait(double pause, double at_least);
 
   HttpClient client_;

@@ -1,5 +1,4 @@
-// The sink that sends a run to MLflow from a thread of its own, so that training never waits for a
-// server.
+// A sink that sends a run to MLflow on its own thread, so that training never waits for a server.
 #pragma once
 
 #include <condition_variable>
@@ -23,40 +22,41 @@ namespace kiln {
 // Empty without MLFLOW_TRACKING_URI.
 std::optional<MlflowSettings> mlflow_settings_of_environment();
 
-// Sends a run to MLflow from a thread of its own, so that training never waits for a server.
+// What to send at the end of a run.
 struct MlflowEnd {
   const char* status = "FINISHED";  // or FAILED, KILLED
   std::vector<std::filesystem::path> files;
-  std::filesystem::path model;  // the folder to send; empty: none
+  std::filesystem::path model;  // model folder to upload; empty: none
 };
 
 // What a resumed run reported before it was interrupted.
 struct MlflowPast {
-  std::string run_id;  // empty: not known
+  std::string run_id;  // empty: unknown
   std::vector<MlflowPoint> points;
 };
 
-// The points that the server lacks: beyond the latest step of their metric.
+// The points that the server does not have yet: those after the latest step of their metric.
 std::vector<MlflowPoint> missing_points(std::vector<MlflowPoint> points,
                                         const std::map<std::string, std::int64_t>& latest_steps);
 
-// add() and end() come from one thread. The log must outlive it.
+// Sends a run to MLflow on its own thread, so that training never waits for a server. add() and
+// end() must come from one thread. The log must outlive it.
 class MlflowSender {
  public:
-  // Throws Error for a malformed URL; does not check whether the server exists.
-  // With `past` it continues that run and sends nothing that the server already has; without, a
-  // given run gets everything.
+  // Throws Error for a malformed URL; does not check whether the server exists. With `past` it
+  // continues that run and sends nothing that the server already has. Otherwise it sends
+  // everything, even to a run given in the settings.
   MlflowSender(MlflowSettings settings, TextPairs params, TextPairs tags, Log& log,
                std::optional<MlflowPast> past = {});
-  ~MlflowSender();  // without end(): drops unsent data
+  ~MlflowSender();  // drops unsent data if end() was not called
   MlflowSender(const MlflowSender&) = delete;
   MlflowSender& operator=(const MlflowSender&) = delete;
 
-  // Returns immediately. Beyond kMostWaiting points the oldest are dropped.
+  // Returns immediately. If more than kMostWaiting points are waiting, the oldest are dropped.
   void add(std::vector<MlflowPoint> points);
   // Takes at most 10 seconds, plus the upload of the model, if any.
   void end(MlflowEnd end);
-  // What could not be sent, and why; call after end(). Empty: nothing.
+  // What could not be sent, and why; empty if nothing was lost. Call after end().
   std::string lost() const;
   std::string run_id() const;  // empty until the server has answered
 
@@ -66,7 +66,7 @@ class MlflowSender {
   void work();
   void send_description();
   void send(std::vector<MlflowPoint> points);
-  std::vector<MlflowPoint> next_points();  // waits; none: the end
+  std::vector<MlflowPoint> next_points();  // waits for points; empty at the end
   void send_rest();
   void send_model();
   template <typename Send>
@@ -76,14 +76,14 @@ class MlflowSender {
   TextPairs params_;
   const TextPairs tags_;
   Log& log_;
-  bool warned_ = false;  // this and what follows until the mutex: of the thread
+  bool warned_ = false;  // from here to the mutex: used by the thread only
   bool open_ = false;
   std::optional<MlflowPast> past_;
   std::vector<std::string> lost_;
   std::string first_reason_;
   MlflowServer server_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<MlflowPoint> waiting_;
   std::size_t num_points_ = 0, num_lost_ = 0;
@@ -94,15 +94,15 @@ class MlflowSender {
   std::thread thread_;
 };
 
-// A run on an MLflow tracking server: parameters and tags once, metrics while it trains, files and
-// its status at the end.
+// The MLflow sink sends parameters and tags once, metrics during training, and files and the status
+// at the end.
 struct MlflowFiles {
   std::vector<std::filesystem::path> files;  // sent at the end, if they exist
-  bool whole_model = false;                  // else only its training.json
+  bool whole_model = false;  // upload the whole model; otherwise only its training.json
 };
 
-// The log must outlive it. Throws Error for a malformed URL; later server failures are logged as
-// warnings and cost at most the memory for MlflowSender::kMostWaiting points.
+// The log must outlive it. Throws Error for a malformed URL. Later server failures are logged as
+// warnings and take no more memory than MlflowSender::kMostWaiting points.
 std::unique_ptr<RunSink> make_mlflow_sink(MlflowSettings settings, MlflowFiles files, Log& log);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// The page of `kiln audit`, and its part in the report of a run.
+// The page of `kiln audit`, and the audit's section in the report of a run.
 #pragma once
 
 #include <string>
@@ -9,15 +9,16 @@
 
 namespace kiln {
 
-// `audit.html`: the images that deserve a look, most doubtful first, and what to do with them.
-// At most `num_shown` pictures of each list; the files beside the page have all.
+// `audit.html`: the images worth looking at, most doubtful first, and what to do with them. Shows
+// at most `num_shown` pictures per list; the files beside the page list all images.
 std::string audit_html(const AuditRecord& record);
 
-// How sure the audit is, and what its lists leave to the reader; warnings first.
+// How certain the audit is, and what the reader still has to decide; warnings first.
 std::vector<Finding> audit_findings(const AuditRecord& record);
 
-// A `<section>` for report.html after `--folds`: `doubtful` are images whose labels are probably
-// wrong, by models that have not seen them, most doubtful first. Empty for none.
+// A `<section>` of report.html for runs with `--folds`. `doubtful`: images whose labels are
+// probably wrong, judged by models that have not seen them, most doubtful first. Empty if there are
+// none.
 std::string doubtful_html(const DataRecord& data, const std::vector<JudgedImage>& doubtful);
 
 }  // namespace kiln

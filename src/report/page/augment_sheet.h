@@ -1,4 +1,4 @@
-// The page of `kiln inspect --augment`: what a model would see of some images.
+// The page of `kiln inspect --augment`: some images as a model would see them.
 #pragma once
 
 #include <string>
@@ -16,12 +16,12 @@ struct AugmentedImage {
 struct AugmentSheet {
   std::string data_path;
   Augment augment;
-  int height = 0, width = 0;  // of what the model sees; pictures may be smaller
+  int height = 0, width = 0;  // of the model's input; pictures may be smaller
   long long seed = 1;
   std::vector<AugmentedImage> images;
 };
 
-// One self-contained file.
+// Returns one self-contained file.
 std::string augment_sheet_html(const AugmentSheet& sheet);
 
 }  // namespace kiln

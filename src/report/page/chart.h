@@ -1,5 +1,5 @@
-// Charts as inline SVG, with a text label and a table of values for screen readers, and values on
-// hover or arrow keys (report.js).
+// Charts as inline SVG, with a text label and a table of values for screen readers. Hovering or
+// pressing arrow keys shows values (report.js).
 #pragma once
 
 #include <string>
@@ -12,31 +12,31 @@ struct Point {
   double x = 0, y = 0;
 };
 
-// At most about `most` of the points, in order: the minimum, maximum and one non-finite point of
-// each stretch, and the first and last of all. Curves keep their peaks.
+// Reduces `points` to about `most`, in order, so that curves keep their peaks: keeps the minimum,
+// the maximum and one non-finite point of each interval, and the first and last point of all.
 std::vector<Point> thinned(const std::vector<Point>& points, std::size_t most);
 
 // Maps values to positions on one axis, between round numbers.
 struct Scale {
-  double low = 0, high = 1, step = 1;  // of its tick marks
+  double low = 0, high = 1, step = 1;  // `step`: between tick marks
 
   std::vector<double> marks() const;
-  // 0 at `low`, 1 at `high`.
+  // Position on the axis: 0 at `low`, 1 at `high`.
   double place(double value) const { return (value - low) / (high - low); }
-  // With enough decimals to distinguish the tick marks.
+  // `value` with enough decimals to distinguish the tick marks.
   std::string mark_text(double value) const;
 };
 
-// Covers `low` to `high` with about `most` tick marks, spaced by 1, 2 or 5 times a power of ten, at
-// least `smallest_step`.
+// A scale from `low` to `high` with about `most` tick marks, spaced by 1, 2 or 5 times a power of
+// ten but at least by `smallest_step`.
 Scale round_scale(double low, double high, int most, double smallest_step = 0);
 
-// Covers the finite values, and 0 if it is close. 0 to 1 for none.
+// A scale that covers the finite values, and 0 if it is close. 0 to 1 if there are none.
 Scale value_scale(const std::vector<double>& values);
 
 enum class Unit { kPlain, kPercent, kSeconds };
 
-// "0.5123", "71.3 %", "4.2 s"; "NaN" and "∞" as they are.
+// "0.5123", "71.3 %", "4.2 s"; also "NaN" and "∞".
 std::string value_text(double value, Unit unit);
 
 struct Series {
@@ -51,7 +51,7 @@ struct LineChart {
   std::string title;
   Unit unit = Unit::kPlain;
   std::vector<Series> series;
-  int kept_epoch = 0;  // marked; 0: none
+  int kept_epoch = 0;  // marked in the chart; 0: none
   std::string x_name = "epoch";
   Unit x_unit = Unit::kPlain;
 };

@@ -9,18 +9,18 @@
 
 namespace kiln {
 
-// `evaluation.html`: of one model everything; of several how they compare, with links to the pages
-// of each. Limits as report_html()'s.
+// `evaluation.html`: all results of a single model, or a comparison of several with links to the
+// page of each. Same size limits as report_html().
 std::string evaluation_html(const EvaluationRecord& record);
 
-// "evaluation-2.html", of the second of several models.
+// The page of one of several models: "evaluation-2.html" for the second.
 std::string model_page_name(std::size_t model);
 std::string model_page_html(const EvaluationRecord& record, std::size_t model);
 
-// Can the figures be trusted; warnings first.
+// Whether the metrics can be trusted; warnings first.
 std::vector<Finding> evaluation_findings(const EvaluatedModel& model);
 
-// Whether the model that is right more often is better than the other, or it may be chance.
+// Whether the model that is right more often is really better, or the difference may be chance.
 std::string pair_finding(const EvaluationRecord& record, const ModelPair& pair);
 
 }  // namespace kiln

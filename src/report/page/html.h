@@ -1,5 +1,5 @@
-// HTML building blocks. Text becomes HTML only in escaped(); everything named `html` is already
-// escaped.
+// HTML building blocks. Plain text becomes HTML only through escaped(); everything named `html` is
+// already escaped.
 #pragma once
 
 #include <string>
@@ -15,25 +15,24 @@ std::string escaped(std::string_view text);
 // The same, with text between backticks as `<code>`.
 std::string prose(std::string_view text);
 
-// `<li class="x">html</li>` of "li class=\"x\"".
+// `<li class="x">html</li>` for "li class=\"x\"".
 std::string element(std::string_view name_and_attributes, std::string_view html);
 
-// A value that scripts and tests can read back: `<data id="best-top1" value="0.7134">71.3
-// %</data>`.
+// A value that scripts and tests can parse: `<data id="best-top1" value="0.7134">71.3 %</data>`.
 std::string figure(std::string_view id, double value, std::string_view text);
 
 struct Column {
   std::string title;  // plain text; a table without any titles has no header
   bool is_number = true;
 };
-// Rows of HTML cells; the first cell of a row is its heading. In a scrollable box.
+// A table in a scrollable box. `rows` hold HTML cells; the first cell of each row is its heading.
 std::string table(std::string_view caption, const std::vector<Column>& columns,
                   const std::vector<std::vector<std::string>>& rows);
 
-// An initially closed `<details>`; `summary` is plain text.
+// A `<details>` element, initially closed; `summary` is plain text.
 std::string folded(std::string_view summary, std::string_view html);
 
-// Replaces each `{{name}}` in `text` by its entry in `values`, in one pass. Throws
+// Replaces each `{{name}}` in `text` with its entry in `values`, in one pass. Throws
 // std::out_of_range for an unknown name.
 using TemplateValues = std::vector<std::pair<std::string_view, std::string>>;
 std::string filled(std::string_view text, const TemplateValues& values);

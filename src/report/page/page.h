@@ -1,4 +1,4 @@
-// The HTML pages that Kiln writes, and their contents.
+// The HTML pages that Kiln writes, and the statements they make about runs.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace kiln {
 
-// The common page: style, script and frame around a body, in one self-contained file. Its
+// The frame shared by all pages: style and script around a body, in one self-contained file. Its
 // Content-Security-Policy forbids loading anything else.
 
 // `title` is plain text.
@@ -27,14 +27,15 @@ struct NamedRun {
   std::string name;
   RunRecord run;
 };
-// Several runs side by side: metrics, curves, and differing options.
+// Compares several runs side by side: metrics, curves, and the options that differ.
 std::string comparison_html(const std::vector<NamedRun>& runs);
 
 inline constexpr const char* kReportName = "report.html";
-// Writes the report at the end of the run, unless the record beside it is still an earlier run's.
+// Writes the report at the end of the run, unless the record beside it is still that of an earlier
+// run. Removes an earlier run's report after the first epoch.
 std::unique_ptr<RunSink> make_html_report(const std::filesystem::path& path);
 
-// The parts of report.html, each a `<section>`, or empty if the run has nothing to show.
+// The parts of report.html: each a `<section>`, or empty if the run has nothing to show.
 
 // A `<section>` under a heading; `id` is its anchor. Empty for an empty `html`.
 std::string section(const std::string& id, const std::string& heading, const std::string& html);
@@ -50,20 +51,21 @@ std::string data_html(const RunRecord& run);
 std::string interruptions_html(const RunRecord& run);
 std::string settings_html(const RunRecord& run);  // command, options, versions
 
-// The same of a command that is no run.
+// The same for a command that is not a training run.
 std::string settings_section(const TextPairs& options, const TextPairs& versions);
-// Of a list: a bad or damaged image, and why.
+// A list item for a bad or damaged image and its fault.
 std::string fault_item(const ImageFaultRecord& fault);
 
-// How one model answers on labeled images: of training's validation, or of `kiln evaluate`. `data`
-// names the classes. Likewise `<section>`s, or empty.
+// One model's answers on labeled images, from a run's validation or from `kiln evaluate`. `data`
+// names the classes. Each is a `<section>` or empty.
 
-// What is answered from which confidence on. `chosen_here`: the temperature was, on these images.
+// How many images are answered at which confidence threshold, and how accurately. `chosen_here`:
+// the temperature was fitted on these very images.
 std::string confidence_html(const Calibration& calibration, bool chosen_here);
 // One row per class, worst first.
 std::string classes_html(const DataRecord& data, const ValidationDetails& details);
 std::string confusion_html(const DataRecord& data, const ConfusionMatrix& matrix);
-// `heat_maps` are empty, or show where in each image the model saw its answer.
+// `heat_maps`: where in each image the model saw its answer; may be empty.
 std::string mistakes_html(const DataRecord& data, const std::vector<JudgedImage>& wrong,
                           const std::vector<Thumbnail>& heat_maps = {});
 
@@ -75,26 +77,27 @@ struct Finding {
   std::string text;  // sentences of plain text
 };
 
-// Did it work: one short sentence.
+// One short sentence: did it work.
 Finding verdict(const RunRecord& run);
 
-// Can it be trusted; warnings first. At most one of them is about the trend of training.
+// Whether the metrics can be trusted; warnings first. At most one finding is about the trend of
+// training.
 std::vector<Finding> findings(const RunRecord& run);
 
-// What to try next, the most promising first; never two that contradict each other.
+// What to try next, most promising first. No two suggestions contradict each other.
 std::vector<std::string> next_steps(const RunRecord& run);
 
 // Time breakdown and advice; empty before the end of the first epoch.
 std::string time_finding(const RunRecord& run);
 
-// A way to make a run faster, with what was measured.
+// A way to make a run faster, with the measurements behind it.
 struct Rung {
   bool is_worth_it = false;
   std::string text;  // sentences of plain text
 };
 
-// In the order in which to try them: images, the batch, the device, a bigger machine or more ranks.
-// Empty before the end of the first epoch.
+// In the order to try them: images, batch, device, a bigger machine or more ranks. Empty before the
+// end of the first epoch.
 std::vector<Rung> speed_ladder(const RunRecord& run);
 
 // Values of several runs, shared by the terminal table and the page.
@@ -108,7 +111,7 @@ inline const ComparisonRow kComparisonHeads = {"run",      "model", "epochs",   
                                                "95 %",     "top-5", "macro recall", "loss",
                                                "images/s", "time",  "status"};
 
-// The best top-1 first; runs without an epoch last.
+// Best top-1 accuracy first; runs without a finished epoch last.
 void sort_by_accuracy(std::vector<NamedRun>* runs);
 
 std::vector<ComparisonRow> comparison_rows(const std::vector<NamedRun>& runs);

@@ -13,12 +13,12 @@ namespace kiln {
 std::string tile(const std::string& name, const std::string& figure_html, const std::string& more);
 
 struct AccuracyFigure {
-  std::string id, name;  // as figure()'s; plain text
+  std::string id, name;  // `id` as in figure(); `name` is plain text
   double value = 0;
-  Interval interval;    // 95 %
-  double guessing = 0;  // what naming the largest class gives; 0: not shown
+  Interval interval;    // 95 % confidence
+  double guessing = 0;  // accuracy of always predicting the largest class; 0: not shown
 };
-// With its interval as a bar.
+// Draws the interval as a bar.
 std::string accuracy_tile(const AccuracyFigure& accuracy);
 
 std::string verdict_line(const Finding& verdict);

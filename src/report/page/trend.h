@@ -1,4 +1,4 @@
-// How the training of a run went, from the numbers of its epochs.
+// The trend of a run's training, derived from its epochs.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,18 @@
 
 namespace kiln {
 
-// How training stands at its end. One of these, so that no two findings contradict each other.
+// The state of training at its end. Exactly one applies, so that no two findings contradict each
+// other.
 enum class Trend { kNone, kDiverged, kOverfitting, kLossRising, kImproving, kSteady };
 
 Trend trend_of(const RunRecord& run, const RunSummary& summary);
 
-// The epoch with the lowest validation loss; null where no loss is a number.
+// The epoch with the lowest validation loss; nullptr if no loss is a number.
 const EpochRecord* lowest_loss(const std::vector<EpochRecord>& epochs);
-// The first epoch whose loss is not a number; null: none.
+// The first epoch whose loss is not a number; nullptr if there is none.
 const EpochRecord* diverged_epoch(const std::vector<EpochRecord>& epochs);
-// The epoch since which top-1 may still be rising: a quarter of the epochs before the last.
+// The epoch to compare with the last one to see whether top-1 is still rising: a quarter of the
+// epochs earlier.
 const EpochRecord& earlier_epoch(const std::vector<EpochRecord>& epochs);
 
 }  // namespace kiln

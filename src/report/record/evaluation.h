@@ -1,5 +1,5 @@
-// The figures of a model on labeled images: accuracy, figures by class, calibration, how much it
-// answers at which confidence, and whether two models differ. Plain numbers, fed image by image.
+// Metrics of a model on labeled images: accuracy, per-class metrics, calibration, coverage by
+// confidence, and whether two models differ. Plain numbers, accumulated image by image.
 #pragma once
 
 #include <array>
@@ -14,12 +14,12 @@
 
 namespace kiln {
 
-// What a model says of one image.
+// A model's prediction for one image.
 struct PredictedImage {
-  std::int64_t image = 0;  // tells images apart: its position in the dataset
+  std::int64_t image = 0;  // identifies the image: its index in the dataset
   int truth = 0;
-  std::span<const std::int32_t> top;     // the likeliest classes, first the prediction
-  std::span<const float> probabilities;  // of all classes
+  std::span<const std::int32_t> top;     // the most probable classes, the prediction first
+  std::span<const float> probabilities;  // of all classes, by class id
 };
 
 struct WrongImage {
@@ -28,7 +28,7 @@ struct WrongImage {
   double confidence = 0;
 };
 
-// The images whose confidence lies in one interval. The two figures are NaN without images.
+// The images whose confidence lies in one interval. Both means are NaN without images.
 struct CalibrationBin {
   std::int64_t images = 0, right = 0;
   double confidence_sum = 0;
@@ -36,28 +36,28 @@ struct CalibrationBin {
   double accuracy() const;
 };
 
-// Sums over the images of one model; memory grows with the classes, not with the images. One
+// Sums over the images of one model. Memory grows with the number of classes, not of images. One
 // thread.
 class Evaluation {
  public:
-  // Bin b holds the confidences in (b / 15, (b + 1) / 15], as Guo et al. draw them (below).
+  // Bin b holds confidences in (b / 15, (b + 1) / 15], as in Guo et al. (see below).
   static constexpr int kNumCalibrationBins = 15;
 
-  // An image counts as right in top-k if its class is among the first `k` of `top`; k is cut to
-  // the classes. At most `most_wrong` wrong images are kept.
+  // An image is right in top-k if its class is among the first `k` of `top`; k is limited to the
+  // number of classes. Keeps at most `most_wrong` wrong images.
   Evaluation(int num_classes, int k, std::size_t most_wrong);
 
-  // Throws InternalError for a class out of range, and where `top` or `probabilities` is too short.
+  // Throws InternalError if a class is out of range or `top` or `probabilities` is too short.
   void add(const PredictedImage& image);
 
   int k() const { return k_; }
-  // Top-1, top-k in the place of top-5, and the cross-entropy of the probabilities; a probability
-  // below the smallest float counts as that.
+  // Top-1, top-k (stored as top-5), and the cross-entropy of the probabilities, each at least the
+  // smallest normal float.
   const Totals& totals() const { return totals_; }
   const std::vector<ClassScore>& classes() const { return classes_; }  // by label
   const ConfusionMatrix& confusion() const { return confusion_; }      // as in training
   const std::vector<AnswerBin>& answers() const { return answers_; }   // empty_answer_bins()
-  std::vector<WrongImage> most_confidently_wrong() const;              // equal ones in order
+  std::vector<WrongImage> most_confidently_wrong() const;  // ties in order of the images
   const std::array<CalibrationBin, kNumCalibrationBins>& calibration() const {
     return calibration_;
   }
@@ -75,51 +75,53 @@ class Evaluation {
   std::vector<WrongImage> wrong_;  // a heap, the least confident first
 };
 
-// The mean over the classes that have images, each counting the same; NaN without any. Also known
-// as balanced accuracy.
+// Unweighted mean over the classes that have images; NaN if there are none. Also known as balanced
+// accuracy.
 double macro_recall(std::span<const ClassScore> classes);
-// The mean over the classes that have images or were predicted, as in scikit-learn; NaN without
-// any.
+// Unweighted mean over the classes that have images or were predicted, as in scikit-learn; NaN if
+// there are none.
 double macro_f1(std::span<const ClassScore> classes);
 
-// The mean distance between confidence and accuracy, weighted by the images of the bins. Naeini,
-// Cooper and Hauskrecht, Obtaining Well Calibrated Probabilities Using Bayesian Binning, AAAI 2015;
-// Guo, Pleiss, Sun and Weinberger, On Calibration of Modern Neural Networks, ICML 2017. NaN without
-// images.
+// The mean difference between confidence and accuracy, with each bin weighted by its number of
+// images. Naeini, Cooper and Hauskrecht, Obtaining Well Calibrated Probabilities Using Bayesian
+// Binning, AAAI 2015; Guo, Pleiss, Sun and Weinberger, On Calibration of Modern Neural Networks,
+// ICML 2017. NaN without images.
 double expected_calibration_error(std::span<const CalibrationBin> bins);
 
-// What a model answers that keeps silent below a confidence: the share of the images that it
+// The answers of a model that abstains below a confidence threshold: the share of images that it
 // answers, and how many of those are right. Geifman and El-Yaniv, Selective Classification for Deep
 // Neural Networks, NeurIPS 2017 (coverage and risk).
 struct AnswerRate {
   double threshold = 0;                              // answered from this confidence on
-  std::int64_t images = 0, answered = 0, right = 0;  // `images`: all of them
-  double share() const;                              // answered; NaN without images
-  double accuracy() const;                           // of the answers; NaN if there are none
-  Interval interval() const;                         // of the accuracy
-  // Below this many answers an accuracy such as 99 % cannot be promised: without any mistake, 300
-  // answers show no more than that (95 %, J. A. Hanley and A. Lippman-Hand, If Nothing Goes Wrong,
-  // Is Everything All Right?, JAMA 249 (1983): 3 / n).
+  std::int64_t images = 0, answered = 0, right = 0;  // `images`: answered or not
+  double share() const;       // answered share of the images; NaN without images
+  double accuracy() const;    // of the answers; NaN if there are none
+  Interval interval() const;  // of the accuracy
+  // With fewer answers an accuracy of 99 % cannot be promised: even 300 answers without a mistake
+  // show no more than that (at 95 % confidence; J. A. Hanley and A. Lippman-Hand, If Nothing Goes
+  // Wrong, Is Everything All Right?, JAMA 249 (1983): 3 / n).
   static constexpr std::int64_t kLeastAnswers = 300;
   bool can_be_promised() const { return answered >= kLeastAnswers; }
 };
 
-// At the bound of a bin that is `threshold` or the next above; the result names it.
+// The rate at the lowest bin bound that is not below `threshold`, which the result holds as its
+// threshold.
 AnswerRate answer_rate(std::span<const AnswerBin> bins, double threshold);
 
-// With the lowest threshold, thus the most answers, whose accuracy is at least `accuracy`. Empty if
-// none has it. It was chosen on these very images, so it is a little optimistic.
+// The rate at the lowest threshold, thus with the most answers, that reaches `accuracy`; empty if
+// none does. A little optimistic, since the threshold is chosen on the same images.
 std::optional<AnswerRate> answer_rate_for(std::span<const AnswerBin> bins, double accuracy);
 
 // Two models on the same images.
 struct PairedAnswers {
-  std::int64_t both = 0, only_first = 0, only_second = 0, neither = 0;  // are right
+  // Which of the two models is right.
+  std::int64_t both = 0, only_first = 0, only_second = 0, neither = 0;
 
   void add(bool first_is_right, bool second_is_right);
   std::int64_t images() const { return both + only_first + only_second + neither; }
 };
 
-// Whether the accuracies of two models differ: Q. McNemar, Note on the Sampling Error of the
+// Tests whether the accuracies of two models differ: Q. McNemar, Note on the Sampling Error of the
 // Difference Between Correlated Proportions or Percentages, Psychometrika 12 (1947). Two-sided.
 struct McNemarTest {
   bool is_exact = true;  // binomial, for fewer than 25 images on which only one model is right

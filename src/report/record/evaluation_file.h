@@ -1,4 +1,4 @@
-// The files of an evaluation that programs read.
+// The machine-readable files of an evaluation.
 #pragma once
 
 #include <string>
@@ -11,22 +11,21 @@ namespace kiln {
 
 inline constexpr const char* kEvaluationFileName = "evaluation.json";
 
-// Everything but the pictures: {"data_path", "models": [{"path", "top1", "classes": […], …}],
-// "pairs": […], …}. Figures that do not exist, such as the recall of a class without images, are
-// null.
+// All results except pictures: {"data_path", "models": [{"path", "top1", "classes": […], …}],
+// "pairs": […], …}. Undefined values, such as the recall of a class without images, are null.
 std::string evaluation_json(const EvaluationRecord& record);
 
-// A row for each model, ending with the columns of the designer's Evaluate Model for more than two
-// classes: Overall_Accuracy, Micro_Precision, Macro_Precision, Micro_Recall, Macro_Recall.
+// One row per model, ending with the columns that the designer's Evaluate Model has for more than
+// two classes: Overall_Accuracy, Micro_Precision, Macro_Precision, Micro_Recall, Macro_Recall.
 std::string evaluation_csv(const EvaluationRecord& record);
 
-// A row for each class of each model.
+// One row per class of each model.
 std::string classes_csv(const EvaluationRecord& record);
 
-// A row for each image on which two models differ, one of them being right.
+// One row per image on which two models differ and one of them is right.
 std::string differences_csv(const EvaluationRecord& record);
 
-// The figures of a model for TensorBoard and MLflow, in the group "evaluation".
+// A model's metrics for TensorBoard and MLflow, in the group "evaluation".
 std::vector<Metric> evaluation_metrics(const EvaluatedModel& model);
 
 }  // namespace kiln

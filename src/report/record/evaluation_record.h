@@ -1,4 +1,4 @@
-// What `kiln evaluate` finds out: the figures of one or more models on labeled images, and how the
+// The results of `kiln evaluate`: metrics of one or more models on labeled images, and how the
 // models differ. Plain values, for the files and pages.
 #pragma once
 
@@ -13,7 +13,8 @@
 
 namespace kiln {
 
-// Evaluated images whose bytes are also those of an image that the model was trained or chosen on.
+// Evaluated images that are byte for byte equal to an image used to train the model, or to choose
+// it in validation.
 struct SeenCounts {
   long long training = 0, validation = 0;
 };
@@ -21,20 +22,20 @@ struct SeenCounts {
 struct EvaluatedModel {
   std::string path;         // as given
   std::string network;      // "resnet18"
-  DataRecord data;          // its classes, and the size of its images
-  Evaluation figures;       // by calibrated confidence
-  Calibration calibration;  // its temperature; the answers are those to the evaluated images
+  DataRecord data;          // the model's classes and image size
+  Evaluation figures;       // with calibrated confidences
+  Calibration calibration;  // the model's temperature; answers on the evaluated images
   std::vector<JudgedImage> most_wrong;
-  // Of each of those, where in it the model saw its answer; empty: not asked for.
+  // For each of those, where in the image the model saw its answer; empty if not requested.
   std::vector<Thumbnail> heat_maps;
-  long long num_unknown = 0;                // images that are none of its classes, left out
-  std::vector<std::string> unknown_labels;  // theirs
-  std::optional<SeenCounts> seen;           // empty: the model does not say what it has seen
+  long long num_unknown = 0;                // images of classes that the model lacks; skipped
+  std::vector<std::string> unknown_labels;  // the labels of those
+  std::optional<SeenCounts> seen;           // empty: the model does not store what it has seen
   std::vector<ImageFaultRecord> faults;     // of bad and damaged images
-  long long num_bad = 0;                    // of them left out
+  long long num_bad = 0;                    // bad images, which are skipped
 };
 
-// An image that two models take for different classes, one of them rightly.
+// An image on which two models differ and one of them is right.
 struct DifferingImage {
   std::string file, true_label;
   std::string first_label, second_label;
@@ -42,12 +43,12 @@ struct DifferingImage {
   Thumbnail thumbnail;
 };
 
-// Two of the models, by their place in the list, on the images that both have an answer to.
+// Two of the models, by index, compared on the images that both have answered.
 struct ModelPair {
   std::size_t first = 0, second = 0;
   PairedAnswers answers;
   McNemarTest test;
-  std::vector<DifferingImage> images;  // in their order; the first ones have thumbnails
+  std::vector<DifferingImage> images;  // in dataset order; the first ones have thumbnails
 };
 
 struct EvaluationRecord {
@@ -55,15 +56,15 @@ struct EvaluationRecord {
   std::string data_path;
   TextPairs options, versions;
   std::string device, precision;
-  long long num_images = 0, num_unlabeled = 0;  // listed; without a label
+  long long num_images = 0, num_unlabeled = 0;  // images in the dataset; those without a label
   std::vector<EvaluatedModel> models;
-  std::vector<ModelPair> pairs;  // every two
+  std::vector<ModelPair> pairs;  // every pair of models
 };
 
-// A model's name on pages and in lines: its network and folder.
+// A model's name on pages and the console: its network and folder.
 std::string name_of(const EvaluatedModel& model);
 
-// The share of the images that always naming the largest class gets right.
+// The accuracy of always predicting the largest class.
 double majority_share(const Evaluation& figures);
 
 }  // namespace kiln

@@ -10,7 +10,7 @@
 namespace kiln {
 
 struct Metric {
-  std::string name;  // letters, digits, '-', '/' and space: what MLflow and TensorBoard take
+  std::string name;  // letters, digits, '-', '/' and space, as allowed by MLflow and TensorBoard
   double value = 0;  // may be NaN or infinite
 };
 

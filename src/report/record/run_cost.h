@@ -1,4 +1,4 @@
-// What a run costs, where --price-per-hour says what an hour of its machines does.
+// The cost of a run, if --price-per-hour gives the price of its machines.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace kiln {
 
-// Of all machines of the run together, in the user's currency; 0: not known. The record may be
-// anyone's.
+// The price of an hour of all machines of the run together, in the user's currency; 0 if unknown.
+// The record need not be trusted.
 double price_per_hour(const RunStart& start);
 
-// "12.30"; "0.0042" where two digits would say too little.
+// "12.30"; with more decimals for small prices, "0.0042".
 std::string price_text(double price);
 
-// "12.30 (4 h 01 min at 3.06 an hour)", for the time in which the run was running. Of a run that
-// has epochs to come also what all of them will cost, by those so far. Empty: not known.
+// "12.30 (4 h 01 min at 3.06 an hour)", for the time that the run was running. If epochs remain,
+// adds an estimate for the whole run from those so far. Empty if unknown.
 std::string cost_text(const RunRecord& run);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Conversion of a run's records to and from JSON, from one list of fields each.
+// Conversion of a run's records to and from JSON, each defined by one list of fields.
 #pragma once
 
 #include <array>
@@ -58,7 +58,8 @@ inline std::string json_text(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
 
-// The fields of a run's records with their names in `metrics.jsonl`, once for writing and reading.
+// The fields of a run's records with their names in `metrics.jsonl`, listed once for both writing
+// and reading.
 template <typename T, typename Record>
 concept Is = std::same_as<std::remove_const_t<T>, Record>;
 
@@ -323,7 +324,7 @@ inline Json as_json(const ConfusionMatrix& matrix) {
 inline void from_json(const Json& json, ConfusionMatrix& matrix) {
   from_json(json.at("num_classes"), matrix.num_classes);
   const auto size = static_cast<std::size_t>(matrix.num_classes);
-  // Memory grows with its square, whatever the file's size.
+  // Memory grows with the square of this number, however small the file is.
   if (size > kMostConfusionClasses)
     throw std::invalid_argument("a confusion matrix with too many classes");
   matrix.counts.assign(size * size, 0);

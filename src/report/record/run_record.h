@@ -1,6 +1,6 @@
 // The record of a training run: its plan, its epochs and how it ended. Sinks (run_sink.h) receive
-// it piece by piece; `metrics.jsonl` stores all of it (run_file.h), so a report can be created by
-// the run itself or from the file.
+// it piece by piece. `metrics.jsonl` stores all of it (run_file.h), so a report can be created
+// either by the run itself or later from the file.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,11 @@ using TextPairs = std::vector<std::pair<std::string, std::string>>;
 struct DataRecord {
   std::string train_path, valid_path;
   std::vector<std::string> classes;
-  std::vector<long long> train_counts, valid_counts;  // by class; of a stream: empty
+  std::vector<long long> train_counts, valid_counts;  // by class; empty for a stream
   int image_height = 0, image_width = 0;
   int resize_short_side = 0;                                        // 0: images are used as stored
   std::string augment;                                              // augment_name()
-  int eval_height = 0, eval_width = 0, eval_resize_short_side = 0;  // likewise, of validation
+  int eval_height = 0, eval_width = 0, eval_resize_short_side = 0;  // the same for validation
   std::string normalization;                                        // "half" or "imagenet"
   double mean[3] = {}, std[3] = {};
 };
@@ -30,11 +30,11 @@ struct RunStart {
   double time = 0;        // Unix seconds
   TextPairs options;      // every option with its effective value
   TextPairs versions;     // of the program and its libraries
-  std::string command;    // the command line that repeats the run, quoted for a shell
+  std::string command;    // the command line that repeats the run, quoted for the shell
   std::string model;      // "resnet18"
   std::string device;     // as shown on the console
   std::string host = {};  // of rank 0, which writes the record
-  // What the network computes in, "bf16", and why; empty in records of older versions.
+  // The compute precision, "bf16", and why it was chosen; empty in records of older versions.
   std::string precision = {}, precision_reason = {};
   TextPairs plan = {};  // the plan, as shown on the console: label, text
   long long num_parameters = 0;
@@ -45,18 +45,18 @@ struct RunStart {
   DataRecord data;
 };
 
-// The number of epochs of a run that decides it after its start.
+// The number of epochs, for a run that decides it after its start.
 struct PlannedLength {
   double time = 0;  // Unix seconds
   int num_epochs = 0;
   std::string reason;  // as shown on the console: "30min: 12 epochs fit, …"
 };
 
-// The label of that reason in a run's plan.
+// The label of PlannedLength::reason in a run's plan.
 inline constexpr const char* kTimeLimitLabel = "time limit";
 
 enum class RunStatus {
-  kRunning,   // or killed: the record has no end
+  kRunning,   // or killed: the record has no end event
   kFinished,  // all epochs, early stopping, or the end of the time limit
   kStopped,   // by a signal
   kFailed,
@@ -65,43 +65,42 @@ enum class RunStatus {
 struct RunEnd {
   double time = 0;  // Unix seconds
   RunStatus status = RunStatus::kRunning;
-  std::string failure;        // of kFailed: the message
+  std::string failure;        // for kFailed: the message
   std::string stopped_early;  // "", "patience", "time-limit" or "signal"
   int saved_epoch = 0;        // 0: none
   std::string model_path;     // where the ModelDirectory is; empty: none was written
-  std::optional<AutomaticRecord> automatic = {};  // of a run with --auto
+  std::optional<AutomaticRecord> automatic = {};  // for a run with --auto
   std::vector<ImageFaultRecord> image_faults;
   double start_to_first_step_seconds = 0, total_seconds = 0;
   long long peak_memory_bytes = 0, peak_device_bytes = 0;
 };
 
-// Where a run that had stopped went on, and what the stop cost.
+// Where an interrupted run resumed, and what the interruption cost.
 struct Interruption {
-  double time = 0;             // Unix seconds: when it went on
-  int epoch = 0, step = 0;     // the epoch under way, from 1, and its steps done
-  double checkpoint_time = 0;  // Unix seconds: of the checkpoint from which it went on
+  double time = 0;             // Unix seconds: when it resumed
+  int epoch = 0, step = 0;     // the current epoch, from 1, and its finished steps
+  double checkpoint_time = 0;  // Unix seconds: of the checkpoint it resumed from
   double last_seen = 0;        // Unix seconds: of the last line of the old record; 0: unknown
-  long long lost_steps = 0;    // done again, as far as the old record tells
-  double lost_seconds = 0;     // likewise
-  int num_ranks = 1;           // from here on, as the host
+  long long lost_steps = 0;    // steps to repeat, according to the old record
+  double lost_seconds = 0;     // the time they took, likewise
+  int num_ranks = 1;           // from here on; so is the host
   std::string host = {};
 };
 
 struct RunRecord {
   RunStart start;                 // as last started, but with the time of the first start
-  std::vector<StepRecord> steps;  // the printed ones
+  std::vector<StepRecord> steps;  // printed steps only
   std::vector<EpochRecord> epochs;
   std::vector<std::string> warnings;
-  ValidationDetails details;  // of the kept epoch
+  ValidationDetails details;  // of the epoch whose model is kept
   std::vector<Interruption> interruptions;
-  RunEnd end;  // of a run that went on and has not ended: the usage up to its checkpoint
-  // Only in the record that a checkpoint holds: what sinks need to resume, by name
-  // (RunSink::state).
+  RunEnd end;  // for a resumed run that has not ended: the usage up to its checkpoint
+  // Only in a checkpoint's record: what sinks need to resume, by sink name (RunSink::state).
   TextPairs sink_states;
-  // Only of a RunReporter: the lines of the file.
+  // Only in a RunReporter: the lines of the file.
   std::string text;
-  // Not in the file. At the end of the run: the sinks that lost nothing, and what the others and
-  // the log have lost.
+  // Not in the file. Set at the end of the run: the sinks that lost nothing, and what the other
+  // sinks and the log have lost.
   std::vector<std::string> whole_sinks, losses;
 };
 

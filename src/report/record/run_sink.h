@@ -1,4 +1,4 @@
-// Destinations of a run's record, and the reporter that feeds them.
+// Destinations of a run's record (sinks), and the reporter that feeds them.
 #pragma once
 
 #include <filesystem>
@@ -14,44 +14,45 @@
 
 namespace kiln {
 
-// A destination of a run's record: the console, a file, a tracking server. Rank 0 has all of them,
-// other ranks only the console's, which is their driver log.
+// A destination of a run's record: the console, a file, a tracking server. Rank 0 has all sinks;
+// other ranks have only the console sink, which writes their driver log.
 
-// Called from the training thread, in the order of the run; calls should return quickly: slow work
-// belongs on the sink's own thread. A sink may throw anything: RunReporter then warns once, counts
-// lost records, and training continues. After start() has thrown, the sink is not called again.
+// Called from the training thread, in the order of the run. Calls should return quickly; slow work
+// belongs on the sink's own thread. A sink may throw anything: RunReporter then warns once and
+// counts the lost records, and training continues. If start() throws, the sink is not called again.
 class RunSink {
  public:
   virtual ~RunSink() = default;
-  virtual std::string_view name() const = 0;  // as warnings name it: "metrics.jsonl", "MLflow"
+  virtual std::string_view name() const = 0;  // for warnings: "metrics.jsonl", "MLflow"
 
   virtual void start(const RunStart& /*start*/) {}
-  // Instead of start(), for a run that resumes from a checkpoint; `so_far` has its text, and ends
-  // with an interruption. By default everything in the text is replayed, in its order.
+  // Called instead of start() for a run that resumes from a checkpoint. `so_far` includes its
+  // `text` and ends with the interruption. By default replays everything in the text, in order.
   virtual void resume(const RunRecord& so_far);
-  // The number of epochs is known now, and is not the one given to start().
+  // The number of epochs has been decided and differs from the one given to start().
   virtual void planned(const PlannedLength& /*length*/) {}
   virtual void step(const StepRecord& /*step*/) {}
-  // After every step, printed or not, and after every validation batch: time and position only.
+  // Called after every step, printed or not, and after every validation batch: time and position
+  // only.
   virtual void progress(const StepRecord& /*timing*/) {}
   virtual void validating(const StepRecord& /*at*/) {}
   virtual void warning(const std::string& /*text*/) {}
-  // `details` is set for an epoch whose model is kept, else nullptr.
+  // `details` is nullptr unless the epoch's model is kept.
   virtual void epoch(const EpochRecord& /*epoch*/, const ValidationDetails* /*details*/) {}
   // Called once, last, with the complete run. Sinks end in the order in which they were added, so a
-  // later one may upload the files of earlier ones.
+  // later sink may upload the files of earlier ones.
   virtual void end(const RunRecord& /*run*/) {}
 
-  // Losses without an exception (in background uploads), for the closing block: "12 of 340 points
-  // could not be sent: connection refused". Called after end(); empty: nothing.
+  // Losses that caused no exception (in background uploads), for the closing block: "12 of 340
+  // points could not be sent: connection refused"; empty if nothing was lost. Called after end().
   virtual std::string lost() const { return {}; }
 
-  // What the sink needs to resume after an interruption; a checkpoint keeps it, and resume() finds
-  // it in `so_far.sink_states`. Empty: nothing, or not known yet.
+  // What the sink needs to resume after an interruption. It is stored in checkpoints, and resume()
+  // finds it in `so_far.sink_states`. Empty if nothing, or not known yet.
   virtual std::string state() const { return {}; }
 };
 
-// Passes a run's record and the log's warnings to every sink, and keeps them. No sink can interrupt
+// Keeps a run's record and the log's warnings and passes them to every sink. No sink can interrupt
 // training.
 
 // One thread. The log must outlive it.
@@ -59,16 +60,16 @@ class RunReporter {
  public:
   explicit RunReporter(Log& log) : log_(log) {}
 
-  // A sink that cannot be created is reported as a warning and omitted. `folder`: where it writes;
-  // that a folder was removed meanwhile is reported once, for all of its sinks.
+  // A sink that cannot be created is reported as a warning and omitted. `folder`: where it writes.
+  // If the folder is removed during the run, that is reported once for all sinks in it.
   void add(const std::function<std::unique_ptr<RunSink>()>& make,
            const std::filesystem::path& folder = {});
 
   void start(RunStart start);
-  // Instead of start(), for a run that resumes: `record_text` is what record_text() returned when
-  // its checkpoint was made. The run keeps the time of its first start, and warnings that it has
-  // already recorded are not recorded again. Throws Error kInvalidDataset, before anything is told,
-  // if the text is not such a record.
+  // Call instead of start() for a run that resumes. `record_text` is what record_text() returned
+  // when the checkpoint was made. The run keeps the time of its first start, and does not repeat
+  // warnings already recorded. Throws Error kInvalidDataset, before any sink is called, if the text
+  // is not such a record.
   void resume(RunStart start, const std::string& record_text, Interruption interruption);
   void planned(const PlannedLength& length);
   void step(const StepRecord& step);
@@ -79,7 +80,7 @@ class RunReporter {
 
   Log& log() { return log_; }
   const RunRecord& run() const { return run_; }
-  // The run so far, for a checkpoint: the lines of the record file, whether or not that could be
+  // The run so far, for a checkpoint: the lines of the record file, even if the file could not be
   // written, and what sinks need to resume.
   std::string record_text() const;
 
@@ -91,7 +92,7 @@ class RunReporter {
     std::string first_failure;
     bool has_begun = true, has_ended = false;
   };
-  // Progress is not part of the record: missing it is not a loss.
+  // Progress is not part of the record, so missing it is not a loss.
   template <typename Call>
   void notify(Guarded& guarded, Call&& call, bool is_record);
   void warn_of_failure(const Guarded& guarded);
@@ -106,7 +107,7 @@ class RunReporter {
   Log& log_;
   RunRecord run_;
   std::vector<Guarded> sinks_;
-  std::vector<std::string> never_made_;  // why
+  std::vector<std::string> never_made_;  // why they could not be created
   std::set<std::filesystem::path> removed_folders_;
 };
 

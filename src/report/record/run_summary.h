@@ -24,14 +24,14 @@ Interval wilson_interval(std::int64_t hits, std::int64_t count);
 
 // The main figures of a run, for reports and comparisons.
 struct RunSummary {
-  const EpochRecord* best = nullptr;  // the best top-1, then the lowest validation loss
+  const EpochRecord* best = nullptr;  // best top-1; ties broken by the lowest validation loss
   const EpochRecord* last = nullptr;  // both null before the end of the first epoch
   double images_per_second = 0;       // over all training time; 0: unknown
   double seconds = 0;                 // of the run so far
   StepTimes times;                    // sums over the epochs
   double train_seconds = 0, valid_seconds = 0;
-  int largest_class = -1;    // of the validation images; -1: their counts are unknown
-  double largest_share = 0;  // majority-class baseline: the accuracy of always predicting it
+  int largest_class = -1;                  // of the validation images; -1: counts unknown
+  double largest_share = 0;                // its share: the accuracy of always predicting it
   long long num_train = 0, num_valid = 0;  // images
   long long num_valid_in_train = 0;  // validation images that are also training images, by content
 };
@@ -39,7 +39,7 @@ struct RunSummary {
 // Points into `run`.
 RunSummary summary_of(const RunRecord& run);
 
-// The epoch whose model was kept; nullptr: none was. Points into `run`.
+// The epoch whose model was kept; nullptr if none was. Points into `run`.
 const EpochRecord* kept_epoch(const RunRecord& run);
 
 Interval top1_interval(const Totals& totals);
@@ -48,42 +48,41 @@ Interval top5_interval(const Totals& totals);
 // The time of the last record, in Unix seconds.
 double last_time(const RunRecord& run);
 
-// Seconds after its last record from which on a running job that cannot be looked at is taken for
-// dead: long against the gaps between its records, which include whole validations.
+// Seconds without a new record after which a job whose process cannot be checked is considered
+// dead: long compared with the gaps between its records, which include whole validations.
 double plausible_silence(const RunRecord& run);
 
-// Between the stops of a run and its resumes, as far as the record shows.
+// Seconds between a run's interruptions and its resumes, as far as the record shows.
 double idle_seconds(const RunRecord& run);
 
-// "epoch 3, step 120, from a checkpoint of 2026-03-01 14:05 UTC; 40 steps (2 min 3 s) are
-// repeated".
+// "epoch 3, step 120, from a checkpoint of 2026-03-01 14:05 UTC; 40 steps (2 min 3 s) to repeat".
 std::string resume_text(const Interruption& interruption);
 
-// "once", "2 times; 40 steps (2 min 3 s) repeated". Empty without interruptions.
+// "once", "2 times; 40 steps (2 min 3 s) repeated"; empty without interruptions.
 std::string interruptions_text(const RunRecord& run);
 
 // "finished", "stopped early", "stopped by a signal", "failed", "running or killed".
 std::string status_text(const RunEnd& end);
 
-// How busy what computes was, averaged over the epochs: "GPU 91 %, 350 W", or the share of the
-// processor's time that the compute threads got. Empty: not measured.
+// Device load averaged over the epochs: "GPU 91 %, 350 W", or on a CPU the share of processor time
+// that the compute threads got. Empty if not measured.
 std::string load_text(const std::vector<EpochRecord>& epochs);
 
 // "resnet18 on cifar10-small": the model, and the folder that holds the data.
 std::string run_title(const RunStart& start);
 
-// "71.3 %"; "100 %" and "0 %" only for exactly that.
+// "71.3 %"; "100 %" and "0 %" only for exact values.
 std::string percent(double share);
 
 // "2026-03-01 14:05 UTC".
 std::string utc_text(double unix_seconds);
 
-// Display names of classes: any text from a dataset, made printable.
+// Display names of classes. Class names can be any text from a dataset, so they are made printable.
 
-// Printable, and cut to `most` characters with an ellipsis.
+// `text` made printable, and truncated to `most` characters with an ellipsis.
 std::string shortened(std::string_view text, std::size_t most);
 
-// Of class `label`, at most 40 characters; "class 7" if the record has no name for it.
+// The name of class `label`, at most 40 characters; "class 7" if the record has no name for it.
 std::string class_name(const DataRecord& data, int label);
 
 // The same in quotes, between Unicode directional isolates (UAX 9), so that a right-to-left name
@@ -123,12 +122,12 @@ struct Confusion {
 // The `most` most frequently confused pairs of classes.
 std::vector<Confusion> worst_confusions(const ConfusionMatrix& matrix, std::size_t most);
 
-// A matrix of at most `most` rows: if there are more classes, those with the most errors (false
-// negatives and false positives), with all others combined in the last row and column.
+// A matrix of at most `most` rows. If there are more classes, keeps those with the most errors
+// (false negatives and false positives) and combines all others in the last row and column.
 struct CondensedMatrix {
   ConfusionMatrix counts;
-  std::vector<int> labels;  // of the rows; the row of the others has none
-  int num_others = 0;       // classes in the last row; 0: there is no such row
+  std::vector<int> labels;  // class of each row; none for the combined row
+  int num_others = 0;       // classes combined in the last row; 0: no such row
 };
 CondensedMatrix condensed(const ConfusionMatrix& matrix, int most);
 

@@ -1,4 +1,4 @@
-// Parquet files, through a module that is opened when one is wanted: few runs need it, and Arrow is
+// Parquet files, written by a module that is loaded only when needed: few runs use it, and Arrow is
 // 50 MB.
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace kiln {
 
-// Throws Error (kUserError) where libkiln_parquet.so, which lies beside the program, cannot be
+// Throws Error kUserError if libkiln_parquet.so, which is installed next to the program, cannot be
 // opened.
 std::unique_ptr<ParquetFile> create_parquet(
     const std::vector<ParquetColumn>& columns,
     const std::vector<std::pair<std::string, std::string>>& metadata, ParquetSink sink);
 
-// A column of text or float64 for each of score_columns(); null where a row has no value. Names and
-// paths that are not UTF-8 are escaped.
+// Writes one text or float64 column for each of score_columns(), with null where a row has no
+// value. Escapes names and paths that are not valid UTF-8.
 std::unique_ptr<ScoreEncoder> make_parquet_encoder(ScoreColumns columns);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Where the rows of `kiln score` go: a file that has its name once it is complete, or standard
+// The output of `kiln score`: a file that gets its final name once it is complete, or standard
 // output.
 #pragma once
 
@@ -14,39 +14,40 @@
 
 namespace kiln {
 
-// What is left of a file that is incomplete.
+// What remains of an incomplete file.
 struct UnfinishedScores {
-  std::optional<ScoreProgress> progress;  // of rows that are there to the last bit
-  std::string damage;  // else why there is none, a clause; empty: nothing is left
+  std::optional<ScoreProgress> progress;  // for rows verified to be intact; empty: none
+  std::string damage;  // why there is no progress, a clause; empty: nothing remains
 };
 
-// The file is PATH.part until commit() renames it, replacing an earlier one; how far it
-// has come is in PATH.part.json. A program that is killed or fails leaves what it had saved, from
-// which the next one may go on. One thread. Every failure is Error kFailedToWriteOutputs.
+// The file is PATH.part until commit() renames it to PATH, replacing an earlier file. Its progress
+// is in PATH.part.json. A process that is killed or fails leaves what it had saved, and the next
+// one can continue from there. One thread. Every failure is Error kFailedToWriteOutputs.
 //
 //   begin_anew() or go_on(), then any number of write() and save(), then commit() or discard()
 class ScoreFile {
  public:
-  // `path` empty: standard output. Refuses a file that could not get its name: its folder is
-  // missing, there is a folder or a device of this name, or another program writes it. Changes
-  // nothing of what is left of it.
+  // An empty `path` means standard output. Throws if the file could not get its final name: its
+  // folder is missing, a folder or device has that name, or another process is writing it. Leaves
+  // the remains of an earlier process unchanged.
   explicit ScoreFile(std::filesystem::path path);
-  ~ScoreFile();  // removes what is neither saved nor committed
+  ~ScoreFile();  // removes what was neither saved nor committed
   ScoreFile(const ScoreFile&) = delete;
   ScoreFile& operator=(const ScoreFile&) = delete;
 
-  // Reads all of what is left, in little memory.
+  // Reads and verifies what remains, using little memory.
   UnfinishedScores unfinished();
 
   void begin_anew();
-  // After unfinished() gave this progress: whatever follows its rows is cut off.
+  // Continues after the rows of `progress`, which unfinished() returned; cuts off what follows
+  // them.
   void go_on(const ScoreProgress& progress);
 
   void write(std::string_view rows);
-  // What is written outlives a kill from now on, and a power cut too. `progress` without bytes and
-  // hash. Not for standard output.
+  // Makes the rows written so far durable: they survive a kill and a power failure. Fills in the
+  // bytes and hash of `progress`. Not for standard output.
   void save(ScoreProgress progress);
-  // Nothing is to be gone on from.
+  // Removes the file and its progress: nothing remains to continue from.
   void discard();
   void commit();
 
@@ -55,7 +56,7 @@ class ScoreFile {
   std::optional<AppendedFile> part_;
   bool is_begun_ = false, is_saved_ = false;
   std::uint64_t bytes_ = 0;
-  ContentHash hash_{0};  // of these
+  ContentHash hash_{0};  // of these bytes
 };
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// The answers of a model as rows of a table, and the formats of files that hold them.
+// A model's answers as rows of a table, and the file formats for them.
 #pragma once
 
 #include <memory>
@@ -11,26 +11,26 @@ namespace kiln {
 
 struct RankedClass {
   int id = 0;
-  float confidence = 0;  // the softmax's
+  float confidence = 0;  // softmax probability
 };
 
-// One image's answer. A bad image has none: neither classes nor probabilities.
+// The answer for one image. A bad image has none: no classes and no probabilities.
 struct Score {
-  std::string path;                  // as the data names it
+  std::string path;                  // as named in the dataset
   std::string true_label;            // empty: none
-  std::vector<RankedClass> best;     // the most probable first
-  std::vector<float> probabilities;  // by class id, where all are wanted
-  bool is_unsure = false;            // best[0] is a guess, no answer
-  std::string fault;                 // why the image is bad, or what of it is damaged; else empty
+  std::vector<RankedClass> best;     // most probable first
+  std::vector<float> probabilities;  // by class id, if all are requested
+  bool is_unsure = false;            // best[0] is only a guess, not an answer
+  std::string fault;                 // why the image is bad, or what is damaged; empty: neither
 };
 
-// What every row of a file holds.
+// What each row of a file contains.
 struct ScoreColumns {
   std::vector<std::string> labels;  // of the model, by class id
   int top_k = 1;                    // at most the number of classes
   bool all_classes = false;
   bool true_labels = false;
-  bool guesses = false;  // of images that are too unsure for an answer
+  bool guesses = false;  // for images without a confident answer
 };
 
 struct ScoreColumn {
@@ -38,22 +38,21 @@ struct ScoreColumn {
   bool is_number = false;  // else text
 };
 
-// path, label, confidence; guess where some may be unsure; true_label where there are true labels;
-// label_2, confidence_2 and so on up to top_k; probability_LABEL of each class, where all are
-// wanted; fault.
+// path, label, confidence; guess, if `guesses`; true_label, if `true_labels`; label_2, confidence_2
+// and so on up to top_k; probability_LABEL for each class, if `all_classes`; fault.
 std::vector<ScoreColumn> score_columns(const ScoreColumns& columns);
 
-// std::monostate: the row has no value there.
+// std::monostate: no value.
 using ScoreCell = std::variant<std::monostate, std::string, float>;
 
 // In the order of score_columns().
 std::vector<ScoreCell> cells_of(const ScoreColumns& columns, const Score& score);
 
-// A line of a CSV file with its end, as RFC 4180 has it; numbers in the shortest text that reads as
-// the same float.
+// A CSV line with its line end, as in RFC 4180. Numbers are written in the shortest form that
+// parses to the same float.
 std::string csv_line(const std::vector<ScoreCell>& cells);
 
-// Rows -> the bytes of a file, one after the other, so that it need not be in memory.
+// Encodes a file row by row, so that it need not be in memory.
 class ScoreEncoder {
  public:
   virtual ~ScoreEncoder() = default;
@@ -63,12 +62,12 @@ class ScoreEncoder {
 };
 
 struct ScoreFormat {
-  std::string_view extension;  // with its dot; empty: lines for people
-  bool is_lines;               // each row stands by itself, so a part of a file can be gone on from
+  std::string_view extension;  // with the dot; empty: human-readable lines
+  bool is_lines;               // rows are independent, so a partial file can be continued
   std::unique_ptr<ScoreEncoder> (*encoder)(ScoreColumns columns);
 };
 
-// By a file's extension, in any case. nullptr: unknown.
+// Looks up a file extension, ignoring case; nullptr if unknown.
 const ScoreFormat* find_score_format(std::string_view extension);
 // ".csv, .jsonl or .parquet".
 std::string score_extensions();

@@ -1,4 +1,4 @@
-// The answers as the designer's Score Image Model writes them: a DataFrameDirectory.
+// Writes answers as the designer's Score Image Model does: as a DataFrameDirectory.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,10 @@
 
 namespace kiln {
 
-// Columns: category (the true label, where there are any), id, Scored Probabilities_LABEL of each
-// class as float64, and Scored Labels. The format: what Evaluate Model and pandas read. The folder
-// is a DataFrameDirectory with commit(), before that it is as it was. One thread. Error
-// kFailedToWriteOutputs where it cannot be written, and where `folder` is a directory of another
-// type.
+// Columns: category (the true label, if there are any), id, Scored Probabilities_LABEL for each
+// class as float64, and Scored Labels. Evaluate Model and pandas can read it. The folder is
+// unchanged until commit(). One thread. Throws Error kFailedToWriteOutputs if the folder cannot be
+// written or is a directory of another type.
 class ScoredDataset {
  public:
   // `labels`: by class id.
@@ -27,7 +26,7 @@ class ScoredDataset {
   ScoredDataset(const ScoredDataset&) = delete;
   ScoredDataset& operator=(const ScoredDataset&) = delete;
 
-  // An image that has an answer. `id`: as its dataset lists it. `probabilities`: the softmax, by
+  // Adds an image that has an answer. `id`: its id in the dataset. `probabilities`: the softmax, by
   // class id.
   void add(const Score& score, std::int64_t id, const std::vector<float>& probabilities);
   void commit();

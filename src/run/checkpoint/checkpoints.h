@@ -1,4 +1,4 @@
-// When a run writes checkpoints, and what it puts into them.
+// Decides when a run writes checkpoints, and collects their contents.
 #pragma once
 
 #include <memory>
@@ -14,23 +14,23 @@
 
 namespace kiln {
 
-// Every rank has one and calls it in lockstep; only rank 0 needs to see the folder, and writes on a
-// thread of its own. Without --checkpoint-path it does nothing. A checkpoint that cannot be written
-// is missed, with a warning, and training continues. One thread.
+// Every rank has one and calls it in lockstep. Only rank 0 needs access to the folder; it writes on
+// a background thread. Does nothing without --checkpoint-path. If a checkpoint cannot be written,
+// it is skipped with a warning and training continues. One thread.
 class Checkpoints {
  public:
-  // All must outlive it.
+  // All arguments must outlive it.
   Checkpoints(TrainingJob& job, const TrainState& state, RunLogger& log);
 
-  // Whether this rank wants one now, for the ranks' vote: rank 0 where --checkpoint-every says so,
-  // each where SIGUSR2 was received. After a step, and after an epoch.
+  // Whether this rank votes for a checkpoint now: rank 0 when one is due by --checkpoint-every, any
+  // rank after SIGUSR2. Call after each step and after each epoch.
   bool is_due(bool epoch_ended);
 
-  // Collectives. begin() copies the state and returns, finish() also waits until it is written.
-  // `finished`: why training ended, or empty.
+  // Collectives. begin() copies the state and returns; finish() also waits until the checkpoint is
+  // written. `finished`: why training ended, or empty.
   void begin() { write({}); }
   void finish(const std::string& finished = {});
-  // The state cannot be resumed from: finish() only waits.
+  // Call if the state cannot be resumed from: finish() then only waits.
   void forgo_the_last() { is_forgone_ = true; }
 
  private:
@@ -45,29 +45,29 @@ class Checkpoints {
   const TrainState& state_;
   RunLogger& log_;
   const CheckpointConfig& config_;
-  // Since the last one that was begun.
+  // Since the last checkpoint was begun.
   Stopwatch since_;
   std::int64_t steps_ = 0;
   int epochs_ = 0;
   bool was_told_busy_ = false, was_requested_ = false, is_forgone_ = false;
 
-  // On rank 0, what the writer reads while it is busy.
+  // On rank 0: read by the writer while it is busy.
   std::vector<NamedTensor> copies_;  // the state's tensors, on the host, row-major
   std::vector<std::string> statistics_, train_hashes_, valid_hashes_;  // by rank
   std::vector<NamedTensor> best_;
   std::string state_json_, record_;
-  std::unique_ptr<CheckpointWriter> writer_;  // last
+  std::unique_ptr<CheckpointWriter> writer_;  // last: it uses the members above
 };
 
-// The machine and settings of this process that decide the bits of results.
+// The properties of this process's machine and setup that affect results bit for bit.
 Machine machine_of(const TrainingJob& job);
 
-// What differs between ranks until an epoch ends: BatchNorm's statistics, and their averages where
-// weights are averaged.
+// The tensors that differ between ranks until an epoch ends: BatchNorm's statistics, and their
+// averages if weights are averaged.
 std::vector<NamedTensor> statistics_of(const TrainState& state);
-// All floats in this order, then all counts of batches.
+// Packs all floating-point tensors in this order, then all batch counts.
 std::string pack_statistics(const std::vector<NamedTensor>& statistics);
-// `packed` is of a state of the same kind; false: it is not.
+// Returns false if `packed` does not come from statistics of the same sizes.
 bool unpack_statistics(std::string_view packed, const std::vector<NamedTensor>& statistics);
 
 }  // namespace kiln

@@ -1,10 +1,11 @@
-// The hashes of the images that the ranks have read, gathered: for checkpoints, and for
-// what a trained model says it has seen.
+// Gathers the hashes of the images that the ranks have read, for checkpoints and for a trained
+// model's list of seen images.
 //
-// However many epochs have passed, each image is told by one rank: a training image by the one that
-// reads it in the first epoch, a validation image by the one whose shard it is in. Training images
-// that the first epoch leaves out are told by all ranks that have read them since. A bad image has
-// no hash; one that was only read ahead counts as read.
+// However many epochs have passed, each image is reported by one rank: a training image by the rank
+// that reads it in the first epoch, a validation image by the rank whose shard contains it.
+// Training images that the first epoch leaves out are reported by every rank that has read them
+// since; with --sample balanced that holds for all training images. Images of a stream are not
+// reported. A bad image has no hash. An image that was only read ahead counts as read.
 #pragma once
 
 #include <string>
@@ -16,13 +17,14 @@
 
 namespace kiln {
 
-// The hashes that this rank contributes to a checkpoint: 16 bytes for each image.
+// The hashes that this rank contributes to a checkpoint: index and hash, 16 bytes for each image.
 std::string pack_train_hashes(const TrainingJob& job);
 std::string pack_valid_hashes(const TrainingJob& job);
-// `packed` is of images of `samples`, read before.
+// Puts the packed hashes back into `samples`, the table that they were taken from.
 void unpack_hashes(std::string_view packed, SampleTable& samples);
 
-// What all ranks have read. Exchanges 8 bytes per image. A collective; complete on rank 0 only.
+// The images that all ranks have read. Exchanges 8 bytes per image. A collective; complete on rank
+// 0 only.
 SeenImages gather_seen_images(const TrainingJob& job);
 
 }  // namespace kiln

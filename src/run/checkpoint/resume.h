@@ -1,4 +1,4 @@
-// A run that continues where a checkpoint left it.
+// Resumes a run from a checkpoint.
 #pragma once
 
 #include <optional>
@@ -15,24 +15,24 @@ struct ResumePoint {
   SavedRun run;                          // the same on all ranks
   std::optional<Checkpoint> checkpoint;  // on rank 0, until restore()
   bool is_finished = false;              // nothing is left to train
-  bool is_complete = false;              // its model and the end of its record are written, too
+  bool is_complete = false;              // its model and the end of its record are also written
 };
 
-// Opens --checkpoint-path on rank 0, and finds what to continue from: `job.checkpoints`,
-// `job.resume`. A collective, before any input is read. Throws Error kUserError naming every option
-// whose value differs and decides the result; as CheckpointFolder does; and for --resume require
-// without a checkpoint.
+// Opens --checkpoint-path on rank 0 and finds the checkpoint to continue from: sets
+// `job.checkpoints` and `job.resume`. A collective, called before any input is read. Throws Error
+// kUserError if options that affect the result differ, naming all of them, or if there is no
+// checkpoint with --resume require; also throws as CheckpointFolder.
 void find_checkpoint(TrainingJob& job);
 
-// The same for the inputs, once they have been read: the model, the data, the global batch. A
-// collective.
+// Makes the same checks for the inputs once they have been read: the model, the data, the global
+// batch. A collective.
 void check_resumed_inputs(TrainingJob& job);
 
-// Why results will not be those of an uninterrupted run to the last bit, a sentence; empty if they
+// A sentence on why results will not equal those of an uninterrupted run bit for bit; empty if they
 // will.
 std::string why_not_bit_equal(const TrainingJob& job);
 
-// Puts the checkpoint into a fresh state. A collective.
+// Loads the checkpoint into a fresh state. A collective.
 void restore(TrainingJob& job, TrainState& state);
 
 }  // namespace kiln

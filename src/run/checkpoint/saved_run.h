@@ -1,5 +1,5 @@
-// What a checkpoint's state.json says: all of a run but its tensors and its metrics, as plain
-// values.
+// The contents of a checkpoint's state.json: everything about a run except its tensors and its
+// metrics, as plain values.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace kiln {
 
-// Distinguishes datasets: by classes, names, labels and the sizes of archive members. A copy of a
-// dataset elsewhere has the same.
+// A fingerprint of a dataset: its classes, names, labels and sizes of archive members. A copy of
+// the dataset in another place has the same fingerprint.
 struct DatasetPrint {
   long long images = 0;
   std::vector<std::string> classes;
@@ -24,7 +24,7 @@ struct DatasetPrint {
 };
 DatasetPrint print_of(const Dataset& set);
 
-// Distinguishes models: by architecture and, where they are pretrained, by their weights.
+// A fingerprint of a model: its architecture and, if pretrained, its weights.
 std::string print_of(const ModelDirectory& model);
 
 // EpochSums as plain values.
@@ -45,10 +45,10 @@ struct SavedRank {
   DatasetPrint train, valid;
 };
 
-// What decides the bits of results, besides the options.
+// What affects results bit for bit, besides the options.
 struct Machine {
-  std::string version;       // of the program
-  std::string instructions;  // of LibTorch's kernels: "AVX2"
+  std::string version;       // of this program
+  std::string instructions;  // used by LibTorch's kernels: "AVX2"
   std::string device;        // "cpu" or "cuda"
   int num_ranks = 1;
   int num_threads = 1;  // compute threads of a rank
@@ -60,13 +60,13 @@ struct SavedRun {
       finished;  // why training ended: "epochs", "patience", "time-limit"; empty: it did not
   Machine machine;
   OptionTexts options;
-  std::string precision = "fp32";  // what auto chose, too
+  std::string precision = "fp32";  // also if chosen by auto
   std::string model, model_print;
-  std::string transforms;  // of --transform-path, as JSON; empty: not given
+  std::string transforms;  // from --transform-path, as JSON; empty: not given
   long long global_batch = 0;
   double peak_learning_rate = 0;
-  std::optional<LossScale> loss_scale;  // with fp16
-  std::int64_t averaged_steps = 0;      // that the averages of the weights hold, with --ema
+  std::optional<LossScale> loss_scale;  // for fp16
+  std::int64_t averaged_steps = 0;      // steps in the averaged weights, with --ema
   Progress progress;                    // without weights
   std::vector<SavedRank> ranks;
 
@@ -76,9 +76,9 @@ struct SavedRun {
 };
 
 std::string format_rank(const SavedRank& rank);
-// `ranks`: of format_rank(), which replace those of `run`.
+// `ranks`: texts from format_rank(), used instead of `run.ranks`.
 std::string format_saved_run(const SavedRun& run, const std::vector<std::string>& ranks);
-// Throws Error kInvalidDataset for a text that is not of a checkpoint.
+// Throws Error kInvalidDataset if `text` is not from a checkpoint.
 SavedRun parse_saved_run(std::string_view text);
 
 // Whether the model directory holds the model of the run that began at this time.

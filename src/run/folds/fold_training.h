@@ -1,5 +1,5 @@
-// One fold of --folds: a network that learns from the other images, as a run with this split would
-// make it learn, and answers for those of the fold. Stepped by its caller, an epoch at a time.
+// One fold of --folds: a network that is trained on all other images, just as in a run with this
+// split, and then predicts those of the fold. The caller steps it one epoch at a time.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +17,33 @@
 
 namespace kiln {
 
-// What all folds share. All must outlive them.
+// What all folds share. All references must outlive the folds.
 struct FoldContext {
   TrainingJob& job;
   RunLogger& log;
   BadImageLedger& bad_images;  // for all training images
 };
 
-// One thread; every rank has one and calls it in lockstep.
+// Every rank has one and calls it in lockstep. One thread.
 class FoldTraining {
  public:
-  // `held_out`: which training images are the fold's. `model`: with the first weights. A
-  // collective.
+  // `held_out`: for each training image, whether it is in the fold. `model`: with its initial
+  // weights. A collective.
   FoldTraining(const FoldContext& context, const std::vector<bool>& held_out,
                std::unique_ptr<ImageModel> model);
 
-  // Collectives, in turn; they return the stop signal that all ranks act on, or 0. The network
-  // trains for an epoch, from 1, and answers for the images that were held out. Throws Error
-  // kFailedToCompleteOperation where it diverges.
+  // Collectives, called in turn for each epoch, from 1: train() trains the network for an epoch,
+  // judge() predicts the held-out images. Both return the stop signal that all ranks act on, or 0.
+  // Throw Error kFailedToCompleteOperation if training diverges.
   int train(int epoch);
   int judge();
 
-  // The last epoch, over all ranks: its record, in which the images that were held out are the
-  // validation, and class_counts() of the answers for them.
+  // Results of the last epoch, over all ranks: its record, with the held-out images as validation,
+  // and class_counts() of the predictions for them.
   const EpochRecord& record() const { return record_; }
   const std::vector<double>& counts() const { return counts_; }
-  // The logits, by index into all training images; on rank 0. A collective.
+  // The logits of the held-out images, with indices into all training images; on rank 0. A
+  // collective.
   LabeledFeatures take_answers();
 
  private:
@@ -51,8 +52,8 @@ class FoldTraining {
 
   const FoldContext context_;
   TrainingJob& job_;
-  std::vector<std::uint32_t> train_, held_out_;  // index into all training images
-  TrainingInputs inputs_;                        // the two parts, as a run would have them
+  std::vector<std::uint32_t> train_, held_out_;  // indices into all training images
+  TrainingInputs inputs_;                        // the two parts, as in a run with this split
   Recipe recipe_;
   std::unique_ptr<TrainState> state_;
   std::unique_ptr<TrainingLoaders> loaders_;

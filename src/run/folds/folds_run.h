@@ -1,5 +1,5 @@
-// --folds while a run is under way, where the network itself is trained: before the run a network
-// for each fold, and instead of the run's validation what these answered.
+// --folds in a run that trains the network itself: before the run's own epochs a network is trained
+// for each fold, and the predictions of these networks replace the run's validation.
 #pragma once
 
 #include <memory>
@@ -14,29 +14,29 @@
 
 namespace kiln {
 
-// Every rank has one and calls it in lockstep. For a job that does not train its folds it does
-// nothing. It must outlive a failure's report, as collectives on its networks may be in flight. One
+// Every rank has one and calls it in lockstep. Does nothing for a job without folds to train. Must
+// outlive the report of a failure, since collectives on its networks may still be in flight. One
 // thread.
 class FoldsRun {
  public:
-  // All must outlive it.
+  // All arguments must outlive it.
   FoldsRun(TrainingJob& job, TrainState& state, RunLogger& log)
       : job_(job), state_(state), log_(log) {}
 
-  // Trains the folds that are still to be trained, from the state's weights, which are the first
-  // ones then; a checkpoint follows each. Returns the stop signal that all ranks act on, or 0.
-  // Throws Error kUserError for a run that resumes with other epochs. A collective.
+  // Trains the remaining folds, each from the state's weights, which must still be the initial
+  // ones; writes a checkpoint after each. Returns the stop signal that all ranks act on, or 0.
+  // Throws Error kUserError if a run resumes with a different number of epochs. A collective.
   int train(Checkpoints& checkpoints);
 
-  // Whether the answers of the folds stand in for the run's validation.
+  // Whether the folds' predictions replace the run's validation.
   bool judges() const { return job_.trains_folds(); }
-  // Sets the validation numbers of `record`: those of the folds' networks after as many epochs.
+  // Sets the validation metrics of `record` to those of the folds' networks after the same epoch.
   void judge(EpochRecord& record) const;
-  // Whether the epoch's model may be kept: that of the last epoch alone, as the folds' answers
-  // judge what is trained to the end and nothing else.
+  // Whether the epoch's model may be kept. With folds only the last epoch's, since the folds'
+  // predictions judge fully trained networks.
   bool allows(int epoch) const { return !judges() || epoch >= job_.last_epoch(); }
-  // The details of the best epoch, which is the last: of the answers after it. Sets its calibration
-  // in the state. A collective.
+  // The validation details of the last epoch, which is the best one, from the folds' predictions
+  // after it. Sets its calibration in the state. A collective.
   ValidationDetails details();
 
  private:
@@ -49,7 +49,7 @@ class FoldsRun {
   TrainingJob& job_;
   TrainState& state_;
   RunLogger& log_;
-  std::unique_ptr<FoldTraining> training_;  // the fold under way
+  std::unique_ptr<FoldTraining> training_;  // the current fold
   std::vector<FoldEpoch> epochs_;           // its epochs so far
 };
 

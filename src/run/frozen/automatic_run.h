@@ -1,5 +1,5 @@
-// --auto while a run is under way: the head of the frozen network is fitted, as the first epoch;
-// then an epoch of fine-tuning is kept only where it is better than that on the validation images.
+// --auto during a run: as the first epoch, fits the head of the frozen network; later epochs of
+// fine-tuning are kept only if they are better on the validation images.
 #pragma once
 
 #include <string>
@@ -15,28 +15,28 @@
 
 namespace kiln {
 
-// Every rank has one and calls it in lockstep. Without --auto it does nothing, and allows every
+// Every rank has one and calls it in lockstep. Without --auto it does nothing and allows every
 // epoch. One thread.
 class AutomaticRun {
  public:
-  // All must outlive it.
+  // All arguments must outlive it.
   AutomaticRun(TrainingJob& job, TrainState& state, RunLogger& log)
       : job_(job), state_(state), log_(log) {}
 
-  // The first epoch, from which the state's weights then go on: its best epoch is the frozen
-  // network with its fitted head. A run that resumes from a checkpoint has made it. Where `limit`
-  // leaves no time for fine-tuning, it is over afterwards. Returns the stop signal that all ranks
-  // act on, or 0. A collective.
+  // Runs the first epoch: the frozen network with the fitted head becomes the state's best epoch
+  // and the starting point of fine-tuning. Does nothing if a resumed run has already done it. If
+  // `limit` leaves no time for fine-tuning, it is over afterwards. Returns the stop signal that all
+  // ranks act on, or 0. A collective.
   int fit_head(TimeLimit& limit);
 
-  // Whether the head is fitted, or none is asked for: the state can be continued from.
+  // Whether the head has been fitted, or need not be: the state can then be resumed from.
   bool has_begun() const { return !job_.is_automatic || state_.progress.automatic.has_value(); }
 
-  // Whether an epoch that was fine-tuned may become the best one: where it is better than the
-  // frozen network by McNemar's test at 5 %. `predictions` are this rank's. A collective.
+  // Whether an epoch of fine-tuning may become the best one: if it is better than the frozen
+  // network, significant at 5 % by McNemar's test. `predictions` are this rank's. A collective.
   bool allows(const EpochRecord& record, const std::vector<Prediction>& predictions);
 
-  // The end of training: which of the two is kept, and why, for the record.
+  // Call at the end of training: records which of the two is kept, and why.
   void finish(const TimeLimit& limit);
 
  private:
@@ -48,10 +48,10 @@ class AutomaticRun {
   RunLogger& log_;
 };
 
-// One character for each of `num_images`, as in AutomaticProgress::answers.
+// One character per image, as in AutomaticProgress::answers.
 std::string packed_answers(const std::vector<Prediction>& predictions, std::size_t num_images);
 
-// The images that both have answered; `second` of any order.
+// Counts the images that both have answered. `second` may be in any order.
 PairedAnswers paired(const std::string& first, const std::vector<Prediction>& second);
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// The training of a head alone, where the rest of the network and the images' pixels stay as they
-// are: each image goes through the network once, and the head is fitted to the features.
+// Trains only the head, while the rest of the network and the images' pixels stay the same: each
+// image passes through the network once, and the head is fitted to the resulting features.
 #pragma once
 
 #include <vector>
@@ -14,21 +14,21 @@
 namespace kiln {
 
 struct FrozenResult {
-  // The one that all ranks act on; 0: none, and the state's best epoch, the first, is the network
-  // with its new head.
+  // The signal that all ranks act on. If 0, training was completed: the state's best epoch, the
+  // first, is the network with its new head.
   int stop_signal = 0;
-  OutOfFold out_of_fold;                // answers for the training images; on rank 0, with --folds
-  std::vector<Prediction> predictions;  // for the images that judge the head; on rank 0
-  Totals judged;                        // the sums over these images of all ranks
-  double forward_seconds = 0;  // the pass over the training images, without waiting for them
-  double train_seconds = 0;    // the same, with waiting
-  double valid_seconds = 0;    // the pass over the validation images, with waiting
+  OutOfFold out_of_fold;  // predictions for the training images; on rank 0, with --folds
+  std::vector<Prediction> predictions;  // for the images used to evaluate the head; on rank 0
+  Totals judged;                        // totals over these images, of all ranks
+  double forward_seconds = 0;           // pass over the training images, without waiting for data
+  double train_seconds = 0;             // the same, with waiting for data
+  double valid_seconds = 0;             // pass over the validation images, with waiting for data
 };
 
-// Instead of the epochs, or as the first of them, for a job that uses_features or is_automatic. It
-// is too short for checkpoints: a run that was stopped starts over. `model` has the weights of the
-// state's, or is it, and is used up. --time-limit does not shorten it, which a warning tells where
-// it matters. A collective.
+// Replaces all epochs of a job with `uses_features`, or the first epoch of one with `is_automatic`.
+// Writes no checkpoints, since it is short: a run stopped here starts over. `model` is the state's
+// model or a copy with the same weights; it must not be used afterwards. --time-limit does not
+// shorten this; a warning says so if it matters. A collective.
 FrozenResult train_on_features(TrainingJob& job, TrainState& state, ImageModel& model,
                                RunLogger& log);
 

@@ -1,4 +1,4 @@
-// The features that the ranks have computed, gathered.
+// Gathers the features computed by all ranks.
 #pragma once
 
 #include "features/feature_pass.h"
@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-// On rank 0: those of all ranks, in the order of their samples, as one process has them. Empty on
-// the others. A collective.
+// On rank 0 returns the features of all ranks in sample order, as a single process would have them.
+// Empty on the other ranks. A collective.
 LabeledFeatures gathered(World& world, LabeledFeatures mine);
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// --auto: whether a run fits the head of its frozen network first and fine-tunes then, and what
-// that decides of its options.
+// Plans --auto: whether a run first fits the head of the frozen network and then fine-tunes, and
+// which options that sets.
 #pragma once
 
 #include <string>
@@ -10,20 +10,20 @@ namespace kiln {
 
 struct TrainingJob;
 
-// From this many images on, --auto needs to be asked for.
+// With this many images or more, --auto must be requested explicitly.
 inline constexpr long long kFewImages = 5000;
 
-// Settles `job.is_automatic` and, if it is, what the options leave open in `job.config`; the
-// choices tell why. After the datasets are shared and the model is built, before anything uses
-// either. A collective. Throws Error kUserError for --auto True where it has no use.
+// Sets `job.is_automatic` and, if true, the values in `job.config` that the options leave open;
+// `job.choices` give the reasons. Call after the datasets are shared and the model is built, before
+// either is used. A collective. Throws Error kUserError for --auto True where it cannot be used.
 void settle_automatic(TrainingJob& job);
 
-// What a run does that fits a head to features, for the plan: instead of epochs, or with --auto.
+// For the plan: what a run does that fits a head to features, instead of epochs or with --auto.
 std::string feature_plan_text(const OptimizationConfig& config);
 std::string automatic_plan_text();
 
-// Nothing was fine-tuned, for want of time: the same model comes of --freeze backbone, which
-// repeats the run.
+// Call if there was no time for fine-tuning: records --freeze backbone as a choice, which
+// reproduces the same model.
 void choose_frozen_alone(TrainingJob& job, const std::string& reason);
 
 }  // namespace kiln

@@ -1,5 +1,5 @@
-// What a run chose itself, where its command leaves the choice: logged with its reason in the first
-// lines, and written as a configuration file that repeats the run.
+// Option values that a run chose itself because its command left them open. They are logged with
+// their reasons in the plan, and written to a configuration file that repeats the run.
 #pragma once
 
 #include <filesystem>
@@ -16,39 +16,39 @@ namespace kiln {
 struct TrainingJob;
 
 struct Choice {
-  std::string option;     // without dashes
-  std::string value;      // as text of the option; empty: left to choose itself alike again
-  std::string reason;     // in few words
-  bool has_line = false;  // a line of the plan shows it already
+  std::string option;  // without dashes
+  std::string value;   // as given on the command line; empty: a repeated run makes the same choice
+  std::string reason;  // a few words
+  bool has_line = false;  // already shown in a line of the plan
 };
 
-// Whoever chooses adds it here; a later choice of the same option replaces the earlier one.
+// Adds a choice; replaces an earlier one of the same option.
 void choose(std::vector<Choice>& choices, Choice choice);
 
-// Adds a line to the plan for each choice that has none yet.
+// Adds a line to the plan for each choice without one.
 void add_choice_lines(const std::vector<Choice>& choices, TextPairs& plan);
 
-// Adds the choices that prepare() has made. A collective.
+// Adds the choices made by prepare(). A collective.
 void add_choices(TrainingJob& job);
 
-// `path`: where the file or folder is that --weights `given` names, on rank 0. A repeated run reads
-// the same bytes, and needs no secret of a URL.
+// Records where the weights given as --weights `given` were found: `path`, on rank 0. A repeated
+// run then reads the same bytes and needs no secrets from a URL.
 void add_weights_choice(const std::string& given, const std::string& path, TrainingJob& job);
 
-// Every option, with what --auto has settled.
+// The value of every option, including those set by --auto.
 OptionTexts options_in_effect(const TrainingJob& job);
 
-// A file for --config: the options that differ from their defaults, and what was chosen. It names
-// no output, and neither limit nor number of checkpoints.
+// A file for --config: the options that differ from their defaults, and the choices. Leaves out
+// outputs, the time limit, and the options for checkpoints.
 std::string config_text(const TrainConfig& config, const std::vector<Choice>& choices);
 
 inline constexpr const char* kRepeatName = "repeat.yaml";
 
-// As config_text(), with the epochs and steps that were made: this repeats the run.
+// The contents of repeat.yaml: config_text() under a comment that says how to repeat the run.
 std::string repeat_text(const TrainConfig& config, const std::vector<Choice>& choices);
 
-// Writes `text()` at the start of a run, again when its length is decided, and at its end; where an
-// earlier run's file is, not before the first epoch.
+// Writes `text()` at the start of a run, again when its length is decided, and at its end. If an
+// earlier run's file exists, does not write before the first epoch is done.
 std::unique_ptr<RunSink> make_repeat_file(const std::filesystem::path& path,
                                           std::function<std::string()> text);
 

@@ -1,4 +1,4 @@
-// --folds where the network itself is trained: which images each of the folds' networks judges.
+// Plans --folds for a run that trains the network itself: which images belong to which fold.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,16 +9,16 @@
 
 namespace kiln {
 
-// Settles the job's `fold_of`, what the folds mean for its options, and their column in the split;
-// nothing where there are none, or a layer is fitted to features. Throws Error kUserError for a
-// network or images that --freeze backbone cannot have folds of, Error kInvalidDataset for images
-// that are too few. A collective.
+// Sets the job's `fold_of`, the options that folds imply, and the fold column of the split. Does
+// nothing without --folds or if a layer is fitted to features. Throws Error kUserError if the
+// network or the transforms do not allow folds with --freeze backbone, Error kInvalidDataset if
+// there are too few images. A collective.
 void settle_folds(TrainingJob& job);
 
-// The line of the plan about the folds.
+// The plan's line about the folds.
 std::string fold_plan_text(const TrainingJob& job);
 
-// FoldsProgress::logits where no image is judged yet.
+// Initial value of FoldsProgress::logits: no image is judged yet.
 at::Tensor empty_fold_logits(const TrainingJob& job);
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Warnings about a plan that may not be what its author wants.
+// Warnings about a plan that may not be what the user wants.
 #pragma once
 
 #include <string>
@@ -8,18 +8,19 @@
 
 namespace kiln {
 
-// One sentence for each thing to notice before the first step: about the data, the steps, the
+// One sentence for each issue to notice before the first step, about the data, the steps or the
 // schedule. The same on all ranks, except for notes on a shard.
 std::vector<std::string> plan_warnings(const TrainingJob& job);
 
-// Whether training and validation data are one folder, or one lies inside the other.
+// Whether training and validation data are the same folder or one is inside the other.
 bool share_a_folder(const TrainingInputs& inputs);
 
-// How many of all validation images are also training images, once both sets have been read; rank 0
-// warns of them. A collective.
+// The number of validation images that are also training images; rank 0 warns about them. Call once
+// both sets have been read. A collective.
 long long warn_of_shared_images(const TrainingJob& job, long long num_valid);
 
-// Images that no step of an epoch takes, as they do not fill one; 0 where each host has its own.
+// The number of images left over in each epoch because they do not fill a step; 0 if each host has
+// its own images.
 long long images_left_over(const TrainingJob& job);
 
 }  // namespace kiln

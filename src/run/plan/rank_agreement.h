@@ -1,5 +1,5 @@
-// What the ranks of a job compare and agree on before training.
-// Collectives, unless noted: every rank calls them in the same order.
+// What the ranks of a job compare and agree on before training. Unless noted, these are
+// collectives, which all ranks call in the same order.
 #pragma once
 
 #include <memory>
@@ -17,18 +17,20 @@
 namespace kiln {
 
 // Rejects ranks with different versions, options or kinds of device, more ranks than GPUs, and two
-// ranks on one GPU. Throws Error kUserError on rank 0 naming all ranks and differences.
+// ranks on one GPU. Throws Error kUserError on rank 0, naming all ranks and differences.
 void require_one_job(World& world, const OptionTexts& options, const Device& device);
 
-// Ranks whose units differ take what all of them can do. Throws as choose_precision().
+// If ranks have different hardware, chooses a precision that all of them support. Throws as
+// choose_precision().
 PrecisionChoice agreed_precision(World& world, std::optional<Precision> asked,
                                  const Device& device);
 
-// What --exchange asks of ranks and devices, no collective. Throws Error kUserError.
+// Checks the requirements of --exchange on ranks and devices. Not a collective. Throws Error
+// kUserError.
 void check_exchange(const World& world, const ExchangeConfig& config, const Device& device);
 
-// Reduces gradients on this device; a local communicator for one rank. `world` and `log` must
-// outlive it.
+// The communicator that sums gradients on this device; a local communicator for a single rank.
+// `world` and `log` must outlive it.
 std::unique_ptr<Communicator> join_communicator(World& world, const RanksConfig& config,
                                                 const std::string& log_path, const Device& device,
                                                 Log& log);

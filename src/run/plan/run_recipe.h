@@ -1,5 +1,4 @@
-// The recipe of a run: from its options to the values that training takes, and to the words that
-// tell it.
+// The recipe of a run: derives it from the options, and describes it in the plan.
 #pragma once
 
 #include "base/text.h"
@@ -13,17 +12,17 @@ namespace kiln {
 
 struct TrainingJob;
 
-// Without class weights and the number of epochs, which need all ranks.
+// Leaves out class weights and the number of epochs, which depend on all ranks.
 Recipe recipe_of(const OptimizationConfig& config, const TrainingInputs& inputs, int num_ranks,
                  Precision precision);
 
 void set_stopping_rule(const OptimizationConfig& config, EarlyStopping& stopping);
 
-// Throws Error kUserError for options that say how epochs are trained, where there are none.
+// Throws Error kUserError for options about training in epochs if the job trains none.
 void check_recipe_of_features(const TrainingJob& job);
 
-// A line with --recipe and each option that belongs to it, as it is in effect; none where all of
-// them are the designer's.
+// Adds a line with --recipe and the effective value of each of its options; none if all of them are
+// the designer's.
 void plan_recipe(const TrainConfig& config, TextPairs& plan);
 
 }  // namespace kiln

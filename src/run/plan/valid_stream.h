@@ -1,4 +1,4 @@
-// Validation images that come in a stream, for all ranks.
+// Reads validation images from a stream, for all ranks.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace kiln {
 
-// A collective. Empty unless rank 0 finds a stream at --valid-data-path, which it reads to its end;
-// each rank keeps all images. Errors are those of check_valid_stream() and keep_stream().
+// Empty unless rank 0 finds a stream at --valid-data-path, which it then reads to its end; every
+// rank keeps all images. A collective. Throws as check_valid_stream() and keep_stream().
 std::optional<Dataset> keep_valid_stream(World& world, const TrainConfig& config, Log& log);
 
 }  // namespace kiln

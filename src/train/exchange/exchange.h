@@ -1,4 +1,4 @@
-// How the gradients of all ranks become their next weights: the end of a step. An exchange is one
+// The end of a step: how the gradients of all ranks become their next weights. Each exchange is one
 // file and one row of the table in exchange.cpp.
 #pragma once
 
@@ -18,14 +18,15 @@ struct TrainState;
 struct ExchangePlan {
   std::string name = "all-reduce";  // a row of the table
   int num_servers = 0;              // the last ranks; the others train
-  OptimizerPlan optimizer = {};     // that of the state
+  OptimizerPlan optimizer = {};     // as in the state
 };
 
-// What a step asks of the exchange that ends it.
+// What a step passes to the exchange that ends it.
 struct StepUpdate {
   double learning_rate = 0;
-  double clip_norm = 0;      // 0: gradients stay as they are
-  bool has_trained = false;  // this rank on any image or, where gradients are summed, maybe others
+  double clip_norm = 0;  // 0: gradients stay as they are
+  // Whether this rank trained on any image, or another rank may have and gradients are summed.
+  bool has_trained = false;
 };
 
 // One thread.
@@ -33,22 +34,22 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // The next backward is the step's last.
+  // Call before the step's last backward.
   virtual void begin() = 0;
-  // After it: the model has the weights that the next step begins with. Tells `context` the phases
-  // from kCommunication on. Every rank calls it once per step, even if its batch was empty.
+  // Call after it. Afterwards the model has the weights for the next step. Reports the phases from
+  // kCommunication on to `context`. Every rank calls it once per step, even if its batch was empty.
   virtual void finish(const StepUpdate& update, StepContext& context) = 0;
-  // A collective, between two steps: every rank has the same weights, and the optimizer's state.
+  // Call between two steps: gives every rank the same weights and optimizer state. A collective.
   virtual void join() = 0;
-  // Between which ranks the parameters are divided, in lines for people; empty: they are not.
+  // Human-readable lines on how the parameters are divided among ranks; empty if they are not.
   virtual std::vector<std::string> spread() const { return {}; }
 };
 
-// The first row, which TrainState has unless it is given another. `state` must outlive it.
+// The table's first row and the default of TrainState. `state` must outlive it.
 std::unique_ptr<Exchange> make_all_reduce(TrainState& state);
 
-// Throws InternalError for a name that no row has. A collective; the state is as restored, and all
-// arguments but the plan must outlive the exchange.
+// Throws InternalError for a name that no row has. A collective, called after the state has been
+// restored. All arguments but the plan must outlive the exchange.
 std::unique_ptr<Exchange> make_exchange(const ExchangePlan& plan, TrainState& state, World& world,
                                         Communicator& communicator);
 

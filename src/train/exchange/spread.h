@@ -1,4 +1,4 @@
-// Which server holds which parameters, and how old a gradient is when it comes.
+// Which server holds which parameters, and how stale a gradient is when it arrives.
 #pragma once
 
 #include <algorithm>
@@ -8,20 +8,20 @@
 
 namespace kiln {
 
-// The indices of the tensors that each server holds, ascending, spread evenly by bytes: whole
-// tensors, the largest first, each to the server that has the fewest bytes so far. More servers
-// than tensors: the last ones hold none.
+// Divides tensors among servers evenly by bytes: assigns whole tensors, largest first, each to the
+// server with the fewest bytes so far. Returns the ascending tensor indices of each server. If
+// there are more servers than tensors, the last ones get none.
 std::vector<std::vector<std::size_t>> spread_evenly(const std::vector<std::size_t>& bytes,
                                                     int num_servers);
 
-// What a server knows of its workers. A gradient's staleness is the number of updates that others
-// have made since its worker got the weights that it is of.
+// Tracks the staleness of a server's workers. The staleness of a gradient is the number of updates
+// made by other workers since its worker got the weights it was computed from.
 class ServerClock {
  public:
   explicit ServerClock(int num_workers) : at_pull_(static_cast<std::size_t>(num_workers)) {}
 
   std::int64_t staleness(int worker) const { return updates_ - at_pull_.at(index(worker)); }
-  // The rate of the worker's gradient: divided by its staleness, undivided if that is 0. Zhang,
+  // The learning rate for the worker's gradient: divided by its staleness, unless that is 0. Zhang,
   // Gupta, Lian and Liu, "Staleness-aware Async-SGD for Distributed Deep Learning", 2016.
   double rate(double learning_rate, int worker) const {
     return learning_rate / static_cast<double>(std::max<std::int64_t>(1, staleness(worker)));
@@ -29,7 +29,7 @@ class ServerClock {
 
   void note_update() { ++updates_; }
   void note_pull(int worker) { at_pull_.at(index(worker)) = updates_; }
-  // All have the weights as they are now.
+  // All workers now have the current weights.
   void note_join() { std::fill(at_pull_.begin(), at_pull_.end(), updates_); }
 
  private:

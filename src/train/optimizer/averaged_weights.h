@@ -3,8 +3,8 @@
 //
 //   average += (1 - d) * (weight - average),  d = min(decay, (1 + n) / (10 + n)) in step n from 0
 //
-// so that the first weights, which are random, are soon forgotten. BatchNorm's statistics are
-// averaged alike.
+// so that the initial random weights are soon forgotten. BatchNorm's statistics are averaged the
+// same way.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,16 @@ namespace kiln {
 // One thread. On a GPU the work is queued, not waited for.
 class AveragedWeights {
  public:
-  // Begins with the model's weights as they are; the model must outlive it.
+  // Starts from the model's current weights. The model must outlive it.
   AveragedWeights(const ImageModel& model, double decay);
 
   void note_step();
 
-  // Exchanges the averages with the model's weights; a second time exchanges them back.
+  // Swaps the averages with the model's weights. A second call swaps them back.
   void exchange();
 
-  // The averages, named as in the model. The tensors are not copies: writing to them sets them.
+  // The averages, named as in the model. The tensors are not copies: writing to them changes the
+  // averages.
   const std::vector<NamedTensor>& state() const { return averages_; }
   // The averages of the model's buffers(), in their order.
   std::vector<NamedTensor> buffers() const;
@@ -37,11 +38,11 @@ class AveragedWeights {
   const double decay_;
   std::int64_t steps_ = 0;
   std::vector<NamedTensor> averages_;  // of all tensors in the model's state()
-  // Tensors of the model and their averages: floats, which are averaged, and counts.
+  // The model's tensors and their averages: floating-point tensors, which are averaged, and counts.
   std::vector<at::Tensor> weights_, weight_averages_, counts_, count_averages_;
 };
 
-// The averages are in the model while it lives; nullptr: there are none.
+// Puts the averages into the model for its lifetime. nullptr: does nothing.
 class AveragesInPlace {
  public:
   explicit AveragesInPlace(AveragedWeights* averages) : averages_(averages) {

@@ -1,6 +1,6 @@
 // Keeps small gradients of float16 training from vanishing: the loss is multiplied by a scale
 // before backward, and the gradients are divided by it after. The scale grows until a gradient
-// overflows; that step is skipped, and the scale halved.
+// overflows; that step is then skipped and the scale halved.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,16 +16,17 @@ struct LossScale {
   int skipped_steps = 0;  // in this epoch
 };
 
-// All of it is on the device, and the host waits for nothing but values(). One thread.
+// Everything is on the device; the host waits only in values(). One thread.
 class LossScaler {
  public:
   explicit LossScaler(const c10::Device& device);
 
   at::Tensor scaled(const at::Tensor& loss) const;
 
-  // Once per step, on gradients that are complete and summed over the ranks, so that all ranks see
-  // the same: divides them by the scale, and adapts the scale. Returns float32 [1] for
-  // Optimizer::step, valid until the next call: 1 if a gradient was not finite, else 0.
+  // Call once per step, on gradients that are complete and summed over the ranks, so that all ranks
+  // get the same result. Divides the gradients by the scale and adapts the scale. Returns float32
+  // [1] for Optimizer::step(), valid until the next call: 1 if a gradient was not finite, otherwise
+  // 0.
   const at::Tensor& unscale(const std::vector<at::Tensor>& gradients);
 
   LossScale values() const;  // waits for the device

@@ -1,5 +1,5 @@
-// Updates weights from gradients. An optimizer is one file optimizer_NAME.cpp and one row of the
-// table in optimizer.cpp.
+// Updates weights from gradients. Each optimizer is one file NAME.cpp and one row of the table in
+// optimizer.cpp.
 #pragma once
 
 #include <memory>
@@ -15,29 +15,30 @@ namespace kiln {
 // Parameters with the same settings. A parameter in no group is frozen.
 struct ParameterGroup {
   std::vector<NamedTensor> parameters;
-  std::vector<at::Tensor> gradients;  // of the same order and strides (GradientBuckets)
+  std::vector<at::Tensor> gradients;  // in the same order, with the same strides (GradientBuckets)
   double weight_decay = 0;
   double rate = 1;  // factor on the learning rate
 };
 
-// The trained parameters of `model`, with the plan's weight decay: in one group, or in more where
-// its head has a rate of its own, or what has one dimension (biases, and the scales and shifts of
-// normalization) no weight decay. `gradients` are in the order of trained_parameters().
+// Groups the trained parameters of `model`. There is one group, with the plan's weight decay,
+// unless the head has a learning rate of its own or one-dimensional parameters (biases, and the
+// scales and shifts of normalization) have no weight decay. `gradients` must be in the order of
+// trained_parameters().
 std::vector<ParameterGroup> groups_of(const ImageModel& model,
                                       const std::vector<at::Tensor>& gradients,
                                       const OptimizerPlan& plan);
 
-// One thread. The tensors of the groups are those of the model and the buckets, not copies.
+// The groups share their tensors with the model and the buckets. One thread.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Updates every parameter in place; on a GPU the work is queued, not waited for. `skip`: float32
-  // [1] on the parameters' device, which only it reads; 1: nothing changes.
+  // Updates every parameter in place. On a GPU the work is queued, not waited for. `skip`: float32
+  // [1] on the parameters' device and read only there; if it is 1, nothing changes.
   virtual void step(double learning_rate, const std::optional<at::Tensor>& skip = {}) = 0;
 
-  // The optimizer's state besides weights and gradients, named "momentum.PARAMETER" and the like.
-  // The tensors are not copies: writing to them sets the state.
+  // The optimizer's state, apart from weights and gradients, named "momentum.PARAMETER" and the
+  // like. The tensors are not copies: writing to them changes the state.
   virtual std::vector<NamedTensor> state() const = 0;
 };
 

@@ -1,5 +1,5 @@
-// The learning rate of a step. A schedule is a pure function of the plan and the time trained: one
-// file schedule_NAME.cpp and one row of the table in schedule.cpp.
+// The learning rate of a step. A schedule is a pure function of the plan and the time trained. Each
+// is one file NAME.cpp and one row of the table in schedule.cpp.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@ namespace kiln {
 
 struct Schedule {
   std::string_view name;
-  // `epochs` trained so far, from 0; whole unless the plan is per step.
+  // `epochs`: trained so far, from 0; an integer unless the plan is per step.
   double (*rate)(const SchedulePlan& plan, double epochs) = nullptr;
 };
 
 // Throws InternalError for a name that no row has.
 const Schedule& find_schedule(const SchedulePlan& plan);
 
-// The learning rate of step `step`, counted from 0 since the first epoch.
+// The learning rate of step `step`, counted from 0 over all epochs.
 double rate(const SchedulePlan& plan, std::int64_t step);
 
-// Where warm-up begins, and the floor that rates fall to; not of onecycle.
+// Where warm-up starts, and the lowest rate. Not used by onecycle.
 inline constexpr double kWarmupStart = 1e-4;
 inline constexpr double kRateFloor = 1e-7;
 
-// The linear warm-up of the schedules but onecycle, for `epochs` below plan.warmup_epochs.
+// Linear warm-up, for `epochs` below plan.warmup_epochs. Used by all schedules except onecycle.
 inline double warmup_rate(const SchedulePlan& plan, double epochs) {
   return kWarmupStart + (plan.peak - kWarmupStart) * epochs / plan.warmup_epochs;
 }
