@@ -25,7 +25,7 @@ TrainEpoch::TrainEpoch(TrainState& state, Batches& loader, DeviceUploader& uploa
       before_(state.epoch.spent),
       communication_before_(state.gradients.communication()),
       begin_(Clock::now()),
-      rates_(state.epoch, uploader.device().is_cuda(), plan.step.batches_per_step, begin_) {
+      throughput_(state.epoch, uploader.device().is_cuda(), plan.step.batches_per_step, begin_) {
   state_.model->train(true);
   batches_ = std::int64_t{state_.epoch.steps} * plan.step.batches_per_step;
   if (state_.epoch.steps > 0) learning_rate_ = rate_after(state_.epoch.steps - 1);
@@ -71,7 +71,7 @@ DeviceBatch TrainEpoch::mix(const DeviceBatch& batch, const HostBatch& host) con
 void TrainEpoch::enter(StepPhase phase) {
   switch (phase) {
     case StepPhase::kBackward:
-      rates_.forwarded(batch_images_, Clock::now());
+      throughput_.forwarded(batch_images_, Clock::now());
       return clock_.begin(&StepTimes::backward);
     case StepPhase::kCommunication:
       return clock_.begin(&StepTimes::communication);
@@ -107,17 +107,17 @@ StepRecord TrainEpoch::timing() const {
   record.num_steps = plan_.schedule.steps_per_epoch;
   record.elapsed_seconds = epoch.spent.seconds;
   record.data_wait_share = epoch.spent.data_wait_seconds / epoch.spent.seconds;
-  record.batch_seconds = rates_.batch_seconds();
-  record.epoch_seconds = rates_.epoch_seconds();
-  record.batch_images_per_second = rates_.batch_rate();
-  record.epoch_images_per_second = rates_.epoch_rate();
+  record.batch_seconds = throughput_.batch_seconds();
+  record.epoch_seconds = throughput_.epoch_seconds();
+  record.batch_images_per_second = throughput_.batch_images_per_second();
+  record.epoch_images_per_second = throughput_.epoch_images_per_second();
   return record;
 }
 
 StepRecord TrainEpoch::step_record() {
   EpochSums& epoch = state_.epoch;
   const Totals batch = epoch.metrics.batch(), so_far = epoch.metrics.totals();  // wait: then clocks
-  rates_.waited(Clock::now());
+  throughput_.waited(Clock::now());
   epoch.spent = spent();
   StepRecord record = timing();
   record.times = epoch.spent.parts;
@@ -130,7 +130,7 @@ EpochRecord TrainEpoch::finish() {
   const EpochSums& epoch = state_.epoch;
   EpochRecord record;
   record.train = epoch.metrics.totals();  // waits for the device, so before the clock is read
-  rates_.waited(Clock::now());
+  throughput_.waited(Clock::now());
   state_.epoch.spent = spent();
   record.epoch = plan_.epoch;
   record.num_steps = epoch.steps;
