@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "run/epoch_check.h"
+
 namespace kiln {
 
 StepVotes::StepVotes(const Run& run, TrainEpoch& training, Batches& loader)

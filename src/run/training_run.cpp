@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/system.h"
+#include "run/bad_images.h"
 #include "run/checkpoint/checkpoints.h"
 #include "run/epoch_end.h"
 #include "run/epoch_validation.h"
@@ -15,7 +16,6 @@
 #include "run/kept_model.h"
 #include "run/plan/plan_warnings.h"
 #include "run/plan/prepare.h"
-#include "run/run_faults.h"
 #include "run/run_logger.h"
 #include "run/run_start.h"
 #include "run/step_votes.h"

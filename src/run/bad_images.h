@@ -1,4 +1,4 @@
-// Faults during a run: bad images, which are skipped up to an allowance, and failures that end it.
+// Bad images during a run, which are skipped up to an allowance.
 #pragma once
 
 #include <string>
@@ -47,16 +47,5 @@ class BadImageLedger {
   std::int64_t allowed_;
   ImageFaults& faults_;
 };
-
-// Other faults during a run, as errors that say what to do.
-
-// The loss of some rank is not finite; `first_nonfinite_step` is this rank's first such step, 0 for
-// none. A collective. Throws Error kFailedToCompleteOperation on rank 0 with the first such step of
-// all ranks.
-[[noreturn]] void throw_diverged(World& world, const StepRecord& at, int first_nonfinite_step);
-
-// Checks the totals of an epoch. Throws Error kInvalidDataset if no image could be decoded,
-// kFailedToCompleteOperation if the validation loss is not finite.
-void check_epoch(const EpochRecord& record);
 
 }  // namespace kiln
