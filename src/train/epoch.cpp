@@ -28,18 +28,17 @@ TrainEpoch::TrainEpoch(TrainState& state, Batches& loader, DeviceUploader& uploa
       throughput_(state.epoch, uploader.device().is_cuda(), plan.step.batches_per_step, begin_) {
   state_.model->train(true);
   batches_ = std::int64_t{state_.epoch.steps} * plan.step.batches_per_step;
-  if (state_.epoch.steps > 0) learning_rate_ = rate_after(state_.epoch.steps - 1);
+  if (state_.epoch.steps > 0) learning_rate_ = rate_of_step(state_.epoch.steps - 1);
 }
 
-double TrainEpoch::rate_after(int steps) const {
-  return rate(
-      plan_.schedule,
-      std::int64_t{plan_.epoch - 1 - plan_.epochs_before} * plan_.schedule.steps_per_epoch + steps);
+double TrainEpoch::rate_of_step(int index_in_epoch) const {
+  const std::int64_t epochs = plan_.epoch - 1 - plan_.epochs_before;
+  return rate(plan_.schedule, epochs * plan_.schedule.steps_per_epoch + index_in_epoch);
 }
 
 bool TrainEpoch::step() {
   if (!wants_step()) return false;
-  const double next_rate = rate_after(state_.epoch.steps);
+  const double next_rate = rate_of_step(state_.epoch.steps);
   if (plan_.trace != nullptr) plan_.trace->before_step(clock_);
   if (!step_.run(*this, next_rate)) return false;
   if (plan_.trace != nullptr) plan_.trace->after_step(clock_);
@@ -116,7 +115,9 @@ StepRecord TrainEpoch::timing() const {
 
 StepRecord TrainEpoch::step_record() {
   EpochSums& epoch = state_.epoch;
-  const Totals batch = epoch.metrics.batch(), so_far = epoch.metrics.totals();  // wait: then clocks
+  // Reading the metrics waits for the device, so read the clocks only afterwards.
+  const Totals batch = epoch.metrics.batch();
+  const Totals so_far = epoch.metrics.totals();
   throughput_.waited(Clock::now());
   epoch.spent = spent();
   StepRecord record = timing();
@@ -129,7 +130,8 @@ StepRecord TrainEpoch::step_record() {
 EpochRecord TrainEpoch::finish() {
   const EpochSums& epoch = state_.epoch;
   EpochRecord record;
-  record.train = epoch.metrics.totals();  // waits for the device, so before the clock is read
+  // Reading the metrics waits for the device, so read the clocks only afterwards.
+  record.train = epoch.metrics.totals();
   throughput_.waited(Clock::now());
   state_.epoch.spent = spent();
   record.epoch = plan_.epoch;

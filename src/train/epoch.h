@@ -57,7 +57,7 @@ class TrainEpoch : private StepContext {
  private:
   std::optional<DeviceBatch> next() override;
   void enter(StepPhase phase) override;
-  double rate_after(int steps) const;  // the learning rate after so many steps of the epoch
+  double rate_of_step(int index_in_epoch) const;  // the learning rate; the first step is 0
   DeviceBatch mix(const DeviceBatch& batch, const HostBatch& host) const;
   EpochTimes spent();  // on this epoch until now, before and after a checkpoint
 
