@@ -56,7 +56,7 @@ PairedAnswers paired(const std::string& first, const std::vector<Prediction>& se
 }
 
 int AutomaticRun::fit_head(TimeLimit& limit) {
-  if (!job_.is_automatic || state_.progress.automatic) return 0;
+  if (!needs_head()) return 0;
   FrozenResult frozen;
   {
     const std::unique_ptr<ImageModel> copy = copied_model(*state_.model, job_);

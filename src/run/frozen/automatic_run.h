@@ -29,8 +29,8 @@ class AutomaticRun {
   // act on, or 0. A collective.
   int fit_head(TimeLimit& limit);
 
-  // Whether the head is fitted, or none is asked for: the state can be continued from.
-  bool has_begun() const { return !job_.is_automatic || state_.progress.automatic.has_value(); }
+  // Whether fit_head() is still to be done.
+  bool needs_head() const { return job_.is_automatic && !state_.progress.automatic.has_value(); }
 
   // Whether an epoch that was fine-tuned may become the best one: where it is better than the
   // frozen network by McNemar's test at 5 %. `predictions` are this rank's. A collective.
