@@ -32,7 +32,8 @@ int StepVotes::after_step() {
   Vote mine = ballot(!cast.faults.empty());
   mine.has_ended = has_ended;
   mine.wants_checkpoint = run_.checkpoints.is_due(/*epoch_ended=*/false);
-  mine.is_out_of_time = run_.limit.leaves_no_step_after_step();
+  run_.limit.note_step();
+  mine.is_out_of_time = run_.limit.leaves_no_step();
   if (cast.is_printed) {
     cast.record = training_.step_record();
     cast.first_nonfinite_step = training_.first_nonfinite_step();

@@ -49,12 +49,13 @@ class TimeLimit {
   // Why, for the log.
   std::string end_text() const;
 
-  // Before the first step of an epoch that is thought to take so long: whether not even half of its
-  // training fits, and its validation. Then no step follows. A collective.
-  bool leaves_no_epoch(double train_seconds, double valid_seconds);
+  // Before the first step of an epoch that is thought to take so long: where not even half of its
+  // training fits, and its validation, no step follows. A collective.
+  void end_unless_epoch_fits(double train_seconds, double valid_seconds);
+  // After each step: measures the pace.
+  void note_step();
   // For this rank's vote: whether the limit leaves no time for another step, and what must follow.
-  bool leaves_no_step_after_step();
-  bool leaves_no_step_after_epoch() const;
+  bool leaves_no_step() const;
   // Acts on the vote of all ranks: if it says so, the limit is over.
   void apply_vote(bool is_out_of_time);
   // After an epoch was recorded, `end_seconds` after its last step. A collective. After the first

@@ -119,7 +119,7 @@ int end_epoch(TrainingRun& run, const EpochRecord& record, const Stopwatch& sinc
   const Vote all =
       vote(run.job.world, {.stop_signal = stop_signal(),
                            .wants_checkpoint = run.checkpoints.is_due(/*epoch_ended=*/true),
-                           .is_out_of_time = run.limit.leaves_no_step_after_epoch()});
+                           .is_out_of_time = run.limit.leaves_no_step()});
   if (all.stop_signal != 0) return all.stop_signal;
   run.limit.apply_vote(all.is_out_of_time);
   if (all.wants_checkpoint) run.checkpoints.begin();
