@@ -40,7 +40,7 @@ class StepVotes {
 
  private:
   // What this rank keeps beside a vote that it has cast, until it acts on it.
-  struct Cast {
+  struct PendingStep {
     std::vector<BadImage> faults;
     bool is_printed = false;
     StepRecord record;  // set if the step is printed
@@ -54,7 +54,7 @@ class StepVotes {
   TrainEpoch& training_;
   Batches& loader_;
   DelayedVotes votes_;
-  std::deque<Cast> casts_;
+  std::deque<PendingStep> pending_;
 };
 
 }  // namespace kiln
