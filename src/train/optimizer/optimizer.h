@@ -1,5 +1,5 @@
-// Updates weights from gradients. An optimizer is one file optimizer_NAME.cpp and one row of the
-// table in optimizer.cpp.
+// Updates weights from gradients. An optimizer is one file NAME.cpp and one row of the table in
+// optimizer.cpp.
 #pragma once
 
 #include <memory>
@@ -36,8 +36,10 @@ class Optimizer {
   // [1] on the parameters' device, which only it reads; 1: nothing changes.
   virtual void step(double learning_rate, const std::optional<at::Tensor>& skip = {}) = 0;
 
-  // The optimizer's state besides weights and gradients, named "momentum.PARAMETER" and the like.
-  // The tensors are not copies: writing to them sets the state.
+  // The optimizer's state besides weights and gradients. What belongs to a parameter is named
+  // KIND.PARAMETER ("momentum.PARAMETER"); a name without a dot ("steps") belongs to all parameters
+  // alike: the parameter server combines the states of its ranks by this. The tensors are not
+  // copies: writing to them sets the state.
   virtual std::vector<NamedTensor> state() const = 0;
 };
 

@@ -1,5 +1,5 @@
 // The learning rate of a step. A schedule is a pure function of the plan and the time trained: one
-// file schedule_NAME.cpp and one row of the table in schedule.cpp.
+// file NAME.cpp and one row of the table in schedule.cpp.
 #pragma once
 
 #include <cstdint>
