@@ -1,5 +1,5 @@
-// Updates weights from gradients. An optimizer is one file NAME.cpp and one row of the table in
-// optimizer.cpp.
+// Updates weights from gradients. An optimizer is one file NAME.cpp and one row of catalogue.h, for
+// which optimizer.cpp names its function.
 #pragma once
 
 #include <memory>
