@@ -10,7 +10,7 @@ namespace kiln {
 
 struct RecipeConfig {
   std::string name = "designer";  // the value of --recipe; what it sets is in the other fields
-  std::string optimizer = "sgd";  // a row of train/optimizer/optimizer.cpp
+  std::string optimizer = "sgd";  // a row of train/optimizer/catalogue.h
   double momentum = 0.9;
   double weight_decay = 1e-4;
   bool decays_norm_and_bias = true;

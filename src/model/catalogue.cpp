@@ -7,23 +7,25 @@
 namespace kiln {
 namespace {
 
-// In the order of the shapes in KnownNetwork.
-const std::array<NetworkFamily, 2>& families() {
-  static const std::array<NetworkFamily, 2> kFamilies{{
-      {.name = "ResNet",
-       .designer_module = "resnet",
-       .head = "fc.",
-       .options = {kZeroInitResidual},
-       .stride_rounding_up = 32,
-       .stride_rounding_down = 1},
-      {.name = "DenseNet",
-       .designer_module = "densenet",
-       .head = "classifier.",
-       .options = {kMemoryEfficient},
-       .stride_rounding_up = 4,
-       .stride_rounding_down = 8},
-  }};
-  return kFamilies;
+// A shape without one does not compile.
+const NetworkFamily& family_of(const ResNetShape& /*shape*/) {
+  static const NetworkFamily kResNet{.name = "ResNet",
+                                     .designer_module = "resnet",
+                                     .head = "fc.",
+                                     .options = {kZeroInitResidual},
+                                     .stride_rounding_up = 32,
+                                     .stride_rounding_down = 1};
+  return kResNet;
+}
+
+const NetworkFamily& family_of(const DenseNetShape& /*shape*/) {
+  static const NetworkFamily kDenseNet{.name = "DenseNet",
+                                       .designer_module = "densenet",
+                                       .head = "classifier.",
+                                       .options = {kMemoryEfficient},
+                                       .stride_rounding_up = 4,
+                                       .stride_rounding_down = 8};
+  return kDenseNet;
 }
 
 }  // namespace
@@ -70,7 +72,7 @@ int NetworkFamily::final_map_side(int image_side) const {
 }
 
 const NetworkFamily& KnownNetwork::family() const {
-  return families().at(shape.index());
+  return std::visit([](const auto& one) -> const NetworkFamily& { return family_of(one); }, shape);
 }
 
 std::vector<std::string> network_names() {
@@ -86,8 +88,8 @@ const KnownNetwork* find_network(std::string_view name) {
 }
 
 const NetworkFamily* find_family(std::string_view name) {
-  for (const NetworkFamily& family : families())
-    if (family.name == name) return &family;
+  for (const KnownNetwork& network : known_networks())
+    if (network.family().name == name) return &network.family();
   return nullptr;
 }
 

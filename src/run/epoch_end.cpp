@@ -1,7 +1,7 @@
 #include "run/epoch_end.h"
 
 #include "base/text.h"
-#include "run/run_faults.h"
+#include "run/epoch_check.h"
 #include "run/vote.h"
 #include "train/replicas.h"
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/system.h"
+#include "run/epoch_check.h"
 #include "run/plan/class_counts.h"
 #include "run/vote.h"
 

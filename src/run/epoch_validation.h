@@ -6,8 +6,8 @@
 #include "base/training_record.h"
 #include "model/image_model.h"
 #include "parallel/ranks/world.h"
+#include "run/bad_images.h"
 #include "run/plan/prepare.h"
-#include "run/run_faults.h"
 #include "run/run_logger.h"
 #include "train/evaluation.h"
 

@@ -92,8 +92,10 @@ ValidationDetails judge(World& world, const std::vector<Prediction>& predictions
 bool keep_if_best(const TrainingJob& job, TrainState& state, const EpochRecord& record) {
   const OptimizationConfig& config = job.config.optimization;
   BestEpoch& best = state.progress.best;
-  const bool is_first = best.epoch <= job.first_epochs();
-  if (!is_first && config.save == SaveChoice::kBest &&
+  // Without one the best so far is none or, with --auto, the epoch that fitted the head, which
+  // AutomaticRun::allows() has compared with this one.
+  const bool has_trained_rival = best.epoch > job.first_epochs();
+  if (has_trained_rival && config.save == SaveChoice::kBest &&
       !is_better(judged(record), {best.valid, best.macro_recall}, config.best_by))
     return false;
   best = {.epoch = record.epoch,

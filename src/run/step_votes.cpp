@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "run/epoch_check.h"
+
 namespace kiln {
 
 StepVotes::StepVotes(const Run& run, TrainEpoch& training, Batches& loader)
@@ -23,22 +25,23 @@ int StepVotes::before_steps() {
 }
 
 int StepVotes::after_step() {
-  Cast cast;
-  cast.is_printed = (training_.steps_done() - 1) % run_.job.config.output.print_freq == 0;
-  cast.faults = loader_.take_faults();
+  PendingStep step;
+  step.is_printed = (training_.steps_done() - 1) % run_.job.config.output.print_freq == 0;
+  step.faults = loader_.take_faults();
   const bool has_ended = training_.wants_step() && !loader_.await_step();
-  Vote mine = ballot(!cast.faults.empty());
+  Vote mine = ballot(!step.faults.empty());
   mine.has_ended = has_ended;
   mine.wants_checkpoint = run_.checkpoints.is_due(/*epoch_ended=*/false);
-  mine.is_out_of_time = run_.limit.leaves_no_step_after_step();
-  if (cast.is_printed) {
-    cast.record = training_.step_record();
-    cast.first_nonfinite_step = training_.first_nonfinite_step();
-    mine.has_diverged = cast.first_nonfinite_step != 0;
-    mine.numbers = summed_numbers(cast.record);
+  run_.limit.note_step();
+  mine.is_out_of_time = run_.limit.leaves_no_step();
+  if (step.is_printed) {
+    step.record = training_.step_record();
+    step.first_nonfinite_step = training_.first_nonfinite_step();
+    mine.has_diverged = step.first_nonfinite_step != 0;
+    mine.numbers = summed_numbers(step.record);
   }
   votes_.cast(mine);
-  casts_.push_back(std::move(cast));
+  pending_.push_back(std::move(step));
   return votes_.is_due() ? act_on_oldest() : 0;
 }
 
@@ -51,25 +54,26 @@ int StepVotes::after_last_step() {
 int StepVotes::act_on_oldest() {
   TrainingJob& job = run_.job;
   const Vote all = votes_.take();
-  Cast cast = std::move(casts_.front());
-  casts_.pop_front();
-  if (all.has_bad_images) run_.bad_train.record_on_all_ranks(cast.faults, job.world, job.log);
-  if (all.has_diverged) throw_diverged(job.world, cast.record, cast.first_nonfinite_step);
-  if (cast.is_printed) {
-    set_summed_numbers(all.numbers, cast.record);
-    run_.log.step(cast.record);
+  PendingStep step = std::move(pending_.front());
+  pending_.pop_front();
+  if (all.has_bad_images) run_.bad_train.record_on_all_ranks(step.faults, job.world, job.log);
+  if (all.has_diverged) throw_diverged(job.world, step.record, step.first_nonfinite_step);
+  if (step.is_printed) {
+    set_summed_numbers(all.numbers, step.record);
+    run_.log.step(step.record);
   }
   run_.log.progress(training_.timing());
   if (job.trace) job.trace->after_step();
   if (all.has_ended && all.stop_signal == 0) loader_.end_here();
   run_.limit.apply_vote(all.is_out_of_time);
   if (all.stop_signal != 0) {
-    // A step without images that could not be waited for is no place to continue from.
+    // A rank whose read was cut short by the stop signal may have trained on an incomplete batch,
+    // so no checkpoint starts from this step.
     if (job.world.sum({loader_.was_cut_short() ? 1.0 : 0.0}).front() > 0)
       run_.checkpoints.forgo_the_last();
-  } else if (all.wants_checkpoint && !cast.is_answered) {
+  } else if (all.wants_checkpoint && !step.is_answered) {
     run_.checkpoints.begin();
-    for (Cast& later : casts_) later.is_answered = true;
+    for (PendingStep& later : pending_) later.is_answered = true;
   }
   return all.stop_signal;
 }

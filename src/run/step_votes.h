@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "data/loader/batches.h"
+#include "run/bad_images.h"
 #include "run/checkpoint/checkpoints.h"
 #include "run/plan/prepare.h"
-#include "run/run_faults.h"
 #include "run/run_logger.h"
 #include "run/time_limit.h"
 #include "run/vote.h"
@@ -40,7 +40,7 @@ class StepVotes {
 
  private:
   // What this rank keeps for a vote from casting it until acting on it.
-  struct Cast {
+  struct PendingStep {
     std::vector<BadImage> faults;
     bool is_printed = false;
     StepRecord record;  // set if the step is printed
@@ -54,7 +54,7 @@ class StepVotes {
   TrainEpoch& training_;
   Batches& loader_;
   DelayedVotes votes_;
-  std::deque<Cast> casts_;
+  std::deque<PendingStep> pending_;
 };
 
 }  // namespace kiln

@@ -131,29 +131,27 @@ bool TimeLimit::has_more_steps() const {
   return epoch < job_.last_epoch() || (epoch == job_.last_epoch() && state_.epoch.steps < steps);
 }
 
-bool TimeLimit::leaves_no_step_after_step() {
-  if (!is_set() || !job_.world.leads()) return false;
+void TimeLimit::note_step() {
+  if (!is_set() || !job_.world.leads()) return;
   ++steps_;
   if (steps_ == kWarmUpSteps) since_second_ = {};
   if (steps_ > kWarmUpSteps) step_seconds_ = since_second_.seconds() / (steps_ - kWarmUpSteps);
-  return seconds_left() < step_seconds_ + end_seconds();
 }
 
-bool TimeLimit::leaves_no_step_after_epoch() const {
+bool TimeLimit::leaves_no_step() const {
   return is_set() && job_.world.leads() && seconds_left() < step_seconds_ + end_seconds();
 }
 
-bool TimeLimit::leaves_no_epoch(double train_seconds, double valid_seconds) {
-  if (!is_set()) return false;
+void TimeLimit::end_unless_epoch_fits(double train_seconds, double valid_seconds) {
+  if (!is_set()) return;
   thought_end_seconds_ = valid_seconds;
   TimePlan decided = plan();
   decided.epoch_seconds = train_seconds + valid_seconds;
   decided.is_over = seconds_left() < kPartWorthIt * train_seconds + valid_seconds;
   decided = job_.world.broadcast(decided);
-  if (!decided.is_over) return false;
+  if (!decided.is_over) return;
   plan() = decided;
   log_.planned({.num_epochs = job_.first_epochs(), .reason = time_limit_text(job_, plan())});
-  return true;
 }
 
 void TimeLimit::apply_vote(bool is_out_of_time) {

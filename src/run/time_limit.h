@@ -48,14 +48,14 @@ class TimeLimit {
   // The reason, for the log.
   std::string end_text() const;
 
-  // Call before the first step of an epoch that is expected to take this long. Returns true, and
-  // ends training, if there is not enough time for its validation and half of its training. A
-  // collective.
-  bool leaves_no_epoch(double train_seconds, double valid_seconds);
+  // Call before the first step of an epoch that is expected to take this long. Ends training if
+  // there is not enough time for its validation and half of its training. A collective.
+  void end_unless_epoch_fits(double train_seconds, double valid_seconds);
+  // Call after each step: measures how long steps take.
+  void note_step();
   // For this rank's vote: whether there is no time left for another step and for what must follow
   // it.
-  bool leaves_no_step_after_step();
-  bool leaves_no_step_after_epoch() const;
+  bool leaves_no_step() const;
   // Acts on the vote of all ranks: ends training if `is_out_of_time`.
   void apply_vote(bool is_out_of_time);
   // Call after an epoch has been recorded, `end_seconds` after its last step. After the first

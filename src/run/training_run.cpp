@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/system.h"
+#include "run/bad_images.h"
 #include "run/checkpoint/checkpoints.h"
 #include "run/epoch_end.h"
 #include "run/epoch_validation.h"
@@ -15,7 +17,6 @@
 #include "run/kept_model.h"
 #include "run/plan/plan_warnings.h"
 #include "run/plan/prepare.h"
-#include "run/run_faults.h"
 #include "run/run_logger.h"
 #include "run/run_start.h"
 #include "run/step_votes.h"
@@ -62,34 +63,48 @@ int train_steps(TrainingRun& run, int epoch, EpochRecord& record) {
   return 0;
 }
 
+// Completes the record with the validation numbers: those of the model, or of the folds' networks.
+// Returns the stop signal that all ranks act on, or 0.
+int validate_epoch(TrainingRun& run, EpochRecord& record, Validation& validation) {
+  TrainingJob& job = run.job;
+  if (run.folds.judges())
+    run.folds.judge(record);
+  else if (const int signal =
+               validate({job, *run.state.model, run.log, run.bad_valid}, record, validation))
+    return signal;
+  job.loaders->adapt_threads();
+  // By the end of the first epoch both sets have been read.
+  if (record.epoch == 1 && !run.folds.judges() && !job.inputs.train.is_stream())
+    record.valid_in_train = warn_of_shared_images(job, record.valid.count);
+  record.bad_train_images = run.state.bad_train.num_bad;
+  record.bad_valid_images = run.state.bad_valid.num_bad;
+  return 0;
+}
+
+// Keeps the model if all who have a say allow it and it is the best so far. Returns whether it is
+// kept, on all ranks alike.
+bool keep_if_allowed(TrainingRun& run, const EpochRecord& record,
+                     const std::vector<Prediction>& predictions) {
+  // The order matters: automatic.allows() is a collective and keeps its own account of every epoch,
+  // so it comes first. keep_if_best() changes the state, so it comes last.
+  return run.automatic.allows(record, predictions) && run.folds.allows(record.epoch) &&
+         keep_if_best(run.job, run.state, record);
+}
+
 // The validation half: judges the model, and keeps it if it is the best so far; `kept` is then what
 // the record shows of it. Returns the stop signal that all ranks act on, or 0.
 int judge_model(TrainingRun& run, EpochRecord& record, std::optional<ValidationDetails>& kept) {
-  TrainingJob& job = run.job;
   TrainState& state = run.state;
-  job.world.enter("evaluating, epoch " + std::to_string(record.epoch));
+  run.job.world.enter("evaluating, epoch " + std::to_string(record.epoch));
   Validation validation;
-  bool is_kept = false;
   {
     // The averaged weights are judged and kept, if there are some.
     const AveragesInPlace averages(state.averages ? &*state.averages : nullptr);
-    if (run.folds.judges())
-      run.folds.judge(record);
-    else if (const int signal =
-                 validate({job, *state.model, run.log, run.bad_valid}, record, validation))
-      return signal;
-    job.loaders->adapt_threads();
-    // By the end of the first epoch both sets have been read.
-    if (record.epoch == 1 && !run.folds.judges() && !job.inputs.train.is_stream())
-      record.valid_in_train = warn_of_shared_images(job, record.valid.count);
-    record.bad_train_images = state.bad_train.num_bad;
-    record.bad_valid_images = state.bad_valid.num_bad;
-    is_kept = run.automatic.allows(record, validation.predictions) &&
-              run.folds.allows(record.epoch) && keep_if_best(job, state, record);
+    if (const int signal = validate_epoch(run, record, validation)) return signal;
+    if (!keep_if_allowed(run, record, validation.predictions)) return 0;
   }
-  if (!is_kept) return 0;
   kept = run.folds.judges() ? run.folds.details()
-                            : judge_best(job, state, validation.predictions, validation.logits);
+                            : judge_best(run.job, state, validation.predictions, validation.logits);
   return 0;
 }
 
@@ -104,7 +119,7 @@ int end_epoch(TrainingRun& run, const EpochRecord& record, const Stopwatch& sinc
   const Vote all =
       vote(run.job.world, {.stop_signal = stop_signal(),
                            .wants_checkpoint = run.checkpoints.is_due(/*epoch_ended=*/true),
-                           .is_out_of_time = run.limit.leaves_no_step_after_epoch()});
+                           .is_out_of_time = run.limit.leaves_no_step()});
   if (all.stop_signal != 0) return all.stop_signal;
   run.limit.apply_vote(all.is_out_of_time);
   if (all.wants_checkpoint) run.checkpoints.begin();
@@ -141,7 +156,7 @@ TrainingEnd train_in_parts(TrainingRun& run) {
     return {.signal = train_on_features(run.job, run.state, *run.state.model, run.log).stop_signal};
   }
   if (const int signal = run.folds.train(run.checkpoints)) return {.signal = signal};
-  const bool fits_head = !run.automatic.has_begun();
+  const bool fits_head = run.automatic.needs_head();
   if (const int signal = run.automatic.fit_head(run.limit)) {
     run.checkpoints.forgo_the_last();  // a run that is stopped here starts over
     return {.signal = signal};
@@ -170,7 +185,7 @@ int run_training(const TrainConfig& config, Process& process) {
   RunLogger log(config.output, world.leads(), job->device, process.log);
   std::optional<FoldsRun> folds;
   try {
-    state = begin(*job);
+    state = make_state(*job);
     install_stop_signals();
     begin_record(*job, *state, log);
     log.watch_memory(memory_plan(*job, *state));

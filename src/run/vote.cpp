@@ -1,5 +1,8 @@
 #include "run/vote.h"
 
+#include <array>
+#include <concepts>
+#include <type_traits>
 #include <utility>
 
 #include "base/system.h"
@@ -7,34 +10,29 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kFirstSignal = 5;
-constexpr std::size_t kNumFlags = kFirstSignal + kStopSignals.size();
+// A vote is summed as these flags, a flag for each of kStopSignals, and the numbers.
+constexpr std::array kFlags = {&Vote::has_bad_images, &Vote::has_diverged, &Vote::wants_checkpoint,
+                               &Vote::is_out_of_time, &Vote::has_ended};
+
+template <typename T, typename Record>
+concept IsMaybeConst = std::same_as<std::remove_const_t<T>, Record>;
 
 // The summed values in order, listed once for reading and writing.
-void visit_sums(auto& totals, auto&& visit) requires requires {
-  totals.loss_sum;
-}
-{
+void visit_sums(IsMaybeConst<Totals> auto& totals, auto&& visit) {
   visit(totals.loss_sum);
   visit(totals.top1);
   visit(totals.top5);
   visit(totals.count);
 }
 
-void visit_sums(auto& record, auto&& visit) requires requires {
-  record.so_far;
-}
-{
+void visit_sums(IsMaybeConst<StepRecord> auto& record, auto&& visit) {
   visit_sums(record.batch, visit);
   visit_sums(record.so_far, visit);
   visit(record.batch_images_per_second);
   visit(record.epoch_images_per_second);
 }
 
-void visit_sums(auto& record, auto&& visit) requires requires {
-  record.valid;
-}
-{
+void visit_sums(IsMaybeConst<EpochRecord> auto& record, auto&& visit) {
   visit_sums(record.train, visit);
   visit(record.average_images_per_second);
   visit(record.train_images_per_second);
@@ -63,9 +61,7 @@ Vote ballot(bool has_bad_images, std::vector<double> numbers) {
 
 std::vector<double> to_values(const Vote& vote) {
   std::vector<double> values;
-  for (const bool flag : {vote.has_bad_images, vote.has_diverged, vote.wants_checkpoint,
-                          vote.is_out_of_time, vote.has_ended})
-    values.push_back(flag ? 1.0 : 0.0);
+  for (const auto flag : kFlags) values.push_back(vote.*flag ? 1.0 : 0.0);
   for (const int signal : kStopSignals) values.push_back(vote.stop_signal == signal ? 1.0 : 0.0);
   values.insert(values.end(), vote.numbers.begin(), vote.numbers.end());
   return values;
@@ -73,14 +69,10 @@ std::vector<double> to_values(const Vote& vote) {
 
 Vote to_vote(const std::vector<double>& sums) {
   Vote all;
-  all.has_bad_images = sums.at(0) > 0;
-  all.has_diverged = sums.at(1) > 0;
-  all.wants_checkpoint = sums.at(2) > 0;
-  all.is_out_of_time = sums.at(3) > 0;
-  all.has_ended = sums.at(4) > 0;
+  for (std::size_t i = 0; i < kFlags.size(); ++i) all.*kFlags[i] = sums.at(i) > 0;
   for (std::size_t i = kStopSignals.size(); i-- > 0;)
-    if (sums.at(kFirstSignal + i) > 0) all.stop_signal = kStopSignals[i];
-  all.numbers.assign(sums.begin() + kNumFlags, sums.end());
+    if (sums.at(kFlags.size() + i) > 0) all.stop_signal = kStopSignals[i];
+  all.numbers.assign(sums.begin() + kFlags.size() + kStopSignals.size(), sums.end());
   return all;
 }
 

@@ -25,21 +25,20 @@ TrainEpoch::TrainEpoch(TrainState& state, Batches& loader, DeviceUploader& uploa
       before_(state.epoch.spent),
       communication_before_(state.gradients.communication()),
       begin_(Clock::now()),
-      rates_(state.epoch, uploader.device().is_cuda(), plan.step.batches_per_step, begin_) {
+      throughput_(state.epoch, uploader.device().is_cuda(), plan.step.batches_per_step, begin_) {
   state_.model->train(true);
   batches_ = std::int64_t{state_.epoch.steps} * plan.step.batches_per_step;
-  if (state_.epoch.steps > 0) learning_rate_ = rate_after(state_.epoch.steps - 1);
+  if (state_.epoch.steps > 0) learning_rate_ = rate_of_step(state_.epoch.steps - 1);
 }
 
-double TrainEpoch::rate_after(int steps) const {
-  return rate(
-      plan_.schedule,
-      std::int64_t{plan_.epoch - 1 - plan_.epochs_before} * plan_.schedule.steps_per_epoch + steps);
+double TrainEpoch::rate_of_step(int index_in_epoch) const {
+  const std::int64_t epochs = plan_.epoch - 1 - plan_.epochs_before;
+  return rate(plan_.schedule, epochs * plan_.schedule.steps_per_epoch + index_in_epoch);
 }
 
 bool TrainEpoch::step() {
   if (!wants_step()) return false;
-  const double next_rate = rate_after(state_.epoch.steps);
+  const double next_rate = rate_of_step(state_.epoch.steps);
   if (plan_.trace != nullptr) plan_.trace->before_step(clock_);
   if (!step_.run(*this, next_rate)) return false;
   if (plan_.trace != nullptr) plan_.trace->after_step(clock_);
@@ -71,7 +70,7 @@ DeviceBatch TrainEpoch::mix(const DeviceBatch& batch, const HostBatch& host) con
 void TrainEpoch::enter(StepPhase phase) {
   switch (phase) {
     case StepPhase::kBackward:
-      rates_.forwarded(batch_images_, Clock::now());
+      throughput_.forwarded(batch_images_, Clock::now());
       return clock_.begin(&StepTimes::backward);
     case StepPhase::kCommunication:
       return clock_.begin(&StepTimes::communication);
@@ -107,17 +106,19 @@ StepRecord TrainEpoch::timing() const {
   record.num_steps = plan_.schedule.steps_per_epoch;
   record.elapsed_seconds = epoch.spent.seconds;
   record.data_wait_share = epoch.spent.data_wait_seconds / epoch.spent.seconds;
-  record.batch_seconds = rates_.batch_seconds();
-  record.epoch_seconds = rates_.epoch_seconds();
-  record.batch_images_per_second = rates_.batch_rate();
-  record.epoch_images_per_second = rates_.epoch_rate();
+  record.batch_seconds = throughput_.batch_seconds();
+  record.epoch_seconds = throughput_.epoch_seconds();
+  record.batch_images_per_second = throughput_.batch_images_per_second();
+  record.epoch_images_per_second = throughput_.epoch_images_per_second();
   return record;
 }
 
 StepRecord TrainEpoch::step_record() {
   EpochSums& epoch = state_.epoch;
-  const Totals batch = epoch.metrics.batch(), so_far = epoch.metrics.totals();  // wait: then clocks
-  rates_.waited(Clock::now());
+  // Reading the metrics waits for the device, so read the clocks only afterwards.
+  const Totals batch = epoch.metrics.batch();
+  const Totals so_far = epoch.metrics.totals();
+  throughput_.waited(Clock::now());
   epoch.spent = spent();
   StepRecord record = timing();
   record.times = epoch.spent.parts;
@@ -129,8 +130,9 @@ StepRecord TrainEpoch::step_record() {
 EpochRecord TrainEpoch::finish() {
   const EpochSums& epoch = state_.epoch;
   EpochRecord record;
-  record.train = epoch.metrics.totals();  // waits for the device, so before the clock is read
-  rates_.waited(Clock::now());
+  // Reading the metrics waits for the device, so read the clocks only afterwards.
+  record.train = epoch.metrics.totals();
+  throughput_.waited(Clock::now());
   state_.epoch.spent = spent();
   record.epoch = plan_.epoch;
   record.num_steps = epoch.steps;

@@ -11,7 +11,7 @@
 #include "train/state.h"
 #include "train/step.h"
 #include "train/step_clock.h"
-#include "train/step_rates.h"
+#include "train/throughput.h"
 
 namespace kiln {
 
@@ -57,7 +57,7 @@ class TrainEpoch : private StepContext {
  private:
   std::optional<DeviceBatch> next() override;
   void enter(StepPhase phase) override;
-  double rate_after(int steps) const;  // learning rate after this many steps of the epoch
+  double rate_of_step(int index_in_epoch) const;  // the learning rate; the first step is 0
   DeviceBatch mix(const DeviceBatch& batch, const HostBatch& host) const;
   EpochTimes spent();  // on this epoch so far, including before a resume
 
@@ -69,8 +69,8 @@ class TrainEpoch : private StepContext {
   StepClock clock_;
   const EpochTimes before_;  // spent on this epoch before this object was made
   const std::optional<CommunicationTime> communication_before_;
-  const StepRates::Time begin_;
-  StepRates rates_;
+  const Throughput::Time begin_;
+  Throughput throughput_;
   double learning_rate_ = 0;
   int batch_images_ = 0;      // images in the last batch
   std::int64_t batches_ = 0;  // batches that this rank has taken in the epoch

@@ -12,7 +12,11 @@ bool TrainStep::run(StepContext& context, double learning_rate) {
   bool has_trained = plan_.sums_ranks && plan_.num_ranks > 1;  // another rank may have
   for (int i = 1; i <= plan_.batches_per_step; ++i) {
     const std::optional<DeviceBatch> batch = context.next();
+    // Never within a step, whose gradients would be left over: datasets and streams give the
+    // batches of whole steps (training_indices(), StreamLoader).
     if (!batch) return false;
+    // From here on a complete bucket is sent. If this batch is passed over, no backward follows and
+    // finish() sends what is there.
     if (i == plan_.batches_per_step) state_.exchange->begin();
     if (is_passed_over(*batch)) continue;
     const at::Tensor logits = forward(*state_.model, batch->images, plan_.precision);

@@ -127,6 +127,13 @@ TEST(Modern, SetsWhatTheLineDoesNot) {
 
 TEST(Modern, FollowsTheOptimizerTheEpochsAndTheNetwork) {
   EXPECT_EQ(effective({"--recipe", "modern", "--optimizer", "adamw"}, "weight-decay"), "0.05");
+  const auto rate_of = [](const char* optimizer) {
+    return effective({"--recipe", "modern", "--optimizer", optimizer, "--batch-size", "64"},
+                     "learning-rate");
+  };
+  EXPECT_EQ(rate_of("sgd"), "0.064");
+  EXPECT_EQ(rate_of("adamw"), "0.0005");
+  EXPECT_EQ(rate_of("lars"), "0.192");
   EXPECT_EQ(effective({"--recipe", "modern", "--epochs", "5"}, "num-warmup-steps"), "0.5");
   const auto zero_init = [](const char* network, const Words& more) {
     Words words = {"train", "--model-name", network, "--data-path", "d", "--trained-model-path",

@@ -1,4 +1,4 @@
-#include "run/run_faults.h"
+#include "run/bad_images.h"
 
 #include <gtest/gtest.h>
 

@@ -17,6 +17,7 @@
 #include <torch/optim/sgd.h>
 
 #include "base/error.h"
+#include "train/optimizer/catalogue.h"
 
 namespace kiln {
 namespace {
@@ -217,7 +218,8 @@ TEST(Groups, WithoutDecayHoldWhatHasOneDimension) {
 }
 
 TEST(Optimizers, WorkWithoutMomentum) {
-  for (const char* name : {"sgd", "adamw", "lars"}) {
+  for (const KnownOptimizer& known : kKnownOptimizers) {
+    const std::string name(known.name);
     const at::Tensor tensor = parameter(at::ones({2, 2, 1, 1}));
     const auto optimizer =
         make_optimizer({.name = name, .momentum = 0}, {group_of("w", tensor, 0)});
@@ -226,7 +228,7 @@ TEST(Optimizers, WorkWithoutMomentum) {
       optimizer->step(0.1);
     }
     EXPECT_TRUE((tensor < 1).all().item<bool>()) << name;
-    if (std::string(name) == "sgd") {
+    if (name == "sgd") {
       EXPECT_TRUE(at::allclose(tensor, at::full_like(tensor, 0.8)));
     }
   }
@@ -234,7 +236,8 @@ TEST(Optimizers, WorkWithoutMomentum) {
 
 // State of each can be set, and a step can be skipped.
 TEST(Optimizers, GoOnFromTheStateOfAnotherAndSkipSteps) {
-  for (const char* name : {"sgd", "adamw", "lars"}) {
+  for (const KnownOptimizer& known : kKnownOptimizers) {
+    const std::string name(known.name);
     at::manual_seed(7);
     const at::Tensor target = at::randn({4, 3, 3, 3});
     const at::Tensor first = parameter(at::randn({4, 3, 3, 3}));

@@ -1,16 +1,30 @@
 // The recipe of `kiln train`: how weights are optimized, scheduled and averaged, what images are
 // mixed, and when training stops; and the sets of these that have a name.
 #include <algorithm>
-#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "config/binder.h"
 #include "config/option_rows.h"
 #include "config/recipe_names.h"
 #include "model/catalogue.h"
+#include "train/optimizer/catalogue.h"
 
 namespace kiln {
 namespace {
+
+Option optimizer_choice() {
+  std::vector<std::string> names;
+  std::string help;
+  for (const KnownOptimizer& optimizer : kKnownOptimizers) {
+    names.emplace_back(optimizer.name);
+    help += (help.empty() ? "" : " ") + std::string(optimizer.name) + ": " +
+            std::string(optimizer.description) + ".";
+  }
+  return choice("optimizer", std::move(names), kRecipe, std::move(help));
+}
 
 std::vector<TrainOption> optimizer_options() {
   return {
@@ -18,10 +32,7 @@ std::vector<TrainOption> optimizer_options() {
                              "A set of options, each of which can be overridden; the first log "
                              "lines list them. designer: the defaults. modern: higher accuracy in "
                              "the same number of epochs; see docs/recipes.md.")},
-      {Effect::kResult, choice("optimizer", {"sgd", "adamw", "lars"}, kRecipe,
-                               "sgd: Nesterov momentum. adamw: Adam with decoupled weight decay. "
-                               "lars: momentum with layer-wise learning rates from the norms of "
-                               "weights and gradients, for large batches.")},
+      {Effect::kResult, optimizer_choice()},
       {Effect::kResult, number_from("momentum", "0.9", 0, 1, "", kRecipe,
                                     "Momentum of sgd and lars; beta1 of adamw.")},
       {Effect::kResult,
@@ -124,21 +135,18 @@ void check_stopping(Binder& binder, const OptimizationConfig& config) {
                        " is for early stopping, but --stop-when is off: leave one of them out.");
 }
 
-// The learning rate of a process, by the images of its steps: for sgd 0.256 for 256 of them.
-double modern_rate(const std::string& optimizer, double images) {
-  if (optimizer == "adamw") return 0.001 * std::sqrt(images / 256);
-  return optimizer == "lars" ? 0.003 * images : 0.001 * images;
-}
-
 void imply_modern(Binder& binder) {
   const auto imply = [&](const char* name, const std::string& text) {
     binder.imply(name, text, "recipe");
   };
-  const std::string optimizer = binder.choice("optimizer");
   const auto images =
       static_cast<double>(binder.integer("batch-size")) * binder.small_integer("accumulate");
-  if (images > 0) imply("learning-rate", formatted("%.6g", modern_rate(optimizer, images)));
-  imply("weight-decay", optimizer == "adamw" ? "0.05" : "0.00005");
+  // Null: a fault of --optimizer, which is reported.
+  if (const KnownOptimizer* optimizer = find_optimizer(binder.choice("optimizer"))) {
+    if (images > 0)
+      imply("learning-rate", formatted("%.6g", optimizer->modern_learning_rate(images)));
+    imply("weight-decay", std::string(optimizer->modern_weight_decay));
+  }
   imply("no-decay", "norm-and-bias");
   imply("ema", "0.999");
   imply("lr-schedule", "cosine");

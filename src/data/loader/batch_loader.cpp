@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 // One image's slot in a batch: written by the thread that claimed it, read once the batch is
 // complete.
 struct SampleSlot {
-  bool good = false;
+  bool is_usable = false;
   std::string fault;
 };
 
@@ -197,7 +197,7 @@ void BatchLoader::State::load(std::size_t position, LoaderThreads::Decoder& deco
     } else {
       place.fault = decode(position, decoder, target);
     }
-    place.good = true;
+    place.is_usable = true;
   } catch (const ReadCutShort&) {
     cut_short_ = true;
   } catch (const ImageFault& fault) {
@@ -322,10 +322,7 @@ const HostBatch* BatchLoader::State::next() {
   const Clock::time_point begin = Clock::now();
   {
     std::unique_lock lock(pool_.mutex());
-    if (released_ != next_batch_) {
-      released_ = next_batch_;
-      pool_.wake_decoders();
-    }
+    if (std::exchange(released_, next_batch_) != next_batch_) pool_.wake_decoders();
     const Slot& slot = slots_[next_batch_ % slots_.size()];
     batch_done_.wait(lock, [&] {
       const bool claimed = next_position_ > next_batch_ * batch_size_;
@@ -347,8 +344,10 @@ const HostBatch* BatchLoader::State::hand_out(std::size_t number) {
   for (std::size_t i = 0; i < slot.places.size(); ++i) {
     SampleSlot& place = slot.places[i];
     const std::uint32_t sample = plan_.order[number * batch_size_ + i];
-    if (!place.fault.empty()) faults_.push_back({sample, std::move(place.fault), place.good});
-    if (!place.good) continue;
+    if (!place.fault.empty())
+      faults_.push_back(
+          {.sample = sample, .fault = std::move(place.fault), .damaged = place.is_usable});
+    if (!place.is_usable) continue;
     const std::size_t target = batch.samples.size();
     if (target != i)
       std::memcpy(batch.pixels.get() + target * slot_bytes_, batch.pixels.get() + i * slot_bytes_,

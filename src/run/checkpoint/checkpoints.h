@@ -10,7 +10,7 @@
 #include "run/checkpoint/saved_run.h"
 #include "run/plan/prepare.h"
 #include "run/run_logger.h"
-#include "store/checkpoint_writer.h"
+#include "store/checkpoint_thread.h"
 
 namespace kiln {
 

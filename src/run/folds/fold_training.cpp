@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/system.h"
+#include "run/epoch_check.h"
 #include "run/epoch_end.h"
 #include "run/epoch_validation.h"
 #include "run/frozen/gathered_features.h"

@@ -56,7 +56,7 @@ PairedAnswers paired(const std::string& first, const std::vector<Prediction>& se
 }
 
 int AutomaticRun::fit_head(TimeLimit& limit) {
-  if (!job_.is_automatic || state_.progress.automatic) return 0;
+  if (!needs_head()) return 0;
   FrozenResult frozen;
   {
     const std::unique_ptr<ImageModel> copy = copied_model(*state_.model, job_);
@@ -68,8 +68,8 @@ int AutomaticRun::fit_head(TimeLimit& limit) {
   progress.answers =
       job_.world.broadcast(packed_answers(frozen.predictions, job_.inputs.valid.samples.size()));
   progress.found.frozen = frozen.judged;
-  limit.leaves_no_epoch(frozen.train_seconds + kBackward * frozen.forward_seconds,
-                        frozen.valid_seconds);
+  limit.end_unless_epoch_fits(frozen.train_seconds + kBackward * frozen.forward_seconds,
+                              frozen.valid_seconds);
   return 0;
 }
 

@@ -29,8 +29,8 @@ class AutomaticRun {
   // ranks act on, or 0. A collective.
   int fit_head(TimeLimit& limit);
 
-  // Whether the head has been fitted, or need not be: the state can then be resumed from.
-  bool has_begun() const { return !job_.is_automatic || state_.progress.automatic.has_value(); }
+  // Whether fit_head() has not been done yet: the state cannot be resumed from before.
+  bool needs_head() const { return job_.is_automatic && !state_.progress.automatic.has_value(); }
 
   // Whether an epoch of fine-tuning may become the best one: if it is better than the frozen
   // network, significant at 5 % by McNemar's test. `predictions` are this rank's. A collective.

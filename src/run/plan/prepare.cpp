@@ -337,7 +337,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log
   return job;
 }
 
-std::unique_ptr<TrainState> begin(TrainingJob& job) {
+std::unique_ptr<TrainState> make_state(TrainingJob& job) {
   const RanksConfig& config = job.config.ranks;
   job.communicator =
       join_communicator(job.world, config, job.config.output.log_path, job.device, job.log);

@@ -50,7 +50,7 @@ struct TrainingJob {
   // With --folds, if the network itself is trained: the fold of each training image, from 0.
   // Otherwise empty.
   std::vector<int> fold_of;
-  std::unique_ptr<ImageModel> model;              // until begin() takes it
+  std::unique_ptr<ImageModel> model;              // until make_state() takes it
   std::optional<OutputFolder> output;             // for the model; rank 0
   std::optional<ExplanationFolder> explanations;  // if requested; rank 0
   std::optional<CheckpointFolder> checkpoints;    // rank 0
@@ -60,7 +60,7 @@ struct TrainingJob {
   std::string model_print;
   std::vector<Choice> choices;      // made by this run; rank 0 logs them
   std::unique_ptr<RunTrace> trace;  // if requested
-  // begin() sets these.
+  // make_state() sets these.
   std::unique_ptr<Communicator> communicator, batch_norm_lane;
   std::unique_ptr<Communicator> no_sums;  // used if a parameter server combines gradients
   CacheChoice cache;
@@ -120,6 +120,6 @@ std::unique_ptr<TrainingLoaders> loaders_of(const TrainingJob& job, TrainingInpu
 
 // Sets up the communicators and opens the loaders. Every rank starts with rank 0's weights or from
 // the checkpoint. A collective. The job must outlive the state.
-std::unique_ptr<TrainState> begin(TrainingJob& job);
+std::unique_ptr<TrainState> make_state(TrainingJob& job);
 
 }  // namespace kiln

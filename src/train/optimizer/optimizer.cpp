@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "train/optimizer/catalogue.h"
 
 namespace kiln {
 
@@ -21,11 +22,14 @@ struct OptimizerMaker {
   std::unique_ptr<Optimizer> (*make)(const OptimizerPlan&, std::vector<ParameterGroup>);
 };
 
-constexpr std::array kOptimizers = {
+constexpr std::array kMakers = {
     OptimizerMaker{"sgd", make_sgd},
     OptimizerMaker{"adamw", make_adamw},
     OptimizerMaker{"lars", make_lars},
 };
+static_assert(std::ranges::equal(kMakers, kKnownOptimizers, {}, &OptimizerMaker::name,
+                                 &KnownOptimizer::name),
+              "one maker for each row of the catalogue, in its order");
 
 }  // namespace
 
@@ -52,7 +56,7 @@ std::vector<ParameterGroup> groups_of(const ImageModel& model,
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerPlan& plan,
                                           std::vector<ParameterGroup> groups) {
-  for (const OptimizerMaker& maker : kOptimizers)
+  for (const OptimizerMaker& maker : kMakers)
     if (maker.name == plan.name) return maker.make(plan, std::move(groups));
   throw InternalError("no optimizer is called " + plan.name);
 }

@@ -1,5 +1,5 @@
-// Updates weights from gradients. Each optimizer is one file NAME.cpp and one row of the table in
-// optimizer.cpp.
+// Updates weights from gradients. Each optimizer is one file NAME.cpp and one row of catalogue.h,
+// for which optimizer.cpp names its function.
 #pragma once
 
 #include <memory>
@@ -37,8 +37,10 @@ class Optimizer {
   // [1] on the parameters' device and read only there; if it is 1, nothing changes.
   virtual void step(double learning_rate, const std::optional<at::Tensor>& skip = {}) = 0;
 
-  // The optimizer's state, apart from weights and gradients, named "momentum.PARAMETER" and the
-  // like. The tensors are not copies: writing to them changes the state.
+  // The optimizer's state, apart from weights and gradients. State of a parameter is named
+  // KIND.PARAMETER ("momentum.PARAMETER"); a name without a dot ("steps") is shared by all
+  // parameters, which the parameter server relies on. The tensors are not copies: writing to them
+  // changes the state.
   virtual std::vector<NamedTensor> state() const = 0;
 };
 

@@ -1,4 +1,4 @@
-#include "run/run_faults.h"
+#include "run/epoch_check.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Faults during a run: bad images, which are skipped up to an allowance, and failures that end it.
+// Bad images during a run, which are skipped up to an allowance.
 #pragma once
 
 #include <string>
@@ -48,16 +48,5 @@ class BadImageLedger {
   std::int64_t allowed_;
   ImageFaults& faults_;
 };
-
-// Other failures during a run, as errors that say what to do.
-
-// Call on all ranks when a loss was not finite on any of them; `first_nonfinite_step` is this
-// rank's first such step, 0 if none. A collective. Throws Error kFailedToCompleteOperation on rank
-// 0, naming the first such step over all ranks.
-[[noreturn]] void throw_diverged(World& world, const StepRecord& at, int first_nonfinite_step);
-
-// Checks the totals of an epoch. Throws Error kInvalidDataset if no image could be decoded,
-// kFailedToCompleteOperation if the validation loss is not finite.
-void check_epoch(const EpochRecord& record);
 
 }  // namespace kiln

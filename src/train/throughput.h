@@ -7,16 +7,16 @@
 
 namespace kiln {
 
-// Computes the rates from the moments at which a batch counts as trained. On a CPU that is after
-// its forward pass, the designer's measuring point, so a batch's time includes the previous
+// Computes images per second from the moments at which a batch counts as trained. On a CPU that is
+// after its forward pass, the designer's measuring point, so a batch's time includes the previous
 // backward. On a GPU the host has then only queued the work, some steps ahead, so batches count
 // when the host has next waited for the device. One thread.
-class StepRates {
+class Throughput {
  public:
   using Time = std::chrono::steady_clock::time_point;
   // Keeps the averages in `epoch`, which may have begun before `begin`. `is_queued`: the device is
   // a GPU.
-  StepRates(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin);
+  Throughput(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin);
 
   // Call when the forward pass of a batch with `images` images has returned.
   void forwarded(int images, Time now);
@@ -25,12 +25,12 @@ class StepRates {
 
   // Rates of the batches counted last, and of the epoch up to then; 0 if none yet.
   double batch_seconds() const { return batch_seconds_; }
-  double batch_rate() const { return batch_rate_; }
+  double batch_images_per_second() const { return batch_images_per_second_; }
   double epoch_seconds() const { return epoch_seconds_; }
-  double epoch_rate() const { return epoch_rate_; }
+  double epoch_images_per_second() const { return epoch_images_per_second_; }
 
  private:
-  void count(Time now);
+  int count(Time now);  // returns the images that count now
 
   EpochSums& epoch_;
   const bool is_queued_;
@@ -39,7 +39,8 @@ class StepRates {
   const Time begin_;
   Time counted_;
   int images_ = 0, batches_ = 0;  // trained since `counted_`
-  double batch_seconds_ = 0, batch_rate_ = 0, epoch_seconds_ = 0, epoch_rate_ = 0;
+  double batch_seconds_ = 0, batch_images_per_second_ = 0;
+  double epoch_seconds_ = 0, epoch_images_per_second_ = 0;
 };
 
 }  // namespace kiln

@@ -1,15 +1,17 @@
-#include "train/step_rates.h"
+#include "train/throughput.h"
+
+#include <utility>
 
 namespace kiln {
 namespace {
 
-double seconds_between(StepRates::Time begin, StepRates::Time end) {
+double seconds_between(Throughput::Time begin, Throughput::Time end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
 }  // namespace
 
-StepRates::StepRates(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
+Throughput::Throughput(EpochSums& epoch, bool is_queued, int batches_per_step, Time begin)
     : epoch_(epoch),
       is_queued_(is_queued),
       batches_per_step_(batches_per_step),
@@ -17,36 +19,36 @@ StepRates::StepRates(EpochSums& epoch, bool is_queued, int batches_per_step, Tim
       begin_(begin),
       counted_(begin) {}
 
-void StepRates::forwarded(int images, Time now) {
+void Throughput::forwarded(int images, Time now) {
   epoch_.images += images;
   images_ += images;
   ++batches_;
   if (is_queued_) return;
-  const int counting = images_;
-  count(now);
-  epoch_.weighted_seconds += batch_seconds_ * counting;
-  epoch_.weighted_rate += batch_rate_ * counting;
+  const int counted = count(now);
+  epoch_.weighted_seconds += batch_seconds_ * counted;
+  epoch_.weighted_rate += batch_images_per_second_ * counted;
   if (epoch_.images == 0) return;  // only bad images so far
   epoch_seconds_ = epoch_.weighted_seconds / epoch_.images;
-  epoch_rate_ = epoch_.weighted_rate / epoch_.images;
+  epoch_images_per_second_ = epoch_.weighted_rate / epoch_.images;
 }
 
-void StepRates::waited(Time now) {
+void Throughput::waited(Time now) {
   if (!is_queued_ || batches_ == 0) return;
   count(now);
   const double elapsed = seconds_before_ + seconds_between(begin_, now);
   epoch_seconds_ = elapsed / (epoch_.steps * batches_per_step_);
-  epoch_rate_ = epoch_.images / elapsed;
+  epoch_images_per_second_ = epoch_.images / elapsed;
   epoch_.weighted_seconds = epoch_seconds_ * epoch_.images;
-  epoch_.weighted_rate = epoch_rate_ * epoch_.images;
+  epoch_.weighted_rate = epoch_images_per_second_ * epoch_.images;
 }
 
-void StepRates::count(Time now) {
+int Throughput::count(Time now) {
   const double seconds = seconds_between(counted_, now);
   batch_seconds_ = seconds / batches_;
-  batch_rate_ = images_ / seconds;
+  batch_images_per_second_ = images_ / seconds;
   counted_ = now;
-  images_ = batches_ = 0;
+  batches_ = 0;
+  return std::exchange(images_, 0);
 }
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-#include "store/checkpoint_writer.h"
+#include "store/checkpoint_thread.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
