@@ -28,7 +28,7 @@ bool FeaturePass::step() {
   const at::NoGradGuard no_grad;
   const at::Tensor rows =
       pooled_features(model_, uploader_.upload(*batch).images, precision_).to(at::kFloat);
-  // Made once, so that no memory is needed to join the batches.
+  // Allocated once for all images, so that joining the batches needs no extra memory.
   if (!features_.rows.defined()) features_.rows = at::empty({num_images_, rows.size(1)});
   features_.rows.narrow(0, images_done(), rows.size(0)).copy_(rows);
   for (const std::int64_t label : batch->labels)

@@ -9,18 +9,19 @@
 namespace kiln {
 namespace {
 
-// Images that stay together.
+// Images that must stay in the same fold.
 struct Group {
   std::vector<std::uint32_t> images;
-  std::map<std::int32_t, int> classes;  // images of each
+  std::map<std::int32_t, int> classes;  // number of images by class
 };
 
-// The largest first, as they are the hardest to place; else in random order.
+// The groups from largest to smallest, since large ones are the hardest to place; groups of equal
+// size are in random order.
 std::vector<Group> groups_in_order(std::span<const std::int32_t> labels,
                                    std::span<const std::uint32_t> numbers, std::uint64_t seed) {
   constexpr std::uint64_t kPurpose = 0x666f6c6473;  // "folds"
   std::vector<Group> groups;
-  std::map<std::uint32_t, std::size_t> places;  // by number
+  std::map<std::uint32_t, std::size_t> places;  // indices into `groups`, by group number
   for (const std::uint32_t image :
        permutation(static_cast<std::uint32_t>(labels.size()), {kPurpose, seed})) {
     const std::uint32_t number = numbers.empty() ? image : numbers[image];
@@ -36,12 +37,12 @@ std::vector<Group> groups_in_order(std::span<const std::int32_t> labels,
   return groups;
 }
 
-// What one part holds.
+// The contents of one fold so far.
 struct Fold {
   std::size_t images = 0;
   std::map<std::int32_t, int> classes;
 
-  // How much it has already of the classes that the group would bring.
+  // How full the fold already is with the classes of the group.
   double crowding(const Group& group, const std::map<std::int32_t, int>& totals) const {
     double sum = 0;
     for (const auto& [label, count] : group.classes)

@@ -21,13 +21,13 @@
 namespace kiln {
 namespace {
 
-// The penalties that are tried, from the strongest, each half a decade below the one before.
+// The penalties to try: starting from the strongest, each is half a decade below the previous one.
 constexpr double kStrongestPenalty = 10;
 constexpr int kMostPenalties = 13;
 constexpr double kDefaultPenalty = 0.01;
-// Weaker ones are not tried once the loss has risen so often.
+// The search stops after this many penalties in a row without improvement.
 constexpr int kMostRises = 2;
-// To compare penalties it need not be exact.
+// Comparing penalties does not require exact fits.
 constexpr double kPathTolerance = 3e-4, kTolerance = 1e-5;
 
 double penalty_number(int i) {
@@ -48,7 +48,7 @@ void require_finite(const at::Tensor& rows) {
             "numbers overflow in this --precision. Use --precision fp32, or other weights.");
 }
 
-// float64 [N]: what each image weighs; no weights of classes: 1.
+// The weight of each image, float64 [N]; without class weights, all 1.
 at::Tensor weights_of(const std::vector<std::int32_t>& labels,
                       const std::vector<double>& class_weights) {
   std::vector<double> weights(labels.size(), 1);
@@ -59,7 +59,8 @@ at::Tensor weights_of(const std::vector<std::int32_t>& labels,
   return at::tensor(weights, at::kDouble);
 }
 
-// The layers of all folds along the path of penalties, each beginning where it was.
+// Fits a layer for each fold along the path of penalties; each fit starts from the fold's previous
+// one.
 class Path {
  public:
   Path(WeightedImages images, int num_classes, const Folds& folds)
@@ -81,7 +82,7 @@ class Path {
     return at::zeros({images_.coordinates.size(1) + 1, num_classes_}, at::kDouble);
   }
 
-  // The best penalty, or nothing if it was stopped.
+  // Sets `penalty` and `start` to those of the best penalty. Returns false if stopped.
   bool walk(const std::function<bool()>& is_stopped) {
     double least = std::numeric_limits<double>::infinity();
     for (int i = 0, rises = 0; i < kMostPenalties && rises < kMostRises; ++i) {
@@ -96,7 +97,7 @@ class Path {
     return true;
   }
 
-  // Those of all images but `left_out`, with sum 1.
+  // The images with weights that sum to 1 and are 0 for `left_out`.
   WeightedImages images(const at::Tensor& left_out = {}) const {
     at::Tensor weights = images_.weights.clone();
     if (left_out.defined()) weights.index_fill_(0, left_out, 0.0);
@@ -106,10 +107,10 @@ class Path {
   const at::Tensor& judged() const { return judged_; }
 
   double penalty = kDefaultPenalty;
-  at::Tensor start;  // for the fit to all images
+  at::Tensor start;  // starting point for the fit to all images
 
  private:
-  // The sum of the losses of all images, each of which its own layer has not seen.
+  // Returns the sum of the out-of-fold losses of all images.
   double try_penalty(double penalty_tried, const std::function<bool()>& is_stopped) {
     std::vector<at::Tensor> logits;
     double sum = 0;
@@ -127,7 +128,8 @@ class Path {
     return sum;
   }
 
-  // An image must not choose the penalty by which it is judged.
+  // Keeps the out-of-fold logits of the best penalty so far. For each fold that is the penalty with
+  // the lowest loss on the other folds: an image must not influence its own penalty.
   void keep_better(const std::vector<at::Tensor>& logits, double sum) {
     for (std::size_t fold = 0; fold < rows_.size(); ++fold) {
       const double elsewhere = sum - losses_[fold];
@@ -139,10 +141,11 @@ class Path {
 
   WeightedImages images_;
   std::int64_t num_classes_;
-  std::vector<at::Tensor> rows_;    // of each fold
-  std::vector<at::Tensor> layers_;  // fitted without it
-  std::vector<double> losses_;      // of its images, with the last penalty
-  std::vector<double> least_elsewhere_;
+  // One element per fold.
+  std::vector<at::Tensor> rows_;         // the images in the fold
+  std::vector<at::Tensor> layers_;       // fitted without the fold
+  std::vector<double> losses_;           // on the fold, with the last penalty
+  std::vector<double> least_elsewhere_;  // the lowest loss so far on the other folds
   at::Tensor judged_;
 };
 
@@ -179,7 +182,7 @@ at::Tensor head_logits(const at::Tensor& rows, const HeadFit& head) {
 }
 
 double fit_memory(std::int64_t num_images, std::int64_t num_features, std::int64_t num_classes) {
-  // Features in float32 and twice in float64, and some tables of logits.
+  // The features in float32 and twice in float64, and a few [N, C] tensors.
   return static_cast<double>(num_images) *
          (20.0 * static_cast<double>(num_features) + 40.0 * static_cast<double>(num_classes));
 }

@@ -12,21 +12,22 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMemory = 10;      // steps that are remembered
-constexpr double kSufficient = 1e-4;     // of the decrease that the slope promises
-constexpr double kShortestStep = 1e-12;  // below it, rounding hides any decrease
+constexpr std::size_t kMemory = 10;      // steps remembered
+constexpr double kSufficient = 1e-4;     // Armijo: required share of the predicted decrease
+constexpr double kShortestStep = 1e-12;  // below this, rounding hides any decrease
 
 double product(const at::Tensor& a, const at::Tensor& b) {
   return a.dot(b).item<double>();
 }
 
-// A step that was taken and how the gradient changed with it: what is known of the curvature.
+// A past step and the change of the gradient along it, which carry the curvature information.
 struct Memory {
   at::Tensor step, change;
   double curvature = 0;  // step . change
 };
 
-// Where to go: the gradient, divided by the curvature as far as it is known.
+// The search direction: minus the gradient times the approximate inverse Hessian, by the two-loop
+// recursion.
 at::Tensor direction(const at::Tensor& gradient, const std::deque<Memory>& memories) {
   at::Tensor way = gradient.neg();
   if (memories.empty()) return way.div_(std::max(1.0, gradient.norm().item<double>()));
@@ -59,7 +60,7 @@ at::Tensor minimize(const Objective& objective, const at::Tensor& start, const M
     double length = 1;
     at::Tensor next = place + way;
     ValueAndGradient there = objective(next);
-    // Not "greater": of a value that is not a number the step is halved, too.
+    // Negated rather than ">", so that the step is also halved if the value is NaN.
     while (!(there.value <= now.value + kSufficient * length * slope) && length > kShortestStep) {
       length /= 2;
       next = place + way * length;

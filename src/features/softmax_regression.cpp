@@ -17,9 +17,9 @@
 namespace kiln {
 namespace {
 
-// Up to here it takes less time to find the directions than they save.
+// Up to this many images, finding the directions takes less time than they save.
 constexpr std::int64_t kMostDirections = 1000;
-// Of the largest, below which a variance is rounding.
+// A relative variance below this is rounding error.
 constexpr double kNoVariance = 1e-12;
 
 at::Tensor weights_part(const at::Tensor& weights) {
@@ -30,14 +30,14 @@ at::Tensor bias_part(const at::Tensor& weights) {
   return weights.select(0, weights.size(0) - 1);
 }
 
-// The mean cross-entropy with the penalties, and its gradient.
+// The weighted mean of the cross-entropy plus the penalties, and its gradient.
 ValueAndGradient penalized_loss(const WeightedImages& images, const at::Tensor& weights,
                                 double penalty) {
   const at::Tensor w = weights_part(weights), b = bias_part(weights);
   const at::Tensor logs = logits_of(images.coordinates, weights).log_softmax(1);
   const at::Tensor of_labels = logs.gather(1, images.labels.unsqueeze(1)).squeeze(1);
   const double loss = -of_labels.dot(images.weights).item<double>();
-  at::Tensor excess = logs.exp();  // of the probabilities over those that would be right
+  at::Tensor excess = logs.exp();  // predicted probabilities minus the one-hot labels
   excess.scatter_add_(1, images.labels.unsqueeze(1),
                       at::full({excess.size(0), 1}, -1.0, at::kDouble));
   excess.mul_(images.weights.unsqueeze(1));
@@ -56,7 +56,7 @@ FeatureSpace::FeatureSpace(const at::Tensor& features) {
   coordinates_ = features.to(at::kDouble);
   mean_ = coordinates_.mean(0);
   const at::Tensor variance = coordinates_.var(0, /*unbiased=*/false);
-  // A feature that is the same for all images says nothing: it becomes 0.
+  // A feature that is constant over all images carries no information: it becomes 0.
   const at::Tensor varies = variance > kNoVariance * mean_.square();
   scale_ = at::where(varies, variance.clamp_min(1e-300).rsqrt(), at::zeros_like(variance));
   coordinates_ = (coordinates_ - mean_).mul_(scale_);

@@ -14,7 +14,7 @@ Autocast::Autocast(c10::DeviceType device, c10::ScalarType type)
   at::autocast::increment_nesting();
 }
 
-// The cast weights must go before an optimizer changes the originals.
+// The cached casts of the weights must be dropped before an optimizer changes the originals.
 Autocast::~Autocast() {
   if (!is_on_) return;
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();

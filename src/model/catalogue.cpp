@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-// A shape without one does not compile.
+// A shape without an overload does not compile.
 const NetworkFamily& family_of(const ResNetShape& /*shape*/) {
   static const NetworkFamily kResNet{.name = "ResNet",
                                      .designer_module = "resnet",

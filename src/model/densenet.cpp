@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::int64_t kBottleneckFactor = 4;
 
-// concat -> norm1 -> relu -> conv1 that keeps only its inputs for backward and computes the rest
-// again there, without touching the running statistics a second time, and under the autocast of
-// forward, which does not reach the threads of backward. Tensors: norm weight, norm bias, conv
-// weight, then the features.
+// concat -> norm1 -> relu -> conv1, which saves only its inputs for backward and recomputes the
+// rest there. The recomputation does not update the running statistics a second time. It restores
+// the autocast state of forward, which the threads of backward do not inherit. `tensors`: norm
+// weight, norm bias, conv weight, then the features.
 class RecomputedBottleneck : public torch::autograd::Function<RecomputedBottleneck> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, BatchNorm2d* norm,
@@ -92,7 +92,8 @@ class DenseLayer : public torch::nn::Module {
     std::vector<at::Tensor> tensors{norm1_->weight(), norm1_->bias(), conv1_->weight()};
     tensors.insert(tensors.end(), features.begin(), features.end());
     const Conv2d* conv = conv1_.get();
-    // A TensorList, for apply() sees no variables in a std::vector and would leave the graph out.
+    // Must be a TensorList: apply() does not look for variables in a std::vector and would build no
+    // graph.
     return RecomputedBottleneck::apply(norm1_.get(), conv, at::TensorList(tensors));
   }
 
@@ -122,7 +123,7 @@ class DenseBlock : public torch::nn::Module {
   std::vector<std::shared_ptr<DenseLayer>> layers_;
 };
 
-// Half the channels, half the resolution.
+// Halves the channels and the resolution.
 class Transition : public torch::nn::Module {
  public:
   explicit Transition(std::int64_t channels) {

@@ -101,7 +101,7 @@ class NetworkModel : public ImageModel {
 
   std::vector<NamedTensor> head() const override {
     const std::vector<NamedTensor> all = named_parameters();
-    // The last layers are registered last.
+    // The head is registered last.
     return {all.end() - (out_linear_ ? 4 : 2), all.end()};
   }
 
@@ -140,7 +140,8 @@ class NetworkModel : public ImageModel {
   }
 
  private:
-  // Of the means of the last features: [classes, C, 1, 1]. Two linear layers are one.
+  // The weights of the last feature maps for these classes, [classes, C, 1, 1]. Two linear layers
+  // are multiplied into one.
   at::Tensor weights_of(const std::vector<int>& classes) const {
     const at::Tensor& first = network_->classifier().weight();
     const std::vector<std::int64_t> ids(classes.begin(), classes.end());
@@ -150,7 +151,7 @@ class NetworkModel : public ImageModel {
     return weights.view({weights.size(0), weights.size(1), 1, 1});
   }
 
-  // Everybody who holds the tensor sees the new memory.
+  // All references to the tensor see the new data.
   static void replace(const at::Tensor& tensor, const at::Tensor& data) { tensor.set_data(data); }
 
   std::shared_ptr<torch::nn::Module> root_;

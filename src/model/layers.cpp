@@ -21,7 +21,7 @@ at::Tensor Conv2d::forward(const at::Tensor& x) const {
   return at::conv2d(x, weight_, shift_, stride_, padding_, /*dilation=*/1, groups_);
 }
 
-// In double, so that rounding to the weights' type is the only loss.
+// Computes in double, so that the only error is the final rounding to the weights' type.
 void Conv2d::fold_in(const at::Tensor& scale, const at::Tensor& shift) {
   const at::NoGradGuard no_grad;
   weight_.copy_(weight_.to(at::kDouble) * scale.view({-1, 1, 1, 1}));
@@ -48,8 +48,8 @@ at::Tensor BatchNorm2d::forward(const at::Tensor& x) {
                         kNormMomentum, kNormEpsilon, at::globalContext().userEnabledCuDNN());
 }
 
-// The running variance is the unbiased one, as LibTorch's. Sums of bfloat16 or float16 would lose
-// too much: they are taken in the weights' type.
+// The running variance is unbiased, as in LibTorch. Computes in the weights' type, since sums in
+// bfloat16 or float16 would lose too much precision.
 at::Tensor BatchNorm2d::forward_synchronized(const at::Tensor& x) {
   BatchStatistics batch;
   const at::Tensor wide = x.to(weight_.scalar_type());

@@ -16,7 +16,7 @@ struct BlockShape {
   std::int64_t width_per_group;
 };
 
-// The 1x1 convolution that brings the identity to the block's output shape.
+// The 1x1 convolution that projects the identity to the block's output shape.
 class Downsample : public torch::nn::Module {
  public:
   explicit Downsample(const BlockShape& shape) {
@@ -50,7 +50,7 @@ class Block : public torch::nn::Module {
                                         const std::shared_ptr<Conv2d>& before) {
     return register_module(name, std::make_shared<BatchNorm2d>(before));
   }
-  // After the branch, as the state dict lists it last.
+  // Call after the branch's layers are added: the state dict lists this one last.
   void add_downsample(const BlockShape& shape) {
     if (shape.stride == 1 && shape.in_channels == shape.out_channels) return;
     downsample_ = register_module("downsample", std::make_shared<Downsample>(shape));

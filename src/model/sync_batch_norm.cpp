@@ -25,14 +25,14 @@ at::Tensor by_channel(const at::Tensor& values) {
   return values.view({1, -1, 1, 1});
 }
 
-// What autograd keeps of a function until backward.
+// Wraps the function so that autograd can keep it until backward.
 struct KeptSum : torch::CustomClassHolder {
   explicit KeptSum(SumOverRanks kept) : sum(std::move(kept)) {}
   SumOverRanks sum;
 };
 
-// float64 [2 C + 1]: sums, sums of squares, values a channel. `mean` and biased `variance` [C] are
-// float64, of `count` values.
+// float64 [2 C + 1]: sums, sums of squares, number of values per channel. `mean` and the biased
+// `variance`, float64 [C], are those of `count` values.
 at::Tensor sums_of(const at::Tensor& mean, const at::Tensor& variance, double count) {
   const at::Tensor squares = variance + mean.square();
   return at::cat({mean * count, squares * count, at::full({1}, count, mean.options())});
@@ -46,7 +46,7 @@ double values_a_channel(const at::Tensor& x) {
   return static_cast<double>(x.numel() / x.size(1));
 }
 
-// Of all ranks, from the sum of their sums.
+// The statistics over all ranks, from the all-reduced sums.
 BatchStatistics statistics_of(const at::Tensor& sums) {
   const std::int64_t channels = sums.size(0) / 2;
   const at::Tensor count = sums.narrow(0, 2 * channels, 1);
@@ -55,7 +55,7 @@ BatchStatistics statistics_of(const at::Tensor& sums) {
   return {mean, (squares - mean.square()).clamp_min(0), count};
 }
 
-// With xhat = (x - mean) / sqrt(variance + epsilon), M values a channel, sums over all ranks:
+// With xhat = (x - mean) / sqrt(variance + epsilon), M values per channel, and sums over all ranks:
 //   d x      = weight / sqrt(variance + epsilon) * (dy - sum(dy) / M - xhat * sum(dy * xhat) / M)
 //   d weight = this rank's sum(dy * xhat), d bias = this rank's sum(dy)
 class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
@@ -95,8 +95,8 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   }
 
  private:
-  // Squares are summed about the local mean first, since float32 squares of large values would
-  // cancel.
+  // Starts from the variance around the local mean, since plain float32 sums of squares would
+  // suffer from cancellation.
   static at::Tensor local_sums(const at::Tensor& x) {
     if (x.numel() == 0) return sums_of_nothing(x);
     const auto [variance, mean] = at::var_mean(x, {0, 2, 3}, /*correction=*/at::Scalar(0));
@@ -104,7 +104,7 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
   }
 };
 
-// The same by LibTorch's CUDA operators, which read each tensor once and never make the host wait.
+// The same with LibTorch's CUDA operators, which read each tensor once and never block the host.
 // `scale` is 1 / sqrt(variance + epsilon).
 class SyncBatchNormOnGpu : public torch::autograd::Function<SyncBatchNormOnGpu> {
  public:

@@ -11,12 +11,12 @@
 namespace kiln {
 namespace {
 
-// What precedes the lists of a packed batch.
+// The header of a packed batch; its lists follow.
 struct Header {
   std::uint32_t first = 0, nominal = 0, count = 0, num_classes = 0, num_faults = 0;
 };
 
-// What precedes the text of a fault.
+// The header of a fault; its text follows.
 struct FaultHeader {
   std::uint32_t sample = 0, is_damage = 0, length = 0;
 };
@@ -65,7 +65,7 @@ void DividedPredictions::for_each(Dataset& set,
       set.samples.size() - std::min<std::size_t>(first, set.samples.size());
   const std::size_t num_batches = (num_images + batch_size_ - 1) / batch_size_;
   std::size_t num_rounds = (num_batches + num_ranks - 1) / num_ranks;
-  // A batch of each rank, in the order of their images; those without one send nothing.
+  // Gathers one batch per rank, in image order. Ranks without a batch send an empty string.
   const auto exchange = [&](const std::string& mine) {
     for (const std::string& bytes : world_.gather(mine)) {
       if (!world_.leads() || bytes.empty()) continue;

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kListName = "explanations.csv";
-constexpr std::string_view kPartStem = "model-";  // of a model's subfolder
+constexpr std::string_view kPartStem = "model-";  // prefix of a model's subfolder
 constexpr const char* kDigits = "0123456789";
 constexpr int kQuality = 90;
 constexpr std::size_t kNumberDigits = 3, kMostNameBytes = 100;
@@ -71,7 +71,7 @@ bool is_part(const fs::directory_entry& entry) {
          fs::is_directory(entry.symlink_status(failure));
 }
 
-// Where explanations may be, relative to the folder: in itself, and in the subfolders of models.
+// The places where explanations may be, relative to `folder`: itself and the models' subfolders.
 std::vector<fs::path> parts_of(const fs::path& folder) {
   std::vector<fs::path> parts{fs::path()};
   std::error_code failure;
@@ -81,8 +81,8 @@ std::vector<fs::path> parts_of(const fs::path& folder) {
   return parts;
 }
 
-// Adds to `files` what an earlier program wrote into a part of the folder. Throws Error
-// kFailedToWriteOutputs for anything else.
+// Adds to `files` everything that an earlier process wrote to a part of the folder. Throws Error
+// kFailedToWriteOutputs if it holds anything else.
 void find_earlier(const fs::path& folder, const fs::path& part, std::vector<fs::path>& files) {
   const fs::path list = folder / part / kListName;
   std::error_code failure;
@@ -117,7 +117,7 @@ OutputFolder take(const fs::path& path) {
   return folder;
 }
 
-// [1, 3, H, W], as the loaders make it.
+// [1, 3, H, W], normalized as by the loaders.
 at::Tensor network_input(const Image& image, const Normalization& scaling) {
   const auto [height, width] = image.size;
   const at::Tensor input = at::empty({1, height, width, 3}, at::kFloat);

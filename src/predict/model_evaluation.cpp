@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostWrong = 24, kNamed = 10;
 
-// The model's class id by the set's; -1: the model does not know it.
+// The model's class id for each class of the set; -1: unknown to the model.
 std::vector<int> class_ids(const Dataset& set, const std::vector<std::string>& labels) {
   std::vector<int> ids;
   for (const std::string& name : set.classes) {
@@ -42,7 +42,7 @@ class ModelEvaluator {
         faults_(config.prediction.max_bad_images, log),
         answers_(set.samples.size()) {}
 
-  // Throws Error kInvalidDataset if there is nothing that the model can be measured by.
+  // Throws Error kInvalidDataset if no class of the set is known to the model.
   void require_labels(const std::string& data_path) const {
     if (std::any_of(ids_.begin(), ids_.end(), [](int id) { return id >= 0; })) return;
     throw Error(
@@ -109,7 +109,8 @@ class ModelEvaluator {
   }
 
  private:
-  // False, with the fault in the row: there is none. `probabilities`: [num_classes]; `ids`: [k].
+  // Returns false and sets the row's fault if there is no answer. `probabilities`: [num_classes];
+  // `ids`: [k].
   bool answer(std::uint32_t i, Score& row, const at::Tensor& probabilities, const at::Tensor& ids) {
     const std::span<const float> shares(probabilities.const_data_ptr<float>(),
                                         predictor_.labels().size());

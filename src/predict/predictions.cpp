@@ -22,7 +22,7 @@ std::optional<ImageSize> first_size(const Dataset& set) {
     try {
       read_image_bytes(set, i, bytes);
       return decode_image(bytes).image.size;
-    } catch (const ImageFault&) {  // told when its batch comes
+    } catch (const ImageFault&) {  // reported with its batch
     }
   }
   return std::nullopt;

@@ -23,9 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Pixels from 0 to 1: what the designer's program uses where the directory does not say.
+// Pixels from 0 to 1: the designer's default if the directory does not specify a normalization.
 constexpr Normalization kUnchanged{{0, 0, 0}, {1, 1, 1}};
-constexpr int kMostFolders = 100;  // to look into for images
+constexpr int kMostFolders = 100;  // searched for images
 
 bool has_images(const fs::path& folder) {
   const FolderEntries entries(folder);
@@ -43,17 +43,17 @@ bool is_image_folder(const fs::path& folder) {
       if (has_images(folder / entry.name)) return true;
       if (++num_folders == kMostFolders) break;
     }
-  } catch (const fs::filesystem_error&) {  // whoever reads it will say so
+  } catch (const fs::filesystem_error&) {  // reported when the model is read
   }
   return false;
 }
 
-// What a folder without a model is, as a clause; empty: unknown.
+// What a folder without a model is, as a predicate for a message; empty: unknown.
 std::string kind_of(const fs::path& folder) {
   std::error_code failure;
   if (!fs::is_directory(folder, failure)) return "";
   if (is_checkpoint(folder)) return "holds checkpoints of a run, for resuming training";
-  if (fs::exists(folder / kMetaFile, failure)) return "";  // its type is told
+  if (fs::exists(folder / kMetaFile, failure)) return "";  // the reader reports its type
   if (fs::exists(folder / kRunFileName, failure)) return "is the log folder of a run";
   return is_image_folder(folder) ? "is a folder of images" : "";
 }
@@ -86,7 +86,7 @@ Normalization normalization_of(const ModelDirectory& directory) {
   return directory.spec.normalization.value_or(kUnchanged);
 }
 
-// With its state.
+// A fingerprint of the model; `directory` must still hold its weights.
 std::string print_of_trained(const ModelDirectory& directory) {
   ContentHash hash(0);
   const auto add = [&](const std::string& text) {

@@ -16,12 +16,12 @@ namespace {
 constexpr int kLongestSide = 96;
 constexpr int kQuality = 80;
 
-// The factor that makes it a thumbnail.
+// The factor that scales an image of this size to a thumbnail.
 double scale_for_people(ImageSize size) {
   return std::min(1.0, static_cast<double>(kLongestSide) / std::max(size.height, size.width));
 }
 
-// An image that operations have made.
+// Scales down an image produced by a chain of operations.
 Image reduced(const Image& image) {
   const double scale = scale_for_people(image.size);
   const auto axis = [scale](int length) {

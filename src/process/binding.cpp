@@ -26,7 +26,8 @@ cpu_set_t allowed_processors() {
   return mask;
 }
 
-// The first of the core's hardware threads; without a description, a core of its own.
+// The number of the core's first hardware thread. If the system does not describe the topology,
+// each processor is its own core.
 int core_of(const fs::path& folder, int number) {
   std::ifstream siblings(folder / "topology/thread_siblings_list");
   int first = number;
@@ -54,7 +55,8 @@ std::vector<Processor> describe(const cpu_set_t& mask) {
   return all;
 }
 
-// Threads that have begun keep what they had unless told. False if the system forbids it.
+// Binds running threads too, which do not inherit a new mask. Returns false if the system forbids
+// it.
 bool bind_all_threads(const std::vector<int>& processors) {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -66,10 +68,10 @@ bool bind_all_threads(const std::vector<int>& processors) {
   return true;
 }
 
-// The ranks of a host that may use the same processors.
+// The ranks on this host with the same affinity mask as this one.
 struct Sharing {
   cpu_set_t mask;
-  int num_ranks = 0, index = 0;  // this rank is the index-th of them
+  int num_ranks = 0, index = 0;  // `index`: this rank's position among them, from 0
 };
 
 Sharing sharing_of(World& world) {

@@ -22,15 +22,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kInterval{500};
-// Of an interval, ready to run without a processor: below 0.03 on a quiet machine, 0.3 to 0.5
-// beside one busy process a processor, whichever way the threads wait.
+// Thresholds for the share of an interval in which the thread was ready to run but had no
+// processor. Measured: below 0.03 on a quiet machine, 0.3 to 0.5 with one other busy process per
+// processor, however the threads wait.
 constexpr double kContended = 0.15, kQuiet = 0.05;
 constexpr int kQuietIntervals = 4;  // before threads spin again
 
-const int kProcessorsAtStart = usable_cpus();  // which libgomp goes by
+const int kProcessorsAtStart = usable_cpus();  // the number that libgomp uses
 
-// Seconds that a thread was ready to run and had no processor. Empty where the system does not
-// tell.
+// The seconds for which a thread was ready to run but had no processor, from its schedstat file.
+// Empty if the system does not provide it.
 std::optional<double> seconds_without_processor(const std::string& file) {
   std::ifstream text(file);
   double running = 0, waiting = 0;
@@ -38,7 +39,7 @@ std::optional<double> seconds_without_processor(const std::string& file) {
   return waiting * 1e-9;
 }
 
-// Looks twice a second at how long the thread that made it waits for processors.
+// Measures twice a second how long the thread that created it waits for a processor.
 class Watch {
  public:
   explicit Watch(int count)
@@ -76,18 +77,18 @@ class Watch {
     if (team_ || share < kContended) return;
     try {
       team_.emplace(team_size_);
-    } catch (const std::system_error&) {  // no more threads: it goes on as it was
+    } catch (const std::system_error&) {  // no more threads allowed: change nothing
     }
   }
 
-  const int team_size_;  // with those that compute, one more than there are processors
+  const int team_size_;  // makes libgomp's thread count exceed the processors by one
   const std::string file_;
   std::optional<SleepingTeam> team_;
   int quiet_intervals_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool must_end_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // declared last: it uses the other members
 };
 
 }  // namespace
@@ -99,7 +100,7 @@ void use_compute_threads(int count) {
   if (count < 2 || count > kProcessorsAtStart || is_decided) return;
   try {
     static const Watch watch(count);
-  } catch (const std::system_error&) {  // no more threads: they spin
+  } catch (const std::system_error&) {  // no more threads allowed: the threads keep spinning
   }
 }
 

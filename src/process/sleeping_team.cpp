@@ -1,4 +1,5 @@
-// Compiled with OpenMP; without LibTorch's headers, which would differ from those of other files.
+// Compiled with OpenMP, so it must not include LibTorch's headers: they would compile differently
+// than in the other files.
 #include "process/sleeping_team.h"
 
 #include <pthread.h>
@@ -8,10 +9,10 @@
 namespace kiln {
 namespace {
 
-// libgomp ends the process where it cannot create a thread.
+// Throws std::system_error if `count` threads cannot be created; libgomp would end the process.
 void require_threads(int count) {
   std::mutex gate;
-  std::vector<std::jthread> threads;  // joined before the gate is gone, after it is open
+  std::vector<std::jthread> threads;  // joined after the gate opens and before it is destroyed
   const std::lock_guard closed(gate);
   for (int i = 0; i < count; ++i) threads.emplace_back([&] { const std::lock_guard open(gate); });
 }
@@ -35,14 +36,14 @@ SleepingTeam::~SleepingTeam() {
 }
 
 void SleepingTeam::lead(int size) {
-  ::pthread_setname_np(::pthread_self(), "sleeping team");  // which the team inherits
+  ::pthread_setname_np(::pthread_self(), "sleeping team");  // inherited by the team
   int present = 0;
 #pragma omp parallel num_threads(size)
   {
 #pragma omp atomic
-    ++present;  // something to do: the compiler leaves empty regions out
+    ++present;  // the compiler would remove an empty region
   }
-  // The threads of a leader's team stay until it ends.
+  // The team's threads stay until their leader ends.
   std::unique_lock lock(mutex_);
   sleeps_ = present > 0;
   changed_.notify_all();

@@ -29,7 +29,7 @@ std::vector<std::pair<std::string, std::string>> versions(bool with_cuda) {
         list.end(),
         {{"CUDA", known(cuda.cuda)}, {"cuDNN", known(cuda.cudnn)}, {"NCCL", known(cuda.nccl)}});
   }
-  // Asked of the library, not of the header; this call is allowed before MPI_Init.
+  // The version of the loaded library, not of the header. This call is allowed before MPI_Init.
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   MPI_Get_library_version(text, &length);

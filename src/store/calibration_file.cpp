@@ -39,7 +39,7 @@ bool is_count(const Json& value) {
   return value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxImages;
 }
 
-// Whether `value` is a bin after one that begins at `before`.
+// Whether `value` is a valid bin that begins above `before`.
 bool is_bin(const Json& value, double before) {
   if (!value.is_array() || value.size() != 3 || !value[0].is_number() || !is_count(value[1]) ||
       !is_count(value[2]))

@@ -1,4 +1,4 @@
-// Checkpoints are read: checkpoint.json, then what it lists.
+// Reads checkpoints: checkpoint.json, then the files that it lists.
 #include "store/checkpoint.h"
 
 #include <algorithm>
@@ -90,7 +90,7 @@ StateDict read_tensors(const fs::path& folder, const CheckpointFile& file) {
   }
 }
 
-// Throws FormatFault. `folder` is the checkpoint's.
+// `folder` is the checkpoint's own. Throws FormatFault.
 Checkpoint read_whole(const fs::path& folder) {
   const CheckpointManifest manifest = read_manifest(folder);
   check_sizes(folder, manifest);
@@ -117,11 +117,12 @@ std::optional<std::int64_t> number_of(std::string_view name, std::string (*name_
   const std::size_t end = std::min(name.find_first_not_of("0123456789", begin), name.size());
   std::int64_t number = 0;
   if (end - begin <= kMostDigits) std::from_chars(name.data() + begin, name.data() + end, number);
-  if (name != name_of(number)) return std::nullopt;  // "checkpoint-0000007", too
+  if (name != name_of(number)) return std::nullopt;  // also for "checkpoint-0000007"
   return number;
 }
 
-// Its real path, so that its name and the folder that it lies in are known.
+// The canonical path of the checkpoint, from which its name and parent folder can be taken; empty
+// if `path` is not a checkpoint.
 std::optional<fs::path> single_checkpoint(const fs::path& path) {
   std::error_code fault;
   const fs::path real = fs::canonical(path, fault);

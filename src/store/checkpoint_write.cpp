@@ -1,5 +1,5 @@
-// Checkpoints are written: plain files in order, each synced, checkpoint.json last; then old ones
-// are removed.
+// Writes checkpoints: plain files in order, each synced, checkpoint.json last. Then removes old
+// checkpoints.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,7 +54,7 @@ void refuse_others_folder(const fs::path& folder) {
          "Choose an empty folder, or one with only checkpoints.");
 }
 
-// A new file whose bytes are hashed on their way; what is not finished goes away.
+// A new file whose bytes are hashed as they are written. The destructor removes an unfinished file.
 class HashedFile {
  public:
   HashedFile(fs::path path, std::uint64_t num_bytes)
@@ -71,7 +71,7 @@ class HashedFile {
   HashedFile& operator=(const HashedFile&) = delete;
 
   void write(std::string_view bytes) {
-    constexpr std::size_t kPiece = 1 << 20;  // still in the processor's cache when it is written
+    constexpr std::size_t kPiece = 1 << 20;  // still in the CPU's cache when it is written
     for (; !bytes.empty(); bytes.remove_prefix(std::min(kPiece, bytes.size()))) {
       const std::string_view piece = bytes.substr(0, kPiece);
       hash_.add(piece);
@@ -119,14 +119,16 @@ CheckpointFile write_tensors(const fs::path& path, const std::vector<TensorView>
   return file.finish();
 }
 
-// Without checkpoint.json it is not whole, so a kill in between leaves nothing that is believed.
+// Removes checkpoint.json first: without it a checkpoint is incomplete, so an interrupted removal
+// leaves nothing that is taken for a checkpoint.
 void remove_checkpoint(const fs::path& folder) {
   if (::unlink((folder / kManifestFile).c_str()) != 0 && errno != ENOENT) return;
   for (const std::string_view name : kCheckpointFiles) ::unlink((folder / name).c_str());
   ::rmdir(folder.c_str());
 }
 
-// Without reading all of it; one of a newer program may be whole.
+// Whether the checkpoint is complete, judged without reading all of it. One from a newer version
+// counts as complete.
 bool looks_whole(const fs::path& folder) {
   try {
     check_sizes(folder, read_manifest(folder));
@@ -143,7 +145,7 @@ bool has_size(const fs::path& path, std::uint64_t bytes) {
   return fs::file_size(path, fault) == bytes && !fault;
 }
 
-// A checkpoint under way; what is not complete goes away.
+// A checkpoint being written. The destructor removes it unless it is complete.
 class Attempt {
  public:
   Attempt(const fs::path& folder, std::int64_t number)
@@ -193,7 +195,7 @@ CheckpointFolder::CheckpointFolder(fs::path folder, int keep)
   } catch (const fs::filesystem_error& fault) {
     fail_to_list(path(), fault);
   }
-  DurableFile probe(path() / "probe");  // never committed, so it goes away
+  DurableFile probe(path() / "probe");  // never committed, so it is removed
   probe.write("probe");
   probe.finish();
 }
@@ -246,7 +248,7 @@ std::int64_t CheckpointFolder::next_number() const {
   }
 }
 
-// Failures are ignored: the new checkpoint is whole, and the next one tries again.
+// Failures are ignored: the new checkpoint is complete, and the next one tries again.
 void CheckpointFolder::remove_old() const {
   try {
     int num_kept = 0;
@@ -274,7 +276,7 @@ void CheckpointFolder::remove_unused_best() const {
       const CheckpointManifest manifest = read_manifest(folder);
       if (manifest.best) unused.erase(*best_number(manifest.best->name));
     } catch (const FormatFault&) {
-      return;  // a newer program's, perhaps, which may name any of them
+      return;  // may be from a newer version and refer to any of them
     }
   }
   for (const std::int64_t number : unused) ::unlink((path() / best_name(number)).c_str());

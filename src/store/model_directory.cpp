@@ -86,7 +86,7 @@ std::vector<std::string> read_labels(const std::filesystem::path& path, int num_
   }
 }
 
-// The specification has mean and std too, for the designer's programs.
+// The model specification also stores mean and std, for the designer's programs; they must match.
 Preprocessing read_preprocessing(const std::filesystem::path& path, const ModelSpec& spec) {
   Preprocessing found = parse_preprocessing(read_part(path, kMaxSpec), path.string());
   if (spec.normalization && *spec.normalization != found.normalization) {
@@ -191,7 +191,7 @@ ModelDirectory read_model_directory(const std::filesystem::path& folder) {
 
 std::vector<OutputFile> untrained_model_files(const ModelSpec& spec, const StateDict& state) {
   std::vector<OutputFile> files;
-  ModelSpec own = spec;  // which may come from a directory that has other names
+  ModelSpec own = spec;  // it may come from a directory with different file names
   own.model_file = kModelFile;
   const std::string now = time_stamp(std::chrono::system_clock::now());
   files.push_back({std::string(kSpecFile), format_model_spec(own, now)});
@@ -225,7 +225,7 @@ std::vector<OutputFile> trained_model_files(const TrainedModel& model) {
 std::string time_stamp(std::chrono::system_clock::time_point time) {
   using std::chrono::microseconds, std::chrono::seconds;
   const auto micro = std::chrono::floor<microseconds>(time);
-  const auto second = std::chrono::floor<seconds>(micro);  // of a time before 1970, too
+  const auto second = std::chrono::floor<seconds>(micro);  // rounds down before 1970, too
   const std::time_t whole = second.time_since_epoch().count();
   std::tm utc{};
   gmtime_r(&whole, &utc);

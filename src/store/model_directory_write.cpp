@@ -1,4 +1,4 @@
-// Fills the folder of a model directory so that readers never see a partial one.
+// Writes a model directory so that readers never see a partial one.
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -36,7 +36,8 @@ bool is_model_directory(const fs::path& meta_path) {
   }
 }
 
-// Names that are not of a model directory, sorted; without a good `_meta.yaml` no name is.
+// The names that do not belong to a model directory, sorted. Without a valid `_meta.yaml`, no name
+// belongs to one.
 std::vector<std::string> foreign_names(const fs::path& folder) {
   std::vector<std::string> known, foreign;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -69,7 +70,7 @@ OutputFolder prepare_model_output(const fs::path& path) {
   } catch (const fs::filesystem_error& fault) {
     fail(path, "cannot be listed (" + fault.code().message() + ")", "Fix its permissions.");
   }
-  DurableFile probe(path / "probe");  // never committed, so it goes away under its temporary name
+  DurableFile probe(path / "probe");  // never committed, so only a temporary file is created
   probe.write("probe");
   probe.finish();
   return folder;
@@ -89,7 +90,7 @@ void write_directory(const OutputFolder& folder, const std::vector<OutputFile>& 
     complete.back().write(file->bytes);
     complete.back().finish();
   }
-  // Files of an earlier model that the new one lacks would contradict it.
+  // Files that only the earlier model has would contradict the new one.
   std::vector<fs::path> stale;
   for (const std::string_view name : kOwnFiles) {
     if (std::none_of(files.begin(), files.end(),

@@ -30,13 +30,13 @@ constexpr int kMaxClasses = 1'000'000;
 constexpr std::string_view kModulePrefix =
     "azureml.designer.modules.dl.pytorch.initialize_models.vision.classification.";
 
-// Whether it stays in its directory.
+// Whether it is a plain file name, which cannot lead out of its directory.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\0') == name.npos;
 }
 
-// The options that some networks have.
+// Options that only some networks have.
 struct Switch {
   std::string_view key;
   bool ModelSpec::*value;
@@ -94,7 +94,8 @@ bool is_timestamp(const std::string& text) {
   return text.size() < 64 && std::regex_match(text, kPattern);
 }
 
-// The designer requires a string here; its YAML reader parses an unquoted '+00:00' as a time.
+// The designer requires a string here, but its YAML reader parses an unquoted time that ends in
+// '+00:00' as a timestamp.
 void check_time(const SpecReader& reader, const YAML::Node& time) {
   if (!time.IsDefined() || time.IsNull()) return;
   if (!time.IsScalar()) reader.fail("its key 'time_created' is not a string");
@@ -197,7 +198,7 @@ ModelSpec read_spec(const SpecReader& reader, const YAML::Node& root) {
   return spec;
 }
 
-// Plain if every YAML reader takes it for a string; otherwise double-quoted.
+// The text as is, if every YAML reader parses it as a string; otherwise in double quotes.
 std::string yaml_text(std::string_view text) {
   static const std::regex kPlain(R"([A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9_-])");
   static const std::regex kWord("true|false|null|yes|no|on|off", std::regex::icase);

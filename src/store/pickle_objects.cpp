@@ -12,7 +12,7 @@ struct OpcodeName {
   std::string_view name;
 };
 
-// Opcodes outside of the supported subset.
+// Opcodes outside the supported subset.
 constexpr std::array kOpcodeNames{
     OpcodeName{'0', "POP"},
     OpcodeName{'1', "POP_MARK"},
@@ -168,7 +168,7 @@ void PickleMachine::reduce() {
   throw FormatFault("its pickle calls the storage class '" + std::string(callee->text) + "'");
 }
 
-// Python 3 creates it without arguments, Python 2 from a list of pairs.
+// Python 3 constructs an OrderedDict without arguments, Python 2 from a list of pairs.
 void PickleMachine::ordered_dict(const PickleValue& arguments) {
   PickleValue& dict = make(PickleKind::kDict);
   if (arguments.items.empty()) return;
@@ -197,14 +197,14 @@ void PickleMachine::tensor(const PickleValue& arguments, bool first_version) {
   extend(make(PickleKind::kTensor), Items(items.begin(), items.begin() + 4));
 }
 
-// BUILD sets attributes; state_dict() has one, `_metadata`, which holds no weights.
+// BUILD sets attributes. A state_dict() has only `_metadata`, which holds no weights.
 void PickleMachine::build() {
   pop();
   top(PickleKind::kDict, "BUILD");
 }
 
-// ("storage", class, key, device, elements); in old files also a view: None or (key, first element,
-// elements).
+// A storage: ("storage", class, key, device, number of elements). Old files add a view: None or
+// (key, first element, number of elements).
 void PickleMachine::persistent_id() {
   const PickleValue* id = pop();
   const auto& items = id->items;

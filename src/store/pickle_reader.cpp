@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMaxValues = 1'000'000;
 constexpr std::size_t kMaxStack = 1'000'000;
-constexpr std::size_t kMaxItems = 4'000'000;  // pointers in containers, copies included
+constexpr std::size_t kMaxItems = 4'000'000;  // pointers in containers, including copies
 
 }  // namespace
 
@@ -221,7 +221,7 @@ void PickleMachine::tuple(std::size_t size) {
 }
 
 void PickleMachine::remember(std::size_t index) {
-  // Python numbers memo entries nearly without gaps, so a huge index is an attack on memory.
+  // Python numbers memo entries with few gaps, so a huge index is an attempt to exhaust memory.
   if (index >= kMaxValues) throw FormatFault("its pickle has a memo index that is too large");
   PickleValue* value = pop();
   push(value);

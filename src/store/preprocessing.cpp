@@ -66,7 +66,7 @@ class PreprocessingReader {
     fail(where_, std::string("its key '") + key + "' is " + shown(at(key)) + " instead of " + due);
   }
 
-  // 0: invalid.
+  // Returns 0 if `value` is invalid.
   static int pixels(const Json& value) {
     const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() <= kMaxPixels;
     return fits ? value.get<int>() : 0;

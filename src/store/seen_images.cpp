@@ -36,7 +36,7 @@ void append(std::string& bytes, const std::vector<std::uint64_t>& list) {
                   ". Copy the complete model directory again, or delete this file.");
 }
 
-// The next `count` hashes of `bytes`, which are there.
+// Removes the first `count` hashes from `bytes`, which must hold at least that many.
 std::vector<std::uint64_t> take_list(std::string_view& bytes, std::uint64_t count,
                                      const std::string& where) {
   std::vector<std::uint64_t> list(count);

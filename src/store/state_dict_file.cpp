@@ -46,8 +46,8 @@ std::string read_state_dict_file(const std::filesystem::path& path) {
   }
 }
 
-// torchvision's published DenseNet files name the layers of a dense layer 'norm.1.weight'; the
-// module has 'norm1'.
+// In torchvision's published DenseNet files the parts of a dense layer have names like
+// 'norm.1.weight'; in the module they are 'norm1.weight'.
 
 namespace {
 
@@ -155,7 +155,7 @@ void check_metadata(const Json& metadata) {
   if (!texts) throw FormatFault("its __metadata__ does not map strings to strings");
 }
 
-// In the order of the data, which must have no gaps and no overlaps.
+// The entries in the order of their data, which must have no gaps or overlaps.
 std::vector<Entry> read_entries(const Json& header, std::uint64_t data_size) {
   std::vector<Entry> entries;
   for (const auto& [name, value] : header.items()) {
@@ -213,8 +213,8 @@ void rename_old_densenet_keys(StateDict& state) {
   }
 }
 
-// safetensors: an 8-byte header length, a JSON object of names -> {dtype, shape, data_offsets},
-// then the data.
+// The safetensors format: an 8-byte header length, a JSON object that maps names to {dtype, shape,
+// data_offsets}, then the data.
 
 StateDict read_safetensors(std::string_view bytes) {
   const auto size = little_endian<std::uint64_t>(bytes, 0, "the header's length");

@@ -1,6 +1,6 @@
-// torch.save before 1.6 (or with _use_new_zipfile_serialization=False): pickles of a magic number,
-// a protocol number, the machine, the object and the storage keys, then each storage as an int64
-// count and its elements.
+// The format of torch.save before 1.6 (or with _use_new_zipfile_serialization=False): pickles of a
+// magic number, a protocol number, the machine, the object and the storage keys, then each storage
+// as an int64 count and its elements.
 #include <map>
 #include <string>
 
@@ -14,7 +14,7 @@ namespace kiln {
 namespace {
 
 constexpr std::int64_t kProtocol = 1001;
-// Names that share a storage are rare; more of them are an attack on memory.
+// Names rarely share a storage; more copies than this are an attempt to exhaust memory.
 constexpr std::uint64_t kMaxTiedCopies = 4;
 
 using Storages = std::map<std::string_view, std::string_view>;
@@ -195,7 +195,8 @@ StateDict read_torch_legacy(std::string_view bytes) {
   return collect_tensors(*object.root, storage_bytes, bytes.size() * kMaxTiedCopies);
 }
 
-// torch.save's zip: <folder>/data.pkl, <folder>/data/<key>, <folder>/version, <folder>/byteorder.
+// The zip format of torch.save: <folder>/data.pkl, <folder>/data/<key>, <folder>/version,
+// <folder>/byteorder.
 
 StateDict read_torch_zip(std::string_view bytes) {
   const ZipArchive archive(bytes);

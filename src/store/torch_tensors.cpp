@@ -16,7 +16,7 @@ constexpr std::size_t kMaxDimensions = 64;
 
 struct Layout {
   std::vector<std::int64_t> shape, strides;  // in elements
-  std::uint64_t first = 0;                   // element in the storage
+  std::uint64_t first = 0;                   // index of the first element in the storage
   std::uint64_t count = 1;
 };
 
@@ -106,8 +106,8 @@ std::string row_major_bytes(const Layout& layout, std::string_view storage, std:
   return out;
 }
 
-// Training programs save their state dict beside an epoch, an optimizer and so on. Of several the
-// first of these names counts.
+// Training programs save their state dict along with an epoch, an optimizer and so on. If several
+// of these names are present, the first one is used.
 constexpr std::array<std::string_view, 3> kWrappers{"state_dict", "model", "model_state_dict"};
 
 const PickleValue& unwrapped(const PickleValue& object) {

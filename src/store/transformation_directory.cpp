@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMaxMeta = 1 << 16;
-// So that preprocessing.json of a model, which holds them with more spaces, is small as well.
+// Small enough that a model's preprocessing.json, which holds them with more whitespace, also stays
+// below its limit.
 constexpr std::uint64_t kMaxTransforms = 1 << 13;
 constexpr const char* kType = "TransformationDirectory";
 constexpr const char* kRemedy = "Give a folder that `kiln transform init` wrote.";
@@ -40,7 +41,7 @@ std::string read_part(const fs::path& path, std::uint64_t max_bytes) {
   }
 }
 
-// The text of a key of `_meta.yaml`; empty: it is not there, or no text.
+// The text at a key of `_meta.yaml`; empty if it is missing or not a scalar.
 std::string text_at(const YAML::Node& root, const char* key) {
   const YAML::Node value = root[key];
   return value.IsDefined() && value.IsScalar() ? value.Scalar() : std::string();
@@ -122,7 +123,7 @@ OutputFolder prepare_transformation_output(const fs::path& path) {
   OutputFolder folder(path);
   refuse_foreign_names(path);
   remove_leftovers(path);
-  DurableFile probe(path / "probe");  // never committed, so it goes away under its temporary name
+  DurableFile probe(path / "probe");  // never committed, so only a temporary file is created
   probe.write("probe");
   probe.finish();
   return folder;

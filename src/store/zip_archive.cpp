@@ -45,7 +45,7 @@ ZipArchive::ZipArchive(std::string_view bytes) {
   } catch (const ArchiveFault& fault) {
     throw FormatFault(fault.what());
   }
-  // Last, since entries are now known not to overlap: each byte is read once.
+  // Checked last: entries are now known not to overlap, so each byte is read only once.
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (checksum_of(entries_[i].bytes) != checksums[i]) {
       throw FormatFault("the checksum of its zip entry " + shown(entries_[i].name) +
@@ -69,7 +69,7 @@ void ZipWriter::add(std::string_view name, std::string_view bytes) {
   constexpr std::uint16_t kVersionNeeded = 20;
   constexpr std::uint16_t kUtf8Names = 1 << 11;
   constexpr std::uint16_t kFirstDay = 1 << 5 | 1;  // 1980-01-01, the earliest date in a zip
-  std::string common;  // the part that both headers share: version needed … name length
+  std::string common;  // the fields shared by both headers: version needed … name length
   append_little_endian<std::uint16_t>(common, kVersionNeeded);
   append_little_endian<std::uint16_t>(common, kUtf8Names);
   append_little_endian<std::uint16_t>(common, 0);  // stored

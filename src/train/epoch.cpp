@@ -57,8 +57,8 @@ std::optional<DeviceBatch> TrainEpoch::next() {
   return plan_.mix.mixes() && batch->count > 0 ? mix(there, *batch) : there;
 }
 
-// Pairs are drawn by the place that the batch would have in the epoch of a single process, so any
-// number of ranks mixes alike.
+// Pairs are numbered by the batch's position in the epoch of a single process, so the mix does not
+// depend on the number of ranks.
 DeviceBatch TrainEpoch::mix(const DeviceBatch& batch, const HostBatch& host) const {
   const std::int64_t images =
       ((batches_ - 1) * plan_.step.num_ranks + plan_.rank) * plan_.step.batch_size;
@@ -90,7 +90,7 @@ EpochTimes TrainEpoch::spent() {
   if (const auto now = state_.gradients.communication()) {
     spent.communication.summing += now->summing - communication_before_->summing;
     spent.communication.waiting += now->waiting - communication_before_->waiting;
-    // The host does not wait for a GPU's sums; its stream does.
+    // On a GPU the stream waits for the all-reduce, not the host.
     if (uploader_.device().is_cuda()) spent.communication.waiting = spent.parts.communication;
   }
   return spent;

@@ -18,7 +18,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kNoLabel = -100;  // that is ignored; there is none
+constexpr std::int64_t kNoLabel = -100;  // PyTorch's ignore_index; no image has this label
 
 at::Tensor reduced_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                  const at::Tensor& weights, double smoothing,

@@ -15,7 +15,7 @@
 namespace kiln {
 namespace {
 
-// In (0, 1).
+// A uniform draw from the open interval (0, 1).
 double inner_uniform(RandomSequence& random) {
   return (static_cast<double>(random.next() >> 12) + 0.5) * 0x1.0p-52;
 }
@@ -25,7 +25,7 @@ double normal_draw(RandomSequence& random) {
   return radius * std::cos(2 * std::numbers::pi * inner_uniform(random));
 }
 
-// The logarithm of a draw from the Gamma distribution, which may be too small for a double.
+// The logarithm of a draw from the Gamma distribution; the draw itself may underflow a double.
 // Marsaglia and Tsang, "A simple method for generating gamma variables", 2000.
 double log_gamma_draw(double shape, RandomSequence& random) {
   if (shape < 1) {
@@ -42,7 +42,8 @@ double log_gamma_draw(double shape, RandomSequence& random) {
   }
 }
 
-// Of an area of about 1 - lambda of the image, around any point of it, as far as it is inside.
+// A box of about 1 - lambda of the image's area, centered on a random pixel and clipped to the
+// image.
 Box box_draw(double lambda, std::int64_t height, std::int64_t width, RandomSequence& random) {
   const double half = std::sqrt(1 - lambda) / 2;
   const auto y = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(height)));
@@ -53,9 +54,9 @@ Box box_draw(double lambda, std::int64_t height, std::int64_t width, RandomSeque
           std::max<std::int64_t>(x - aside, 0), std::min(x + aside, width)};
 }
 
-// What the images of a batch get, in their order.
+// How the images of a batch are mixed: one element per image.
 struct BatchMix {
-  std::vector<std::int64_t> partners;  // places among the images
+  std::vector<std::int64_t> partners;  // indices into the batch
   std::vector<float> blends, shares;
   std::vector<std::int64_t> tops, bottoms, lefts, rights;
 
@@ -76,7 +77,7 @@ BatchMix batch_mix(const DeviceBatch& batch, const MixPlan& plan, const BatchPla
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto self = static_cast<std::int64_t>(i);
     if (i + 1 >= places.size() || places[i] % 2 == 1 || places[i + 1] != places[i] + 1) {
-      all.add(self, {});  // alone
+      all.add(self, {});  // no partner
       continue;
     }
     const PairMix mix = pair_mix(plan, place.epoch, place.first_pair + places[i] / 2,
@@ -88,7 +89,7 @@ BatchMix batch_mix(const DeviceBatch& batch, const MixPlan& plan, const BatchPla
   return all;
 }
 
-// Which pixels are in the box of their image: [N, 1, H, W].
+// A mask of the pixels inside the box of their image, [N, 1, H, W].
 at::Tensor inside_boxes(const BatchMix& mix, const at::Tensor& images) {
   const auto there = [&](const std::vector<std::int64_t>& values) {
     return at::tensor(values, at::kLong).to(images.device()).unsqueeze(1);

@@ -23,9 +23,9 @@ enum KindIndex {
   kOptimizer
 };
 
-// The first row whose text is in an operator's name decides; a first letter is left out where
-// both cases occur. Names are those of LibTorch's
-// operators ("aten::conv2d") and of autograd's functions ("ConvolutionBackward0").
+// The first row whose `part` occurs in an operator's name decides. Some parts lack their first
+// letter because it occurs in both cases. Names are those of LibTorch's operators ("aten::conv2d")
+// and of autograd's functions ("ConvolutionBackward0").
 struct NameRow {
   std::string_view part;
   KindIndex kind;
@@ -52,11 +52,11 @@ KindIndex kind_of(std::string_view name) {
   return kNone;
 }
 
-// An operator that is running.
+// A running operator.
 struct Frame : at::ObserverContext {
   Frame* around = nullptr;
   bool has_inner = false;
-  KindIndex kind = kNone;  // of the outermost operator of a kind only
+  KindIndex kind = kNone;  // set only for the outermost operator that has a kind
   Clock::time_point begin;
   double flops_per_output = 0;
   double bytes_read = 0;
@@ -80,14 +80,14 @@ void for_each_tensor(const Values& values, const Use& use) {
   }
 }
 
-// A multiply-add for each weight of an output's channel.
+// One multiply-add for each weight of the output channel.
 double flops_per_output(std::string_view name, c10::ArrayRef<const c10::IValue> inputs) {
   if (name != "aten::conv2d" && name != "aten::linear") return 0;
   const at::Tensor& weight = inputs[1].toTensor();
   return 2.0 * static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
 }
 
-// On a GPU autograd's thread inherits the callbacks, but not the observer.
+// On a GPU, autograd's thread inherits the callbacks but has no observer.
 std::unique_ptr<at::ObserverContext> begin_operator(const at::RecordFunction& function) {
   if (!observer) return nullptr;
   auto frame = std::make_unique<Frame>();
@@ -105,7 +105,7 @@ std::unique_ptr<at::ObserverContext> begin_operator(const at::RecordFunction& fu
   return frame;
 }
 
-// Neither a view nor new memory: something was computed.
+// Whether the output was computed: it is neither a view nor uninitialized memory.
 bool touches_memory(std::string_view name, const Frame& frame, const at::Tensor& output) {
   const bool is_view =
       !name.ends_with('_') && std::find(frame.storages.begin(), frame.storages.end(),

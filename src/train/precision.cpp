@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kAmpere = 80;  // the first compute capability with bfloat16 and TF32
+constexpr int kAmpere = 80;  // compute capability 8.0, the first with bfloat16 and TF32
 
 bool has_bf16(const ComputeUnits& units) {
   return units.is_cuda ? units.capability >= kAmpere : units.cpu_has_bf16;

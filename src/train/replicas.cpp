@@ -32,7 +32,7 @@ void take_largest_counts(const std::vector<NamedTensor>& state, World& world) {
   }
 }
 
-// One flat tensor of all `items`, and back.
+// Concatenates `items` into one flat tensor; unflatten() does the reverse.
 at::Tensor flatten(const std::vector<NamedTensor>& items) {
   std::vector<at::Tensor> parts;
   parts.reserve(items.size());

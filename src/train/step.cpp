@@ -6,17 +6,17 @@
 
 namespace kiln {
 
-// The order below is the whole algorithm: backward of the mean loss over all images of the step
-// (all ranks and batches); then the exchange: all-reduce of the gradients, optimizer step.
+// The order below is the whole algorithm: the backward pass of the mean loss over all images of the
+// step (all ranks and batches), then the exchange: all-reduce of the gradients and optimizer step.
 bool TrainStep::run(StepContext& context, double learning_rate) {
-  bool has_trained = plan_.sums_ranks && plan_.num_ranks > 1;  // another rank may have
+  bool has_trained = plan_.sums_ranks && plan_.num_ranks > 1;  // another rank may have trained
   for (int i = 1; i <= plan_.batches_per_step; ++i) {
     const std::optional<DeviceBatch> batch = context.next();
-    // Never within a step, whose gradients would be left over: datasets and streams give the
-    // batches of whole steps (training_indices(), StreamLoader).
+    // Never happens in the middle of a step, which would leave its gradients behind: datasets and
+    // streams end after a whole step (training_indices(), StreamLoader).
     if (!batch) return false;
-    // From here on a complete bucket is sent. If this batch is passed over, no backward follows and
-    // finish() sends what is there.
+    // From here on, each bucket is sent as soon as it is complete. If this batch is skipped, there
+    // is no backward pass, and finish() sends the gradients accumulated so far.
     if (i == plan_.batches_per_step) state_.exchange->begin();
     if (is_passed_over(*batch)) continue;
     const at::Tensor logits = forward(*state_.model, batch->images, plan_.precision);

@@ -14,11 +14,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The moment between two parts: as the host came to it, and on a GPU as an event in its stream.
+// The boundary between two parts: the host's time and, on a GPU, an event in its stream.
 struct Mark {
   Clock::time_point host;
   std::optional<c10::Event> device;
-  double StepTimes::*part = nullptr;  // the part that begins here; nullptr: none does
+  double StepTimes::*part = nullptr;  // the part that begins here; nullptr: none
 
   bool reached() const { return !device || device->query(); }
   double seconds_until(const Mark& later) const {
@@ -58,7 +58,7 @@ class StepClock::Marks {
     settle();
   }
 
-  // Counts the parts between marks that the device has reached, and forgets those marks.
+  // Adds up the parts between marks that the device has reached, and drops those marks.
   void settle() {
     while (marks_.size() > 1 && marks_[1].reached()) {
       if (marks_[0].part != nullptr) count(marks_[0], marks_[1]);
@@ -74,7 +74,7 @@ class StepClock::Marks {
       now.device->synchronize();
       now.host = Clock::now();
     }
-    settle();  // the parts so far belong to the timeline of before
+    settle();  // the parts so far belong to the previous timeline
     timeline_ = timeline;
     if (timeline != nullptr) anchor_ = std::move(now);
   }
@@ -90,7 +90,7 @@ class StepClock::Marks {
     return mark;
   }
 
-  // When the device passed the mark, on the host's clock.
+  // When the device reached the mark, on the host's clock.
   Clock::time_point time_of(const Mark& mark) const {
     if (!mark.device) return mark.host;
     const std::chrono::duration<double> since(anchor_->seconds_until(mark));
@@ -101,8 +101,8 @@ class StepClock::Marks {
     times_.*begin.part += begin.seconds_until(end);
     if (timeline_ == nullptr) return;
     const PartName& row = name_of(begin.part);
-    // On a CPU the host adds the sums over ranks to their track itself. On a GPU it knows only that
-    // the stream waits for them.
+    // On a CPU the host itself adds the all-reduces to their track. On a GPU it only knows that the
+    // stream waits for them.
     const bool waits_for_sums = begin.device && begin.part == &StepTimes::communication;
     if (!row.computes && !waits_for_sums) return;
     timeline_->add(row.computes ? Timeline::kDevice : Timeline::kSums, row.name, time_of(begin),
@@ -111,7 +111,7 @@ class StepClock::Marks {
 
   c10::Device device_;
   Timeline* timeline_ = nullptr;
-  std::optional<Mark> anchor_;  // the one moment known on the clocks of both host and device
+  std::optional<Mark> anchor_;  // a moment known on both the host's and the device's clock
   std::deque<Mark> marks_;
   StepTimes times_;
 };

@@ -20,8 +20,8 @@ std::size_t most_likely(std::span<const float> logits) {
   return static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-// Images, those of them whose logits are not finite, and those that are wrong even in the limit of
-// a temperature of 0: another class has a higher logit.
+// The number of images, of those whose logits are not finite, and of those that are misclassified
+// at any temperature, however low: another class has a higher logit.
 std::array<double, 3> counts_of(const LabeledLogits& images) {
   std::array<double, 3> counts{};
   for (std::size_t i = 0; i < images.labels.size(); ++i) {
@@ -36,9 +36,9 @@ std::array<double, 3> counts_of(const LabeledLogits& images) {
   return counts;
 }
 
-// Sums over the images, of the first and second derivative of the cross-entropy with respect to
-// the factor 1 / temperature: the mean of the logits under the softmax less that of the label, and
-// their variance.
+// Sums over the images of the first and second derivative of the cross-entropy with respect to the
+// factor 1 / temperature: the mean of the logits under the softmax minus the logit of the label,
+// and the variance of the logits.
 std::array<double, 3> derivatives(const LabeledLogits& images, double factor) {
   double slope = 0, curvature = 0;
   for (std::size_t i = 0; i < images.labels.size(); ++i) {
@@ -60,7 +60,7 @@ std::array<double, 3> derivatives(const LabeledLogits& images, double factor) {
   return {slope, curvature, 0};
 }
 
-// A value of Newton's method that leaves the bracket is replaced by its geometric middle.
+// One step of Newton's method, or the geometric mean of the bracket if the step would leave it.
 double next_factor(double factor, const std::array<double, 3>& at, double low, double high) {
   const double newton = factor - at[0] / at[1];
   return newton > low && newton < high ? newton : std::sqrt(low * high);

@@ -18,9 +18,9 @@ namespace kiln {
 namespace {
 
 constexpr int kPollMilliseconds = 100;
-constexpr std::size_t kMostText = 4000;  // kept of what a failing trial says
+constexpr std::size_t kMostText = 4000;  // bytes of a trial's output to keep
 
-// The end of what a process says on one descriptor.
+// The end of a process's output on one descriptor.
 class Tail {
  public:
   explicit Tail(int descriptor) : descriptor_(descriptor) {}
@@ -48,14 +48,14 @@ void remove_outputs(const TrialPlan& plan) {
   std::filesystem::remove_all(plan.model_path, ignored);
 }
 
-// Two printed steps of one epoch, the later one measured from the earlier.
+// Two recorded steps of one epoch; the time between them is measured.
 struct Stretch {
   const StepRecord* first = nullptr;
   const StepRecord* last = nullptr;
   int steps() const { return first == nullptr ? 0 : last->step - first->step; }
 };
 
-// The longest one after the steps that warm up.
+// The longest stretch after the warm-up steps.
 Stretch longest_stretch(const RunRecord& run, int warm_up) {
   Stretch best, now;
   for (const StepRecord& step : run.steps) {
@@ -104,7 +104,7 @@ TrialOutcome run_trial(const TrialPlan& plan, const std::function<bool()>& must_
   remove_outputs(plan);
   const Stopwatch watch;
   RunFollower record(plan.log_path / kRunFileName);
-  // No server that tracks the user's runs hears of trials.
+  // Trials are not reported to the user's tracking server.
   SupervisedProcess process({plan.words, {{"MLFLOW_TRACKING_URI", ""}}});
   Tail output(process.output()), errors(process.errors());
   std::optional<int> code;

@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kLeastDriver = 580;  // the first branch that runs CUDA 13
+constexpr int kLeastDriver = 580;  // the first driver branch that supports CUDA 13
 constexpr int kLeastCuda = 13000;
 constexpr int kLeastCapability = 75;
 constexpr const char* kNeeded = "this LibTorch needs driver 580 or newer (CUDA 13.0)";
@@ -27,7 +27,7 @@ std::string cuda_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// "driver 570.86.10, CUDA 12.8", as far as it is known.
+// "driver 570.86.10, CUDA 12.8", as far as known.
 std::string describe(const NvidiaDriver& driver) {
   return "driver " + (driver.version.empty() ? "of unknown version" : driver.version) +
          (driver.cuda_version > 0 ? ", CUDA " + cuda_text(driver.cuda_version) : "");
@@ -43,7 +43,7 @@ bool too_old(const NvidiaDriver& driver) {
          (driver.cuda_version > 0 && driver.cuda_version < kLeastCuda);
 }
 
-// Throws unless the driver and this process's device can be used; does not check the module.
+// Throws unless the driver and this process's device are usable. Does not check the GPU module.
 void require_usable(const NvidiaDriver& driver) {
   if (too_old(driver))
     refuse("The NVIDIA driver is too old (" + describe(driver) + "); " + kNeeded +

@@ -13,13 +13,14 @@
 namespace kiln {
 namespace {
 
-// Values of the CUDA driver API (cuda.h), which is stable by contract.
-constexpr int kStubLibrary = 34;  // the toolkit's libcuda.so.1, made for linking only
+// Values from the CUDA driver API (cuda.h), whose ABI is stable by contract.
+constexpr int kStubLibrary = 34;  // the toolkit's libcuda.so.1, which is for linking only
 constexpr int kNoDevice = 100;
 constexpr int kCapabilityMajor = 75;
 constexpr int kCapabilityMinor = 76;
 
-// As nvml.h gives them. NVML needs no CUDA and knows the version also where /proc is hidden (WSL).
+// Uses declarations from nvml.h. NVML does not need CUDA, and it knows the version even if /proc
+// does not show it (WSL).
 std::string nvml_driver_version() {
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return "";
@@ -50,7 +51,8 @@ std::string describe_status(void* library, int status) {
          (text == nullptr ? "" : " (" + std::string(text) + ")");
 }
 
-// A device's index is also its handle. Version 2 distinguishes the MIG instances of a GPU.
+// The index of a device is also its handle. cuDeviceGetUuid_v2 distinguishes the MIG instances of a
+// GPU.
 std::string device_uuid(void* library, int device) {
   using Uuid = std::array<unsigned char, 16>;
   auto* ask = symbol<int(Uuid*, int)>(library, "cuDeviceGetUuid_v2");
@@ -106,8 +108,9 @@ void ask_cuda(void* library, int local_rank, NvidiaDriver& driver) {
   if (status != 0 && status != kNoDevice) driver.fault = describe_status(library, status);
 }
 
-// While it exists, this thread and those that are started meanwhile, for good, take no signals: one
-// that a thread of the driver took would have its default action before this program blocks it.
+// Blocks all signals in this thread for its lifetime. Threads started meanwhile inherit the mask
+// and keep it: otherwise a signal delivered to a thread of the driver would take its default
+// action, even if the program's own threads block it.
 class NoSignals {
  public:
   NoSignals() {
@@ -140,14 +143,14 @@ NvidiaDriver ask_nvidia_driver(int local_rank) {
   return driver;
 }
 
-// Signatures and structures as nvml.h gives them, which are stable by contract.
+// Signatures and structs from nvml.h, whose ABI is stable by contract.
 struct GpuMeter::Library {
   struct Utilization {
     unsigned gpu = 0, memory = 0;  // percent
   };
   using Handle = void*;
 
-  // nullptr if nothing can be measured.
+  // Returns nullptr if the GPU cannot be measured.
   static std::unique_ptr<Library> open(const std::string& uuid) {
     void* file = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (file == nullptr) return nullptr;

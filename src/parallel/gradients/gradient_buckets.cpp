@@ -17,10 +17,10 @@ constexpr std::int64_t kAlignment = 16;  // elements: a cache line of float32
 
 struct Bucket {
   at::Tensor flat;
-  at::Tensor narrow;  // bfloat16 copy that travels, where asked for
+  at::Tensor narrow;  // the bfloat16 copy that is sent; undefined: `flat` is sent
   int num_gradients = 0;
   int missing = 0;                  // gradients that backward has not filled yet
-  Communicator::Ticket ticket = 0;  // of its sum under way
+  Communicator::Ticket ticket = 0;  // of its all-reduce
 };
 
 // Called by backward when a parameter's gradient is complete.
@@ -37,8 +37,8 @@ std::int64_t padded(std::int64_t count) {
   return (count + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// Which parameters share a bucket, from the last parameter to the first. A bucket is full once it
-// has reached its limit: the output layer's small bias does not travel alone.
+// Assigns parameters to buckets, from the last parameter to the first. A bucket is full only once
+// it has reached its limit, so that the small bias of the output layer is not sent alone.
 std::vector<std::vector<std::size_t>> group(const std::vector<at::Tensor>& parameters,
                                             const BucketPlan& plan) {
   std::vector<std::vector<std::size_t>> groups;
@@ -65,12 +65,12 @@ struct GradientBuckets::State {
         communicator(between) {}
 
   std::vector<at::Tensor> parameters, gradients;
-  std::vector<bool> is_filled;  // gradients, in this step
+  std::vector<bool> is_filled;  // whether backward has set the gradient in this step
   std::vector<Bucket> buckets;
   Communicator& communicator;
   bool reducing = false;    // the step's last backward has begun
   std::size_t sent = 0;     // buckets handed to the communicator in this step
-  double wait_seconds = 0;  // for sums
+  double wait_seconds = 0;  // spent waiting for all-reduces
 
   bool is_alone() const { return communicator.size() == 1; }
   void lay_out(const std::vector<std::size_t>& members, const BucketPlan& plan);
@@ -104,8 +104,8 @@ void GradientBuckets::State::lay_out(const std::vector<std::size_t>& members,
   buckets.push_back(std::move(bucket));
 }
 
-// Backward finds no gradient at a parameter, so it leaves its own tensor there, without a pass over
-// zeros to add to.
+// Since the parameter's grad is undefined, backward stores its own tensor there instead of adding
+// to zeros, which saves a pass.
 void GradientBuckets::State::take_gradient(std::size_t i) {
   const c10::AutoGradMode no_grad(false);
   at::Tensor& made = parameters[i].mutable_grad();

@@ -27,7 +27,8 @@ using std::chrono::milliseconds;
 constexpr int kLeastNccl = 21800;
 constexpr double kClosePatience = 10;  // seconds to wait for the other ranks at the end
 constexpr milliseconds kLookEvery(100);
-constexpr std::chrono::seconds kLongestTurn(4);  // of the watchdog thread: it asks the ranks in it
+// Of the watchdog thread, which queries the other ranks in it; longer means suspended.
+constexpr std::chrono::seconds kLongestTurn(4);
 
 NcclType type_of(const at::Tensor& values) {
   switch (values.scalar_type()) {
@@ -44,13 +45,13 @@ NcclType type_of(const at::Tensor& values) {
   }
 }
 
-// State shared by the communicator, its watchdog thread and the thread that releases NCCL. The last
-// may hang in the driver and is then abandoned, so all three share ownership.
+// State shared by the communicator, its watchdog thread and the thread that releases NCCL. All
+// three share ownership, since the last one may hang in the driver and is then abandoned.
 struct Shared {
   struct Work {
     const char* name;
     std::uint64_t place;
-    Clock::time_point begin;  // or when the preceding work was done
+    Clock::time_point begin;  // when it was started or the preceding work finished
   };
 
   Shared(const NcclPlan& plan, std::unique_ptr<NcclGroup> given)
@@ -62,11 +63,11 @@ struct Shared {
   // Guards every call into the group; locked before `mutex`, never while holding it.
   std::timed_mutex calling;
   std::unique_ptr<NcclGroup> group;  // until it is released
-  std::uint64_t num_seen = 0;        // marks known to have been passed
+  std::uint64_t num_seen = 0;        // marks known to have been reached
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Work> works;  // started and not known to be done; the setup is the first
+  std::deque<Work> works;  // started and not known to have finished; initially the setup
   std::exception_ptr failure;
   bool failure_thrown = false, closing = false, is_free = false;
 
@@ -82,7 +83,7 @@ struct Shared {
 // Releases NCCL on a separate thread, since that may hang.
 void let_go(const std::shared_ptr<Shared>& shared, bool politely) {
   std::thread([shared, politely] {
-    // A caller stuck in NCCL holds `calling`: then nothing can be freed.
+    // A caller stuck in NCCL holds `calling`; then nothing can be released.
     const std::unique_lock calling(shared->calling, std::chrono::seconds(5));
     if (!calling.owns_lock()) return;
     try {
@@ -92,7 +93,7 @@ void let_go(const std::shared_ptr<Shared>& shared, bool politely) {
         shared->group->abort();
       shared->group.reset();
     } catch (const std::exception&) {
-      // CUDA is broken, and the process is about to end. Destroying the events would throw.
+      // CUDA is broken and the process is about to exit. Destroying the events would throw.
       static_cast<void>(shared->group.release());
     }
     const std::lock_guard lock(shared->mutex);
@@ -175,7 +176,8 @@ class Watcher {
     }
   }
 
-  // Drops finished work; detects NCCL and CUDA faults. A caller inside the group checks for itself.
+  // Drops finished work and detects NCCL and CUDA faults. If a caller is inside the group, it does
+  // nothing: the caller checks for itself.
   void ask_group() {
     const std::unique_lock calling(shared_->calling, std::try_to_lock);
     if (!calling.owns_lock()) return;
@@ -193,7 +195,7 @@ class Watcher {
         if (!shared_->works.empty()) shared_->works.front().begin = Clock::now();
       }
     } catch (const std::exception&) {
-      return fail(shared_, explained(std::current_exception()));  // of this GPU
+      return fail(shared_, explained(std::current_exception()));  // a CUDA error on this GPU
     }
     if (shared_->group->state() == NcclGroup::State::kFailed)
       fail_with_fault(shared_, name, shared_->group->fault());
@@ -258,7 +260,7 @@ class NcclCommunicator : public Communicator {
     shared_->changed.notify_all();
   }
 
-  // Runs `work` on the group, unless it has failed, after which it must not be used.
+  // Runs `work` on the group. Throws if the group has failed: it must not be used afterwards.
   template <typename Work>
   std::invoke_result_t<Work, NcclGroup&> call(Work&& work) const {
     const std::lock_guard calling(shared_->calling);
@@ -278,8 +280,8 @@ class NcclCommunicator : public Communicator {
     return call([](NcclGroup& group) { return group.mark(); });
   }
 
-  // Returns when NCCL has accepted the last call: soon, without a nap, except for the first ones,
-  // which connect the ranks. The watchdog thread enforces the deadline.
+  // Returns when NCCL has accepted the last call. That is soon, without sleeping, except for the
+  // first calls, which connect the ranks. The watchdog thread enforces the deadline.
   void settle(const char* name) {
     const Clock::time_point begin = Clock::now();
     for (;;) {
@@ -377,7 +379,7 @@ std::optional<std::filesystem::path> send_nccl_log_to(const std::filesystem::pat
     ::setenv("NCCL_DEBUG_SUBSYS", "INIT,NET", 0);
   }
   std::filesystem::path file = folder / ("70_nccl_log_" + std::to_string(rank) + ".txt");
-  std::string pattern;  // NCCL reads %h and %p as host and process, and %% as %
+  std::string pattern;  // NCCL expands %h to the host, %p to the process and %% to %
   for (const char letter : file.string()) pattern += letter == '%' ? "%%" : std::string(1, letter);
   ::setenv("NCCL_DEBUG_FILE", pattern.c_str(), 0);
   return file;

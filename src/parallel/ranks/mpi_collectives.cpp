@@ -24,7 +24,7 @@ MPI_Datatype type_of(Element element) {
   return MPI_BYTE;
 }
 
-constexpr std::size_t kLeastRing = 64 << 10;  // elements: below this, MPI's own is faster
+constexpr std::size_t kLeastRing = 64 << 10;  // elements; below, MPI's all-reduce is faster
 
 void add_for_mpi(void* from, void* to, int* count, MPI_Datatype*) {
   add_bfloat16(to, from, static_cast<std::size_t>(*count));

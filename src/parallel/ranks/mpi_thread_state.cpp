@@ -34,7 +34,7 @@ void MpiThread::State::open() {
 }
 
 void MpiThread::State::run() {
-  ::prctl(PR_SET_TIMERSLACK, 1000UL);  // so that short sleeps really are short
+  ::prctl(PR_SET_TIMERSLACK, 1000UL);  // so that short sleeps are short
   open();
   {
     const std::lock_guard lock(mutex);
@@ -121,7 +121,7 @@ const MpiLane::Running* MpiThread::State::oldest() const {
   return found;
 }
 
-// Processes messages from other ranks; a failure there ends every wait here.
+// Processes messages from the other ranks. The failure of another rank ends every wait on this one.
 void MpiThread::State::receive_status() {
   PeerStatus mine;
   {
@@ -137,7 +137,7 @@ void MpiThread::State::receive_status() {
   const auto rank_index = static_cast<std::size_t>(failure->rank);
   {
     const std::lock_guard lock(
-        mutex);  // before the wait ends: the thread that wakes must know which rank failed
+        mutex);  // before fail(): the thread that it wakes must know which rank failed
     lowest_failure = failure->rank;
   }
   fail(std::make_exception_ptr(
@@ -146,7 +146,7 @@ void MpiThread::State::receive_status() {
                       failure->text, failure->exit_code)));
 }
 
-// For query_peers(): returns what is known and queries the peers for the next call.
+// For query_peers(): publishes the last known statuses and queries the peers for the next call.
 void MpiThread::State::take_peer_snapshot() {
   {
     const std::lock_guard lock(mutex);
@@ -158,7 +158,8 @@ void MpiThread::State::take_peer_snapshot() {
   messages->ask_all();
 }
 
-// Queries periodically even without a request, so that a rank that falls silent has a last phase.
+// Sends a changed phase to all ranks, unasked but not too often, so that they know the last phase
+// of this rank if it falls silent.
 void MpiThread::State::send_phase(const PeerStatus& mine) {
   if (mine.phase == sent_phase || seconds_since(sent_at) < std::max(0.1, ranks.size / 80.0)) return;
   sent_phase = mine.phase;
@@ -166,10 +167,10 @@ void MpiThread::State::send_phase(const PeerStatus& mine) {
   messages->send_status(mine);
 }
 
-// Queries the peers while a collective waits, warns when it waits long, gives up at the deadline.
-// Time suspended does not count.
+// Queries the peers while a collective or parcel is waiting, warns if it waits long, and fails at
+// the deadline. Time in suspension does not count.
 void MpiThread::State::watch() {
-  const Clock::time_point turn = Clock::now();  // one for all: SIGSTOP may come between two
+  const Clock::time_point turn = Clock::now();  // read once: SIGSTOP may come between two reads
   if (const Clock::duration gap = suspension.turn(turn); gap != Clock::duration::zero()) {
     for (MpiLane& lane : lanes) lane.forget(gap);
     parcels->forget(gap);
@@ -189,7 +190,7 @@ void MpiThread::State::watch() {
   if (stall.asks(waited)) messages->ask_all();
   if (!stall.judges(waited)) return;
   const std::vector<std::string> names = now(hosts);
-  const std::uint64_t place = front != nullptr ? front->place : 0;  // parcels are not counted
+  const std::uint64_t place = front != nullptr ? front->place : 0;  // parcels have no place
   try {
     stall.judge(front != nullptr ? front->what.name : parcel->what.name, waited,
                 {messages->peers(), names, ranks.rank, place}, now(phase));
@@ -216,15 +217,17 @@ void MpiThread::State::handle_requests() {
   if (code) MPI_Abort(MPI_COMM_WORLD, *code);
 }
 
-// Many bytes, or a parcel that another rank has promised.
+// Whether a large collective, or a parcel that the other rank handles soon, is in flight.
 bool MpiThread::State::moves_much() const {
   const MpiLane::Running* front = oldest();
   return (front != nullptr && front->what.count > kLarge) || parcels->any_is_soon();
 }
 
-// A thread waits: yield the core, on which large sums depend; a small one that takes long waits for
-// another rank. A collective overlaps with training: poll now and then. Idle: wait for work, and
-// answer other ranks a few hundred times a second.
+// Waits until the next poll:
+// - A thread is waiting: only yields the core, since large transfers depend on fast polling. A
+//   small collective that takes long is waiting for another rank and is polled less often.
+// - A collective overlaps with training: polls now and then.
+// - Idle: waits for work, and answers other ranks a few hundred times per second.
 void MpiThread::State::idle() {
   std::unique_lock lock(mutex);
   if (!queued.empty() || !queued_parcels.empty()) return;

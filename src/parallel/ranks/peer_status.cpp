@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::chrono::seconds kSilence{10};  // of a rank that announced a long phase
+constexpr std::chrono::seconds kSilence{10};  // tolerated from a patient rank
 
 bool is_silent(const PeerStatus& peers, std::chrono::duration<double> since) {
   return !peers.last_seen || std::chrono::steady_clock::now() - *peers.last_seen > since;

@@ -6,7 +6,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kSegment = 512 << 10;  // bytes: adding one overlaps with the next's travel
+constexpr std::size_t kSegment = 512 << 10;  // bytes; adding one overlaps receiving the next
 constexpr int kTag = 2;
 
 std::size_t bytes_of(Element element) {

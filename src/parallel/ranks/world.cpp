@@ -35,7 +35,7 @@ Failure describe(const std::exception_ptr& failure) {
   }
 }
 
-// Packs texts into one, each preceded by its length.
+// Concatenates the texts, each preceded by its length.
 std::string packed(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) {
@@ -67,8 +67,8 @@ void World::join(StallWatch::Limits limits, int expected_size, Log& log) {
   log_ = &log;
   if (launcher.mpi) {
     require_shared_memory(launcher.local_size);
-    // Fast paths between the processes of a container need a capability that containers lack; MPI
-    // would warn at every message.
+    // Single-copy transfers between processes need a capability that containers lack; there, MPI
+    // would warn on every message.
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     mpi_ =
         std::make_unique<MpiThread>(limits, [&log](const std::string& text) { log.warning(text); });
@@ -156,7 +156,7 @@ void World::broadcast_bytes(void* value, std::size_t count) {
 std::string World::broadcast(const std::string& of_rank_0) {
   std::string text = of_rank_0;
   text.resize(broadcast(text.size()));
-  constexpr std::size_t kPiece = std::size_t{1} << 30;  // MPI counts in int
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // MPI counts are int
   for (std::size_t at = 0; at < text.size(); at += kPiece)
     broadcast_bytes(text.data() + at, std::min(kPiece, text.size() - at));
   return text;
@@ -218,15 +218,15 @@ bool World::announce_failure(const std::string& text, int exit_code) {
 int World::leave(int exit_code) {
   if (!mpi_) return exit_code;
   if (exit_code != 0 && exit_code < 128 && !agreed_failure_) {
-    // Give the others a moment to write their logs before the launcher kills them. They wait
-    // longer, so that the launcher names the rank that failed.
+    // Gives the others a moment to write their logs before the launcher kills them. Ranks that do
+    // not report the failure wait longer, so that the launcher names the rank that does.
     std::this_thread::sleep_for(std::chrono::seconds(reports_ ? 1 : 4));
     mpi_->abort(exit_code);
   }
   try {
     enter("leaving", true);
     barrier();
-  } catch (const std::exception&) {  // another rank is missing: the job ends with its failure
+  } catch (const std::exception&) {  // a rank is missing: the job must end with a failure
     mpi_->abort(exit_code == 0 ? 3 : exit_code);
   }
   mpi_.reset();

@@ -1,5 +1,5 @@
-// Gradients are summed over the ranks while backward still fills them (GradientBuckets), and every
-// rank makes the same update.
+// Sums the gradients over all ranks while the backward pass is still running (GradientBuckets).
+// Every rank then makes the same update.
 #include "train/exchange/exchange.h"
 #include "train/optimizer/clip_norm.h"
 #include "train/state.h"
@@ -24,7 +24,7 @@ class AllReduce : public Exchange {
   void join() override {}
 
  private:
-  // An overflow in float16 is found before clipping, which would spread it.
+  // Checks for float16 overflow before clipping, which would spread it to all gradients.
   void step(const StepUpdate& update) {
     std::optional<at::Tensor> skip;
     if (state_.scaler) skip = state_.scaler->unscale(state_.gradients.flat());

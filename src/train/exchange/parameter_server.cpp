@@ -1,10 +1,14 @@
-// The last ranks are servers, which hold the parameters, spread evenly by bytes, and the state of
-// the optimizer for them. A worker's step ends with sending its gradients to all servers; each
-// updates its parameters at once and answers with their new values. A step of a server serves as
-// many workers as there are, whoever comes: so each makes as many steps as the workers, and ends
-// when the last worker's gradients have come. Li et al., "Scaling Distributed Machine Learning with
-// the Parameter Server", 2014. How far a worker may be ahead is decided by its caller, who waits
-// for the votes of earlier steps (run/step_votes.h).
+// An asynchronous parameter server. Li et al., "Scaling Distributed Machine Learning with the
+// Parameter Server", 2014.
+//
+// The last ranks are servers. The parameters, with their optimizer state, are divided among them
+// evenly by bytes. At the end of a step a worker sends its gradients to all servers; each updates
+// its parameters immediately and replies with the new values. A step of a server handles as many
+// requests as there are workers, in order of arrival. Servers thus make as many steps as the
+// workers and finish after the last worker's gradients.
+//
+// How far a worker may run ahead is up to its caller, which waits for the votes of earlier steps
+// (run/step_votes.h).
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -26,14 +30,14 @@ constexpr int kAnnouncementTag = 1, kGradientTag = 2, kWeightTag = 3;
 constexpr const char* kOfWorker = "exchange with the servers";
 constexpr const char* kOfServer = "gradients of the workers";
 
-// What a worker sends before its gradients.
+// The message that a worker sends before its gradients.
 struct Announcement {
   std::int32_t rank = 0;
-  std::int32_t has_trained = 0;  // else the gradients are none: it only asks for weights
+  std::int32_t has_trained = 0;  // 0: ignore the gradients, just reply with the weights
   double learning_rate = 0;
 };
 
-// One buffer with a place for each of several tensors, of their strides and type.
+// A flat buffer with one view per tensor, of the same strides and type.
 struct Packed {
   explicit Packed(const std::vector<at::Tensor>& tensors) {
     std::int64_t length = 0;
@@ -69,7 +73,7 @@ Parcel parcel(Parcel::Kind kind, const char* name, int rank,
           announcement};
 }
 
-// `all` at these places.
+// The elements of `all` at these indices.
 std::vector<at::Tensor> chosen(const std::vector<at::Tensor>& all,
                                const std::vector<std::size_t>& indices) {
   std::vector<at::Tensor> some;
@@ -77,7 +81,7 @@ std::vector<at::Tensor> chosen(const std::vector<at::Tensor>& all,
   return some;
 }
 
-// The values of the one rank that `has` them, on all ranks.
+// Copies each tensor to all ranks from the one rank whose `has` contains its name.
 void share_values(const std::vector<NamedTensor>& tensors, const std::set<std::string>& has,
                   Communicator& communicator) {
   if (tensors.empty()) return;
@@ -130,14 +134,14 @@ class ParameterServer : public Exchange {
 
   // The names of the parameters that this rank serves.
   virtual std::set<std::string> served_parameters() { return {}; }
-  // Copies what this rank knows of the optimizer's state into that of the TrainState; its names.
+  // Copies the optimizer state held by this rank into the TrainState. Returns its names.
   virtual std::set<std::string> copy_optimizer_state() { return {}; }
 
   TrainState& state_;
   World& world_;
   const int num_workers_;
-  const std::vector<NamedTensor> parameters_;     // of the model, that are trained
-  std::vector<std::vector<std::size_t>> shares_;  // of them, by server
+  const std::vector<NamedTensor> parameters_;     // the trained parameters of the model
+  std::vector<std::vector<std::size_t>> shares_;  // indices into `parameters_`, per server
 
  private:
   Communicator& communicator_;
@@ -157,7 +161,7 @@ class Worker final : public ParameterServer {
   void finish(const StepUpdate& update, StepContext& context) override {
     const c10::AutoGradMode no_grad(false);
     context.enter(StepPhase::kCommunication);
-    state_.gradients.wait();  // for none; what backward did not reach becomes zero
+    state_.gradients.wait();  // no sum to wait for, but zeroes gradients that backward did not set
     if (update.has_trained && update.clip_norm > 0)
       clip_norm(state_.gradients.flat(), update.clip_norm);
     const auto announcement = std::make_shared<Announcement>(
@@ -229,7 +233,8 @@ class Server final : public ParameterServer {
     wait(post(parcel(Parcel::Kind::kSend, kOfServer, worker, kWeightTag, sent_.flat)));
   }
 
-  // Those of the whole model, as far as they are served here; gradients are what arrives.
+  // The model's groups, reduced to the parameters of this server. Their gradients are the receive
+  // buffer.
   std::vector<ParameterGroup> served_groups(const OptimizerPlan& plan) {
     std::vector<at::Tensor> gradients = state_.gradients.gradients();
     for (std::size_t i = 0; i < share_.size(); ++i) gradients[share_[i]] = received_.places[i];
@@ -247,7 +252,7 @@ class Server final : public ParameterServer {
     return groups;
   }
 
-  // The values of `from` that `to` has, too.
+  // Copies the values of `from` to the tensors in `to` that have the same name.
   static void copy_state(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
     for (const NamedTensor& target : to)
       for (const NamedTensor& source : from)
@@ -260,7 +265,8 @@ class Server final : public ParameterServer {
     return names;
   }
 
-  // What belongs to no parameter ("steps") all servers have alike; the first one's counts.
+  // State that belongs to no parameter ("steps") is the same on all servers; the first one's is
+  // used.
   std::set<std::string> copy_optimizer_state() override {
     copy_state(optimizer_->state(), state_.optimizer->state());
     std::set<std::string> names;
@@ -270,10 +276,10 @@ class Server final : public ParameterServer {
   }
 
   const bool is_first_;
-  const std::vector<std::size_t> share_;   // of the parameters
-  const std::vector<at::Tensor> weights_;  // of this rank's model, by share_
+  const std::vector<std::size_t> share_;   // indices of this server's parameters
+  const std::vector<at::Tensor> weights_;  // of this rank's model, in the order of share_
   Packed received_, sent_;                 // gradients, weights
-  std::unique_ptr<Optimizer> optimizer_;   // of these weights, with the gradients received
+  std::unique_ptr<Optimizer> optimizer_;   // updates weights_ with the gradients in received_
   ServerClock clock_;
   const std::shared_ptr<Announcement> announcement_ = std::make_shared<Announcement>();
 };

@@ -37,7 +37,7 @@ class AdamW : public Optimizer {
         group.parameters.push_back(parameter.tensor);
         group.means.push_back(at::zeros_like(parameter.tensor));
         group.squares.push_back(at::zeros_like(parameter.tensor));
-        group.steps.push_back(step_);  // all have made as many
+        group.steps.push_back(step_);  // one counter shared by all parameters
       }
       groups_.push_back(std::move(group));
     }
@@ -52,7 +52,7 @@ class AdamW : public Optimizer {
                         /*max_exp_avg_sqs=*/{}, group.steps, learning_rate * group.rate, momentum_,
                         kSquareDecay, group.weight_decay, kEpsilon, /*amsgrad=*/false,
                         /*maximize=*/false, /*grad_scale=*/{}, skip);
-    if (skip) step_.sub_(*skip);  // it did not happen
+    if (skip) step_.sub_(*skip);  // a skipped step does not count
   }
 
   std::vector<NamedTensor> state() const override {
@@ -68,7 +68,7 @@ class AdamW : public Optimizer {
 
  private:
   double momentum_;
-  at::Tensor step_;  // float32 [1], counted on the device so that a skipped one costs no wait
+  at::Tensor step_;  // float32 [1]; kept on the device so that a skipped step needs no sync
   std::vector<Group> groups_;
 };
 

@@ -1,11 +1,11 @@
-// Momentum SGD whose rate is adapted to each layer: You, Gitman and Ginsburg, "Large Batch Training
-// of Convolutional Networks", arXiv:1708.03888.
+// SGD with momentum and a layer-wise adaptive learning rate. You, Gitman and Ginsburg, "Large Batch
+// Training of Convolutional Networks", arXiv:1708.03888.
 //
 //   trust = 0.001 * |weight| / (|gradient| + decay * |weight|), 1 where either norm is 0
 //   m = momentum * m + trust * (gradient + decay * weight);  weight -= rate * m
 //
-// What has one dimension, whose norm says little, keeps a trust of 1. The products with `trust` are
-// tensors, so the host waits for no norm.
+// The trust of one-dimensional parameters is 1, since their norm says little. The norms stay on the
+// device, so the host does not wait for them.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_norm.h>
@@ -24,12 +24,12 @@ namespace {
 
 constexpr double kTrust = 0.001, kEpsilon = 1e-8;
 
-// [tensors]
+// The L2 norms of the tensors, [number of tensors].
 at::Tensor norms_of(const std::vector<at::Tensor>& tensors) {
   return at::stack(at::_foreach_norm(tensors, 2));
 }
 
-// What the momentum takes up: the adapted gradients.
+// The adapted gradients, which are added to the momenta.
 std::vector<at::Tensor> adapted(const MomentumGroup& group) {
   const at::Tensor weights = norms_of(group.parameters), gradients = norms_of(group.gradients);
   const at::Tensor quotient =

@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-// GradScaler's defaults, as is the first scale.
+// The defaults of PyTorch's GradScaler, like the initial scale.
 constexpr double kGrowth = 2, kBackoff = 0.5;
 constexpr std::int64_t kGrowthInterval = 2000;  // steps
 

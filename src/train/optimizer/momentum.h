@@ -14,10 +14,10 @@ struct MomentumGroup {
   double weight_decay, rate;
 };
 
-// The same groups, with momenta of zero.
+// Adds momenta, initially zero.
 std::vector<MomentumGroup> with_momenta(std::vector<ParameterGroup> groups);
 
-// "momentum.PARAMETER" -> its momentum, which is not copied: for Optimizer::state().
+// The momenta under the names "momentum.PARAMETER", for Optimizer::state(). Not copies.
 std::vector<NamedTensor> named_momenta(const std::vector<MomentumGroup>& groups);
 
 }  // namespace kiln

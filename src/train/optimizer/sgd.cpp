@@ -29,7 +29,7 @@ class Sgd : public Optimizer {
   std::vector<NamedTensor> state() const override { return named_momenta(groups_); }
 
  private:
-  // The operator wants none where there is no momentum.
+  // Without momentum the operator requires an empty list.
   at::TensorList with_momentum(const MomentumGroup& group) const {
     return momentum_ > 0 ? at::TensorList(group.momenta) : at::TensorList();
   }

@@ -1,4 +1,4 @@
-// Linear warm-up, then the peak to the end.
+// Linear warm-up, then the peak rate until the end.
 #include "train/schedule/schedule.h"
 
 namespace kiln {

@@ -1,9 +1,11 @@
-// Up by half a cosine from a 25th of the peak, and down by another to a 10,000th of that. Smith and
-// Topin, "Super-Convergence: Very Fast Training of Neural Networks Using Large Learning Rates",
-// arXiv:1708.07120; the numbers are those of PyTorch's OneCycleLR, whose momentum cycles too.
+// Rises along half a cosine from 1/25 of the peak to the peak, then falls along another to 1/10,000
+// of the starting rate. Smith and Topin, "Super-Convergence: Very Fast Training of Neural Networks
+// Using Large Learning Rates", arXiv:1708.07120. The constants are those of PyTorch's OneCycleLR,
+// which also cycles the momentum.
 //
-// With u the time of one rate, an epoch or a step: the peak is the last rate of the first W epochs,
-// reached after W - u of them, and the lowest is the last of all, after E - u.
+// Let u be the time, in epochs, for which one rate is used: an epoch or a step. The peak is the
+// last rate of the first W epochs, reached after W - u epochs. The lowest rate is the last one,
+// reached after E - u epochs.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

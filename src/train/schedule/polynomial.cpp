@@ -1,4 +1,4 @@
-// Linear warm-up from 1e-4, then a polynomial of power 2 down to 1e-7; the designer's schedule.
+// Linear warm-up from 1e-4, then quadratic decay to 1e-7: the designer's schedule.
 //
 //   e < W:  rate = 1e-4 + (L - 1e-4) * e / W
 //   e >= W: rate = (L - 1e-7) * (1 - (e - W) / (E - W))^2 + 1e-7        e from 0
