@@ -26,7 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A small message, gradient buckets of both sizes, and one larger than any CPU cache.
+// Two small messages, gradient buckets of both sizes, and a message larger than any CPU cache.
 constexpr std::int64_t kBytes[] = {4 << 10, 64 << 10, 1 << 20, 25 << 20, 100 << 20};
 constexpr double kSecondsEach = 1;
 constexpr int kLeastRepeats = 5, kMostRepeats = 500;
@@ -61,7 +61,7 @@ class CollectiveBench {
     return watch.seconds();
   }
 
-  // Measured inside the MPI thread, so without the handover to it.
+  // Measured inside the MPI thread, so it excludes the handover to that thread.
   double mpi_sum_once(const at::Tensor& values) {
     MpiThread& mpi = *world_.mpi();
     world_.barrier();
@@ -251,7 +251,7 @@ int run(const BenchCollectiveConfig& config, Process& process) {
 int run(const BenchLoaderConfig& config, Process& process) {
   process.log.use_standard_error();
   try {
-    // A path may not be valid UTF-8.
+    // A path need not be valid UTF-8.
     constexpr auto kReplace = Json::error_handler_t::replace;
     std::printf("%s\n", measured(config, process.log).dump(2, ' ', false, kReplace).c_str());
   } catch (const std::bad_alloc&) {

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The fastest of a few: what the machine can do at all.
+// The fastest of a few runs, after one for warm-up: what the machine is capable of.
 template <typename Work>
 double least_seconds(at::Device device, const Work& work) {
   constexpr int kRepeats = 5;
@@ -40,8 +40,8 @@ double least_seconds(at::Device device, const Work& work) {
 }
 
 struct MachineLimits {
-  double flops_per_second;  // of a product of large matrices, in the precision of the step
-  double bytes_per_second;  // read and written, copying what no cache holds
+  double flops_per_second;  // multiplying large matrices in the step's precision
+  double bytes_per_second;  // read and written, copying more than any cache holds
 };
 
 MachineLimits measure_limits(Precision precision, at::Device device) {
@@ -91,7 +91,7 @@ Json to_json(const BenchStepConfig& config, const Device& device, const StepFigu
                {"machine_gigabytes_per_second", limits.bytes_per_second / 1e9},
                {"share_of_machine_flops", flops / seconds.median / limits.flops_per_second},
                {"peak_memory_bytes", peak_memory_bytes()}};
-  if (device.is_cuda) return json;  // what was observed is the forward pass alone
+  if (device.is_cuda) return json;  // only the forward pass was observed
   json["gigabytes_per_step"] = figures.operators.bytes / 1e9;
   json["share_of_machine_bytes"] =
       figures.operators.bytes / seconds.median / limits.bytes_per_second;

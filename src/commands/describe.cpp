@@ -14,7 +14,7 @@
 namespace kiln {
 namespace {
 
-// The command `name`, or Error kUserError where it is a component only.
+// The command `name`. Throws Error kUserError if it is only a component.
 const CommandInfo& command_named(const std::string& name, const std::string& format) {
   if (const CommandInfo* command = find_command(name)) return *command;
   const std::string& command = find_component(name)->command.name;

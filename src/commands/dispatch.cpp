@@ -26,7 +26,7 @@ int run(const HelpRequest& help, Process&) {
   return help.asked_for ? 0 : 2;
 }
 
-// What such a command prints says how it went; its result is elsewhere.
+// Whether the command prints only how it went, and writes its result elsewhere.
 bool prints_news_only(const Command& command) {
   const auto* score = std::get_if<ScoreConfig>(&command);
   const auto* split = std::get_if<SplitImagesConfig>(&command);
@@ -50,8 +50,9 @@ void require_printed_result() {
               "device with free space.");
 }
 
-// From here on, error_info.json must be written where the command line says. A wrong one without
-// --log-path leaves the default folder alone, which may hold a finished run.
+// Throws the problems of the command line. From here on, error_info.json is written where the
+// command line says. If it has problems and no --log-path, the default folder, which may hold a
+// finished run, is left alone, except under Azure ML.
 void require_faultless(const Invocation& invocation, Process& process) {
   if (!invocation.log_path.empty() &&
       (invocation.problems.empty() || invocation.log_path_given || is_run_of_azure_ml()))
@@ -59,7 +60,7 @@ void require_faultless(const Invocation& invocation, Process& process) {
   invocation.problems.throw_if_any();
 }
 
-// A run on several hosts, from the leading one; the others are told how it ended.
+// Runs a job of several hosts from the leading one, and tells the others how it ended.
 int lead_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Process& process) {
   lead_through_ssh(job, place);
   HeldHosts others(place, {job.hosts.begin() + 1, job.hosts.end()});
@@ -77,7 +78,7 @@ int lead_sagemaker_job(const SageMakerJob& job, const SshPlace& place, Process& 
 int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process) {
   const SageMakerJob job = open_sagemaker_job(arguments, process.log);
   require_faultless(job.invocation, process);  // before hosts connect
-  process.error_info.reset();                  // which was for a run that has not started
+  process.error_info.reset();                  // the run has not started yet
   if (job.hosts.size() == 1) return dispatch(job.invocation, process);
   const SshPlace place = open_ssh_place(job);
   return job.leads() ? lead_sagemaker_job(job, place, process)
@@ -89,7 +90,7 @@ int run_in_sagemaker(const std::vector<std::string>& arguments, Process& process
 int dispatch(const Invocation& invocation, Process& process) {
   require_faultless(invocation, process);
   const bool prints_result = !prints_news_only(invocation.command);
-  if (!prints_result) survive_broken_pipes();  // nobody needs to read news
+  if (!prints_result) survive_broken_pipes();  // nobody has to read the messages
   const int code =
       std::visit([&](const auto& config) { return run(config, process); }, invocation.command);
   if (prints_result) require_printed_result();

@@ -45,7 +45,7 @@ struct Parts {
   std::optional<ExplanationFolder> explanations;
 };
 
-// Throws the faults of all parts together.
+// Throws all problems together.
 void open_parts(const EvaluateConfig& config, Parts& parts) {
   parts.device = choose_device(config.prediction.device);
   parts.precision = choose_precision(config.prediction.precision, units_of(parts.device));
@@ -94,7 +94,7 @@ DifferingImage differing_image(const Parts& parts, std::size_t i, const ModelAns
           {}};
 }
 
-// Thumbnails are as the first of the two saw the images.
+// Thumbnails show the images as the first of the two models saw them.
 ModelPair compare(const Parts& parts, const std::vector<ModelAnswers>& all, std::size_t first,
                   std::size_t second) {
   ModelPair pair{.first = first, .second = second, .answers = {}, .test = {}, .images = {}};
@@ -115,7 +115,7 @@ std::string answers_name(std::size_t model, std::size_t num_models) {
   return num_models == 1 ? "answers.csv" : formatted("answers-%zu.csv", model + 1);
 }
 
-// Writes each file whole, under a temporary name until all are.
+// Writes all files under temporary names, and renames them when all are complete.
 class OutputFiles {
  public:
   explicit OutputFiles(const fs::path& folder) : folder_(folder) {}
@@ -128,7 +128,7 @@ class OutputFiles {
   }
   void add(const std::string& name, const std::string& bytes) { begin(name).write(bytes); }
 
-  // Puts all in place, the last one last, and removes those of an earlier evaluation.
+  // Puts all files in place, the last one last, and removes those left by an earlier evaluation.
   void commit(const OutputFolder& output) {
     std::vector<DurableFile> files;
     std::vector<fs::path> removed = earlier_files();
@@ -140,7 +140,8 @@ class OutputFiles {
   }
 
  private:
-  // Names that an evaluation of more models, or at another time, has used.
+  // Files of an earlier evaluation whose names this one may not reuse: they depend on the number of
+  // models or on the time.
   std::vector<fs::path> earlier_files() const {
     std::vector<fs::path> files;
     std::error_code failure;
@@ -188,7 +189,7 @@ void add_reports(const EvaluationRecord& record, OutputFiles& files) {
   files.add(kEvaluationFileName, evaluation_json(record));
 }
 
-// If a tracking server is given, it gets one run with a step for each model.
+// If a tracking server is configured, sends it one run with a step for each model.
 void send_to_mlflow(const EvaluationRecord& record, const fs::path& folder, Log& log) {
   const std::optional<MlflowSettings> settings = mlflow_settings_of_environment();
   if (!settings) return;
@@ -239,7 +240,7 @@ void log_start(const Parts& parts, Log& log) {
   for (const std::string& note : parts.set.notes) log.warning(note);
 }
 
-// Heat maps of the most confident mistakes: pictures in the folder, and thumbnails for the page.
+// Draws heat maps of the most confident mistakes: pictures in the folder, thumbnails for the page.
 void explain_mistakes(Parts& parts, Predictor& predictor, ModelAnswers& answers, Log& log) {
   const std::vector<WrongImage> wrong = answers.model.figures.most_confidently_wrong();
   std::vector<ExplainedAnswer> mistakes;
@@ -258,7 +259,7 @@ void explain_mistakes(Parts& parts, Predictor& predictor, ModelAnswers& answers,
   }
 }
 
-// One model after the other, each with a file of answers.
+// Evaluates one model after another, and writes a file of answers for each.
 std::vector<ModelAnswers> ask_models(const EvaluateConfig& config, Parts& parts, OutputFiles& files,
                                      Log& log) {
   const std::size_t num_models = parts.predictors.size();

@@ -27,7 +27,7 @@ std::unique_ptr<ImageModel> make_fresh(const InitModelConfig& config) {
                            .zero_init_residual = config.zero_init_residual});
 }
 
-// No data is known yet, so the network has the 1000 outputs.
+// No dataset gives the classes yet, so the network has ImageNet's 1000 outputs.
 std::string take_weights(const InitModelConfig& config, ImageModel& model, Log& log) {
   return load_weights(
       model, known_network(config.model_name), /*classes=*/{},
@@ -55,7 +55,7 @@ int run(const InitModelConfig& config, Process& process) {
   Problems problems;
   std::string taken;
   const auto check_output = [&] { prepare_model_output(config.untrained_model_path); };
-  if (is_url(config.weights)) check_output();  // before what may take long
+  if (is_url(config.weights)) check_output();  // before a download, which may take long
   if (has_weights) problems.collect([&] { taken = take_weights(config, *model, process.log); });
   problems.collect(check_output);
   problems.throw_if_any();

@@ -36,8 +36,8 @@ using std::chrono::steady_clock;
 // Time allowed for mpirun to end the other ranks after one fails.
 constexpr auto kEndOfJob = std::chrono::seconds(20);
 
-// While it exists, stop signals and requests for checkpoints (SIGUSR2) to this process are read
-// here and have no other effect.
+// While it exists, stop signals and checkpoint requests (SIGUSR2) to this process are read here and
+// have no other effect.
 class JobSignals {
  public:
   JobSignals() {
@@ -115,7 +115,7 @@ class ErrorInfoWatch {
  public:
   explicit ErrorInfoWatch(std::filesystem::path path) : path_(std::move(path)), before_(stamp()) {}
   const std::filesystem::path& path() const { return path_; }
-  // The failure in it; empty: none.
+  // The failure that it reports; empty if none.
   std::string failure() const {
     if (stamp() == before_) return "";
     try {
@@ -141,7 +141,7 @@ class ErrorInfoWatch {
   Stamp before_;
 };
 
-// Reads what is available; false at the end.
+// Reads what is available. Returns false at end of file.
 bool read_into(OutputSplitter& splitter, int descriptor) {
   std::array<char, 1 << 16> bytes{};
   while (true) {
@@ -298,7 +298,7 @@ void Launch::report(const JobFailure& failure) {
     log_.error(text);
   }
   mpi_log_.add("launch", text);
-  // The rank may have written its note in another pod.
+  // The rank may have left its failure note in another pod, so this process leaves one too.
   const std::string of_rank = error_info_.failure();
   leave_failure_note(of_rank.empty() ? text : of_rank);
   if (!of_rank.empty()) return;
@@ -353,7 +353,7 @@ bool is_launched() {
   return std::getenv("KILN_LAUNCHED") != nullptr && detect_launch_environment().mpi;
 }
 
-// Whether `ranks` (0: auto) needs more than this process; auto without a usable GPU does not.
+// Whether `ranks` (0: auto) needs mpirun. Auto needs it only if there is a usable GPU.
 bool needs_launch(int ranks, DeviceChoice device) {
   if (ranks > 0) return true;
   return device != DeviceChoice::kCpu && ask_nvidia_driver().num_devices > 0;
@@ -375,7 +375,7 @@ std::optional<LaunchConfig> launch_of(const RanksConfig& ranks, const std::strin
 
 int run(const LaunchConfig& config, Process& process) {
   require_no_mpi_job();
-  // Before any library starts a thread, which would not inherit it.
+  // Before any library starts a thread: one started earlier would not have the signals blocked.
   JobSignals signals;
   MpirunJob job;
   job.num_ranks = choose_num_ranks(config);

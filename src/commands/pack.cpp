@@ -38,7 +38,7 @@ std::vector<std::uint32_t> chosen_order(const PackConfig& config, const SampleTa
   return shuffled;
 }
 
-// "photos" of /data/photos/ and of /data/photos.tar.gz.
+// "photos" for /data/photos/ and for /data/photos.tar.gz.
 std::string shard_name(const fs::path& input) {
   const fs::path full = fs::weakly_canonical(fs::absolute(input));
   const std::string name = (full.has_filename() ? full : full.parent_path()).filename().string();
@@ -59,7 +59,7 @@ ShardPlan shard_plan(const PackConfig& config, const Dataset& set, const World& 
   return plan;
 }
 
-// Joins the ranks of this job: this process alone, unless a launcher started it.
+// Joins the ranks of this job, or does nothing if no launcher has started this process.
 void join_world(const PackConfig& config, Process& process) {
   if (!detect_launch_environment().mpi) return;
   end_on_stop_signals();
@@ -76,7 +76,7 @@ void join_world(const PackConfig& config, Process& process) {
   require_one_job(world, config.effective_options, Device{});
 }
 
-// What readers of the folder will find in it, with its index.
+// Reads the folder back as its readers will, checks what they find, and writes its index.
 void finish_folder(const Dataset& set, std::size_t num_images, const std::string& folder) {
   if (num_images == 0) return;
   Dataset made = read_labeled_dataset(folder, "Output");
@@ -86,7 +86,7 @@ void finish_folder(const Dataset& set, std::size_t num_images, const std::string
   write_index(fs::path(folder) / kShardIndexName, made);
 }
 
-// Complete on all ranks before any is put in place. Returns what all ranks packed.
+// Puts the shards in place when those of all ranks are complete. Returns what all ranks packed.
 PackedShards write_together(const PackConfig& config, const Dataset& set, World& world) {
   const std::vector<int> leaders = folder_leaders(world, config.output_path);
   const bool leads = leaders[static_cast<std::size_t>(world.rank())] == world.rank();
@@ -123,7 +123,7 @@ PackedShards write_together(const PackConfig& config, const Dataset& set, World&
   return packed;
 }
 
-// "cat 400, dog 400"; of many classes the largest and the smallest number.
+// "cat 400, dog 400"; for many classes the smallest and the largest number, "12 to 400".
 std::string class_text(const Dataset& set, const std::vector<std::uint32_t>& order) {
   std::vector<long long> counts(set.classes.size());
   for (const std::uint32_t i : order) ++counts[static_cast<std::size_t>(set.samples.label(i))];

@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Removed again; what a killed run leaves begins with a dot, and is in nobody's way.
+// A marker file, removed by the destructor. Its name begins with a dot, so one that a killed run
+// leaves behind does no harm.
 class Mark {
  public:
   explicit Mark(fs::path path) : path_(std::move(path)) { write_file_durably(path_, ""); }
@@ -45,7 +46,7 @@ std::vector<int> folder_leaders(World& world, const fs::path& folder) {
   int leader = 0;
   std::error_code fault;
   while (leader < world.rank() && !fs::exists(mark_of(leader), fault)) ++leader;
-  return world.gather(leader);  // after it nobody looks for marks any more
+  return world.gather(leader);  // afterwards no rank looks for marks any more
 }
 
 std::vector<FinishedFile> files_of_others(World& world, const std::vector<int>& leaders,

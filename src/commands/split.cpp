@@ -23,7 +23,7 @@ PartsRequest request_of(const SplitImagesConfig& config) {
           .seed = static_cast<std::uint64_t>(config.random_seed)};
 }
 
-// All images decoded have a hash, unless there are too many to decode them here.
+// An image that could be decoded has a hash. If there are too many images, none are decoded here.
 void warn_of_undecodable(const Dataset& set, Log& log) {
   if (set.samples.size() > kMostDecodedImages) return;
   std::vector<std::string> names;
@@ -63,7 +63,7 @@ std::string leak_line(const Leak& leak, const PartedDataset& split,
   return line + "}\n";
 }
 
-// All of them appear together, after the last one is complete.
+// Puts all outputs in place together, when the last one is complete.
 void write_parts(const PartedDataset& split, const std::vector<std::string>& paths) {
   std::vector<ImageDirectoryOutput> outputs;
   outputs.reserve(paths.size());

@@ -21,7 +21,7 @@ namespace {
 constexpr int kWarmUpSteps = 3;
 constexpr double kLearningRate = 0.01;
 
-// A source of one random batch, again and again.
+// Returns the same random batch again and again.
 class OneBatch : public StepContext {
  public:
   OneBatch(const BenchStepConfig& config, at::Device device)

@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A log folder given by the user must be writable; the default one may fail. In a folder of another
-// run, error_info.json belongs to that run.
+// A log folder given by the user must be writable; the default one may fail. In a folder that
+// another run is using, error_info.json belongs to that run.
 void open_driver_log(const OutputConfig& output, Process& process) {
   const fs::path folder = output.log_path;
   try {
@@ -42,7 +42,7 @@ void open_driver_log(const OutputConfig& output, Process& process) {
   }
 }
 
-// cuBLAS reads it when a GPU is first used; no other thread may run while it is set.
+// cuBLAS reads the variable when a GPU is first used. No other thread may run while it is set.
 void keep_cublas_deterministic() {
   constexpr const char* kName = "CUBLAS_WORKSPACE_CONFIG";
   ::setenv(kName, ":4096:8", /*overwrite=*/0);
@@ -70,7 +70,7 @@ void log_start(const TrainConfig& config, Process& process) {
   if (!config.overridden.empty() && process.world.leads()) process.log.warning(config.overridden);
 }
 
-// A model of an earlier run must not be taken for that of this one, which has written none.
+// Makes sure that nobody takes an earlier run's model for that of this run, which has written none.
 void log_older_model(const OutputConfig& output, Process& process) {
   struct stat info {};
   const fs::path folder = output.trained_model_path;

@@ -20,7 +20,7 @@
 namespace kiln {
 namespace {
 
-// One image after the other, by any number of threads.
+// Transforms single images, on any number of threads.
 class ImageChanger {
  public:
   ImageChanger(const Dataset& set, const TransformChain& chain, const TransformApplyConfig& config)
@@ -43,7 +43,7 @@ class ImageChanger {
     }
   }
 
-  // In the order of the list.
+  // The names of damaged images, in list order.
   std::vector<std::string> damaged() const {
     std::vector<std::string> names;
     for (const auto& [i, name] : damaged_) names.push_back(name);
@@ -51,7 +51,7 @@ class ImageChanger {
   }
 
  private:
-  // The inference form looks the same to every reader of an image, so nothing of it is drawn anew.
+  // An image must look the same to everyone who reads it for inference, so it uses a fixed key.
   DrawKey key_of(std::size_t i) const {
     if (config_.for_inference) return kInferenceKey;
     return {.seed = static_cast<std::uint64_t>(config_.random_seed), .image = i};

@@ -52,7 +52,7 @@ class ScratchFolder {
   fs::path path_;
 };
 
-// What may be varied: a choice of the user's stays.
+// The settings that may be varied. Those that the user has chosen are left alone.
 class Knobs {
  public:
   explicit Knobs(const TuneConfig& config)
@@ -72,13 +72,13 @@ class Knobs {
 
   bool is_given(const std::string& name) const {
     if (std::find(given_.begin(), given_.end(), name) != given_.end()) return true;
-    const Option* option = find_option(*find_command("train"), name);  // in a --config file
+    const Option* option = find_option(*find_command("train"), name);  // given in --config
     return std::any_of(
         job_.effective_options.begin(), job_.effective_options.end(),
         [&](const auto& one) { return one.first == name && one.second != option->default_text; });
   }
 
-  // `find` adds candidates, or says why there are none.
+  // `find` adds candidates, or sets the reason why there are none.
   Knob knob(const std::string& name, const std::function<void(Knob&)>& find) const {
     Knob knob{name, {}};
     if (is_given(name))
@@ -97,7 +97,7 @@ class Knobs {
     });
   }
 
-  // With the batch of the job in parts, so that the same is learned.
+  // Divides the job's batch among the ranks, so that the model learns the same.
   Knob ranks() const {
     return knob("ranks", [&](Knob& knob) {
       const int most = gpus_ > 0 ? gpus_ : cores_, batch = job_.optimization.batch_size;
@@ -164,7 +164,7 @@ class Tuner {
     write_file_durably(job_file_, config_text(config.train, {}));
   }
 
-  // The fastest settings; empty where a stop signal ended the search.
+  // The fastest settings; empty if a stop signal ended the search.
   std::optional<Settings> run() {
     const std::vector<Knob> knobs = Knobs(config_).all();
     Search search(knobs);
@@ -186,7 +186,8 @@ class Tuner {
     return best;
   }
 
-  // By the loss after the same steps. Empty as above.
+  // `settings` with the learning rate that has the lowest loss after the same number of steps.
+  // Empty if a stop signal ended the search.
   std::optional<Settings> learning_rate(const Settings& settings) {
     const double given = config_.train.optimization.learning_rate;
     Settings best;
@@ -217,7 +218,7 @@ class Tuner {
     all.emplace_back("trained-model-path", plan.model_path.string());
     all.emplace_back("log-path", plan.log_path.string());
     all.emplace_back("print-freq", "5");
-    // The file names no URL that holds a secret.
+    // The job's file omits a URL that contains a secret.
     if (const std::string& weights = config_.train.data.network.weights;
         without_secrets(weights) != weights)
       all.emplace_back("weights", weights);
@@ -244,7 +245,7 @@ class Tuner {
                                            " Run `kiln train` with the same options for details.");
   }
 
-  // Both once more: a lucky trial is not kept.
+  // Measures both the job as given and the best settings again, so as not to keep a lucky trial.
   bool confirm(const Search& search) {
     if (search.best().empty()) {
       log_.info("Nothing was faster than the job as given.");
@@ -259,7 +260,7 @@ class Tuner {
     return false;
   }
 
-  // What fits, for whoever wants to change what is learned.
+  // Logs larger batches that fit and are faster, for users who accept a different result.
   void log_larger_batches(const Settings& settings, double rate) {
     std::string batch = std::to_string(config_.train.optimization.batch_size);
     for (const auto& [option, value] : settings)
@@ -281,7 +282,7 @@ class Tuner {
   fs::path job_file_;
 };
 
-// What one trial has read of a stream would be gone for the next.
+// What one trial reads from a stream would be missing in the next.
 void refuse_streams(const DataConfig& data) {
   for (const auto& [option, path] : {std::pair("--train-data-path", data.train_path),
                                      std::pair("--valid-data-path", data.valid_path)})

@@ -22,11 +22,12 @@ namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kBetweenLooks{300};
 constexpr double kQuietSeconds = 60;
-// A look at the writer locks the record for a moment, in which a run that begins could not.
+// Looking for the writer locks the record for a moment, in which a run that begins could not lock
+// it. So only one look in several does.
 constexpr int kLooksPerLock = 7;
 
-// How long a run has written nothing: by its own times when it is first met, then by what passes
-// here, whatever the clocks are set to.
+// How long a run has written nothing. When first seen, this is judged by the run's own timestamps;
+// after that by the time that passes here, so that differing clocks do not matter.
 class Silence {
  public:
   explicit Silence(const RunRecord& run)
@@ -72,7 +73,7 @@ class Watcher {
     console_->start(start);
   }
 
-  // The number of epochs was decided meanwhile.
+  // The number of epochs has been decided in the meantime.
   void show_length(const RunStart& start) {
     shown_length_ = start.num_epochs;
     for (const auto& [label, text] : start.plan)
@@ -80,7 +81,7 @@ class Watcher {
         console_->planned({.num_epochs = shown_length_, .reason = text});
   }
 
-  // Its record was cut back: what comes is shown again.
+  // The record was truncated, so the epochs that follow are shown again.
   void show_interruption(const RunRecord& run) {
     shown_interruptions_ = run.interruptions.size();
     shown_epochs_ = std::min(shown_epochs_, run.epochs.size());
@@ -103,7 +104,8 @@ class Watcher {
   std::size_t shown_epochs_ = 0, shown_warnings_ = 0, shown_interruptions_ = 0;
 };
 
-// Where a run that may not have begun writes. Throws Error if there is no folder for it.
+// The record of a run that may not have begun. Throws Error if neither its folder nor that folder's
+// parent exists.
 fs::path record_to_await(const fs::path& log_path) {
   std::error_code fault;
   const bool is_record = fs::exists(log_path, fault) || log_path.filename() == kRunFileName;
@@ -129,7 +131,7 @@ Writer writer_of(const RunRecord& run, const fs::path& record) {
   return AppendedFile::is_in_use(record) ? Writer::kAlive : Writer::kUnknown;
 }
 
-// Throws Error if no more news can be expected.
+// Throws Error if no more updates can be expected.
 void require_life(const RunRecord& run, Writer writer, const fs::path& record, double quiet) {
   const bool is_silent = writer == Writer::kUnknown && quiet > plausible_silence(run);
   if (writer != Writer::kGone && !is_silent) return;
@@ -152,7 +154,7 @@ void follow(RunFollower& follower, const fs::path& record, Watcher& watcher) {
       watcher.tell(run, silence.seconds());
       if (look % kLooksPerLock == 0) writer = writer_of(run, record);
     }
-    // After the look at the writer, whose last act may have been the end of the record.
+    // Must come after looking for the writer, whose last act may have been to end the record.
     if (follower.read_news()) {
       writer = Writer::kUnknown;
       silence.heard();

@@ -12,8 +12,8 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kNamed = 10;          // images named in the log, at most
-constexpr std::size_t kNamedAtTheEnd = 20;  // images named in the error, at most
+constexpr std::size_t kNamed = 10;          // maximum number of images named in the log
+constexpr std::size_t kNamedAtTheEnd = 20;  // maximum number of images named in the error
 constexpr double kCheckSeconds = 5;
 
 }  // namespace
@@ -41,7 +41,7 @@ void BadImageLedger::record(const std::vector<BadImage>& faults, bool leads, Log
       say("more bad or damaged " + name_ + " images follow; training.json will list all of them");
   }
   if (on_bad_image_ == OnBadImage::kFail && faults_.num_bad > 0) refuse_first();
-  // Where ranks share the faults, only the error of rank 0 is shown: it alone checks the rest.
+  // If the ranks share the faults, only rank 0's error is shown, so only rank 0 checks the rest.
   if (faults_.num_bad > allowed_)
     refuse_all((leads || is_shard_) && !set_.is_stream() && check_rest());
 }
@@ -54,7 +54,8 @@ void BadImageLedger::add(const BadImage& fault) {
   faults_.num_bad += fault.damaged ? 0 : 1;
 }
 
-// Adds the bad images that have not been met; false: there was not enough time for all.
+// Adds the bad images that the run has not reached yet. Returns false if there was not enough time
+// to check all images.
 bool BadImageLedger::check_rest() {
   const Stopwatch watch;
   std::string bytes;
@@ -74,7 +75,7 @@ bool BadImageLedger::check_rest() {
 
 void BadImageLedger::record_on_all_ranks(const std::vector<BadImage>& mine, World& world,
                                          Log& log) {
-  // Indices of another shard's images mean nothing here: its own ranks record them.
+  // Indices into another shard mean nothing here, so each rank records only its own faults.
   const std::vector<BadImage> all = is_shard_ ? mine : share_faults(world, mine);
   world.agree([&] { record(all, world.leads(), log); });
 }

@@ -11,7 +11,8 @@
 namespace kiln {
 namespace {
 
-// The record names images; nothing else of a run that went on from a checkpoint does.
+// Looks images up by file name: in a resumed run, the record is all that is left of the mistakes,
+// and it has only names.
 std::vector<ExplainedAnswer> answers_of(const TrainingJob& job,
                                         const std::vector<JudgedImage>& wrong) {
   const SampleTable& samples = job.inputs.valid.samples;

@@ -13,7 +13,7 @@ constexpr int kEnoughSteps = 20;
 constexpr double kWorthTelling = 60;  // seconds
 constexpr double kHour = 60 * 60;     // seconds
 constexpr double kDay = 24 * kHour;   // seconds
-// A step is a forward pass and, at twice its arithmetic, a backward pass.
+// A step is a forward pass plus a backward pass, which takes twice the arithmetic.
 constexpr double kForwardShare = 1.0 / 3;
 
 // "2026-03-01 14:05", in the time zone of the process.
@@ -36,7 +36,7 @@ std::string long_run_warning(const RunLength& run, double seconds, int num_epoch
   return text + " or --time-limit also shorten it";
 }
 
-// "; cost 0.05 so far, about 12.30 in all".
+// "; cost 0.05 so far, about 12.30 in total".
 std::string cost_text(const RunLength& run, double seconds_left) {
   if (run.price_per_hour == 0) return "";
   const double so_far = run.seconds_before + seconds_since_process_start();

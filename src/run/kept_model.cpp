@@ -55,7 +55,7 @@ std::vector<Prediction> evenly_taken(const std::vector<Prediction>& predictions,
   return taken;
 }
 
-// Each rank reads its own images again.
+// A collective. Each rank rereads its own images.
 std::vector<JudgedImage> show(World& world, const std::vector<Prediction>& predictions,
                               const Dataset& valid, const TransformSpec& pixels) {
   std::vector<JudgedImage> mine, all;
@@ -92,8 +92,8 @@ ValidationDetails judge(World& world, const std::vector<Prediction>& predictions
 bool keep_if_best(const TrainingJob& job, TrainState& state, const EpochRecord& record) {
   const OptimizationConfig& config = job.config.optimization;
   BestEpoch& best = state.progress.best;
-  // Without one the best so far is none or, with --auto, the epoch that fitted the head, which
-  // AutomaticRun::allows() has compared with this one.
+  // Otherwise there is no best epoch yet or, with --auto, it is the one that fitted the head, and
+  // AutomaticRun::allows() has already compared that with this one.
   const bool has_trained_rival = best.epoch > job.first_epochs();
   if (has_trained_rival && config.save == SaveChoice::kBest &&
       !is_better(judged(record), {best.valid, best.macro_recall}, config.best_by))
@@ -109,8 +109,8 @@ bool keep_if_best(const TrainingJob& job, TrainState& state, const EpochRecord& 
 
 Calibration calibrate(World& world, const HostLogits& logits) {
   const LabeledLogits images = logits.view();
-  // MPI does not promise that all ranks get the same bits of a sum, and they must take as many
-  // passes.
+  // MPI does not guarantee that a sum is bit-identical on all ranks, and they must all take the
+  // same number of passes.
   const auto sum_over_ranks = [&](const std::array<double, 3>& mine) {
     const std::vector<double> sums = world.sum({mine[0], mine[1], mine[2]});
     return world.broadcast(std::array<double, 3>{sums[0], sums[1], sums[2]});

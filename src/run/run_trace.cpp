@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-// As much as the file may hold, under its temporary name: nothing is left of it.
+// Checks for room by writing a temporary file of the largest possible size. Leaves nothing behind.
 void require_room(const std::filesystem::path& path) {
   std::error_code fault;
   if (std::filesystem::is_directory(path, fault)) fail_to_write(path, EISDIR);
@@ -51,7 +51,7 @@ void RunTrace::finish() {
 }
 
 void RunTrace::write() {
-  is_written_ = true;  // also if writing fails: it is not tried again
+  is_written_ = true;  // even if writing fails: there is no second attempt
   try {
     write_file_durably(path_, timeline_->json(rank_));
   } catch (const Error& error) {

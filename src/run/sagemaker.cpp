@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-// To mpirun, which is this process's child, and by it to the ranks of every host.
+// Passes the variables to mpirun, this process's child, and through it to the ranks of all hosts.
 void pass_on(const MpiOptions& options, Log& log) {
   if (options.names.empty()) return;
   for (const auto& [name, value] : options.variables)

@@ -12,11 +12,11 @@ StepVotes::StepVotes(const Run& run, TrainEpoch& training, Batches& loader)
       loader_(loader),
       votes_(run.job.world, run.job.config.ranks.exchange.vote_delay()) {}
 
-// A rank may wait for its stream while others have images already: so all vote before the first
-// step, can agree to stop, and end the epoch with the first stream that ends.
+// A rank may still wait for its stream when others already have images. So all vote before the
+// first step: they can agree to stop, and the epoch ends as soon as one stream has ended.
 int StepVotes::before_steps() {
   if (!run_.job.inputs.train.is_stream()) return 0;
-  const bool has_ended = !loader_.await_step();  // also at a stop signal, which the ballot tells
+  const bool has_ended = !loader_.await_step();  // or a stop signal came; see ballot()
   Vote mine = ballot(false);
   mine.has_ended = has_ended;
   const Vote all = vote(run_.job.world, mine);

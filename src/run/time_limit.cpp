@@ -9,15 +9,15 @@ namespace kiln {
 namespace {
 
 constexpr double kTrusted = 0.95;       // share of the time left that is planned for
-constexpr int kFewEpochs = 3;           // fewer than these may end with a part of one
-constexpr double kPartWorthIt = 0.5;    // least share of an epoch that is worth starting
-constexpr double kReportSeconds = 0.5;  // for the page and the end of the record
+constexpr int kFewEpochs = 3;           // with fewer, the last may be partial
+constexpr double kPartWorthIt = 0.5;    // minimum share of an epoch worth starting
+constexpr double kReportSeconds = 0.5;  // for the report page and the end of the record
 constexpr double kBytesPerSecond = 200e6;
-constexpr double kMostHeldBack = 0.25;  // share of the limit for the end of the run, at most
+constexpr double kMostHeldBack = 0.25;  // maximum share of the limit reserved for the end
 constexpr int kWarmUpSteps = 2;
 
-// The weights in the model and the best epoch's, and the last checkpoint with the optimizer's
-// state.
+// An estimate: the weights in the saved model and, in the last checkpoint, the weights, the
+// optimizer's state and the best epoch's weights.
 long long bytes_at_the_end(const TrainingJob& job, const TrainState& state) {
   long long weights = 0;
   for (const NamedTensor& item : state.model->state())
@@ -32,8 +32,8 @@ double validation_batches(const TrainingJob& job) {
   return std::ceil(images / ranks / job.config.optimization.batch_size);
 }
 
-// Whether a run with --auto ends without fine-tuning; it has a model, as the head is fitted by
-// then.
+// Whether a run with --auto ends without fine-tuning. It still has a model, since the head is
+// fitted by then.
 bool leaves_fine_tuning_out(const TrainingJob& job, const TimePlan& plan) {
   return job.is_automatic && plan.is_over && plan.epochs == 0 && plan.steps == 0;
 }
@@ -117,7 +117,7 @@ double TimeLimit::seconds_left() const {
   return limit_s_ - closing_s_ - log_.seconds_used();
 }
 
-// A validation image takes no longer than a training image, whatever both wait for.
+// Assumes that a validation image takes no longer than a training image, whatever the bottleneck.
 double TimeLimit::end_seconds() const {
   if (plan().end_seconds > 0) return plan().end_seconds;
   if (step_seconds_ == 0) return thought_end_seconds_;
@@ -158,7 +158,7 @@ void TimeLimit::apply_vote(bool is_out_of_time) {
   if (!is_set() || !is_out_of_time || is_over() || !has_more_steps()) return;
   plan().is_over = true;
   const int next = state_.progress.epochs_done + 1;
-  if (state_.epoch.steps == 0 && job_.steps_before(next) > 0) {  // all of them whole
+  if (state_.epoch.steps == 0 && job_.steps_before(next) > 0) {  // all epochs so far are complete
     plan().steps = job_.steps_before(next);
     apply_time_plan(job_, plan());
   }
@@ -182,7 +182,7 @@ void TimeLimit::end_epoch(const EpochRecord& record, double end_seconds) {
 void TimeLimit::decide(const EpochRecord& record) {
   TimePlan decided = plan();
   const int first = job_.first_epochs(),
-            last = job_.last_epoch() - first;  // counted by the schedule
+            last = job_.last_epoch() - first;  // as counted by the schedule
   decided.epochs = epochs_that_fit({.epochs_done = record.epoch - first,
                                     .most_epochs = last,
                                     .seconds_left = seconds_left(),

@@ -15,7 +15,7 @@ std::string kept_text(const TrainingJob& job) {
                                                 : "the one with the highest top-1";
 }
 
-// Stopping goes by the validation loss, keeping by what --best-by says.
+// Says what ended training (by --stop-when) and which epoch is kept (by --save and --best-by).
 std::string patience_text(const TrainingJob& job, const TrainState& state) {
   const int patience = job.config.optimization.patience;
   const bool is_best = job.config.optimization.recipe.stop_when == StopWhen::kBest;

@@ -43,8 +43,8 @@ struct TrainingRun {
                            job.config.data, state.bad_valid};
 };
 
-// The training half of an epoch, from the step at which the state is. Returns the stop signal that
-// all ranks act on, or 0.
+// The training half of an epoch, starting at the step that the state has reached. Returns the stop
+// signal that all ranks act on, or 0.
 int train_steps(TrainingRun& run, int epoch, EpochRecord& record) {
   TrainingJob& job = run.job;
   EpochSums& sums = run.state.epoch;
@@ -63,8 +63,8 @@ int train_steps(TrainingRun& run, int epoch, EpochRecord& record) {
   return 0;
 }
 
-// Completes the record with the validation numbers: those of the model, or of the folds' networks.
-// Returns the stop signal that all ranks act on, or 0.
+// Adds the validation results to the record: the model's, or those of the folds' networks. Returns
+// the stop signal that all ranks act on, or 0.
 int validate_epoch(TrainingRun& run, EpochRecord& record, Validation& validation) {
   TrainingJob& job = run.job;
   if (run.folds.judges())
@@ -73,7 +73,7 @@ int validate_epoch(TrainingRun& run, EpochRecord& record, Validation& validation
                validate({job, *run.state.model, run.log, run.bad_valid}, record, validation))
     return signal;
   job.loaders->adapt_threads();
-  // By the end of the first epoch both sets have been read.
+  // At the end of the first epoch, both sets have been read.
   if (record.epoch == 1 && !run.folds.judges() && !job.inputs.train.is_stream())
     record.valid_in_train = warn_of_shared_images(job, record.valid.count);
   record.bad_train_images = run.state.bad_train.num_bad;
@@ -81,8 +81,8 @@ int validate_epoch(TrainingRun& run, EpochRecord& record, Validation& validation
   return 0;
 }
 
-// Keeps the model if all who have a say allow it and it is the best so far. Returns whether it is
-// kept, on all ranks alike.
+// Keeps the model if --auto and --folds allow it and it is the best so far. Returns whether it was
+// kept, the same on all ranks.
 bool keep_if_allowed(TrainingRun& run, const EpochRecord& record,
                      const std::vector<Prediction>& predictions) {
   // The order matters: automatic.allows() is a collective and keeps its own account of every epoch,
@@ -91,14 +91,14 @@ bool keep_if_allowed(TrainingRun& run, const EpochRecord& record,
          keep_if_best(run.job, run.state, record);
 }
 
-// The validation half: judges the model, and keeps it if it is the best so far; `kept` is then what
-// the record shows of it. Returns the stop signal that all ranks act on, or 0.
+// The validation half of an epoch: judges the model, and keeps it if it is the best so far. Then
+// `kept` receives the details for the record. Returns the stop signal that all ranks act on, or 0.
 int judge_model(TrainingRun& run, EpochRecord& record, std::optional<ValidationDetails>& kept) {
   TrainState& state = run.state;
   run.job.world.enter("evaluating, epoch " + std::to_string(record.epoch));
   Validation validation;
   {
-    // The averaged weights are judged and kept, if there are some.
+    // If weights are averaged, it is the averages that are judged and kept.
     const AveragesInPlace averages(state.averages ? &*state.averages : nullptr);
     if (const int signal = validate_epoch(run, record, validation)) return signal;
     if (!keep_if_allowed(run, record, validation.predictions)) return 0;
@@ -108,8 +108,8 @@ int judge_model(TrainingRun& run, EpochRecord& record, std::optional<ValidationD
   return 0;
 }
 
-// Moves the state on to the next epoch, and agrees with all ranks on what follows. Returns the stop
-// signal that all ranks act on, or 0.
+// Advances the state to the next epoch, and agrees with the other ranks on what follows. Returns
+// the stop signal that all ranks act on, or 0.
 int end_epoch(TrainingRun& run, const EpochRecord& record, const Stopwatch& since_last_step) {
   Progress& progress = run.state.progress;
   progress.epochs_done = record.epoch;
@@ -126,7 +126,7 @@ int end_epoch(TrainingRun& run, const EpochRecord& record, const Stopwatch& sinc
   return 0;
 }
 
-// Trains from wherever the state is until the last epoch, early stopping, the time limit or a stop
+// Trains from where the state is until the last epoch, early stopping, the time limit or a stop
 // signal.
 TrainingEnd train(TrainingRun& run) {
   TrainingJob& job = run.job;
@@ -148,11 +148,11 @@ TrainingEnd train(TrainingRun& run) {
   return end_of_training(job, state, run.limit);
 }
 
-// All training of a run: epochs, or in their place a head that is fitted to features. With --auto
-// the head comes first and the epochs follow; with --folds a network for each fold comes first.
+// All training of a run: epochs, or instead a head that is fitted to features. With --auto, the
+// head is fitted before the epochs. With --folds, a network for each fold is trained first.
 TrainingEnd train_in_parts(TrainingRun& run) {
   if (run.job.uses_features) {
-    run.checkpoints.forgo_the_last();  // the model in the state is used up
+    run.checkpoints.forgo_the_last();  // the model in the state is unusable afterwards
     return {.signal = train_on_features(run.job, run.state, *run.state.model, run.log).stop_signal};
   }
   if (const int signal = run.folds.train(run.checkpoints)) return {.signal = signal};
@@ -180,7 +180,7 @@ int run_training(const TrainConfig& config, Process& process) {
                      config.output.trained_model_path + "': there is nothing to do.");
     return 0;
   }
-  // These outlive the catch: collectives on them may be in flight.
+  // These must outlive the catch block, since collectives on them may be in flight.
   std::unique_ptr<TrainState> state;
   RunLogger log(config.output, world.leads(), job->device, process.log);
   std::optional<FoldsRun> folds;

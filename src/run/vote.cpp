@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-// A vote is summed as these flags, a flag for each of kStopSignals, and the numbers.
+// A vote is summed as these flags, then one flag for each of kStopSignals, then the numbers.
 constexpr std::array kFlags = {&Vote::has_bad_images, &Vote::has_diverged, &Vote::wants_checkpoint,
                                &Vote::is_out_of_time, &Vote::has_ended};
 

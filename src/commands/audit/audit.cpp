@@ -46,11 +46,11 @@ struct Parts {
   PrecisionChoice precision;
   std::optional<Backbone> backbone;
   Dataset set;
-  std::optional<Dataset> valid;  // of which only copies are sought
+  std::optional<Dataset> valid;  // only searched for copies
   std::optional<OutputFolder> output;
 };
 
-// What a person has written into doubtful.csv is not overwritten.
+// Refuses a folder whose doubtful.csv a person has edited, so that the edits are not overwritten.
 OutputFolder open_output(const std::string& path) {
   OutputFolder output = open_report_folder(path, kAuditFileName, "an audit");
   const fs::path doubtful = output.path() / kDoubtfulName, audit = output.path() / kAuditFileName;
@@ -64,7 +64,7 @@ OutputFolder open_output(const std::string& path) {
   return output;
 }
 
-// Throws Error kInvalidDataset for images of a single class.
+// Throws Error kInvalidDataset if all images are of a single class.
 Dataset read_images(const AuditConfig& config) {
   Dataset set = read_labeled_dataset(config.data_path, "Images", config.prediction.records);
   const std::vector<long long> counts = counts_by_class(set, set.classes.size());
@@ -78,7 +78,7 @@ Dataset read_images(const AuditConfig& config) {
   return set;
 }
 
-// Throws the faults of all parts together.
+// Throws all problems together.
 void open_parts(const AuditConfig& config, Parts& parts, Log& log) {
   parts.device = choose_device(config.prediction.device);
   parts.precision = choose_precision(config.prediction.precision, units_of(parts.device));
@@ -116,7 +116,8 @@ void log_start(const Parts& parts, Log& log) {
                 ".");
 }
 
-// Whether two classes have images in several parts: only those are known to who judges them.
+// Whether at least two classes have images in more than one fold. The model that judges a fold does
+// not know a class that lies within that fold.
 bool has_two_judged_classes(const std::vector<std::int32_t>& labels, const Folds& folds) {
   std::map<std::int32_t, std::set<int>> parts;
   for (std::size_t i = 0; i < labels.size(); ++i) parts[labels[i]].insert(folds.of[i]);
@@ -143,7 +144,7 @@ std::span<const float> numbers_of(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
-// `pairs`: the copies among the images that are judged.
+// `pairs` are the copies among the images that are judged.
 std::vector<ImageCopy> all_copies(Parts& parts, const ImageLooks& looks,
                                   const DuplicatePairs& pairs, int num_threads, Log& log) {
   if (!parts.valid) return copies_of_set(parts.set, pairs);
@@ -169,7 +170,8 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   const std::vector<ImageCopy> copies = all_copies(parts, looks, pairs, threads, log);
   const LabeledFeatures features =
       compute_features(*parts.backbone, parts.set, config, parts.device, log, record.faults);
-  // Copies, and images of one --group-by group, are judged by models that have seen none of them.
+  // Copies and images of the same --group-by group share a fold, so the model that judges them has
+  // seen none of them.
   const Folds folds = divide(config, features, groups_of(parts.set, pairs, config.group_by));
   record.num_folds = folds.count;
   const std::size_t num_classes = parts.set.classes.size();
@@ -186,7 +188,7 @@ AuditRecord judge(const AuditConfig& config, Parts& parts, Log& log) {
   return record;
 }
 
-// Each file whole, under a temporary name until all are.
+// Writes all files under temporary names, and renames them when all are complete.
 void write_files(const AuditRecord& record, const OutputFolder& output) {
   std::vector<DurableFile> files;
   const auto add = [&](const char* name, const std::string& bytes) {

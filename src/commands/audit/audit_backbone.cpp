@@ -27,7 +27,7 @@ TransformSpec pixels_of_size(int size) {
   return {.output = {size, size}, .short_side = usual_short_side(size)};
 }
 
-// Images of any size can be seen.
+// Throws Error kInvalidDataset if images of this size are too small for the network.
 void require_usable(const TransformSpec& pixels, const KnownNetwork& network) {
   const NetworkFamily& family = network.family();
   if (family.final_map_side(pixels.output.height) > 0 &&
@@ -55,12 +55,13 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
     source = weights_of(std::move(directory), config.trained_model_path);
   }
   const KnownNetwork& network = known_network(model_name);
-  // Weights that do not say: ImageNet's, as nearly all published ones.
+  // Weights that do not say how to normalize most likely use ImageNet's values, like nearly all
+  // published ones.
   backbone.normalization = source.normalization.value_or(kImagenetNormalization);
   backbone.pixels = pixels_of_size(config.image_size > 0 ? config.image_size : kUsualSize);
   if (stored) {
     backbone.normalization = stored->normalization;
-    // One that was trained on images of one size, as they are, may see others.
+    // A model trained on images of one size, without resizing, may now be given other sizes.
     if (config.image_size == 0)
       backbone.pixels = stored->resize_short_side > 0 || !stored->transforms.empty()
                             ? pixels_of(*stored, config.trained_model_path)
@@ -69,7 +70,7 @@ Backbone open_backbone(const AuditConfig& config, const at::Device& device, Log&
   require_usable(backbone.pixels, network);
   backbone.description =
       model_name + " with the weights of '" + source.where + "' (" + source.kind + ")";
-  // Its last layer is not used, so it may have any number of classes.
+  // The last layer is not used, so any number of classes will do.
   backbone.model = make_image_model({.model_name = model_name, .num_classes = kAnyClasses});
   load_weights(*backbone.model, network, {}, std::move(source));
   backbone.model->prepare(device);

@@ -15,7 +15,7 @@ void append(std::vector<T>& list, const std::vector<T>& more) {
   list.insert(list.end(), more.begin(), more.end());
 }
 
-// Labels of both sets, with one number for each name of a class.
+// The labels of several sets. Classes with the same name get the same number.
 class SharedLabels {
  public:
   void add(const Dataset& set) {

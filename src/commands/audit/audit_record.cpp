@@ -61,7 +61,7 @@ class Recorder {
     }
   }
 
-  // Of an image whose label is doubtful it is no news that it is unlike the others of its label.
+  // Skips images with doubtful labels: it is no news that they are unlike others with that label.
   void add_outliers() {
     for (const Outlier& outlier : find_outliers(findings_.features)) {
       const std::uint32_t image = findings_.images[outlier.image];
@@ -94,7 +94,7 @@ class Recorder {
     return set_.classes[static_cast<std::size_t>(label)];
   }
 
-  // At `place` in its list.
+  // The image to show at `place` in its list.
   AuditedImage audited(std::uint32_t image, std::size_t place) const {
     const bool validates = image >= set_.samples.size();
     const Dataset& set = validates ? *findings_.valid : set_;

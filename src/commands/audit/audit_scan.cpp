@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-constexpr double kWantedSide = 256;  // of what is measured
+constexpr double kWantedSide = 256;  // longer side of an image when it is measured
 
 double shrink_to_measure(ImageSize whole) {
   return std::max(1.0, std::max(whole.height, whole.width) / kWantedSide);

@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::size_t kImages = 12;
 constexpr int kVariants = 6;
-constexpr int kDefaultSide = 224;  // as of training for images of several sizes
-constexpr int kLongestSide = 224;  // of a picture on the page
+constexpr int kDefaultSide = 224;  // as in training, for images of several sizes
+constexpr int kLongestSide = 224;  // in pixels, of a picture on the page
 constexpr int kQuality = 85;
 
 TransformSpec transform_of(const InspectConfig& config, Dataset& set) {
@@ -42,7 +42,7 @@ TransformSpec transform_of(const InspectConfig& config, Dataset& set) {
   return plan;
 }
 
-// No side longer than kLongestSide.
+// A JPEG file of the image, reduced if a side is longer than kLongestSide.
 std::string picture_of(Image image) {
   const ImageSize size = image.size;
   const int longest = std::max(size.height, size.width);

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kMuch = 50'000'000'000;   // bytes, to copy before training begins
+constexpr std::uint64_t kMuch = 50'000'000'000;   // bytes to copy before training begins
 constexpr std::uint64_t kLargeFile = 50'000'000;  // bytes
 constexpr std::size_t kManyFiles = 10'000;
 

@@ -120,9 +120,9 @@ void inspect_model_directory(const fs::path& path, Report& report) {
   report["label_map"] = std::move(labels);
 }
 
-// What state.json says; other versions may write other fields.
+// Reports what state.json says. Any field may be missing, since other versions may write others.
 void report_progress(const nlohmann::json& state, Report& report) {
-  constexpr double kMostSeconds = 9e9;  // of system_clock since 1970
+  constexpr double kMostSeconds = 9e9;  // since 1970, so that system_clock does not overflow
   const auto tell = [&](const nlohmann::json& object, const char* field, const char* name) {
     if (object.is_object() && object.contains(field) && object[field].is_primitive())
       report[name] = object[field];
@@ -161,7 +161,7 @@ int inspect_checkpoint(const fs::path& path, Report& report) {
   return 1;
 }
 
-// Whether the directory declares itself a model; both forms of `_meta.yaml` name the type in plain
+// Whether the directory declares itself a model. Both forms of `_meta.yaml` name the type in plain
 // text.
 bool is_model_directory(const fs::path& path) {
   constexpr std::uint64_t kMaxMetaBytes = 1 << 20;
@@ -203,7 +203,7 @@ std::string state_file_kind(std::string_view bytes) {
 }
 
 int inspect_file(const fs::path& path, Report& report) {
-  constexpr std::size_t kEnough = 64;  // bytes, to know an image by
+  constexpr std::size_t kEnough = 64;  // bytes, to recognize an image
   try {
     if (!image_kind(first_bytes(path, kEnough)).empty())
       return inspect_image_file(path, read_file(path, kMaxImageBytes), report);

@@ -18,7 +18,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kDefaultSide = 224;  // as of training for images of several sizes
+constexpr int kDefaultSide = 224;  // as in training, for images of several sizes
 
 ImageSize size_of(const InspectConfig& config, Dataset& set) {
   if (config.image_size > 0) return {config.image_size, config.image_size};

@@ -41,7 +41,7 @@ CheckResult check_image(const Dataset& set, std::size_t i) {
   }
 }
 
-// Adds the faulty images to `report`; returns the number of bad ones.
+// Adds the bad and damaged images to `report`. Returns the number of bad ones.
 int check_images(const Dataset& set, Report& report) {
   std::vector<CheckResult> results(set.samples.size());
   in_parallel(results.size(), usable_cpus(),
@@ -121,7 +121,8 @@ void report_input_mode(const Dataset& set, Report& report) {
   report["mode_reason"] = mode.reason;
 }
 
-// Adds the images that are in the validation data too; returns the number of such pictures.
+// Adds the images that are also in the validation data. Returns the number of different pictures
+// among them.
 int report_leaks(const InspectConfig& config, Dataset& set, Report& report) {
   if (config.valid_data_path.empty()) return 0;
   Dataset valid = read_dataset(config.valid_data_path, "Validation images", config.records);

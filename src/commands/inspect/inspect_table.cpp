@@ -14,7 +14,7 @@ std::string cell(const InspectReport& value) {
   return value.dump();
 }
 
-// Rows of equal objects under their keys, columns aligned.
+// A table of objects with the same keys: the keys, then a row for each object, columns aligned.
 std::string rows_text(const InspectReport& rows) {
   std::vector<std::vector<std::string>> lines(1);
   for (const auto& [key, value] : rows.front().items()) lines[0].push_back(key);

@@ -9,7 +9,7 @@
 namespace kiln {
 
 double answer_threshold(const ScoreConfig& config, const Calibration& calibration) {
-  // As a float, like the confidences that users read and give back.
+  // Rounded to float, like the confidences that users read in the output and pass back here.
   if (!config.answer_at) return static_cast<float>(config.min_confidence.value_or(0));
   if (const auto rate = answer_rate_for(calibration.answers, *config.answer_at))
     return rate->threshold;

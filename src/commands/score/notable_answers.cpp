@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::size_t kMostDoubtful = 24, kMostGuesses = 76, kMostWrong = 24;
 
-// Keeps the first `most` in the order of `comes_before`, and of equals those that came first.
+// Inserts an answer in the order of `comes_before`, and keeps the first `most`. Of equal answers
+// the one inserted earlier comes first.
 template <typename Order>
 void insert(std::vector<NotableAnswer>& answers, std::size_t most, const Order& comes_before,
             std::size_t image, const Score& score) {

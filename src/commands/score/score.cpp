@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostOfList = 4096;  // images of a list that are looked at together
+constexpr std::size_t kMostOfList = 4096;  // images of a list that are processed together
 
 const ScoreFormat* format_of(const std::string& output_path) {
   const std::string extension = fs::path(output_path).extension().string();
@@ -36,7 +36,7 @@ const ScoreFormat* format_of(const std::string& output_path) {
                                                 "', but must end in " + score_extensions() + ".");
 }
 
-// What rank 0 reads for all, and the outputs.
+// Opens what rank 0 reads for all ranks, and the outputs.
 void open_of_leader(const ScoreConfig& config, ScoreParts& parts, Problems& problems) {
   problems.collect([&] {
     if (config.files_from.empty())
@@ -52,7 +52,7 @@ void open_of_leader(const ScoreConfig& config, ScoreParts& parts, Problems& prob
     problems.collect([&] { parts.explanations.emplace(config.explain); });
 }
 
-// Throws the faults of all parts together. A collective.
+// Throws all problems together. A collective.
 void open_parts(const ScoreConfig& config, World& world, ScoreParts& parts) {
   world.enter("starting", /*patient=*/true);
   world.agree([&] { parts.device = choose_device(config.prediction.device, world.local_rank()); });
@@ -83,7 +83,8 @@ void log_start(const ScoreConfig& config, const ScoreParts& parts, const World& 
   for (const std::string& note : parts.set.notes) log.warning(note);
 }
 
-// All images, or the next ones of the list. False: there are no more. A collective.
+// Sets `set` to the next images of the list, on all ranks. Returns false if there are no more. A
+// collective.
 bool next_images(World& world, ScoreParts& parts, Dataset& set) {
   bool has_more = false;
   world.agree([&] { has_more = parts.list && parts.list->next(kMostOfList, set); });
@@ -92,7 +93,7 @@ bool next_images(World& world, ScoreParts& parts, Dataset& set) {
   return has_more;
 }
 
-// The same images on all ranks, whose predictions go to rank 0.
+// Divides the images among the ranks, and collects the predictions on rank 0.
 class ScoringJob {
  public:
   ScoringJob(const ScoreConfig& config, World& world, ScoreParts& parts, Log& log)
@@ -138,10 +139,10 @@ class ScoringJob {
   ScoreParts& parts_;
   DividedPredictions predictions_;
   std::optional<Scoring> scoring_;  // on rank 0
-  std::int64_t num_before_ = 0;     // images still to come that have their rows
+  std::int64_t num_before_ = 0;     // images still to come that already have rows
 };
 
-// Joins the ranks of this job: this process alone, unless a launcher started it.
+// Joins the ranks of this job, or does nothing if no launcher has started this process.
 void join_world(const ScoreConfig& config, Process& process) {
   if (!detect_launch_environment().mpi) return;
   World& world = process.world;
@@ -180,7 +181,7 @@ int run(const ScoreConfig& config, Process& process) {
   try {
     ScoringJob(config, process.world, parts, log).run();
   } catch (const Error& failure) {
-    // Bad images may be mended under their names, and then their rows are no good.
+    // The user may repair bad images under the same names, and then the saved rows would be wrong.
     if (failure.code() == ErrorCode::kInvalidDataset && parts.file) parts.file->discard();
     throw;
   }

@@ -16,19 +16,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kAtOnce = 4096;  // paths of a list
+constexpr std::size_t kAtOnce = 4096;  // paths read from a list at a time
 
 std::string utf8(const std::string& text) {
   return is_utf8(text) ? text : printable(text);
 }
 
-// Names in a list mean other images in another folder.
+// The path is made absolute, since the same names in another folder are other images.
 std::string full_path(const std::string& path) {
   std::error_code failure;
   return utf8(fs::absolute(path.empty() ? "." : path, failure).lexically_normal().string());
 }
 
-// The shortest text that reads as the same number.
+// The shortest text that parses as the same number.
 std::string number_text(const std::optional<double>& number) {
   if (!number) return "";
   std::array<char, 32> buffer{};
@@ -40,7 +40,7 @@ std::string switch_text(bool is_on) {
   return is_on ? "True" : "False";
 }
 
-// What differs, a clause; empty: nothing that decides the rows.
+// A clause that says what differs; empty if nothing that determines the rows does.
 std::string what_differs(const ScoreProgress& progress, const ScoreResume& resume) {
   if (!resume.in_one_go.empty()) return resume.in_one_go;
   const auto changes = differences(progress.settings.rows, resume.settings.rows);
@@ -53,7 +53,7 @@ std::string what_differs(const ScoreProgress& progress, const ScoreResume& resum
 }  // namespace
 
 void NamesHash::add(const Dataset& set, const TrueLabels& labels, std::size_t image) {
-  constexpr std::string_view kEnd("\0", 1);  // in no path
+  constexpr std::string_view kEnd("\0", 1);  // occurs in no path
   hash_.add(set.samples.file_name(image));
   hash_.add(kEnd);
   hash_.add(labels.of(image));

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kNamed = 10;
 constexpr int kPrintedClasses = 3;
-constexpr double kSecondsBetweenSaves = 2, kMostSaving = 0.02;  // of the time
+constexpr double kSecondsBetweenSaves = 2, kMostSaving = 0.02;  // the latter as a share of the time
 
 ScoreColumns columns_of(const ScoreConfig& config, const ScoreParts& parts,
                         const TrueLabels& true_labels) {
@@ -104,8 +104,7 @@ void Scoring::finish(const TransformSpec& pixels) {
   if (parts_.explanations) explain(pixels);
 }
 
-// Each batch of a job that goes on is one of a job without an interruption: rows are saved
-// between batches.
+// Rows are saved between batches, so a resumed job has the same batches as an uninterrupted one.
 void Scoring::begin_file(ScoreFile& file) {
   so_far_.settings = score_settings(config_, *parts_.predictor, parts_.device,
                                     parts_.precision.precision, columns_);
@@ -145,7 +144,7 @@ Scoring::Ranked Scoring::ranked_classes(const at::Tensor& logits) const {
   return ranked;
 }
 
-// `at`: the row's place in the batch.
+// `at` is the row's place in the batch.
 void Scoring::fill(Score& row, const Ranked& ranked, std::size_t at) const {
   const auto top_k = static_cast<std::size_t>(columns_.top_k);
   const auto* confidence = ranked.confidences.const_data_ptr<float>() + at * top_k;
@@ -160,7 +159,7 @@ void Scoring::fill(Score& row, const Ranked& ranked, std::size_t at) const {
   if (columns_.all_classes) row.probabilities = row_of(ranked.probabilities, at);
 }
 
-// `may_be_right`: the model knows the true label.
+// `may_be_right` is whether the model knows the true label.
 void Scoring::note(const Score& row, bool may_be_right) {
   ++so_far_.num_images;
   const bool is_bad = row.best.empty();
@@ -175,7 +174,8 @@ void Scoring::note(const Score& row, bool may_be_right) {
   if (!row.fault.empty()) faults_.note(row.path, row.fault, is_bad);
 }
 
-// For a job that goes on if this one is killed. Slow disks get fewer of them.
+// Saves the rows and the progress, so that another job can continue if this one is killed. Saves
+// less often on slow disks.
 void Scoring::save_progress() {
   const double now = progress_.seconds();
   if (!is_saved_ || now < next_save_) return;
@@ -210,7 +210,7 @@ void Scoring::log_result() const {
 }
 
 void Scoring::explain(const TransformSpec& pixels) {
-  Dataset named;  // the parts of a list are gone
+  Dataset named;  // since the parts of a list are no longer in memory
   named.root = config_.data_path;
   std::vector<ExplainedAnswer> answers;
   for (const auto& [image, path, best] : notable_.all()) {

@@ -25,7 +25,7 @@ void append_bytes(const at::Tensor& tensor, std::string& bytes) {
   bytes.append(static_cast<const char*>(host.const_data_ptr()), host.nbytes());
 }
 
-// Row-major copies of `sources` on the host, into the memory of the ones before.
+// Copies `sources` to the host in row-major order, reusing the memory of the previous copies.
 void copy_to_host(const std::vector<NamedTensor>& sources, std::vector<NamedTensor>& copies) {
   const at::NoGradGuard no_grad;
   const bool is_cuda = sources.front().tensor.is_cuda();
@@ -58,7 +58,7 @@ std::vector<NamedTensor> tensors_of(const TrainState& state) {
   return tensors;
 }
 
-// All floats, and all counts, flat.
+// The floating-point tensors and the counts, each flattened.
 std::array<std::vector<at::Tensor>, 2> kinds_of(const std::vector<NamedTensor>& statistics) {
   std::array<std::vector<at::Tensor>, 2> kinds;
   for (const NamedTensor& item : statistics)
@@ -189,8 +189,7 @@ void Checkpoints::write(const std::string& finished) {
   steps_ = 0;
   epochs_ = 0;
   since_ = {};
-  // A diverged model is no place to continue from; the end of the epoch or the next printed step
-  // tells of it.
+  // Do not save a diverged model. The next printed step or the end of the epoch reports it.
   const int first_nonfinite_step = state_.epoch.metrics.first_nonfinite_step();
   for (const int step : world.gather(first_nonfinite_step))
     if (step != 0) return;
@@ -198,8 +197,8 @@ void Checkpoints::write(const std::string& finished) {
   const std::vector<std::string> ranks = world.gather(format_rank(saved_rank()));
   std::vector<std::string> statistics = world.gather(pack_statistics(statistics_of(state_)));
   std::vector<std::string> train_hashes = world.gather(pack_train_hashes(job_)), valid_hashes;
-  // The first epoch reads all validation images; count_valid_in_train() would count those that
-  // every rank knows once for each rank.
+  // Not needed before the end of epoch 1, whose validation reads all images anyway. If these hashes
+  // were restored on every rank, count_valid_in_train() would count each image once per rank.
   if (state_.progress.epochs_done > 0) valid_hashes = world.gather(pack_valid_hashes(job_));
   if (!writer_) return;
   writer_->wait();

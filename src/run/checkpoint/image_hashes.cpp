@@ -19,7 +19,7 @@ std::vector<std::uint32_t> told_of_train(const TrainingJob& job) {
     return validation_indices(static_cast<std::uint32_t>(inputs.train.samples.size()),
                               inputs.train_shard);
   if (job.config.optimization.sample == Sampling::kBalanced) {
-    // Which images a rank has read depends on the epochs: each tells all that it has.
+    // Which images a rank has read varies from epoch to epoch, so it sends every hash it has.
     std::vector<std::uint32_t> all(inputs.train.samples.size());
     std::iota(all.begin(), all.end(), 0U);
     return all;

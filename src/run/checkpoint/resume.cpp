@@ -29,13 +29,13 @@ std::string value_of(const OptionTexts& options, const std::string& name) {
   return {};
 }
 
-// "--augment was flip and is none", for the options of this effect.
+// "--augment was flip and is now none", for each changed option with this effect.
 std::vector<std::string> changes_of(const OptionTexts& before, const OptionTexts& now,
                                     Effect effect) {
   const auto shown = [](const std::string& value) { return value.empty() ? "not given" : value; };
   std::vector<std::string> changes;
   for (const ChangedOption& option : changed_options(before, now)) {
-    // What the run measures instead is compared by why_not_bit_equal() and differing_options().
+    // why_not_bit_equal() and differing_options() compare the values in effect of these instead.
     if (option.effect != effect || option.name == "ranks" || option.name == "threads" ||
         option.name == "device" || option.name == "precision")
       continue;
@@ -59,7 +59,7 @@ std::vector<std::string> differing_options(const TrainingJob& job, const SavedRu
     differences.push_back("--precision was " + saved.precision + " and is now " + now + " (" +
                           job.precision.reason + ")");
   const int reached = saved.progress.epochs_done + (saved.steps() > 0 ? 1 : 0) -
-                      (saved.progress.automatic ? 1 : 0);  // which fitted the head
+                      (saved.progress.automatic ? 1 : 0);  // epoch 1 fitted the head
   const OptimizationConfig& length = job.config.optimization;
   if ((length.steps == 0 || length.epochs_given) && length.epochs < reached)
     differences.push_back(
@@ -72,8 +72,8 @@ bool is_finished(const TrainingJob& job, const SavedRun& saved) {
          value_of(job.config.effective_options, "epochs") == value_of(saved.options, "epochs");
 }
 
-// The record ends after the model is written, so a run killed in between has the one alone. A
-// record that cannot be found asks for nothing.
+// The record ends after the model is written, so a run killed in between has only the model. If the
+// record cannot be found, the model suffices.
 bool is_complete(const OutputConfig& output, double started) {
   if (!holds_model_of(output.trained_model_path, started)) return false;
   const auto record = find_record(std::filesystem::path(output.log_path) / kRunFileName, started);
@@ -104,7 +104,7 @@ void compare_transforms(const std::string& before, const TrainingInputs& inputs,
   differences.push_back("--transform-path was " + shown(before) + " and is now " + shown(now));
 }
 
-// The tensors whose names begin with `prefix`, without it.
+// Takes out the tensors whose names begin with `prefix`, and strips the prefix.
 StateDict take_part(StateDict& tensors, const std::string& prefix) {
   StateDict part;
   for (StoredTensor& tensor : tensors)
@@ -115,7 +115,7 @@ StateDict take_part(StateDict& tensors, const std::string& prefix) {
   return part;
 }
 
-// Each rank's bytes, on all ranks; empty where rank 0 has none.
+// Broadcasts the saved bytes of every rank; empty for a rank of which the checkpoint has none.
 std::vector<std::string> share_bytes(const TrainingJob& job, const char* what) {
   std::vector<std::string> all(job.resume->run.ranks.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -127,7 +127,7 @@ std::vector<std::string> share_bytes(const TrainingJob& job, const char* what) {
   return all;
 }
 
-// The sums of a job that had another number of ranks: rank 0 takes all of them.
+// The sums to continue from if the number of ranks has changed: rank 0 takes over all of them.
 SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
   SavedEpoch all = ranks.front().epoch;
   if (!leads) {
@@ -151,7 +151,8 @@ SavedEpoch joined_epoch(const std::vector<SavedRank>& ranks, bool leads) {
   return all;
 }
 
-// The mean, as at the end of an epoch; where they are frozen, all are the same.
+// Sets `statistics` to the mean over the saved ranks, and counts to the maximum, as at the end of
+// an epoch. Not needed for frozen statistics, which are the same on all ranks.
 void average(const std::vector<std::string>& packed_of_ranks,
              const std::vector<NamedTensor>& statistics) {
   const at::NoGradGuard no_grad;
@@ -179,8 +180,8 @@ bool has_same_ranks(const TrainingJob& job) {
   return job.resume->run.machine.num_ranks == job.world.size();
 }
 
-// On all ranks what an optimizer step changes; on rank 0 also the best epoch's weights and the
-// answers of the folds, for the progress that is in the state already.
+// Restores what an optimizer step changes on all ranks. On rank 0 also adds the best epoch's
+// weights and the folds' logits to the progress, which must be in the state already.
 void restore_tensors(TrainingJob& job, TrainState& state) {
   job.world.agree([&] {
     if (!job.world.leads()) return;
@@ -201,7 +202,8 @@ void restore_tensors(TrainingJob& job, TrainState& state) {
   if (state.averages) broadcast_tensors(state.averages->state(), *job.communicator);
 }
 
-// BatchNorm's statistics: those of this rank, or the mean of all ranks in a job of another size.
+// Restores BatchNorm's statistics: this rank's own, or the mean over all ranks if the number of
+// ranks has changed.
 void restore_statistics(const TrainingJob& job, TrainState& state) {
   const std::vector<std::string> statistics = share_bytes(job, "statistics");
   job.world.agree([&] {
@@ -218,7 +220,7 @@ void restore_statistics(const TrainingJob& job, TrainState& state) {
       : average(statistics, statistics_of(state));
 }
 
-// The hashes of images that were read: where a rank has a shard of its own, it takes its own.
+// Restores the hashes of the images read so far. A rank with its own shard takes only its own.
 void restore_hashes(TrainingJob& job) {
   const DataConfig& data = job.config.data;
   const auto rank = static_cast<std::size_t>(job.world.rank());
@@ -290,7 +292,7 @@ void check_resumed_inputs(TrainingJob& job) {
                                       saved.global_batch, global_batch));
     if (!differences.empty()) refuse(job, differences);
   });
-  // With other ranks, the learning rate in effect stays.
+  // If the number of ranks has changed, the learning rate in effect is kept.
   if (saved.machine.num_ranks != job.world.size())
     job.recipe.schedule.peak = saved.peak_learning_rate;
 }
@@ -335,7 +337,7 @@ void restore(TrainingJob& job, TrainState& state) {
   state.bad_train = mine.bad_train;
   state.bad_valid = mine.bad_valid;
   load_epoch(same_ranks ? mine.epoch : joined_epoch(saved.ranks, job.world.leads()), state.epoch);
-  // More epochs were asked for after training had stopped early.
+  // Training had ended, but this run asks for a different number of epochs.
   if (!saved.finished.empty() && !point.is_finished) state.progress.early_stopping.strikes = 0;
 }
 

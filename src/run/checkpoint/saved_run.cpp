@@ -209,7 +209,7 @@ bool holds_model_of(const std::string& model_directory, double started) {
   try {
     return parse_ordered_json(read_file(folder / "training.json")).at("started") == started;
   } catch (const std::exception&) {
-    return false;  // another program's, or an older one's
+    return false;  // written by another program or an older version
   }
 }
 

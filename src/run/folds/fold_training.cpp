@@ -28,7 +28,7 @@ std::vector<bool> opposite(std::vector<bool> chosen) {
   return chosen;
 }
 
-// The inputs of a run whose validation images are those that are held out.
+// The inputs of a run that trains on the other images and validates on those held out.
 TrainingInputs inputs_of(const TrainingInputs& all, const std::vector<bool>& held_out) {
   TrainingInputs inputs;
   inputs.train = part_of(all.train, opposite(held_out));
@@ -54,7 +54,7 @@ Recipe fold_recipe(const TrainingJob& job, const TrainingInputs& inputs) {
   return recipe;
 }
 
-// Faults of one part's images, which get their numbers among all training images.
+// Maps the faults from indices within one part to indices within all training images.
 std::vector<BadImage> among_all(std::vector<BadImage> faults,
                                 const std::vector<std::uint32_t>& places) {
   for (BadImage& fault : faults) fault.sample = places[fault.sample];

@@ -34,7 +34,7 @@ void add(const FoldEpoch& more, FoldEpoch& sum) {
   for (std::size_t i = 0; i < more.counts.size(); ++i) sum.counts[i] += more.counts[i];
 }
 
-// The training images that a network has judged, with its logits.
+// The training images that a network has predicted, with its logits.
 LabeledFeatures judged_images(const at::Tensor& logits, const SampleTable& samples) {
   const at::Tensor rows =
       logits.select(1, 0).isnan().logical_not().nonzero().flatten().contiguous();
@@ -50,7 +50,7 @@ LabeledFeatures judged_images(const at::Tensor& logits, const SampleTable& sampl
 
 }  // namespace
 
-// The progress to continue: that of the checkpoint in a resumed run, or a new one.
+// The progress to continue from: the checkpoint's in a resumed run, otherwise a new one.
 FoldsProgress& FoldsRun::begin() {
   const auto num_epochs = static_cast<std::size_t>(job_.last_epoch());
   std::optional<FoldsProgress>& progress = state_.progress.folds;
@@ -118,7 +118,7 @@ void FoldsRun::log_epoch(int fold, const EpochRecord& record) const {
       100 * record.train.top1_accuracy(), record.valid.loss(), 100 * record.valid.top1_accuracy()));
 }
 
-// Adds the answers of a fold that is done to the progress.
+// Adds the predictions for a finished fold to the progress.
 void FoldsRun::take_answers(int fold) {
   FoldsProgress& progress = *state_.progress.folds;
   job_.world.enter(formatted("fold %d of %d, predictions", fold + 1, num_folds()));

@@ -16,7 +16,7 @@ namespace kiln {
 namespace {
 
 constexpr double kSignificance = 0.05;
-constexpr double kBackward = 2;  // times a forward pass
+constexpr double kBackward = 2;  // cost relative to a forward pass
 
 // What rank 0 decides about an epoch, for all ranks.
 struct Judgment {
@@ -73,7 +73,7 @@ int AutomaticRun::fit_head(TimeLimit& limit) {
   return 0;
 }
 
-// `weights`: of the whole network, on rank 0.
+// `weights` are those of the whole network. Used on rank 0 only.
 void AutomaticRun::take_head(const std::vector<NamedTensor>& weights) {
   const at::NoGradGuard no_grad;
   const std::vector<NamedTensor> head = state_.model->head();
@@ -98,7 +98,8 @@ bool AutomaticRun::allows(const EpochRecord& record, const std::vector<Predictio
   const bool is_better_here = judgment.is_better != 0;
   AutomaticRecord& found = progress.found;
   if (found.keeps_tuned && !is_better_here) return false;
-  // The first that is better, or else the best of those that are not.
+  // An epoch that is better than the frozen network displaces any that is not. Within either group,
+  // the best one is recorded, or with --save last the last one.
   const bool is_first = found.tuned_epoch == 0 || is_better_here != found.keeps_tuned;
   const bool replaces = is_first || job_.config.optimization.save == SaveChoice::kLast ||
                         is_better(judged(record), {found.tuned, progress.tuned_macro_recall},

@@ -29,7 +29,7 @@ constexpr int kSmallestBatch = 64;  // a pass without gradients needs little mem
 constexpr int kFoldsForPenalty = 5;
 constexpr int kBatchesToJudgeTime = 3;
 
-// One set of images, and where its faults go.
+// A set of images and the ledger for its faults.
 struct ImageSet {
   Dataset& data;
   const Shard& shard;
@@ -37,7 +37,8 @@ struct ImageSet {
   bool is_training;
 };
 
-// What the head answers for the images that judge it, which it has not learned from; on rank 0.
+// The head's logits for the images that it is evaluated on. None of these logits come from a head
+// that was fitted to the image. On rank 0.
 struct Judgment {
   at::Tensor logits;
   const LabeledFeatures* images = nullptr;
@@ -86,7 +87,7 @@ class FeatureRun {
   std::vector<NamedTensor> weights_;     // before BatchNorm is folded, on rank 0
   LabeledFeatures train_, valid_;        // all ranks' images, on rank 0
   HeadFit head_;                         // on rank 0
-  std::vector<Prediction> predictions_;  // for the images that judge the head, on rank 0
+  std::vector<Prediction> predictions_;  // for the evaluation images, on rank 0
   Stopwatch watch_;
   double wait_seconds_ = 0, forward_seconds_ = 0, train_pass_seconds_ = 0;
   double pass_seconds_ = 0, fit_seconds_ = 0;
@@ -162,8 +163,8 @@ void FeatureRun::show_progress(const FeaturePass& pass, int num_batches, bool is
   log_.progress(timing);
 }
 
-// --time-limit does not shorten the way of the images, as a head needs those of all classes: said
-// as soon as it is clear that the time will not do.
+// --time-limit does not cut the passes over the images short, since the head needs images of all
+// classes. So warns as soon as it is clear that the time will not suffice.
 void FeatureRun::warn_of_time(const FeaturePass& pass, const ImageSet& set) {
   const double limit = job_.config.optimization.time_limit_s;
   if (limit == 0 || was_warned_of_time_ || !leads() || pass.steps_done() < kBatchesToJudgeTime)
@@ -218,7 +219,7 @@ HeadFit FeatureRun::fit_here() const {
   return fit_head(train_, num_classes(), folds, class_weights(), [] { return stop_signal() != 0; });
 }
 
-// To draw each class equally often is, for a fit to all images at once, to weigh it.
+// The fit uses all images at once, so --sample balanced becomes class weights.
 std::vector<double> FeatureRun::class_weights() const {
   if (job_.config.optimization.sample != Sampling::kBalanced) return job_.recipe.loss.class_weights;
   std::vector<long long> counts(static_cast<std::size_t>(num_classes()));
@@ -226,13 +227,13 @@ std::vector<double> FeatureRun::class_weights() const {
   return weights_of_classes(ClassWeights::kBalanced, counts);
 }
 
-// So far only the counts, as all ranks know them.
+// Sets only the counts, to the same values on all ranks.
 void FeatureRun::count_images() {
   record_.train.count = job_.world.broadcast(train_.size());
   record_.valid.count = validates() ? job_.world.broadcast(valid_.size()) : record_.train.count;
 }
 
-// The answers by which the run is judged.
+// The logits by which the run is evaluated.
 Judgment FeatureRun::judgment() const {
   if (!validates()) return {head_.out_of_fold_logits, &train_};
   return {head_logits(valid_.rows, head_), &valid_};

@@ -13,16 +13,17 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kPieceBytes = 8 << 20;  // that each rank sends at a time
+constexpr std::int64_t kPieceBytes = 8 << 20;  // sent by each rank at a time
 
-// Rows `begin` to `end`, as far as there are so many, as bytes.
+// The bytes of rows [begin, end), or fewer if `rows` ends earlier.
 std::string bytes_of(const at::Tensor& rows, std::int64_t begin, std::int64_t end) {
   if (!rows.defined() || begin >= rows.size(0)) return {};
   const at::Tensor part = rows.narrow(0, begin, std::min(end, rows.size(0)) - begin).contiguous();
   return {static_cast<const char*>(part.const_data_ptr()), part.nbytes()};
 }
 
-// All ranks' rows, rank after rank, in pieces: messages stay small.
+// Gathers the rows of all ranks on rank 0, in rank order. They are sent in pieces, to keep messages
+// small.
 at::Tensor gathered_rows(World& world, const at::Tensor& mine, std::int64_t width) {
   const std::vector<std::int64_t> counts = world.gather(mine.defined() ? mine.size(0) : 0);
   const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
@@ -33,7 +34,7 @@ at::Tensor gathered_rows(World& world, const at::Tensor& mine, std::int64_t widt
       std::max<std::int64_t>(1, kPieceBytes / (width * static_cast<std::int64_t>(sizeof(float))));
   for (std::int64_t begin = 0; begin < longest; begin += piece) {
     const std::vector<std::string> parts = world.gather(bytes_of(mine, begin, begin + piece));
-    std::int64_t first = begin;  // row of the rank's part
+    std::int64_t first = begin;  // row where the rank's piece goes
     for (std::size_t rank = 0; world.leads() && rank < parts.size(); ++rank) {
       if (!parts[rank].empty())
         std::memcpy(all.data_ptr<float>() + first * width, parts[rank].data(), parts[rank].size());

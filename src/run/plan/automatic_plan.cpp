@@ -10,8 +10,8 @@
 namespace kiln {
 namespace {
 
-// Of fine-tuning, which begins with a head that fits: larger steps would undo it, and the backbone
-// with it.
+// The learning rate of fine-tuning, which starts with a fitted head: larger steps would destroy the
+// head and the backbone.
 constexpr double kTuningRate = 0.005;
 constexpr const char* kTuningRateText = "0.005";
 
@@ -19,7 +19,7 @@ long long num_images(const TrainingJob& job) {
   return static_cast<long long>(job.inputs.train.samples.size() + job.inputs.valid.samples.size());
 }
 
-// Why --auto True has no use here, a clause; empty: it has.
+// A clause that says why --auto True cannot be used; empty if it can.
 std::string hindrance(const TrainingJob& job, bool has_weights) {
   if (job.inputs.train.is_stream()) return "the images of a stream cannot be read again";
   if (job.inputs.untrained.spec.pretrained)
@@ -52,7 +52,7 @@ void settle_automatic(TrainingJob& job) {
   World& world = job.world;
   const AutoConfig& asked = job.config.optimization.automatic;
   if (asked.choice == AutoChoice::kNo && asked.why_not.empty()) return;
-  // Rank 0 has built the network, and alone may have read the weights.
+  // Rank 0 has built the network, and may be the only rank that has read the weights.
   const bool has_weights =
       world.broadcast(static_cast<char>(!job.inputs.weights_text.empty())) != 0;
   const std::string why_not = asked.why_not.empty() ? hindrance(job, has_weights) : asked.why_not;

@@ -18,8 +18,8 @@
 namespace kiln {
 namespace {
 
-// Options that say where to write, when to stop, or how to go on; and --recipe, as all that it sets
-// is written.
+// Options to leave out of repeat.yaml: those that say where to write, when to stop or how to
+// resume, and --recipe, since everything it sets is written out.
 const std::set<std::string>& not_repeated() {
   static const std::set<std::string> kNames = {
       "config",     "index",  "trained-model-path", "log-path",         "explain",
@@ -29,7 +29,8 @@ const std::set<std::string>& not_repeated() {
   return kNames;
 }
 
-// As a YAML scalar that stays text: plain where nothing in it has a meaning.
+// `text` as a YAML scalar that is read back as text: plain if nothing in it has a special meaning,
+// otherwise quoted.
 std::string scalar(const std::string& text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/+-";
@@ -61,7 +62,8 @@ void add_size(TrainingJob& job) {
   if (job.config.data.image_size > 0) return;
   const TransformSpec& pixels = job.inputs.pixels;
   const std::string side = std::to_string(pixels.output.height);
-  // A size that all images have is no --image-size: it need not be square, and nothing is resized.
+  // The common size of all images cannot be given as --image-size: it need not be square, and
+  // nothing is resized.
   if (pixels.short_side == 0)
     choose(job.choices, {"image-size", "",
                          formatted("%dx%d, ", pixels.output.width, pixels.output.height) +
@@ -71,7 +73,7 @@ void add_size(TrainingJob& job) {
     choose(job.choices, {"image-size", side, job.inputs.size_reason, /*has_line=*/true});
 }
 
-// One that the weights bring along has no word.
+// A normalization that comes with the weights has no name that the option accepts.
 void add_normalization(TrainingJob& job) {
   const TrainingInputs& inputs = job.inputs;
   const bool has_word =
@@ -84,7 +86,7 @@ void add_normalization(TrainingJob& job) {
                        /*has_line=*/true});
 }
 
-// Of a network that has learned.
+// Only for a network with pretrained or given weights.
 void add_head(TrainingJob& job) {
   const TrainingInputs& inputs = job.inputs;
   const bool is_designers = inputs.untrained.spec.pretrained;
@@ -116,7 +118,7 @@ void add_machine(TrainingJob& job) {
                        /*has_line=*/true});
 }
 
-// The file of an earlier run stays, as its record does, until this one has finished an epoch.
+// The file of an earlier run is kept, like its record, until this run has finished an epoch.
 class RepeatFile : public RunSink {
  public:
   RepeatFile(std::filesystem::path path, std::function<std::string()> text)
@@ -189,7 +191,7 @@ void add_weights_choice(const std::string& given, const std::string& path, Train
   try {
     choose(job.choices, {"weights-sha256", sha256_of_file(path), "hash of the file that was read",
                          /*has_line=*/true});
-  } catch (const std::system_error&) {  // whoever reads the weights says why
+  } catch (const std::system_error&) {  // reading the weights will report why
   }
 }
 

@@ -59,7 +59,7 @@ std::vector<double> weights_of_classes(ClassWeights choice, const std::vector<lo
     if (choice == ClassWeights::kSqrt) weights[i] = std::sqrt(weights[i]);
     sum += weights[i] * count;
   }
-  if (choice == ClassWeights::kBalanced) return weights;  // whose mean is 1
+  if (choice == ClassWeights::kBalanced) return weights;  // their mean over all images is 1
   for (std::size_t i = 0; i < counts.size(); ++i)
     if (counts[i] > 0) weights[i] *= images / sum;
   return weights;

@@ -17,7 +17,7 @@
 namespace kiln {
 namespace {
 
-// Refuses options that ask for a head on features where the images or the network allow none.
+// Rejects options that ask to fit a head to features if the images or the network do not allow it.
 void check_features(const TrainingJob& job) {
   const TransformSpec& pixels = job.inputs.pixels;
   if (job.config.optimization.freeze != Freeze::kBackbone ||
@@ -35,7 +35,7 @@ void check_features(const TrainingJob& job) {
               "True`: leave --folds out, or use --augment flip, which trains in epochs.");
 }
 
-// Rank 0 divides the images, as it alone knows which of them belong together.
+// The fold of each image. Call on rank 0, which alone knows which images belong together.
 std::string divided(const TrainingJob& job) {
   const OptimizationConfig& config = job.config.optimization;
   const SampleTable& samples = job.inputs.train.samples;
@@ -78,7 +78,7 @@ void settle_folds(TrainingJob& job) {
   parts = world.broadcast(parts);
   job.fold_of.assign(parts.begin(), parts.end());
   world.agree([&] { check_steps_of_folds(job); });
-  // Nothing may be chosen by the images that judge.
+  // The images used for evaluation must not also choose anything.
   config.save = SaveChoice::kLast;
   config.recipe.stop_when = StopWhen::kOff;
   if (auto& split = job.inputs.split)

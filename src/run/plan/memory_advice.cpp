@@ -16,7 +16,7 @@ long long share_of(const MemoryUse& use) {
   return use.available / std::max(1, use.ranks_on_host);
 }
 
-// Nothing is known of the rest of a step that ran out of memory: half is tried next.
+// If the first step ran out of memory, its full need is unknown, so this suggests half the batch.
 int smaller_batch(const MemoryUse& use, bool has_stepped) {
   const int half = use.batch_size / 2;
   const int fits = has_stepped ? batch_that_fits(use) : 0;
@@ -34,7 +34,7 @@ int batch_that_fits(const MemoryUse& use) {
   if (missing <= 0) return use.batch_size;
   if (use.on_gpu || use.peak <= use.before) return 0;
   const double per_image = static_cast<double>(use.peak - use.before) / use.batch_size;
-  // What is freed counts twice: the reserve shrinks with the peak.
+  // Each byte saved also lowers the peak, and with it the reserve.
   const double images = std::ceil(static_cast<double>(missing) / (1 + kReserve) / per_image);
   return images < use.batch_size ? use.batch_size - static_cast<int>(images) : 0;
 }

@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kFewSteps = 20;      // in an epoch
 constexpr double kMuchLeftOver = 0.1;       // share of the images
 constexpr double kMuchEnlarged = 2;         // factor for width and height
-constexpr std::size_t kHeadersToRead = 20;  // where a list does not give the sizes
+constexpr std::size_t kHeadersToRead = 20;  // to find the typical size of the images
 
-// The folders of the training and the validation data; empty where they are not known.
+// The folders of the training and the validation data; empty if unknown.
 std::pair<fs::path, fs::path> real_roots(const TrainingInputs& inputs) {
   std::error_code fault;
   return {fs::weakly_canonical(inputs.train.root, fault),
@@ -102,7 +102,7 @@ class Warnings {
     }
   }
 
-  // A schedule of few steps changes little; more ranks make them fewer.
+  // Warns of few steps per epoch, which more ranks make even fewer, and of many images left over.
   void steps() {
     if (job_.uses_features) return;
     const int batch = job_.config.optimization.batch_size;
@@ -131,7 +131,7 @@ class Warnings {
         left_over, num_train()));
   }
 
-  // Only where the size was asked for: otherwise it is that of the images.
+  // Only if --image-size is given.
   void enlarged() {
     const int side = job_.config.data.image_size;
     if (side == 0) return;
@@ -142,7 +142,7 @@ class Warnings {
         read_first_bytes(inputs_.train, i, 64 << 10, bytes);
         const ImageSize size = read_image_size(bytes);
         sides.push_back(std::min(size.height, size.width));
-      } catch (const ImageFault&) {  // the loader will meet it and say why
+      } catch (const ImageFault&) {  // the loader will report why
       }
     }
     if (sides.empty()) return;

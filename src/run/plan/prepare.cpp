@@ -51,8 +51,8 @@ void use_untrained(ImageModel& model, const std::string& where, const TrainingIn
     check_untrained(model, known_network(spec.model_name), state, where);
 }
 
-// Fresh weights from the seed, then given ones as far as there are some. Draws the same numbers in
-// any case.
+// Initializes the weights from the seed, then loads given weights, if any. Draws the same random
+// numbers in either case.
 std::unique_ptr<ImageModel> build_model(const TrainConfig& config, TrainingInputs& inputs,
                                         const Device& device) {
   const ModelSpec& spec = inputs.untrained.spec;
@@ -66,7 +66,7 @@ std::unique_ptr<ImageModel> build_model(const TrainConfig& config, TrainingInput
   return model;
 }
 
-// The paths that this rank reads itself.
+// `config` with only the paths that this rank reads itself.
 DataConfig part_of_rank(const DataConfig& config, bool reads_images, const World& world) {
   DataConfig part = config;
   const std::string place = DataConfig::kRankPlace;
@@ -82,14 +82,14 @@ DataConfig part_of_rank(const DataConfig& config, bool reads_images, const World
   return part;
 }
 
-// Tells the network and its first weights from others.
+// Identifies the network and its initial weights.
 std::string print_of_model(const TrainingInputs& inputs) {
   std::string print = print_of(inputs.untrained);
   if (inputs.weights) print.append(" ").append(print_of(*inputs.weights));
   return print;
 }
 
-// Tells the other ranks about weights that rank 0 alone has read.
+// Tells the other ranks about weights that only rank 0 has read.
 void share_weights(World& world, const DataConfig& config, TrainingJob& job) {
   if (config.network.weights.empty()) return;
   job.model_print = world.broadcast(job.model_print);
@@ -117,7 +117,7 @@ bool draws(const TransformSpec& pixels) {
   return pixels.chain && pixels.chain->whole.is_random();
 }
 
-// The head alone learns, and images always look the same.
+// Whether only the head is trained and every image looks the same in every epoch.
 bool uses_features(const TrainingJob& job) {
   return job.config.optimization.freeze == Freeze::kBackbone && !job.inputs.train.is_stream() &&
          job.config.data.augment == Augment::kNone && !draws(job.inputs.pixels) &&
@@ -145,8 +145,8 @@ void check_feature_memory(const TrainingJob& job) {
                     bytes_text(static_cast<long long>(needed)).c_str()));
 }
 
-// Reads what this rank reads itself, and proves the places that it will write to; all faults are
-// reported together.
+// Reads what this rank reads itself, and checks that its outputs can be written. Throws all
+// problems together.
 void read_own_inputs(TrainingJob& job) {
   const TrainConfig& config = job.config;
   World& world = job.world;
@@ -169,7 +169,7 @@ void read_own_inputs(TrainingJob& job) {
         scan_plan(job.loader_threads.first, job.log), std::move(kept_valid));
     if (reads_images && problems.empty())
       problems.collect([&] { choose_transforms(config.data, inputs); });
-    job.model_print = print_of_model(inputs);  // the weights go as soon as they are taken
+    job.model_print = print_of_model(inputs);  // before build_model() takes the weights
     if (reads_images && problems.empty() && !is_shard)
       problems.collect([&] { job.model = build_model(config, inputs, job.device); });
     problems.collect(
@@ -188,7 +188,7 @@ void read_own_inputs(TrainingJob& job) {
   });
 }
 
-// Reads the inputs, and makes them those of all ranks; then settles what a run of them does.
+// Reads the inputs, shares them between the ranks, and then decides how to train on them.
 void read_inputs(TrainingJob& job) {
   const TrainConfig& config = job.config;
   World& world = job.world;
@@ -227,7 +227,7 @@ void check_steps(const TrainingJob& job) {
                         static_cast<long long>(config.steps), config.epochs, all));
 }
 
-// A collective if it asks for weights and ranks have different images.
+// A collective if class weights are requested and the ranks have different images.
 std::vector<double> class_weights_of(const TrainingJob& job) {
   const TrainingInputs& inputs = job.inputs;
   const ClassWeights choice = job.config.optimization.class_weights;
@@ -255,19 +255,19 @@ void prepare_loading(TrainingJob& job) {
   job.loaders = loaders_of(job, inputs, job.cache);
 }
 
-// Lets BatchNorm sum over all ranks, if --sync-batch-norm asks for it.
+// With --sync-batch-norm, makes BatchNorm sum over all ranks.
 void synchronize_batch_norm(const TrainingJob& job, ImageModel& model) {
   if (!job.batch_norm_lane) return;
   model.synchronize_batch_norm(
       [lane = job.batch_norm_lane.get()](at::Tensor& sums) { lane->wait(lane->all_reduce(sums)); });
 }
 
-// For a GPU; on a CPU results repeat without it.
+// For a GPU. On a CPU, results are reproducible without it.
 void make_deterministic() {
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
   context.setDeterministicCuDNN(true);
-  context.setDeterministicFillUninitializedMemory(false);  // nothing reads it
+  context.setDeterministicFillUninitializedMemory(false);  // it is never read
 }
 
 }  // namespace
@@ -323,7 +323,7 @@ std::unique_ptr<TrainingJob> prepare(const TrainConfig& given, World& world, Log
 
   world.enter("reading the data", /*patient=*/true);
   read_inputs(*job);
-  const int num_ranks = config.ranks.exchange.has_servers() ? 1 : world.size();  // of an update
+  const int num_ranks = config.ranks.exchange.has_servers() ? 1 : world.size();  // per update
   job->recipe = recipe_of(config.optimization, job->inputs, num_ranks, job->precision.precision);
   job->recipe.loss.class_weights = class_weights_of(*job);
   job->recipe.schedule.epochs = job->asked_epochs();

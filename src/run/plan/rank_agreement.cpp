@@ -33,7 +33,7 @@ const std::set<std::string>& own_options() {
 using Facts = std::vector<std::string>;
 
 Facts facts_of(const OptionTexts& options) {
-  // With --shard-by none or train, each host has its own paths.
+  // Unless --shard-by is rank, hosts may have different data paths.
   const bool has_shards = std::any_of(options.begin(), options.end(), [](const auto& option) {
     return option.first == "shard-by" && option.second != "rank";
   });
@@ -77,8 +77,8 @@ std::vector<RankDevice> gather_devices(World& world, const Device& device) {
   return devices;
 }
 
-// The status that ranks exchange over MPI explains why a collective is waiting on the GPUs, and
-// ends the wait.
+// Watches collectives on the GPUs by the status that ranks exchange over MPI: it explains why one
+// is waiting, and ends the wait if a rank has failed.
 NcclWatch watch_over_mpi(World& world, const RanksConfig& config, const std::string& log_path,
                          Log& log) {
   MpiThread& mpi = *world.mpi();

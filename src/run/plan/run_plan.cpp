@@ -45,7 +45,7 @@ DataRecord data_record(const TrainingJob& job) {
   return data;
 }
 
-// Includes options with non-default values only, all that --recipe sets among them.
+// Includes only options with non-default values, among them all that --recipe sets.
 std::string repeating_command(const TrainConfig& config) {
   const CommandInfo& command = *find_command("train");
   std::string line = "kiln train";
@@ -122,7 +122,7 @@ void plan_balance(const TrainingJob& job, TextPairs& plan) {
     plan.emplace_back("sampling", "balanced, each class equally often per epoch");
 }
 
-// Which part of a partly frozen network is trained.
+// Which part of the network is frozen, and how many parameters are still trained.
 std::string frozen_text(const TrainingJob& job, const TrainState& state, long long num_parameters) {
   long long num_trained = 0;
   for (const NamedTensor& item : state.model->trained_parameters())
@@ -132,7 +132,7 @@ std::string frozen_text(const TrainingJob& job, const TrainState& state, long lo
          " of " + grouped(num_parameters) + " parameters are trained";
 }
 
-// Which ranks hold the parameters, if a parameter server divides them.
+// Which ranks hold the parameters, if a parameter server is used.
 void plan_exchange(const TrainingJob& job, const TrainState& state, TextPairs& plan) {
   const std::vector<std::string> spread = state.exchange->spread();
   if (spread.empty()) return;
@@ -162,7 +162,7 @@ void plan_model(const TrainingJob& job, const TrainState& state, long long num_p
           (inputs.normalization_reason.empty() ? "" : " (" + inputs.normalization_reason + ")"));
 }
 
-// What computes, what loads, and which ranks share the work.
+// The device, precision, data loading and ranks.
 void plan_machine(const TrainingJob& job, const TrainState& state, TextPairs& plan) {
   const int num_ranks = job.world.size();
   const double rate = job.config.optimization.learning_rate, peak = job.recipe.schedule.peak;
@@ -184,7 +184,7 @@ void plan_machine(const TrainingJob& job, const TrainState& state, TextPairs& pl
   plan_exchange(job, state, plan);
 }
 
-// A head that is fitted to features, in place of epochs.
+// For a head that is fitted to features, instead of training in epochs.
 void plan_features(const TrainingJob& job, TextPairs& plan) {
   const OptimizationConfig& config = job.config.optimization;
   plan.emplace_back("plan", feature_plan_text(config));

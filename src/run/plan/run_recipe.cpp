@@ -74,7 +74,7 @@ void plan_recipe(const TrainConfig& config, TextPairs& plan) {
                      [&](const auto& one) { return one.first == name; });
     if (option == config.effective_options.end()) continue;
     text += " --" + name + " " + option->second;
-    // Options that earlier versions had, and that other lines show, get no line of their own.
+    // Options that are older than --recipe, and that other lines show, are no reason for this line.
     const bool is_new = name != "learning-rate" && name != "num-warmup-steps" &&
                         name != "augment" && name != "eval-crop" && name != "precision" &&
                         name != "zero-init-residual";

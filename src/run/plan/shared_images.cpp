@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-// The files of a set and their labels.
+// Summarizes the files of a set and their labels.
 struct Fingerprint {
   std::size_t num_images = 0, hash = 0;
   bool operator==(const Fingerprint&) const = default;
@@ -60,7 +60,7 @@ std::vector<std::string> joined_classes(World& world, const std::vector<std::str
   return {names.begin(), names.end()};
 }
 
-// The ranks' shards become parts of one dataset.
+// Makes the ranks' shards parts of one dataset, with the same classes and image size.
 void join_parts(World& world, TrainingInputs& inputs) {
   Dataset all;
   all.root = inputs.train.root;
@@ -100,7 +100,8 @@ Shard shard_of_part(World& world, const Dataset& set, Shard all) {
   return all;
 }
 
-// The images of rank 0's set, without its root and name. Those that have come are kept.
+// Replaces the list of images by rank 0's, without its root and name. Keeps the images of a stream
+// that this rank already holds.
 void take_list_of_leader(World& world, Dataset& set) {
   const std::string bytes = world.broadcast(world.leads() ? to_bytes(set, SetParts::kList) : "");
   if (world.leads()) return;
@@ -110,7 +111,7 @@ void take_list_of_leader(World& world, Dataset& set) {
   set = std::move(taken);
 }
 
-// Ranks that have read the transformation must have found the same; the others take rank 0's.
+// Ranks that have read the transformation must have found the same one; the others take rank 0's.
 void share_transformation(World& world, const DataConfig& config, TrainingInputs& inputs) {
   if (config.transform_path.empty() || world.size() == 1) return;
   const std::string mine = inputs.transform ? inputs.transform->to_json() : "";
@@ -141,7 +142,7 @@ void share_dataset(World& world, Dataset& set) {
 void share_datasets(World& world, const DataConfig& config, TrainingInputs& inputs) {
   share_transformation(world, config, inputs);
   if (config.has_train_shard && inputs.train.is_stream()) {
-    // The numbers of classes that come in streams are those of all ranks.
+    // Streams give class numbers, which must mean the same on all ranks.
     world.agree([&] { require_equal_sets(world, inputs.train); });
     if (!config.has_valid_shard) world.agree([&] { require_equal_sets(world, inputs.valid); });
     return;
@@ -228,7 +229,7 @@ long long count_valid_in_train(World& world, const SampleTable& train, const Sam
     if (valid.hash(i) != 0) mine.push_back(valid.hash(i));
   for (const auto& part : world.gather(mine)) all.insert(all.end(), part.begin(), part.end());
   std::sort(all.begin(), all.end());
-  const auto place_of = [&](std::uint64_t hash) {  // the first of equal ones
+  const auto place_of = [&](std::uint64_t hash) {  // the first of equal hashes
     return static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), hash) - all.begin());
   };
   std::vector<double> found(all.size());

@@ -1,4 +1,4 @@
-// What follows from a job's parts: how many epochs it has, and what an epoch is made of.
+// Derives from a job's settings how many epochs it has and what each consists of.
 #include <algorithm>
 #include <memory>
 
@@ -11,7 +11,7 @@ EpochPlan TrainingJob::epoch_plan(int epoch) const {
   const std::int64_t steps = config.optimization.steps;
   const std::int64_t before = steps_before(epoch);
   const bool serves = world.rank() >= num_workers();
-  const std::int64_t most_steps = serves ? inputs.steps_per_epoch : 0;  // it has no last image
+  const std::int64_t most_steps = serves ? inputs.steps_per_epoch : 0;  // a server reads no images
   return {.epoch = epoch,
           .epochs_before = first_epochs(),
           .schedule = recipe.schedule,

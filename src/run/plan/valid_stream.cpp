@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint64_t kPiece = 64 << 20;  // bytes of images in one collective
+constexpr std::uint64_t kPiece = 64 << 20;  // bytes of images in one broadcast
 
 std::string piece_of(const OpenFile& file, std::uint64_t at, std::uint64_t size) {
   std::string piece(std::min(kPiece, size - at), '\0');
@@ -25,7 +25,8 @@ std::string piece_of(const OpenFile& file, std::uint64_t at, std::uint64_t size)
   return piece;
 }
 
-// The images of rank 0's file. A rank that has no room for them takes part to the end.
+// Copies the images in rank 0's file to all ranks. A rank that has no room for them still takes
+// part in all broadcasts.
 void share_images(World& world, std::uint64_t most_in_memory, Dataset& set) {
   const std::uint64_t size = world.broadcast(world.leads() ? set.archives.front().file.size() : 0);
   KeptBytes mine(most_in_memory);
