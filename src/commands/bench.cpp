@@ -73,9 +73,9 @@ class CollectiveBench {
   }
 
   int agreed_repeats(double seconds) {
-    const double slowest = world_.sum({seconds}).front() / world_.size();
+    const double mean_seconds = world_.sum({seconds}).front() / world_.size();
     return static_cast<int>(
-        std::clamp<double>(kSecondsEach / slowest, kLeastRepeats, kMostRepeats));
+        std::clamp<double>(kSecondsEach / mean_seconds, kLeastRepeats, kMostRepeats));
   }
 
   Json to_json(std::int64_t bytes, int repeats, const std::vector<double>& sums,

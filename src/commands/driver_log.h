@@ -8,8 +8,8 @@
 namespace kiln {
 
 // Opens 70_driver_log_RANK.txt in `log_path`, which `kiln launch` names if a rank fails. If the
-// folder cannot be written, logs a warning, or throws Error kFailedToWriteOutputs if the path was
-// `given`.
-void open_driver_log(const std::string& log_path, bool given, Process& process);
+// folder cannot be written, logs a warning and returns false, or throws Error
+// kFailedToWriteOutputs if the path was `given`.
+bool open_driver_log(const std::string& log_path, bool given, Process& process);
 
 }  // namespace kiln

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/files.h"
 #include "base/system.h"
+#include "commands/driver_log.h"
 #include "process/binding.h"
 #include "process/versions.h"
 #include "report/record/run_file.h"
@@ -21,25 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A log folder given by the user must be writable; the default one may fail. In a folder that
-// another run is using, error_info.json belongs to that run.
-void open_driver_log(const OutputConfig& output, Process& process) {
-  const fs::path folder = output.log_path;
-  try {
-    make_folders(folder);
-    if (is_record_in_use(folder / kRunFileName)) {
-      process.error_info.reset();  // the sinks will report it
-      return;
-    }
-    process.log.open_file(folder /
-                          ("70_driver_log_" + std::to_string(process.world.rank()) + ".txt"));
-  } catch (const Error& error) {
-    if (output.log_path_given) throw;
-    process.log.warning(
-        "the folder '" + output.log_path +
-        "' is not writable, so no log files are written; use --log-path to choose another");
+// In a folder that another run is using, error_info.json belongs to that run, and the sinks will
+// report the conflict.
+void open_train_log(const OutputConfig& output, Process& process) {
+  if (is_record_in_use(fs::path(output.log_path) / kRunFileName) ||
+      !open_driver_log(output.log_path, output.log_path_given, process))
     process.error_info.reset();
-  }
 }
 
 // cuBLAS reads the variable when a GPU is first used. No other thread may run while it is set.
@@ -60,7 +47,7 @@ void join_world(const TrainConfig& config, Process& process) {
              config.ranks.expect_ranks, process.log);
   if (world.size() > 1) process.log.speak_for_rank(world.rank());
   if (config.output.plain) process.log.speak_plainly();
-  world.agree([&] { open_driver_log(config.output, process); });
+  world.agree([&] { open_train_log(config.output, process); });
 }
 
 void log_start(const TrainConfig& config, Process& process) {

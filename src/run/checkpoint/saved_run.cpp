@@ -128,8 +128,6 @@ void visit_fields(Is<SavedRun> auto& run, auto&& field) {
   field("folds", run.progress.folds);
 }
 
-namespace {}  // namespace
-
 DatasetPrint print_of(const Dataset& set) {
   std::uint64_t hash = fnv1a({});
   const auto add = [&](std::string_view bytes) { hash = fnv1a(bytes, hash); };
