@@ -6,8 +6,9 @@ modern with a part more, and of the designer's recipe, at equal epochs.
 
 DATA holds class folders in train and in val, such as CIFAR-10 at 32x32; the network is a ResNet-18 with fresh weights.
 Designer and modern are trained with --seeds seeds, the others with --part-seeds. Each run is kept in OUT, so that a second
-start goes on with what is missing. Writes two tables as Markdown, the second with the course of both recipes over the epochs,
-and every figure to OUT/figures.json. Leave the machine alone meanwhile: seconds are of the whole command.
+start goes on with what is missing; --only NAME … takes some of the ways. Writes two tables as Markdown, the second with the
+accuracy of both recipes over the epochs, the same as a picture to OUT/curves.svg, and every figure to OUT/figures.json. Leave
+the machine alone meanwhile: seconds are of the whole command.
 """
 import argparse
 import json
@@ -21,6 +22,7 @@ import time
 NETWORK = "resnet18"
 FIRST_SEED = 1
 POINTS = 6  # of a course over the epochs
+WIDTH, HEIGHT, MARGIN = 640, 320, 44  # of the picture
 
 MODERN = ["--recipe", "modern"]
 WAYS = {
@@ -102,6 +104,41 @@ def tables(figures):
         print(f"| {way} | {' | '.join(points)} |")
 
 
+def picture(figures):
+    """Top-1 of designer and modern over the epochs: a thin line per seed, a thick one for the mean."""
+    courses = {way: [run["epochs"] for run in figures if run["way"] == way] for way in WHOLE}
+    courses = {way: runs for way, runs in courses.items() if runs}
+    count = len(next(iter(courses.values()))[0])
+    top = max(max(run) for runs in courses.values() for run in runs)
+
+    def at(epoch, value):
+        x = MARGIN + (WIDTH - 2.5 * MARGIN) * (epoch - 1) / max(1, count - 1)
+        return f"{x:.1f},{HEIGHT - MARGIN - (HEIGHT - 1.5 * MARGIN) * value / top:.1f}"
+
+    def line(way, values, width):
+        points = " ".join(at(epoch, value) for epoch, value in enumerate(values, 1))
+        return f'<polyline class="{way}" stroke-width="{width}" points="{points}"/>'
+    parts = []
+    for value in range(0, int(100 * top) + 1, 10):
+        x, y = at(1, value / 100).split(",")
+        parts.append(f'<path class="grid" d="M{x} {y}H{WIDTH - 1.5 * MARGIN}"/>'
+                     f'<text x="{float(x) - 6:.1f}" y="{float(y) + 4:.1f}" text-anchor="end">{value} %</text>')
+    for epoch in sorted({1, *range(5, count + 1, 5)}):
+        parts.append(f'<text x="{at(epoch, 0).split(",")[0]}" y="{HEIGHT - MARGIN + 18}" text-anchor="middle">{epoch}</text>')
+    parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle">epoch</text>')
+    for way, runs in courses.items():
+        mean = [statistics.mean(values) for values in zip(*runs, strict=True)]
+        parts += [line(way, run, 0.7) for run in runs] + [line(way, mean, 2.5)]
+        x, y = at(count, mean[-1]).split(",")
+        parts.append(f'<text class="{way}-name" x="{float(x) + 6:.1f}" y="{float(y) + 4:.1f}">{way}</text>')
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" role="img" '
+            'aria-label="Top-1 over the epochs">'
+            "<style>text{font:12px sans-serif;fill:#444}.grid{stroke:#8884;fill:none}polyline{fill:none}"
+            ".designer{stroke:#b8621b}.modern{stroke:#1f6fb4}.designer-name{fill:#b8621b}.modern-name{fill:#1f6fb4}"
+            "@media(prefers-color-scheme:dark){text{fill:#bbb}.designer{stroke:#f0a35e}.modern{stroke:#6ab0f3}"
+            ".designer-name{fill:#f0a35e}.modern-name{fill:#6ab0f3}}</style>" + "\n".join(parts) + "</svg>\n")
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("kiln", type=pathlib.Path)
@@ -121,6 +158,8 @@ def main():
             figures.append(trained(options, way, seed))
             (options.out / "figures.json").write_text(json.dumps(figures, indent=1))
     tables(figures)
+    if any(run["way"] in WHOLE for run in figures):
+        (options.out / "curves.svg").write_text(picture(figures))
 
 
 if __name__ == "__main__":
