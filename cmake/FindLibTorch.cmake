@@ -2,6 +2,7 @@
 #
 #   Input:  KILN_TORCH_ROOT (cache or environment): a folder with torch/ and nvidia/; default .deps/libtorch
 #   Output: LibTorch::cpu   headers, c10 and torch_cpu
+#           LibTorch::gomp  its OpenMP runtime, of which a process may have only one
 #           LibTorch::cuda  adds torch_cuda, the CUDA runtime and NCCL, for the module only
 
 if(NOT KILN_TORCH_ROOT)
@@ -19,6 +20,8 @@ foreach(library IN ITEMS c10 torch_cpu torch c10_cuda torch_cuda)
   find_library(LibTorch_${library}_LIBRARY ${library}
                PATHS ${KILN_TORCH_ROOT}/torch/lib NO_DEFAULT_PATH)
 endforeach()
+find_file(LibTorch_gomp_LIBRARY libgomp.so.1
+          PATHS ${KILN_TORCH_ROOT}/torch/lib NO_DEFAULT_PATH)
 find_file(LibTorch_cudart_LIBRARY libcudart.so.13
           PATHS ${KILN_TORCH_ROOT}/nvidia/cu13/lib NO_DEFAULT_PATH)
 find_file(LibTorch_nccl_LIBRARY libnccl.so.2
@@ -34,16 +37,17 @@ endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_torch_cpu_LIBRARY LibTorch_c10_LIBRARY LibTorch_torch_cuda_LIBRARY
-                LibTorch_cudart_LIBRARY LibTorch_nccl_LIBRARY LibTorch_INCLUDE_DIR
+                LibTorch_gomp_LIBRARY LibTorch_cudart_LIBRARY LibTorch_nccl_LIBRARY LibTorch_INCLUDE_DIR
   VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE "Run environment/install.sh, or set KILN_TORCH_ROOT.")
 
 if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
-  foreach(library IN ITEMS c10 torch_cpu torch c10_cuda torch_cuda cudart nccl)
+  foreach(library IN ITEMS c10 torch_cpu torch c10_cuda torch_cuda gomp cudart nccl)
     add_library(LibTorch::lib_${library} SHARED IMPORTED)
     set_target_properties(LibTorch::lib_${library} PROPERTIES
                           IMPORTED_LOCATION ${LibTorch_${library}_LIBRARY})
   endforeach()
+  add_library(LibTorch::gomp ALIAS LibTorch::lib_gomp)
   add_library(LibTorch::cpu INTERFACE IMPORTED)
   target_include_directories(LibTorch::cpu SYSTEM INTERFACE
     ${LibTorch_INCLUDE_DIR} ${LibTorch_INCLUDE_DIR}/torch/csrc/api/include)
