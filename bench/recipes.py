@@ -47,6 +47,7 @@ WAYS = {
     "modern, --lr-schedule onecycle": [*MODERN, "--lr-schedule", "onecycle"],
     "modern, --optimizer adamw": [*MODERN, "--optimizer", "adamw"],
     "modern, --optimizer lars": [*MODERN, "--optimizer", "lars"],
+    "designer, --learning-rate 0.01": ["--learning-rate", "0.01"],
 }
 WHOLE = ("designer", "modern")  # with more seeds, and with a course
 
@@ -86,11 +87,12 @@ def spread(values):
 def tables(figures):
     by_way = {way: [run for run in figures if run["way"] == way] for way in WAYS}
     by_way = {way: runs for way, runs in by_way.items() if runs}
-    modern = statistics.mean(run["top1"] for run in by_way["modern"]) if "modern" in by_way else None
-    print("| recipe | top-1 | against modern | seconds | seeds |\n|---|---|---|---|---|")
+    modern = {run["seed"]: run["top1"] for run in by_way.get("modern", [])}
+    print("| recipe | top-1 | against modern, same seeds | seconds | seeds |\n|---|---|---|---|---|")
     for way, runs in by_way.items():
         top1 = [run["top1"] for run in runs]
-        difference = "" if modern is None or way == "modern" else f"{100 * (statistics.mean(top1) - modern):+.1f}"
+        gains = [run["top1"] - modern[run["seed"]] for run in runs if run["seed"] in modern]
+        difference = f"{100 * statistics.mean(gains):+.1f}" if gains and way != "modern" else ""
         seconds = statistics.median(run["seconds"] for run in runs)
         print(f"| {way} | {spread(top1)} | {difference} | {seconds:.0f} | {len(runs)} |")
     courses = {way: by_way[way] for way in WHOLE if way in by_way}
