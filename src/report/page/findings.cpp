@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "base/vocabulary.h"
 #include "report/page/trend.h"
 #include "report/record/run_summary.h"
 
@@ -242,8 +243,11 @@ class Finder {
       waited += epoch.times.data_wait;
     }
     if (wall == 0 || used / wall >= kFewCores || waited > 0.1 * wall) return;
+    // Kernels for bfloat16 spin at barriers while the thread that they wait for does not run.
+    const bool is_bf16 = run_.start.precision == precision_name(Precision::kBf16);
     warn("The run got only " + percent(used / wall) +
-         " of the CPU time of its compute threads: other programs used the same cores.");
+         " of the CPU time of its compute threads: other programs used the same cores." +
+         (is_bf16 ? " `--precision fp32` is faster there." : ""));
   }
 
   void bad_images() {

@@ -85,6 +85,9 @@ TEST(Findings, ReportCoresThatOthersUse) {
   RunRecord run = sample_run(2);
   for (EpochRecord& epoch : run.epochs) epoch.cpu_share = 0.62;
   EXPECT_HAS(all_of(run, Judged::kWarning), "only 62.0 %");
+  EXPECT_LACKS(all_of(run, Judged::kWarning), "--precision fp32");
+  run.start.precision = "bf16";
+  EXPECT_HAS(all_of(run, Judged::kWarning), "--precision fp32");
   for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 5;
   EXPECT_LACKS(all_of(run, Judged::kWarning), "62.0 %");  // it waited for images
   for (EpochRecord& epoch : run.epochs) epoch.times.data_wait = 0, epoch.cpu_share = 0.85;
