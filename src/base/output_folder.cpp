@@ -33,15 +33,9 @@ struct Entry {
 };
 using Journal = std::vector<Entry>;
 
-[[noreturn]] void fail(const fs::path& folder, const std::string& fault,
-                       const std::string& remedy) {
-  throw Error(ErrorCode::kFailedToWriteOutputs,
-              "The output folder " + quoted_path(folder) + " " + fault + ". " + remedy);
-}
-
 [[noreturn]] void fail_at(const fs::path& folder, const std::string& name, int error) {
-  fail(folder, "cannot be changed: '" + name + "': " + system_words(error),
-       "Check its permissions and that its device is healthy.");
+  fail_output_folder(folder, "cannot be changed: '" + name + "': " + system_words(error),
+                     "Check its permissions and that its device is healthy.");
 }
 
 bool is_there(const fs::path& path) {
@@ -98,8 +92,9 @@ Journal read_journal(const fs::path& folder) {
     journal.push_back(std::move(entry));
   }
   if (!good || journal.empty() || journal.back().temporary.empty())
-    fail(folder, "was left by a killed run, and its " + std::string(kJournalName) + " is damaged",
-         "Empty it or choose another output.");
+    fail_output_folder(
+        folder, "was left by a killed run, and its " + std::string(kJournalName) + " is damaged",
+        "Empty it or choose another output.");
   return journal;
 }
 
@@ -160,8 +155,8 @@ OutputFolder::OutputFolder(fs::path folder, Interrupted interrupted) : folder_(s
   lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ >= 0 && !lock_soon(lock_)) {
     ::close(lock_);
-    fail(folder_, "is in use by another run, which is writing to it",
-         "Wait until it ends, or choose another output.");
+    fail_output_folder(folder_, "is in use by another run, which is writing to it",
+                       "Wait until it ends, or choose another output.");
   }
   try {
     if (!is_half_replaced(folder_)) return;
@@ -215,6 +210,12 @@ void OutputFolder::replace(std::vector<DurableFile> files, const std::vector<fs:
 
 bool is_half_replaced(const fs::path& folder) {
   return is_there(folder / kJournalName);
+}
+
+void fail_output_folder(const fs::path& folder, const std::string& fault,
+                        const std::string& remedy) {
+  throw Error(ErrorCode::kFailedToWriteOutputs,
+              "The output folder " + quoted_path(folder) + " " + fault + ". " + remedy);
 }
 
 }  // namespace kiln

@@ -56,4 +56,9 @@ class OutputFolder {
 // refuse such a folder.
 bool is_half_replaced(const std::filesystem::path& folder);
 
+// Throws Error kFailedToWriteOutputs. `fault` follows "The output folder '…' ", `remedy` is a
+// sentence.
+[[noreturn]] void fail_output_folder(const std::filesystem::path& folder, const std::string& fault,
+                                     const std::string& remedy);
+
 }  // namespace kiln

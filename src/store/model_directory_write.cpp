@@ -15,12 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const fs::path& folder, const std::string& fault,
-                       const std::string& remedy) {
-  throw Error(ErrorCode::kFailedToWriteOutputs,
-              "The output folder " + quoted_path(folder) + " " + fault + ". " + remedy);
-}
-
 bool is_known_name(std::string_view name) {
   const auto holds = [name](const auto& names) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -56,8 +50,8 @@ void refuse_foreign_names(const fs::path& folder) {
   constexpr std::size_t kShown = 3;
   const std::vector<std::string> foreign = foreign_names(folder);
   if (foreign.empty()) return;
-  fail(folder, "contains other files (" + quoted_names(foreign, kShown) + ")",
-       "Choose an empty folder, or one with a complete earlier model.");
+  fail_output_folder(folder, "contains other files (" + quoted_names(foreign, kShown) + ")",
+                     "Choose an empty folder, or one with a complete earlier model.");
 }
 
 }  // namespace
@@ -68,7 +62,8 @@ OutputFolder prepare_model_output(const fs::path& path) {
     refuse_foreign_names(path);
     remove_leftovers(path);
   } catch (const fs::filesystem_error& fault) {
-    fail(path, "cannot be listed (" + fault.code().message() + ")", "Fix its permissions.");
+    fail_output_folder(path, "cannot be listed (" + fault.code().message() + ")",
+                       "Fix its permissions.");
   }
   DurableFile probe(path / "probe");  // never committed, so only a temporary file is created
   probe.write("probe");

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/output_folder.h"
 #include "base/text.h"
 #include "store/model_spec.h"
 
@@ -52,9 +53,8 @@ void check_meta(const fs::path& path) {
 }
 
 [[noreturn]] void refuse_output(const fs::path& folder, const std::string& fault) {
-  throw Error(ErrorCode::kFailedToWriteOutputs,
-              "The output folder " + quoted_path(folder) + " " + fault +
-                  ". Choose an empty folder, or one with a complete earlier transformation.");
+  fail_output_folder(folder, fault,
+                     "Choose an empty folder, or one with a complete earlier transformation.");
 }
 
 bool is_transformation_directory(const fs::path& folder) {
