@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "config/binder.h"
+#include "config/option_rows.h"
 
 namespace kiln {
 namespace {
@@ -170,24 +171,6 @@ Words named_options(const Words& words) {
   return names;
 }
 
-// The file that tune writes would replace one of the job's, or be taken for one.
-Problems overlaps_of(const TuneConfig& config) {
-  const DataConfig& data = config.train.data;
-  Problems problems;
-  for (const auto& [name, path] :
-       {std::pair("untrained-model-path", data.untrained_model_path),
-        std::pair("weights", data.network.weights),
-        std::pair("transform-path", data.transform_path),
-        std::pair("data-path", data.split.data_path),
-        std::pair("train-data-path", data.split.data_path.empty() ? data.train_path : ""),
-        std::pair("valid-data-path", data.split.data_path.empty() ? data.valid_path : ""),
-        std::pair("trained-model-path", config.train.output.trained_model_path)}) {
-    const std::string overlap = overlap_of("output-path", config.output_path, name, path);
-    if (!overlap.empty()) problems.add(Error(ErrorCode::kParameterParsing, overlap));
-  }
-  return problems;
-}
-
 // The job after `--` is a command line of train.
 Invocation parse_tune(const CommandInfo& command, const Words& words) {
   const auto dashes = std::find(words.begin(), words.end(), "--");
@@ -206,7 +189,8 @@ Invocation parse_tune(const CommandInfo& command, const Words& words) {
   auto& config = std::get<TuneConfig>(tune.command);
   config.train = std::get<TrainConfig>(std::move(job.command));
   config.given = named_options(inner);
-  tune.problems = joined({tune.problems, job.problems, overlaps_of(config)});
+  tune.problems = joined({tune.problems, job.problems,
+                          overlaps_with_job("output-path", config.output_path, config.train)});
   return tune;
 }
 

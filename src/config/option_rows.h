@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "config/options.h"
 
 namespace kiln {
@@ -66,7 +67,11 @@ struct TrainOption {
 };
 
 void check_train_paths(Binder& binder, const TrainConfig& config);  // train_paths.cpp
-std::vector<TrainOption> network_options();                         // model_options.cpp
+// Faults of an output that would replace one of a training job's inputs or its model, or be read as
+// one.
+Problems overlaps_with_job(const char* output_name, const std::string& output,
+                           const TrainConfig& config);  // train_paths.cpp
+std::vector<TrainOption> network_options();             // model_options.cpp
 NetworkConfig bind_network(Binder& binder);
 std::vector<TrainOption> split_options();  // split_options.cpp
 SplitConfig bind_split(Binder& binder, bool has_shards);
