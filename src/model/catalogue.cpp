@@ -89,7 +89,7 @@ const KnownNetwork* find_network(std::string_view name) {
 
 const NetworkFamily* find_family(std::string_view name) {
   for (const KnownNetwork& network : known_networks())
-    if (network.family().name == name) return &network.family();
+    if (const NetworkFamily& family = network.family(); family.name == name) return &family;
   return nullptr;
 }
 
