@@ -18,7 +18,7 @@ namespace kiln {
 namespace {
 
 constexpr std::size_t kPortion = 256 << 10;
-constexpr std::size_t kMostAtOnce = 16 << 20;  // that is believed before it has come
+constexpr std::size_t kFirstReserve = 1 << 20;  // at most, before a record's bytes have come
 // Between looks at whether to close, and at a pipe that is not there yet.
 constexpr int kLookMs = 50;
 
@@ -126,7 +126,7 @@ bool ByteStream::read(std::size_t size, std::string& target) {
     }
     const std::size_t taken = std::min(size - target.size(), buffer_.size() - begin_);
     if (target.capacity() < target.size() + taken)
-      target.reserve(std::min(size, std::max(target.size() + kMostAtOnce, 2 * target.size())));
+      target.reserve(std::min(size, std::max(kFirstReserve, 2 * target.size())));
     target.append(buffer_, begin_, taken);
     begin_ += taken;
     position_ += taken;
