@@ -16,7 +16,7 @@ struct RecipeConfig {
   bool decays_norm_and_bias = true;
   double clip_norm = 0;  // maximum norm of the gradient; 0: no clipping
   double ema = 0;        // decay of the exponential moving average of the weights; 0: none
-  std::string schedule = "polynomial";  // a row of train/schedule/schedule.cpp
+  std::string schedule = "polynomial";  // a row of train/schedule/catalogue.h
   bool rate_per_step = false;           // otherwise per epoch
   double label_smoothing = 0;
   double mixup = 0, cutmix = 0;  // parameters of Beta distributions; 0: off

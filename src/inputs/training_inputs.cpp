@@ -15,7 +15,6 @@
 namespace kiln {
 namespace {
 
-constexpr int kDefaultImageSize = 224;
 constexpr int kSizeStep = 32;  // of a size that grows; of a larger crop of validation images
 
 std::vector<int> growing_sizes(const DataConfig& config) {
@@ -47,7 +46,7 @@ void choose_size(const DataConfig& config, TrainingInputs& inputs) {
       inputs.pixels.short_side = usual_short_side(std::max(size->height, size->width));
       return;
     }
-    side = kDefaultImageSize;
+    side = kDefaultImageSide;
     inputs.size_reason = "images have several sizes";
   }
   inputs.pixels.output = {side, side};

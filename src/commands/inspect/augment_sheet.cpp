@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::size_t kImages = 12;
 constexpr int kVariants = 6;
-constexpr int kDefaultSide = 224;  // as in training, for images of several sizes
 constexpr int kLongestSide = 224;  // in pixels, of a picture on the page
 constexpr int kQuality = 85;
 
@@ -36,7 +35,7 @@ TransformSpec transform_of(const InspectConfig& config, Dataset& set) {
       return plan;
     }
   }
-  const int side = config.image_size > 0 ? config.image_size : kDefaultSide;
+  const int side = config.image_size > 0 ? config.image_size : kDefaultImageSide;
   plan.output = {side, side};
   plan.short_side = usual_short_side(side);
   return plan;

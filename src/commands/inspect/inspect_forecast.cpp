@@ -18,12 +18,10 @@
 namespace kiln {
 namespace {
 
-constexpr int kDefaultSide = 224;  // as in training, for images of several sizes
-
 ImageSize size_of(const InspectConfig& config, Dataset& set) {
   if (config.image_size > 0) return {config.image_size, config.image_size};
   scan_sizes(set, SizesWanted::kCommon);
-  return common_size({&set}).value_or(ImageSize{kDefaultSide, kDefaultSide});
+  return common_size({&set}).value_or(ImageSize{kDefaultImageSide, kDefaultImageSide});
 }
 
 }  // namespace

@@ -11,19 +11,20 @@
 #include "config/recipe_names.h"
 #include "model/catalogue.h"
 #include "train/optimizer/catalogue.h"
+#include "train/schedule/catalogue.h"
 
 namespace kiln {
 namespace {
 
-Option optimizer_choice() {
+// A choice between the rows of `catalogue`. `help` goes before what each row says of itself.
+Option catalogue_choice(const char* name, const auto& catalogue, std::string help) {
   std::vector<std::string> names;
-  std::string help;
-  for (const KnownOptimizer& optimizer : kKnownOptimizers) {
-    names.emplace_back(optimizer.name);
-    help += (help.empty() ? "" : " ") + std::string(optimizer.name) + ": " +
-            std::string(optimizer.description) + ".";
+  for (const auto& row : catalogue) {
+    names.emplace_back(row.name);
+    help += (help.empty() ? "" : " ") + std::string(row.name) + ": " +
+            std::string(row.description) + ".";
   }
-  return choice("optimizer", std::move(names), kRecipe, std::move(help));
+  return choice(name, std::move(names), kRecipe, std::move(help));
 }
 
 std::vector<TrainOption> optimizer_options() {
@@ -32,7 +33,7 @@ std::vector<TrainOption> optimizer_options() {
                              "A set of options, each of which can be overridden; the first log "
                              "lines list them. designer: the defaults. modern: higher accuracy in "
                              "the same number of epochs; see docs/recipes.md.")},
-      {Effect::kResult, optimizer_choice()},
+      {Effect::kResult, catalogue_choice("optimizer", kKnownOptimizers, "")},
       {Effect::kResult, number_from("momentum", "0.9", 0, 1, "", kRecipe,
                                     "Momentum of sgd and lars; beta1 of adamw.")},
       {Effect::kResult,
@@ -53,11 +54,8 @@ std::vector<TrainOption> optimizer_options() {
 
 std::vector<TrainOption> schedule_options() {
   return {
-      {Effect::kResult,
-       choice("lr-schedule", {"polynomial", "cosine", "onecycle", "constant"}, kRecipe,
-              "How the learning rate falls after warm-up. polynomial: with the square of the "
-              "remaining epochs. cosine: half a cosine. onecycle: also rises by one, over the "
-              "epochs of --num-warmup-steps or three tenths of all. constant: not at all.")},
+      {Effect::kResult, catalogue_choice("lr-schedule", kKnownSchedules,
+                                         "How the learning rate falls after warm-up.")},
       {Effect::kResult, choice("lr-step", {"epoch", "step"}, kRecipe,
                                "How often the learning rate changes: every epoch or every step.")},
       {Effect::kResult, number_from("label-smoothing", "0", 0, 1, "", kRecipe,
@@ -117,9 +115,11 @@ void check_time_limit(Binder& binder, const TrainConfig& config) {
         "image-size", ErrorCode::kParameterParsing,
         "--time-limit plans epochs by the time of the first, but with a growing --image-size later "
         "ones take longer: use one size, or --epochs instead of --time-limit.");
-  const bool falls_at_once =
-      recipe.rate_per_step && optimization.num_warmup_steps < 1 && recipe.schedule != "constant";
-  if (recipe.schedule == "onecycle" || falls_at_once)
+  const KnownSchedule* schedule = find_known_schedule(recipe.schedule);
+  if (schedule == nullptr) return;  // a fault of --lr-schedule, which is reported
+  const bool falls_in_first_epoch = recipe.rate_per_step && optimization.num_warmup_steps < 1 &&
+                                    schedule->depends_on_length == DependsOnLength::kAfterWarmup;
+  if (schedule->depends_on_length == DependsOnLength::kAlways || falls_in_first_epoch)
     binder.fault("lr-schedule", ErrorCode::kParameterParsing,
                  "--time-limit sets the number of epochs after the first one, whose learning rates "
                  "must not depend on it: use --lr-step epoch or --num-warmup-steps 1 or more, and "

@@ -52,5 +52,7 @@ std::size_t scan_sizes(Dataset& set, SizesWanted wanted);
 
 // The size that all images of all sets share; empty if they differ or none is known.
 std::optional<ImageSize> common_size(const std::vector<const Dataset*>& sets);
+// What images of several sizes are resized to unless the user names a size: both sides, in pixels.
+inline constexpr int kDefaultImageSide = 224;
 
 }  // namespace kiln

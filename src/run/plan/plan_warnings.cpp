@@ -9,6 +9,7 @@
 #include "data/dataset/image_bytes.h"
 #include "data/image/image.h"
 #include "run/plan/shared_images.h"
+#include "train/schedule/catalogue.h"
 #include "train/schedule/schedule.h"
 
 namespace kiln {
@@ -160,11 +161,11 @@ class Warnings {
   void schedule() {
     if (job_.uses_features) return;
     const SchedulePlan& plan = job_.recipe.schedule;
-    const bool has_floor = plan.name == "polynomial" || plan.name == "cosine";
-    if (has_floor && plan.peak < kRateFloor)
+    const KnownSchedule& schedule = *find_known_schedule(plan.name);
+    if (schedule.falls_to_floor && plan.peak < kRateFloor)
       warn(formatted("the learning rate is below the schedule's minimum and will rise to %g",
                      kRateFloor));
-    else if (plan.name != "onecycle" && plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
+    else if (schedule.has_linear_warmup && plan.warmup_epochs > 0 && plan.peak < kWarmupStart)
       warn(formatted(
           "the learning rate is below %g, where warm-up starts: warm-up will lower it instead of "
           "raising it",

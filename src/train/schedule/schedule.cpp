@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "train/schedule/catalogue.h"
 
 namespace kiln {
 
@@ -20,6 +21,9 @@ constexpr std::array kSchedules = {
     Schedule{"onecycle", onecycle_rate},
     Schedule{"constant", constant_rate},
 };
+static_assert(std::ranges::equal(kSchedules, kKnownSchedules, {}, &Schedule::name,
+                                 &KnownSchedule::name),
+              "one row for each of the catalogue, in its order");
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // The learning rate of a step. A schedule is a pure function of the plan and the time trained. Each
-// is one file NAME.cpp and one row of the table in schedule.cpp.
+// is one file NAME.cpp, one row of the catalogue and one of the table in schedule.cpp.
 #pragma once
 
 #include <cstdint>
